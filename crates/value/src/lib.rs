@@ -1,0 +1,14 @@
+//! The tree that every object is worked on as, and the small vocabulary around it: field paths and field errors,
+//! quantities, times, names. Pure data: no I/O, no clock, no knowledge of any kind or schema.
+
+pub mod field;
+pub mod meta;
+pub mod names;
+pub mod quantity;
+pub mod time;
+mod tree;
+
+pub use compact_str::CompactString as Str;
+pub use field::{ErrorKind, Errors, FieldError, FieldPath};
+
+pub use tree::{Object, Value};

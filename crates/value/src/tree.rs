@@ -1,0 +1,551 @@
+//! The JSON tree. Integers and floats are kept apart as Go's decoder for untyped data does (`int64` where the text is
+//! an integer that fits, `float64` otherwise), and objects are sorted by key, which is the order Go writes maps in.
+
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use crate::Str;
+
+/// A JSON value.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Value {
+    /// `null`. In a Go struct it is the absence of a pointer, slice or map.
+    #[default]
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number written as an integer that fits 64 bits.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// A string.
+    String(Str),
+    /// An array.
+    Array(Vec<Value>),
+    /// An object.
+    Object(Object),
+}
+
+/// A JSON object: keys are unique and kept sorted by their bytes. Field order of Go structs is not kept here, the
+/// encoder takes it from the schema.
+#[derive(Clone, Default, PartialEq)]
+pub struct Object {
+    entries: Vec<(Str, Value)>,
+}
+
+impl Object {
+    /// An empty object.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { entries: Vec::new() }
+    }
+
+    /// An empty object with room for `n` entries.
+    #[must_use]
+    pub fn with_capacity(n: usize) -> Self {
+        Self { entries: Vec::with_capacity(n) }
+    }
+
+    /// Builds an object from entries in any order. Of entries with the same key the last wins, as in Go.
+    #[must_use]
+    pub fn from_entries(mut entries: Vec<(Str, Value)>) -> Self {
+        if !entries.is_sorted_by(|a, b| a.0 < b.0) {
+            // A stable sort keeps the order of equal keys, so that the last of them is the one that stays.
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            entries.dedup_by(|later, earlier| {
+                let same = later.0 == earlier.0;
+                if same {
+                    std::mem::swap(later, earlier);
+                }
+                same
+            });
+        }
+        Self { entries }
+    }
+
+    fn search(&self, key: &str) -> Result<usize, usize> {
+        self.entries.binary_search_by(|(k, _)| k.as_str().cmp(key))
+    }
+
+    /// The value under `key`.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.search(key).ok().map(|i| &self.entries[i].1)
+    }
+
+    /// The value under `key`, to change.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        match self.search(key) {
+            Ok(i) => Some(&mut self.entries[i].1),
+            Err(_) => None,
+        }
+    }
+
+    /// True if `key` is there (its value may be `Null`).
+    #[must_use]
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.search(key).is_ok()
+    }
+
+    /// Sets `key`, and returns what was there before.
+    pub fn insert(&mut self, key: impl AsRef<str> + Into<Str>, value: impl Into<Value>) -> Option<Value> {
+        match self.search(key.as_ref()) {
+            Ok(i) => Some(std::mem::replace(&mut self.entries[i].1, value.into())),
+            Err(i) => {
+                self.entries.insert(i, (key.into(), value.into()));
+                None
+            }
+        }
+    }
+
+    /// Takes `key` out.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.search(key).ok().map(|i| self.entries.remove(i).1)
+    }
+
+    /// The value under `key`, set to `Null` first when the key is not there.
+    pub fn entry(&mut self, key: &str) -> &mut Value {
+        let i = match self.search(key) {
+            Ok(i) => i,
+            Err(i) => {
+                self.entries.insert(i, (Str::from(key), Value::Null));
+                i
+            }
+        };
+        &mut self.entries[i].1
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entries in the order of their keys.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Value)> + ExactSizeIterator {
+        self.entries.iter().map(|(k, v)| (k.as_str(), v))
+    }
+
+    /// The entries in the order of their keys, values to change.
+    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&str, &mut Value)> + ExactSizeIterator {
+        self.entries.iter_mut().map(|(k, v)| (k.as_str(), v))
+    }
+
+    /// The keys in order.
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
+        self.entries.iter().map(|(k, _)| k.as_str())
+    }
+
+    /// The values in the order of their keys.
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
+        self.entries.iter().map(|(_, v)| v)
+    }
+
+    /// Keeps the entries for which `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
+        self.entries.retain_mut(|(k, v)| keep(k, v));
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl IntoIterator for Object {
+    type Item = (Str, Value);
+    type IntoIter = std::vec::IntoIter<(Str, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl<K: Into<Str>, V: Into<Value>> FromIterator<(K, V)> for Object {
+    fn from_iter<T: IntoIterator<Item = (K, V)>>(iter: T) -> Self {
+        Self::from_entries(iter.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
+    }
+}
+
+static NULL: Value = Value::Null;
+
+/// Reading.
+impl Value {
+    /// The value under `key` of an object; `None` for anything else, and for `null`, which is absence.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        match self {
+            Value::Object(o) => o.get(key).filter(|v| !v.is_null()),
+            _ => None,
+        }
+    }
+
+    /// The value under `key` of an object, to change; `None` for anything else and for `null`.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        match self {
+            Value::Object(o) => o.get_mut(key).filter(|v| !v.is_null()),
+            _ => None,
+        }
+    }
+
+    /// The value at a path of object keys, e.g. `&["spec", "replicas"]`. Null is absence.
+    #[must_use]
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(self, |v, key| v.get(key))
+    }
+
+    /// The value at a path of object keys, to change.
+    pub fn at_mut(&mut self, path: &[&str]) -> Option<&mut Value> {
+        path.iter().try_fold(self, |v, key| v.get_mut(key))
+    }
+
+    /// The string at a path of object keys, or `""` (Go's zero value) where there is none.
+    #[must_use]
+    pub fn str_at(&self, path: &[&str]) -> &str {
+        self.at(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The integer at a path of object keys.
+    #[must_use]
+    pub fn int_at(&self, path: &[&str]) -> Option<i64> {
+        self.at(path).and_then(Value::as_int)
+    }
+
+    /// The boolean at a path of object keys, or `false` where there is none.
+    #[must_use]
+    pub fn bool_at(&self, path: &[&str]) -> bool {
+        self.at(path).and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    /// The items of the array at a path of object keys; empty where there is none.
+    #[must_use]
+    pub fn items_at(&self, path: &[&str]) -> &[Value] {
+        self.at(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// The entries of the object at a path of object keys; empty where there is none.
+    pub fn entries_at<'a>(&'a self, path: &[&str]) -> impl DoubleEndedIterator<Item = (&'a str, &'a Value)> + use<'a> {
+        self.at(path).and_then(Value::as_object).into_iter().flat_map(Object::iter)
+    }
+
+    /// True for `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    /// True for Go's zero and empty values: null, false, 0, "", [] and {}.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Value::Null => true,
+            Value::Bool(b) => !b,
+            Value::Int(i) => *i == 0,
+            Value::Float(f) => *f == 0.0,
+            Value::String(s) => s.is_empty(),
+            Value::Array(a) => a.is_empty(),
+            Value::Object(o) => o.is_empty(),
+        }
+    }
+
+    /// The boolean, if it is one.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Value::Bool(b) = self { Some(*b) } else { None }
+    }
+
+    /// The integer, if it is one.
+    #[must_use]
+    pub fn as_int(&self) -> Option<i64> {
+        if let Value::Int(i) = self { Some(*i) } else { None }
+    }
+
+    /// The number as a float, if it is a number.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // as Go converts
+    pub fn as_float(&self) -> Option<f64> {
+        match self {
+            Value::Int(i) => Some(*i as f64),
+            Value::Float(f) => Some(*f),
+            _ => None,
+        }
+    }
+
+    /// The string, if it is one.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        if let Value::String(s) = self { Some(s) } else { None }
+    }
+
+    /// The array, if it is one.
+    #[must_use]
+    pub fn as_array(&self) -> Option<&Vec<Value>> {
+        if let Value::Array(a) = self { Some(a) } else { None }
+    }
+
+    /// The array to change, if it is one.
+    pub fn as_array_mut(&mut self) -> Option<&mut Vec<Value>> {
+        if let Value::Array(a) = self { Some(a) } else { None }
+    }
+
+    /// The object, if it is one.
+    #[must_use]
+    pub fn as_object(&self) -> Option<&Object> {
+        if let Value::Object(o) = self { Some(o) } else { None }
+    }
+
+    /// The object to change, if it is one.
+    pub fn as_object_mut(&mut self) -> Option<&mut Object> {
+        if let Value::Object(o) = self { Some(o) } else { None }
+    }
+}
+
+/// Changing.
+impl Value {
+    /// Sets `key` of an object. Null becomes an object first; any other value is left alone.
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) {
+        if let Some(o) = self.or_object() {
+            o.insert(key, value);
+        }
+    }
+
+    /// Sets `key` of an object where it is absent or null. Returns true if it did.
+    pub fn set_default(&mut self, key: &str, value: impl Into<Value>) -> bool {
+        let Some(o) = self.or_object() else { return false };
+        let slot = o.entry(key);
+        let absent = slot.is_null();
+        if absent {
+            *slot = value.into();
+        }
+        absent
+    }
+
+    /// Sets the value at a path of object keys, making the objects on the way.
+    pub fn set_at(&mut self, path: &[&str], value: impl Into<Value>) {
+        let Some((last, parents)) = path.split_last() else { return };
+        let mut here = self;
+        for key in parents {
+            match here.or_object() {
+                Some(o) => here = o.entry(key),
+                None => return,
+            }
+        }
+        here.set(last, value);
+    }
+
+    /// Takes `key` out of an object.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.as_object_mut().and_then(|o| o.remove(key))
+    }
+
+    /// Takes the value at a path of object keys out.
+    pub fn remove_at(&mut self, path: &[&str]) -> Option<Value> {
+        let (last, parents) = path.split_last()?;
+        self.at_mut(parents)?.remove(last)
+    }
+
+    /// This value as an object to change; null becomes an empty object; `None` for other values.
+    pub fn or_object(&mut self) -> Option<&mut Object> {
+        if self.is_null() {
+            *self = Value::Object(Object::new());
+        }
+        self.as_object_mut()
+    }
+
+    /// This value as an array to change; null becomes an empty array; `None` for other values.
+    pub fn or_array(&mut self) -> Option<&mut Vec<Value>> {
+        if self.is_null() {
+            *self = Value::Array(Vec::new());
+        }
+        self.as_array_mut()
+    }
+
+    /// Takes the value out, leaving null.
+    pub fn take(&mut self) -> Value {
+        std::mem::take(self)
+    }
+
+    /// An empty object.
+    #[must_use]
+    pub const fn object() -> Self {
+        Value::Object(Object::new())
+    }
+}
+
+/// `value["key"]`: the value under the key, or null.
+impl std::ops::Index<&str> for Value {
+    type Output = Value;
+
+    fn index(&self, key: &str) -> &Value {
+        self.get(key).unwrap_or(&NULL)
+    }
+}
+
+/// `value[0]`: the item at the index, or null.
+impl std::ops::Index<usize> for Value {
+    type Output = Value;
+
+    fn index(&self, i: usize) -> &Value {
+        self.as_array().and_then(|a| a.get(i)).unwrap_or(&NULL)
+    }
+}
+
+macro_rules! from {
+    ($($t:ty => |$x:ident| $e:expr;)*) => {$(
+        impl From<$t> for Value {
+            fn from($x: $t) -> Self { $e }
+        }
+    )*};
+}
+from! {
+    bool => |x| Value::Bool(x);
+    i32 => |x| Value::Int(i64::from(x));
+    u32 => |x| Value::Int(i64::from(x));
+    u16 => |x| Value::Int(i64::from(x));
+    i64 => |x| Value::Int(x);
+    f64 => |x| Value::Float(x);
+    &str => |x| Value::String(Str::from(x));
+    &String => |x| Value::String(Str::from(x.as_str()));
+    String => |x| Value::String(Str::from(x));
+    Str => |x| Value::String(x);
+    &Str => |x| Value::String(x.clone());
+    Object => |x| Value::Object(x);
+}
+
+impl<T: Into<Value>> From<Vec<T>> for Value {
+    fn from(items: Vec<T>) -> Self {
+        Value::Array(items.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(item: Option<T>) -> Self {
+        item.map_or(Value::Null, Into::into)
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Null => s.serialize_unit(),
+            Value::Bool(b) => s.serialize_bool(*b),
+            Value::Int(i) => s.serialize_i64(*i),
+            Value::Float(f) => s.serialize_f64(*f),
+            Value::String(t) => s.serialize_str(t),
+            Value::Array(items) => {
+                let mut seq = s.serialize_seq(Some(items.len()))?;
+                for item in items {
+                    seq.serialize_element(item)?;
+                }
+                seq.end()
+            }
+            Value::Object(o) => {
+                let mut map = s.serialize_map(Some(o.len()))?;
+                for (k, v) in o.iter() {
+                    map.serialize_entry(k, v)?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Value {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+
+            fn visit_none<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+
+            fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
+                Ok(Value::Bool(b))
+            }
+
+            fn visit_i64<E>(self, i: i64) -> Result<Value, E> {
+                Ok(Value::Int(i))
+            }
+
+            #[allow(clippy::cast_precision_loss)] // as Go does with integers that do not fit
+            fn visit_u64<E>(self, u: u64) -> Result<Value, E> {
+                Ok(i64::try_from(u).map_or(Value::Float(u as f64), Value::Int))
+            }
+
+            fn visit_f64<E>(self, f: f64) -> Result<Value, E> {
+                Ok(Value::Float(f))
+            }
+
+            fn visit_str<E>(self, s: &str) -> Result<Value, E> {
+                Ok(Value::from(s))
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    items.push(item);
+                }
+                Ok(Value::Array(items))
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry::<Str, Value>()? {
+                    entries.push(entry);
+                }
+                Ok(Value::Object(Object::from_entries(entries)))
+            }
+        }
+
+        d.deserialize_any(Visitor)
+    }
+}
+
+/// Builds a [`Value`] from JSON-like syntax: `object! { "kind": "Pod", "spec": spec }`, values being anything that
+/// converts into a value.
+#[macro_export]
+macro_rules! object {
+    ($($key:literal : $value:expr),* $(,)?) => {
+        $crate::Value::Object([$(($key, $crate::Value::from($value))),*].into_iter().collect::<$crate::Object>())
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_duplicate_keys_the_last_wins() {
+        let o: Object = [("b", 1), ("a", 2), ("b", 3), ("b", 4)].into_iter().collect();
+        assert_eq!(o.iter().collect::<Vec<_>>(), [("a", &Value::Int(2)), ("b", &Value::Int(4))]);
+    }
+
+    #[test]
+    fn paths_make_their_way_and_null_is_absence() {
+        let mut v = Value::Null;
+        v.set_at(&["spec", "replicas"], 3);
+        v.set_at(&["spec", "template"], Value::Null);
+        assert_eq!(v.int_at(&["spec", "replicas"]), Some(3));
+        assert_eq!(v.at(&["spec", "template"]), None);
+        assert!(!v.at_mut(&["spec"]).expect("spec").set_default("replicas", 4));
+        assert!(v.at_mut(&["spec"]).expect("spec").set_default("template", Value::object()));
+    }
+}
