@@ -1,1 +1,19 @@
-//! pintle-registry
+//! Kinds are data: the [`Resource`] record that describes one, built-in or custom, the [`Behaviour`] that holds the
+//! rules a kind has of its own, and the [`Registry`] snapshot from which routing, discovery and everything else that
+//! needs to know "which kinds are there" derives. Knows nothing of HTTP or of storage engines.
+
+mod behaviour;
+mod error;
+mod names;
+mod resource;
+mod snapshot;
+mod table;
+
+pub use behaviour::{
+    Allocation, Behaviour, BoxFuture, Context, Graceful, NoBehaviour, Objects, SubresourceRules, Write,
+};
+pub use error::{ApiError, Cause, ErrorReason, RetryAfter};
+pub use names::{GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use resource::{Collection, Resource, Scope, Subresource, Verb, Verbs};
+pub use snapshot::Registry;
+pub use table::{Column, NameAndAge, Table};

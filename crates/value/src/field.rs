@@ -213,10 +213,8 @@ impl FieldError {
     #[must_use]
     pub fn body(&self) -> String {
         let mut text = self.kind.text().to_owned();
-        if self.kind.shows_value() {
-            text.push_str(": ");
-            text.push_str(&print_value(&self.value));
-        } else if self.kind == ErrorKind::TooMany && !self.value.is_null() {
+        // Too many says how many there are, where that is known.
+        if self.kind.shows_value() || (self.kind == ErrorKind::TooMany && !self.value.is_null()) {
             text.push_str(": ");
             text.push_str(&print_value(&self.value));
         }

@@ -1,0 +1,1 @@
+//! JSON, YAML and Protobuf.

@@ -1,0 +1,16 @@
+//! The kinds of the core group.
+
+use std::sync::Arc;
+
+use pintle_registry::Behaviour;
+
+/// Configuration and cluster objects: config maps, secrets, namespaces, nodes, service accounts, volumes, quotas, ….
+mod cluster;
+/// Pods and what holds a pod template: `pods`, `podtemplates`, `replicationcontrollers`.
+mod pod;
+/// Services and endpoints.
+mod service;
+
+pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+    pod::behaviour(plural).or_else(|| service::behaviour(plural)).or_else(|| cluster::behaviour(plural))
+}

@@ -1,0 +1,48 @@
+//! The behaviour of the built-in kinds: what each has of its own beyond the facts of the catalog. A folder per API
+//! group, a file per kind (or a folder, for kinds with many rules), and `tables` for the columns that `kubectl get`
+//! shows. Knows nothing of HTTP or of storage engines.
+
+mod apps;
+mod autoscaling;
+mod batch;
+mod coordination;
+mod core;
+mod discovery;
+mod events;
+mod networking;
+mod policy;
+mod rbac;
+mod scheduling;
+mod storage;
+mod tables;
+
+use std::sync::Arc;
+
+use pintle_registry::{Behaviour, NoBehaviour, Table};
+
+/// The behaviour of a built-in resource at one version.
+#[must_use]
+pub fn behaviour(group: &str, version: &str, plural: &str) -> Arc<dyn Behaviour> {
+    let found = match group {
+        "" => core::behaviour(plural),
+        "apps" => apps::behaviour(plural),
+        "autoscaling" => autoscaling::behaviour(version, plural),
+        "batch" => batch::behaviour(plural),
+        "coordination.k8s.io" => coordination::behaviour(plural),
+        "discovery.k8s.io" => discovery::behaviour(plural),
+        "events.k8s.io" => events::behaviour(plural),
+        "networking.k8s.io" => networking::behaviour(plural),
+        "policy" => policy::behaviour(plural),
+        "rbac.authorization.k8s.io" => rbac::behaviour(plural),
+        "scheduling.k8s.io" => scheduling::behaviour(plural),
+        "storage.k8s.io" => storage::behaviour(plural),
+        _ => None,
+    };
+    found.unwrap_or_else(|| Arc::new(NoBehaviour))
+}
+
+/// The table form of a built-in resource at its hub version.
+#[must_use]
+pub fn table(group: &str, plural: &str) -> Arc<dyn Table> {
+    tables::table(group, plural)
+}

@@ -1,0 +1,10 @@
+//! The kinds of the group `scheduling`.
+
+use std::sync::Arc;
+
+use pintle_registry::Behaviour;
+
+pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+    let _ = plural;
+    None
+}

@@ -1,0 +1,203 @@
+//! What a kind has of its own beyond data: defaults that are rules, validation, what an update may change,
+//! conversion between versions, and hooks around a commit. One trait with a do-nothing default for each, so that a kind
+//! says only what is special about it.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use pintle_value::time::Time;
+use pintle_value::{Errors, Str, Value};
+
+use crate::{ApiError, GroupResource};
+
+/// A boxed future.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What rules may know of the request under way.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The time of the request.
+    pub now: Time,
+    /// The name of the user who asks.
+    pub user: Str,
+    /// The user's uid; mostly empty.
+    pub uid: Str,
+    /// The user's groups.
+    pub groups: Vec<Str>,
+    /// True if nothing will be stored.
+    pub dry_run: bool,
+}
+
+/// The rules of a kind. All methods work on the tree at the hub version (the version that objects are stored at),
+/// normalised (see `schema::normalise`) and defaulted; `defaults`, `convert_to_hub` and `convert_from_hub` at the version of the record
+/// that holds the behaviour.
+///
+/// Rules never panic on any tree whatever: a missing or mistyped field reads as absent.
+pub trait Behaviour: Send + Sync {
+    /// Sets the defaults that are rules rather than data (upstream: `SetDefaults_*`). Runs after the `+default` values
+    /// of the schema are set, on create, update, patch and (harmlessly) on objects that have them.
+    fn defaults(&self, _object: &mut Value) {}
+
+    /// Turns an object of this version into one of the hub version. Kind and apiVersion are set by the caller.
+    fn convert_to_hub(&self, _object: &mut Value) {}
+
+    /// Turns an object of the hub version into one of this version. Kind and apiVersion are set by the caller.
+    fn convert_from_hub(&self, _object: &mut Value) {}
+
+    /// Clears what a client may not set and sets what the server sets (upstream: `PrepareForCreate`); `generation`
+    /// included, for the kinds that have one.
+    fn prepare_for_create(&self, _context: &Context, _object: &mut Value) {}
+
+    /// The same for an update of the object itself (upstream: `PrepareForUpdate`).
+    fn prepare_for_update(&self, _context: &Context, _object: &mut Value, _old: &Value) {}
+
+    /// Checks a new object; metadata is checked by the caller, its name with [`Behaviour::validate_name`].
+    fn validate(&self, _context: &Context, _object: &Value) -> Errors {
+        Errors::new()
+    }
+
+    /// Checks a change (upstream: `ValidateUpdate`, which mostly validates the new object too). Metadata is checked by
+    /// the caller.
+    fn validate_update(&self, _context: &Context, _object: &Value, _old: &Value) -> Errors {
+        Errors::new()
+    }
+
+    /// Changes the object into its canonical form after validation (upstream: `Canonicalize`).
+    fn canonicalize(&self, _object: &mut Value) {}
+
+    /// Warnings for the client (upstream: `WarningsOnCreate`, `WarningsOnUpdate`).
+    fn warnings(&self, _context: &Context, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What is wrong with a name; with `prefix` it is a `generateName` that something will be added to.
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        pintle_value::names::dns1123_subdomain_name(name, prefix)
+    }
+
+    /// True if PUT creates an object that is not there.
+    fn allow_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// True if an update without a resourceVersion overwrites whatever is there.
+    fn allow_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// The rules of a subresource that writes the object (`status`, `ephemeralcontainers`, `approval`, …).
+    fn subresource(&self, _name: &str) -> Option<&dyn SubresourceRules> {
+        None
+    }
+
+    /// Selectable fields with the object's values, beside `metadata.name` and `metadata.namespace`.
+    fn selectable_fields(&self, _object: &Value) -> Vec<(&'static str, Str)> {
+        Vec::new()
+    }
+
+    /// The names of the selectable fields, beside `metadata.name` and `metadata.namespace`.
+    fn selectable_field_names(&self) -> &[&'static str] {
+        &[]
+    }
+
+    /// The path of a field that names an object's shard for cheap watches (`spec.nodeName`), if there is one.
+    fn indexed_field(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// How a delete is carried out in two steps, for the kinds that are deleted gracefully.
+    fn graceful(&self) -> Option<&dyn Graceful> {
+        None
+    }
+
+    /// What happens around a commit, for the kinds that allocate.
+    fn allocation(&self) -> Option<&dyn Allocation> {
+        None
+    }
+
+    /// True for the few old kinds whose dependents are orphaned when a delete does not say what to do with them.
+    fn orphans_by_default(&self) -> bool {
+        false
+    }
+}
+
+/// The behaviour of a kind without rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoBehaviour;
+
+impl Behaviour for NoBehaviour {}
+
+/// The rules of a subresource whose PUT and PATCH write the object that it belongs to.
+pub trait SubresourceRules: Send + Sync {
+    /// Takes over from the old object what this subresource may not change.
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value);
+
+    /// Checks the change.
+    fn validate_update(&self, _context: &Context, _object: &Value, _old: &Value) -> Errors {
+        Errors::new()
+    }
+}
+
+/// Deletion in two steps: first a grace period, then removal (upstream: `RESTGracefulDeleteStrategy`).
+pub trait Graceful: Send + Sync {
+    /// Settles the grace period; 0 means at once. `None`: the kind is not deleted gracefully in this case.
+    fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64>;
+}
+
+/// One write as a hook around its commit sees it.
+#[derive(Debug)]
+pub enum Write<'a> {
+    /// A new object.
+    Create(&'a mut Value),
+    /// A change.
+    Update {
+        /// The new object.
+        object: &'a mut Value,
+        /// The one before.
+        old: &'a Value,
+    },
+    /// A removal.
+    Delete(&'a Value),
+}
+
+/// Hooks of kinds that allocate (Service: IP addresses and node ports). `begin` runs when the object is otherwise ready
+/// to be stored, before validation, and may change it; then exactly one of `commit` or `revert` runs, with the ticket
+/// that `begin` returned. A dry run always ends with `revert`.
+pub trait Allocation: Send + Sync {
+    /// Takes what the object needs.
+    fn begin<'a>(
+        &'a self,
+        context: &'a Context,
+        objects: &'a dyn Objects,
+        write: Write<'a>,
+    ) -> BoxFuture<'a, Result<Value, ApiError>>;
+
+    /// The write was stored.
+    fn commit<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()>;
+
+    /// The write was not stored.
+    fn revert<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()>;
+}
+
+/// Access to other objects of the cluster, at their hub version, for hooks, admission and controllers.
+pub trait Objects: Send + Sync {
+    /// The object of this name, or `None`. `namespace` is empty for cluster-scoped resources.
+    fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError>;
+
+    /// All objects, of one namespace or (with an empty one) of all.
+    fn list(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError>;
+
+    /// Stores a new object as the server itself: defaults, validation, no admission.
+    fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>>;
+
+    /// Replaces an object as the server itself; its resourceVersion, where set, must match.
+    fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>>;
+
+    /// Removes an object at once.
+    fn delete<'a>(
+        &'a self,
+        resource: &'a GroupResource,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), ApiError>>;
+}

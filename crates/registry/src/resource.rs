@@ -1,0 +1,199 @@
+//! The record that describes one served version of one resource.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pintle_schema::Schema;
+use pintle_value::Str;
+
+use crate::{Behaviour, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, Table};
+
+/// Where the objects of a resource live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In a namespace.
+    Namespaced,
+    /// In the cluster.
+    Cluster,
+}
+
+/// What can be asked of a resource. The names are those of discovery and of RBAC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u16)]
+#[allow(missing_docs)]
+pub enum Verb {
+    Create = 1,
+    Delete = 2,
+    DeleteCollection = 4,
+    Get = 8,
+    List = 16,
+    Patch = 32,
+    Update = 64,
+    Watch = 128,
+}
+
+impl Verb {
+    /// All verbs, in the order of their names, which is discovery's.
+    pub const ALL: [Verb; 8] = [
+        Verb::Create,
+        Verb::Delete,
+        Verb::DeleteCollection,
+        Verb::Get,
+        Verb::List,
+        Verb::Patch,
+        Verb::Update,
+        Verb::Watch,
+    ];
+
+    /// The name in discovery.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verb::Create => "create",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Patch => "patch",
+            Verb::Update => "update",
+            Verb::Watch => "watch",
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of verbs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verbs(u16);
+
+impl Verbs {
+    /// True if the verb is in the set.
+    #[must_use]
+    pub const fn has(self, verb: Verb) -> bool {
+        self.0 & verb as u16 != 0
+    }
+
+    /// The verbs in the order of their names.
+    pub fn iter(self) -> impl Iterator<Item = Verb> {
+        Verb::ALL.into_iter().filter(move |v| self.has(*v))
+    }
+}
+
+impl FromIterator<Verb> for Verbs {
+    fn from_iter<T: IntoIterator<Item = Verb>>(iter: T) -> Self {
+        Self(iter.into_iter().fold(0, |set, v| set | v as u16))
+    }
+}
+
+/// One served version of one resource: a kind as data.
+#[derive(Clone)]
+pub struct Resource {
+    /// The group, empty for the core group.
+    pub group: Str,
+    /// The version.
+    pub version: Str,
+    /// The plural name, as in paths.
+    pub plural: Str,
+    /// The singular name.
+    pub singular: Str,
+    /// The kind.
+    pub kind: Str,
+    /// The kind of a list.
+    pub list_kind: Str,
+    /// Short names for kubectl.
+    pub short_names: Vec<Str>,
+    /// Categories for kubectl (`all`).
+    pub categories: Vec<Str>,
+    /// Where the objects live.
+    pub scope: Scope,
+    /// What can be asked of it.
+    pub verbs: Verbs,
+    /// The schema of an object.
+    pub schema: Schema,
+    /// True for built-in kinds, which behave as if they were Go structs: decoded into declared fields, encoded in their
+    /// order, items of lists without kind and apiVersion.
+    pub typed: bool,
+    /// The subresources that are served.
+    pub subresources: Vec<Subresource>,
+    /// Where the objects are stored; the same for all versions (and groups) that show the same objects.
+    pub collection: Arc<Collection>,
+    /// The rules that the kind has of its own.
+    pub behaviour: Arc<dyn Behaviour>,
+    /// How it shows in a table.
+    pub table: Arc<dyn Table>,
+}
+
+impl Resource {
+    /// Group and version.
+    #[must_use]
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion::new(self.group.clone(), self.version.clone())
+    }
+
+    /// Group, version and kind.
+    #[must_use]
+    pub fn gvk(&self) -> GroupVersionKind {
+        GroupVersionKind::new(self.group.clone(), self.version.clone(), self.kind.clone())
+    }
+
+    /// Group, version and plural name.
+    #[must_use]
+    pub fn gvr(&self) -> GroupVersionResource {
+        GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: self.plural.clone() }
+    }
+
+    /// Group and plural name.
+    #[must_use]
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.group.clone(), self.plural.clone())
+    }
+
+    /// The subresource of this name.
+    #[must_use]
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|s| s.name == name)
+    }
+
+    /// True if this is the version that objects are stored and validated at.
+    #[must_use]
+    pub fn is_hub(&self) -> bool {
+        self.group == self.collection.hub_group && self.version == self.collection.hub_version
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Resource").field(&self.gvr()).finish()
+    }
+}
+
+/// A subresource of a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subresource {
+    /// The last part of the path.
+    pub name: Str,
+    /// What a request's body and answer are (`Scale`, `Binding`, or the resource's own kind).
+    pub kind: GroupVersionKind,
+    /// What can be asked of it.
+    pub verbs: Verbs,
+}
+
+/// The stored objects behind one resource, whatever versions and groups show them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// The first part of the key after the root: `pods`, `minions`, `services/specs`.
+    pub prefix: Str,
+    /// The group of the version that objects are stored at.
+    pub hub_group: Str,
+    /// The version that objects are stored at.
+    pub hub_version: Str,
+    /// The plural name at the hub.
+    pub hub_plural: Str,
+    /// True if a DELETE that removes the object answers with the object, false for a `Status`.
+    pub returns_deleted: bool,
+}

@@ -1,0 +1,271 @@
+// Command import prints the facts of the stable Kubernetes API types as the catalog keeps them: see the head of its
+// output for the format. It reads the modules that go.mod pins with Go's own parser and type checker.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/types"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+)
+
+const (
+	apiModule = "k8s.io/api"
+	metaPath  = "k8s.io/apimachinery/pkg/apis/meta/v1"
+	legend    = `# The types of the built-in API, one line a fact. Written by "cargo xtask import-catalog" from the modules below; do not edit.
+#
+#   package NAME GO-PATH [group="GROUP" version=VERSION] model=OPENAPI-PREFIX
+#   alias NAME TYPE [custom] [message] [closed] [enum=A|B|...]   message: a Protobuf message with the items in field 1;
+#                                                                closed: published as an enum
+#   struct NAME [kind] [custom] [atomic] [union]                 custom: JSON of its own; atomic: apply owns it as a whole
+#     NAME TYPE NUMBER [words]                                   in declaration order; NUMBER is Protobuf's, "-" if none
+#
+# A field's name ends with ? for omitempty and with ~ for omitzero; "=" is a struct inlined in JSON, "-Name" a field that
+# JSON does not have. Fields without ? or ~ are required, those with it are not, where no word says otherwise.
+# Words: required, optional, list=TYPE(KEYS), map=TYPE, patch=STRATEGY(KEY), gate=FEATURE, discriminator and member (of a
+# union), default=JSON. Protobuf's wire type follows from the Go type: the tags' own word for it is not reliable.
+`
+)
+
+var stable = regexp.MustCompile(`^v[0-9]+$`)
+
+// otherPackages are read besides the stable versions of k8s.io/api.
+var otherPackages = []string{
+	metaPath,
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1",
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1",
+	"k8s.io/apimachinery/pkg/runtime",
+	"k8s.io/apimachinery/pkg/util/intstr",
+	"k8s.io/apimachinery/pkg/api/resource",
+	"k8s.io/apimachinery/pkg/types",
+}
+
+// extraRoots are types that are served or stored without being registered in a group of their own.
+var extraRoots = map[string][]string{
+	"k8s.io/apimachinery/pkg/runtime": {"RawExtension", "TypeMeta", "Unknown"},
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "import:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	modules, versions, err := pinned()
+	if err != nil {
+		return err
+	}
+	loader := newLoader(modules)
+	paths, err := stablePackages(modules[apiModule])
+	if err != nil {
+		return err
+	}
+	paths = append(paths, otherPackages...)
+	extract := &extractor{loader: loader, kinds: map[string]bool{}, nested: map[string]bool{}}
+	var roots []*types.TypeName
+	for _, path := range paths {
+		src, err := loader.load(path)
+		if err != nil {
+			return err
+		}
+		if err := extract.findMessages(src); err != nil {
+			return err
+		}
+		names := append(registered(src), extraRoots[path]...)
+		for _, name := range names {
+			extract.kinds[path+"."+name] = !contains(extraRoots[path], name)
+		}
+		if path == metaPath {
+			names = src.exportedStructs()
+		}
+		for _, name := range names {
+			if obj, ok := src.types.Scope().Lookup(name).(*types.TypeName); ok {
+				roots = append(roots, obj)
+			} else {
+				extract.complain("%s: no type %s", path, name)
+			}
+		}
+	}
+	declared := extract.reach(roots)
+	if len(extract.problem) > 0 {
+		return fmt.Errorf("the sources hold what the importer does not expect:\n  %s", strings.Join(extract.problem, "\n  "))
+	}
+	out := bufio.NewWriter(os.Stdout)
+	fmt.Fprint(out, legend)
+	for _, v := range versions {
+		fmt.Fprintf(out, "# source: %s\n", v)
+	}
+	extract.write(out, declared)
+	return out.Flush()
+}
+
+// stablePackages are the import paths of all GA versions in k8s.io/api.
+func stablePackages(dir string) ([]string, error) {
+	found, err := filepath.Glob(filepath.Join(dir, "*", "v*", "register.go"))
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, file := range found {
+		folder := filepath.Dir(file)
+		if stable.MatchString(filepath.Base(folder)) {
+			rel, err := filepath.Rel(dir, folder)
+			if err != nil {
+				return nil, err
+			}
+			paths = append(paths, apiModule+"/"+filepath.ToSlash(rel))
+		}
+	}
+	sort.Strings(paths)
+	return paths, nil
+}
+
+// registered are the names of the types that the package gives to AddKnownTypes for its own group and version.
+func registered(src *source) []string {
+	var names []string
+	for _, file := range src.files {
+		ast.Inspect(file, func(node ast.Node) bool {
+			call, ok := node.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			selector, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || selector.Sel.Name != "AddKnownTypes" || len(call.Args) < 2 {
+				return true
+			}
+			if group, ok := call.Args[0].(*ast.Ident); !ok || group.Name != "SchemeGroupVersion" {
+				return true
+			}
+			for _, argument := range call.Args[1:] {
+				unary, ok := argument.(*ast.UnaryExpr)
+				if !ok {
+					continue
+				}
+				literal, ok := unary.X.(*ast.CompositeLit)
+				if !ok {
+					continue
+				}
+				if name, ok := literal.Type.(*ast.Ident); ok {
+					names = append(names, name.Name)
+				}
+			}
+			return true
+		})
+	}
+	return names
+}
+
+// exportedStructs are the structs of a package with at least one field that has a JSON tag.
+func (s *source) exportedStructs() []string {
+	var names []string
+	scope := s.types.Scope()
+	for _, name := range scope.Names() {
+		obj, ok := scope.Lookup(name).(*types.TypeName)
+		if !ok || !obj.Exported() || obj.IsAlias() {
+			continue
+		}
+		structure, ok := obj.Type().Underlying().(*types.Struct)
+		if !ok {
+			continue
+		}
+		for i := range structure.NumFields() {
+			if strings.Contains(structure.Tag(i), `json:"`) {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// findMessages notes which named slices and maps are Protobuf messages of their own.
+func (e *extractor) findMessages(src *source) error {
+	text, err := os.ReadFile(filepath.Join(src.dir, "generated.proto"))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, found := range regexp.MustCompile(`(?m)^message (\w+) \{`).FindAllStringSubmatch(string(text), -1) {
+		e.nested[src.path+"."+found[1]] = true
+	}
+	return nil
+}
+
+// reach declares the roots and all that they refer to.
+func (e *extractor) reach(roots []*types.TypeName) map[string][]*declaration {
+	seen := map[*types.TypeName]bool{}
+	declared := map[string][]*declaration{}
+	for len(roots) > 0 {
+		obj := roots[len(roots)-1]
+		roots = roots[:len(roots)-1]
+		if seen[obj] || obj.Pkg() == nil || e.loader.dir(obj.Pkg().Path()) == "" {
+			continue
+		}
+		seen[obj] = true
+		decl := e.declare(obj)
+		if decl == nil {
+			e.complain("%s.%s: no declaration", obj.Pkg().Path(), obj.Name())
+			continue
+		}
+		declared[decl.pkg] = append(declared[decl.pkg], decl)
+		roots = append(roots, decl.refers...)
+	}
+	return declared
+}
+
+// write prints the packages by name, aliases before structs, each by name.
+func (e *extractor) write(out *bufio.Writer, declared map[string][]*declaration) {
+	var paths []string
+	for path := range declared {
+		paths = append(paths, path)
+	}
+	sort.Slice(paths, func(i, j int) bool { return short(paths[i]) < short(paths[j]) })
+	for _, path := range paths {
+		src, _ := e.loader.load(path)
+		fmt.Fprintf(out, "\npackage %s %s%s\n", short(path), path, src.identity())
+		list := declared[path]
+		sort.Slice(list, func(i, j int) bool {
+			if a, b := strings.HasPrefix(list[i].text[0], "alias"), strings.HasPrefix(list[j].text[0], "alias"); a != b {
+				return a
+			}
+			return list[i].name < list[j].name
+		})
+		for _, decl := range list {
+			for _, line := range decl.text {
+				fmt.Fprintln(out, line)
+			}
+		}
+	}
+}
+
+// identity is the group, version and OpenAPI prefix of a package.
+func (s *source) identity() string {
+	text := ""
+	marks := markers{}
+	for _, file := range s.files {
+		for _, group := range file.Comments {
+			if group.Pos() < file.Package {
+				marks.parse(group)
+			}
+		}
+	}
+	group, ok := s.types.Scope().Lookup("GroupName").(*types.Const)
+	if last := filepath.Base(s.dir); ok && stable.MatchString(last) {
+		text += fmt.Sprintf(" group=%q version=%s", constant.StringVal(group.Val()), last)
+	}
+	model := marks.first("k8s:openapi-model-package")
+	if model == "" {
+		model = "io.k8s." + strings.ReplaceAll(strings.TrimPrefix(s.path, "k8s.io/"), "/", ".")
+	}
+	return text + " model=" + model
+}
