@@ -15,6 +15,8 @@ mod rbac;
 mod scheduling;
 mod storage;
 mod tables;
+#[cfg(test)]
+mod testing;
 
 use std::sync::Arc;
 

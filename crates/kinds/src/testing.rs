@@ -1,0 +1,25 @@
+//! What the tests of kinds share.
+
+use pintle_registry::Context;
+use pintle_value::{Errors, Value};
+
+/// An object written as JSON.
+pub(crate) fn object(json: &str) -> Value {
+    serde_json::from_str(json).expect("the test's JSON is well formed")
+}
+
+/// The messages of errors, in order.
+pub(crate) fn messages(errors: &Errors) -> Vec<String> {
+    errors.0.iter().map(ToString::to_string).collect()
+}
+
+/// A request of an administrator at a fixed time.
+pub(crate) fn context() -> Context {
+    Context {
+        now: pintle_value::time::Time { seconds: 1_700_000_000, nanos: 0 },
+        user: "admin".into(),
+        uid: "".into(),
+        groups: vec!["system:masters".into()],
+        dry_run: false,
+    }
+}
