@@ -220,6 +220,13 @@ func (e *extractor) field(src *source, decl *declaration, field *types.Var, tag 
 	if !field.Exported() || name == "-" && number == "" {
 		return ""
 	}
+	// A type that writes its own JSON has its fields for Protobuf only; what it embeds without a number is neither.
+	if src.marshals(decl.name) && !tagged {
+		if inline && number == "" {
+			return ""
+		}
+		name, inline = "-", false
+	}
 	if _, fine := field.Type().(*types.Basic); fine && field.Type() == types.Typ[types.Invalid] {
 		e.complain("%s.%s.%s: unresolved type", src.path, decl.name, field.Name())
 	}
@@ -243,7 +250,7 @@ func (e *extractor) field(src *source, decl *declaration, field *types.Var, tag 
 	} else if marks.has("required") {
 		required = true
 	}
-	if !inline && required == omitEmpty {
+	if !inline && name[0] != '-' && required == omitEmpty {
 		if required {
 			words = append(words, "required")
 		} else {

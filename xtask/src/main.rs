@@ -1,1 +1,47 @@
-fn main() {}
+//! The project's own commands: `cargo xtask` lists them. Each lives in a module of its own.
+
+mod catalog;
+
+use std::process::ExitCode;
+
+/// A command: its name, what follows it, what it does, and the function that does it.
+type Command = (&'static str, &'static str, &'static str, fn(&[String]) -> Result<(), String>);
+
+const COMMANDS: &[Command] = &[(
+    "import-catalog",
+    "[--check] [--compare FILE]",
+    "write crates/catalog/data/types.txt from the published Go modules, or compare it with other facts",
+    catalog::run,
+)];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (name, rest) = arguments.split_first().map_or(("", &[][..]), |(name, rest)| (name.as_str(), rest));
+    let Some((_, _, _, run)) = COMMANDS.iter().find(|(command, ..)| *command == name) else {
+        let mut text = String::from("usage: cargo xtask COMMAND\n");
+        for (command, follows, does, _) in COMMANDS {
+            text.push_str(&format!("  {command} {follows}\n      {does}\n"));
+        }
+        say(&text);
+        return ExitCode::from(2);
+    };
+    match run(rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            say(&format!("{name}: {problem}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes to standard error; a reader that is gone is no reason to fail.
+pub(crate) fn say(text: &str) {
+    use std::io::Write as _;
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// The repository's root.
+pub(crate) fn root() -> std::path::PathBuf {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}

@@ -64,7 +64,7 @@ pub(crate) fn build(packages: &[Package<'static>]) -> Result<Built, FactsError> 
 }
 
 /// Everything that makes two uses of a list type differ.
-type ListKey = (TypeId, bool, &'static str, &'static str, &'static str);
+type ListKey = (TypeId, bool, &'static str, &'static str, Str);
 
 #[derive(Default)]
 struct Builder {
@@ -74,7 +74,7 @@ struct Builder {
     /// Structs and named scalars; basic types have no package.
     ids: HashMap<Name, TypeId>,
     lists: HashMap<ListKey, TypeId>,
-    maps: HashMap<(TypeId, bool, &'static str), TypeId>,
+    maps: HashMap<(TypeId, bool, Str), TypeId>,
     /// Copies of a struct that merge in another way than the struct declares, by (struct, atomic).
     variants: HashMap<(TypeId, bool), TypeId>,
 }
@@ -138,7 +138,12 @@ impl Builder {
         }
     }
 
-    fn define(&mut self, package: &Package<'static>, facts: &StructFacts<'static>, id: TypeId) -> Result<(), FactsError> {
+    fn define(
+        &mut self,
+        package: &Package<'static>,
+        facts: &StructFacts<'static>,
+        id: TypeId,
+    ) -> Result<(), FactsError> {
         if leaf(package.name, facts.name).is_some() {
             return Ok(());
         }
@@ -149,9 +154,8 @@ impl Builder {
         }
         let mut fields = Vec::with_capacity(facts.fields.len() + 1);
         let mut embedded = Vec::new();
-        self.flatten(package.name, facts, 0, true, &mut fields, &mut embedded)?;
-        let mut made =
-            Struct::new(qualified(package.name, facts.name), qualified(package.model, facts.name), fields);
+        self.flatten(package.name, facts, Some(0), &mut fields, &mut embedded)?;
+        let mut made = Struct::new(qualified(package.name, facts.name), qualified(package.model, facts.name), fields);
         made.embedded = embedded;
         made.atomic = facts.atomic;
         self.types.replace(id, Type::Struct(made));
@@ -159,10 +163,237 @@ impl Builder {
     }
 
     /// Adds a struct's fields, with those of inlined structs in their place. `message` is the Protobuf message that
-    /// they are in, `numbered` is false for a struct that Protobuf does not have (TypeMeta).
+    /// they are in; it is `None` for a struct that Protobuf does not have (TypeMeta).
     fn flatten(
-        &self_builder!(),
+        &mut self,
+        package: &'static str,
+        facts: &StructFacts<'static>,
+        message: Option<u8>,
+        fields: &mut Vec<Field>,
+        embedded: &mut Vec<Embedded>,
     ) -> Result<(), FactsError> {
-        unreachable!()
+        for field in facts.fields.iter().filter(|f| !f.hidden) {
+            if !field.inline {
+                let made = self.field(package, field, message)?;
+                fields.push(made);
+                continue;
+            }
+            let name = split_name(package, field.ty.trim_start_matches('*'));
+            let Some(inner) = self.structs.get(&name).cloned() else {
+                return Err(FactsError::new(0, format!("{package}.{}: no struct {}", facts.name, field.ty)));
+            };
+            let inner_message = match (message, field.number) {
+                (Some(parent), number @ 1..) => {
+                    embedded.push(Embedded { parent, number });
+                    u8::try_from(embedded.len()).ok()
+                }
+                _ => None,
+            };
+            self.flatten(name.0, &inner, inner_message, fields, embedded)?;
+        }
+        Ok(())
+    }
+
+    fn field(
+        &mut self,
+        package: &'static str,
+        facts: &FieldFacts<'static>,
+        message: Option<u8>,
+    ) -> Result<Field, FactsError> {
+        let topology = Topology { list: facts.list, keys: facts.list_keys, map: facts.map };
+        let (ty, pointer) = self.resolve(package, facts.ty, topology)?;
+        let omit = match (facts.omit_zero, facts.omit_empty) {
+            (true, _) => Omit::Zero,
+            (_, true) => Omit::Empty,
+            _ => Omit::Never,
+        };
+        let mut patch = Patch { merge_key: Str::const_new(facts.patch_key), ..Patch::default() };
+        for strategy in facts.patch.split(',').filter(|s| !s.is_empty()) {
+            match strategy {
+                "merge" => patch.merge = true,
+                "replace" => patch.replace = true,
+                "retainKeys" => patch.retain_keys = true,
+                _ => return Err(FactsError::new(0, format!("{package} {}: patch strategy {strategy}", facts.name))),
+            }
+        }
+        let default = match facts.default {
+            Some(text) => Some(scalar(text).ok_or_else(|| {
+                FactsError::new(0, format!("{package} {}: the default {text} is not a scalar", facts.name))
+            })?),
+            None => None,
+        };
+        Ok(Field {
+            name: Str::const_new(facts.name),
+            ty,
+            pointer,
+            omit,
+            required: facts.required,
+            number: message.map_or(0, |_| facts.number),
+            embedded: message.unwrap_or(0),
+            patch,
+            default,
+        })
+    }
+
+    /// The type of a Go type expression, and whether it is a pointer.
+    fn resolve(
+        &mut self,
+        package: &'static str,
+        text: &'static str,
+        topology: Topology,
+    ) -> Result<(TypeId, bool), FactsError> {
+        if let Some(text) = text.strip_prefix('*') {
+            return Ok((self.resolve(package, text, topology)?.0, true));
+        }
+        let id = if text == "[]byte" {
+            self.named(("", "[]byte"), |_| Type::Scalar(basic(Scalar::Bytes)))
+        } else if let Some(item) = text.strip_prefix("[]") {
+            self.list(package, item, topology, Str::default())?
+        } else if let Some(rest) = text.strip_prefix("map[") {
+            let value = rest.split_once(']').ok_or_else(|| FactsError::new(0, format!("map type {text}")))?.1;
+            self.map(package, value, topology, Str::default())?
+        } else if text == "interface{}" {
+            self.named(("", "interface{}"), |_| Type::Any)
+        } else {
+            self.by_name(split_name(package, text), topology)?
+        };
+        Ok((id, false))
+    }
+
+    fn named(&mut self, name: Name, make: impl FnOnce(&Self) -> Type) -> TypeId {
+        if let Some(id) = self.ids.get(&name) {
+            return *id;
+        }
+        let ty = make(self);
+        let id = self.types.add(ty);
+        self.ids.insert(name, id);
+        id
+    }
+
+    fn by_name(&mut self, name: Name, topology: Topology) -> Result<TypeId, FactsError> {
+        if let Some(kind) = leaf(name.0, name.1) {
+            return Ok(self.named(name, |_| Type::Scalar(basic(kind))));
+        }
+        if let (Some(id), Some(facts)) = (self.ids.get(&name).copied(), self.structs.get(&name)) {
+            let atomic = match topology.map {
+                "" => facts.atomic,
+                other => other == "atomic",
+            };
+            return Ok(if atomic == facts.atomic { id } else { self.variant(id, atomic) });
+        }
+        let Some(alias) = self.aliases.get(&name).cloned() else {
+            return Err(FactsError::new(0, format!("no type {}.{}", name.0, name.1)));
+        };
+        if let Some(item) = alias.ty.strip_prefix("[]") {
+            // A name makes the list a message in Protobuf, so only those that are get one.
+            return self.list(
+                name.0,
+                item,
+                topology,
+                if alias.message { qualified(name.0, name.1) } else { Str::default() },
+            );
+        }
+        if let Some(rest) = alias.ty.strip_prefix("map[") {
+            let value = rest.split_once(']').map_or("", |(_, value)| value);
+            return self.map(name.0, value, topology, qualified(name.0, name.1));
+        }
+        if let Some(id) = self.ids.get(&name) {
+            return Ok(*id);
+        }
+        let kind =
+            leaf("", alias.ty).ok_or_else(|| FactsError::new(0, format!("{}.{} is a {}", name.0, name.1, alias.ty)))?;
+        let values = (!alias.values.is_empty()).then(|| EnumValues {
+            values: alias.values.iter().map(|v| Str::const_new(v)).collect(),
+            closed: alias.closed,
+        });
+        Ok(self.named(name, |_| Type::Scalar(ScalarType { kind, name: qualified(name.0, name.1), values })))
+    }
+
+    fn list(
+        &mut self,
+        package: &'static str,
+        item: &'static str,
+        topology: Topology,
+        name: Str,
+    ) -> Result<TypeId, FactsError> {
+        let (item, pointers) = self.resolve(package, item, Topology::default())?;
+        let key: ListKey = (item, pointers, topology.list, topology.keys, name.clone());
+        if let Some(id) = self.lists.get(&key) {
+            return Ok(*id);
+        }
+        let topology = match topology.list {
+            "" => ListTopology::Undeclared,
+            "atomic" => ListTopology::Atomic,
+            "set" => ListTopology::Set,
+            "map" => ListTopology::Map(topology.keys.split(',').map(Str::const_new).collect()),
+            other => return Err(FactsError::new(0, format!("list type {other}"))),
+        };
+        let id = self.types.add(Type::List(List { item, pointers, topology, name }));
+        self.lists.insert(key, id);
+        Ok(id)
+    }
+
+    fn map(
+        &mut self,
+        package: &'static str,
+        value: &'static str,
+        topology: Topology,
+        name: Str,
+    ) -> Result<TypeId, FactsError> {
+        let (value, _) = self.resolve(package, value, Topology::default())?;
+        let key = (value, topology.map == "atomic", name);
+        if let Some(id) = self.maps.get(&key) {
+            return Ok(*id);
+        }
+        let id = self.types.add(Type::Map(Map { value: key.0, atomic: key.1, name: key.2.clone() }));
+        self.maps.insert(key, id);
+        Ok(id)
+    }
+
+    /// A place for a copy of a struct that merges in the other way; filled in when all structs are there.
+    fn variant(&mut self, id: TypeId, atomic: bool) -> TypeId {
+        if let Some(variant) = self.variants.get(&(id, atomic)) {
+            return *variant;
+        }
+        let variant = self.types.add(Type::Any);
+        self.variants.insert((id, atomic), variant);
+        variant
+    }
+
+    fn finish_variants(&mut self) {
+        let variants = std::mem::take(&mut self.variants);
+        for ((id, atomic), variant) in variants {
+            if let Type::Struct(declared) = self.types.get(id) {
+                let mut copy = declared.clone();
+                copy.atomic = atomic;
+                self.types.replace(variant, Type::Struct(copy));
+            }
+        }
+    }
+}
+
+fn basic(kind: Scalar) -> ScalarType {
+    ScalarType { kind, name: Str::default(), values: None }
+}
+
+/// Splits `core/v1.Pod`; a name that stands alone is a basic type or one of the same package.
+fn split_name(package: &'static str, text: &'static str) -> Name {
+    match text.rsplit_once('.') {
+        Some(name) => name,
+        None if text.starts_with(|c: char| c.is_ascii_lowercase()) => ("", text),
+        None => (package, text),
+    }
+}
+
+/// A scalar in JSON. Defaults are booleans, integers and strings without escapes.
+fn scalar(text: &str) -> Option<Value> {
+    match text {
+        "true" => Some(Value::Bool(true)),
+        "false" => Some(Value::Bool(false)),
+        _ => match text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
+            Some(text) if !text.contains(['"', '\\']) => Some(Value::String(Str::from(text))),
+            Some(_) => None,
+            None => text.parse().ok().map(Value::Int),
+        },
     }
 }

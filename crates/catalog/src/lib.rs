@@ -1,1 +1,8 @@
-//! Facts of the built-in kinds.
+//! The facts of the built-in kinds and the code that loads them: types with all that codecs, merging and publishing
+//! need, and what resources there are. Facts only: how a kind behaves is the business of `kinds`.
+
+mod build;
+mod catalog;
+pub mod facts;
+
+pub use catalog::{Catalog, load, shared, type_facts};

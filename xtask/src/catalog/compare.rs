@@ -1,0 +1,196 @@
+//! Compares the catalog with facts that were extracted by other means: a JSON file whose `types` hold, per struct, its
+//! fields with `n` name, `t` Go type, `p` Protobuf number, `oe`/`oz` omitted when empty or zero, `r` required, `lt`/`lk`
+//! list type and keys, `mt` map type, `ps`/`pk` patch strategy and key, `d` default, `in`line, `nj` not in JSON.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_catalog::facts::{FieldFacts, Package, parse};
+use serde_json::Value;
+
+use crate::say;
+
+/// Facts as comparable text: a path (`core/v1.Pod spec number`) and what is said there.
+type Facts = BTreeMap<String, String>;
+
+/// Prints every difference; an error tells how many there are.
+pub(super) fn report(ours: &str, theirs: &str) -> Result<(), String> {
+    let packages = parse(ours).map_err(|e| e.to_string())?;
+    let theirs: Value = serde_json::from_str(theirs).map_err(|e| e.to_string())?;
+    let (ours, theirs) = (of_catalog(&packages), of_json(&theirs));
+    // Types are told apart by name, whether they are structs or enums.
+    let named = |facts: &Facts| -> BTreeSet<String> {
+        facts.keys().filter_map(|path| path.split(' ').nth(1)).map(str::to_owned).collect()
+    };
+    let (mine, other) = (named(&ours), named(&theirs));
+    let only_mine: Vec<&str> = mine.difference(&other).map(String::as_str).collect();
+    say(&format!(
+        "{} types here, {} there; {} only here: {}\n",
+        mine.len(),
+        other.len(),
+        only_mine.len(),
+        only_mine.join(" ")
+    ));
+    let mut differences = 0;
+    let paths: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    for path in paths {
+        let (a, b) = (ours.get(path), theirs.get(path));
+        // What only we have is listed once, by its struct or package, above.
+        if a == b || only_mine.iter().any(|name| path.split(' ').nth(1) == Some(name)) {
+            continue;
+        }
+        differences += 1;
+        let text = |v: Option<&String>| v.map_or("nothing", String::as_str).to_owned();
+        say(&format!("{path}: {} here, {} there\n", text(a), text(b)));
+    }
+    say(&format!("{differences} differences in {} facts\n", theirs.len()));
+    if differences == 0 { Ok(()) } else { Err(format!("{differences} differences")) }
+}
+
+fn of_catalog(packages: &[Package<'_>]) -> Facts {
+    let mut facts = Facts::new();
+    for package in packages {
+        for alias in package.aliases.iter().filter(|a| !a.values.is_empty()) {
+            let path = format!("enum {}.{}", package.name, alias.name);
+            facts.insert(format!("{path} closed"), alias.closed.to_string());
+            facts.insert(format!("{path} values"), alias.values.join("|"));
+        }
+        for structure in &package.structs {
+            let owner = format!("struct {}.{}", package.name, structure.name);
+            if structure.kind {
+                facts.insert(format!("kind {}.{}", package.name, structure.name), "registered".into());
+            }
+            facts.insert(owner.clone(), "declared".into());
+            for (place, field) in structure.fields.iter().enumerate() {
+                of_field(&mut facts, &owner, place, package.name, field);
+            }
+        }
+    }
+    facts
+}
+
+fn of_field(facts: &mut Facts, owner: &str, place: usize, package: &str, field: &FieldFacts<'_>) {
+    let ty = qualify(package, field.ty);
+    let path = match (field.inline, field.hidden) {
+        (true, _) => format!("{owner} ={ty}"),
+        (_, true) => format!("{owner} #{}", field.number),
+        _ => format!("{owner} {}", field.name),
+    };
+    let mut put = |key: &str, value: String| {
+        if !value.is_empty() {
+            facts.insert(format!("{path} {key}"), value);
+        }
+    };
+    put("place", if field.hidden { String::new() } else { place.to_string() });
+    put("type", ty.clone());
+    put("number", if field.number == 0 { String::new() } else { field.number.to_string() });
+    put(
+        "omitted",
+        if field.omit_zero {
+            "zero".into()
+        } else if field.omit_empty {
+            "empty".into()
+        } else {
+            String::new()
+        },
+    );
+    put("required", if field.required { "yes".into() } else { String::new() });
+    put("list", field.list.to_owned());
+    put("keys", field.list_keys.to_owned());
+    put("map", field.map.to_owned());
+    put("patch", field.patch.to_owned());
+    put("patch key", field.patch_key.to_owned());
+    put("default", field.default.unwrap_or_default().to_owned());
+    put("gates", field.gates.to_owned());
+    put("hidden", if field.hidden { "yes".into() } else { String::new() });
+    put("discriminator", if field.discriminator { "yes".into() } else { String::new() });
+    put("member", if field.member { "yes".into() } else { String::new() });
+}
+
+/// A Go type with the names of its own package written out.
+fn qualify(package: &str, ty: &str) -> String {
+    let split = ty.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(0);
+    let (prefix, name) = ty.split_at(split);
+    if let Some((key, value)) = name.strip_prefix("map[").and_then(|rest| rest.split_once(']')) {
+        return format!("{prefix}map[{}]{}", qualify(package, key), qualify(package, value));
+    }
+    if name.starts_with(|c: char| c.is_ascii_uppercase()) && !name.contains('.') {
+        return format!("{prefix}{package}.{name}");
+    }
+    ty.to_owned()
+}
+
+fn of_json(json: &Value) -> Facts {
+    let mut facts = Facts::new();
+    for (name, said) in members(&json["enums"]) {
+        facts.insert(format!("enum {name} closed"), (said["closed"] == 1).to_string());
+        facts.insert(format!("enum {name} values"), joined(&said["v"], "|"));
+    }
+    for (package, kinds) in members(&json["kinds"]) {
+        for kind in kinds.as_array().into_iter().flatten() {
+            facts.insert(format!("kind {package}.{}", text(kind)), "registered".into());
+        }
+    }
+    for (name, fields) in members(&json["types"]) {
+        let owner = format!("struct {name}");
+        facts.insert(owner.clone(), "declared".into());
+        for (place, field) in fields.as_array().into_iter().flatten().enumerate() {
+            let hidden = field["nj"] == 1 || field["n"] == "-";
+            let path = match text(&field["n"]) {
+                // What a type with JSON of its own embeds is in neither JSON nor Protobuf.
+                name if name.is_empty() && hidden => continue,
+                name if name.is_empty() => format!("{owner} ={}", text(&field["t"])),
+                _ if hidden => format!("{owner} #{}", field["p"]),
+                name => format!("{owner} {name}"),
+            };
+            let flag = |key: &str| if field[key] == 1 { "yes".to_owned() } else { String::new() };
+            let said = [
+                ("place", if hidden { String::new() } else { place.to_string() }),
+                ("type", text(&field["t"])),
+                ("number", text(&field["p"])),
+                (
+                    "omitted",
+                    if field["oz"] == 1 {
+                        "zero".into()
+                    } else if field["oe"] == 1 {
+                        "empty".into()
+                    } else {
+                        String::new()
+                    },
+                ),
+                ("required", if hidden { String::new() } else { flag("r") }),
+                ("list", text(&field["lt"])),
+                ("keys", joined(&field["lk"], ",")),
+                ("map", text(&field["mt"])),
+                ("patch", text(&field["ps"])),
+                ("patch key", text(&field["pk"])),
+                ("default", if field["d"].is_null() { String::new() } else { field["d"].to_string() }),
+                ("gates", text(&field["fg"])),
+                ("hidden", if hidden { "yes".into() } else { String::new() }),
+                ("discriminator", flag("ud")),
+                ("member", flag("uo")),
+            ];
+            for (key, value) in said {
+                if !value.is_empty() {
+                    facts.insert(format!("{path} {key}"), value);
+                }
+            }
+        }
+    }
+    facts
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn joined(value: &Value, separator: &str) -> String {
+    value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(separator)
+}
