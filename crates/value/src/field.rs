@@ -147,12 +147,28 @@ pub struct FieldError {
     pub value: Value,
     /// The rest of the message; may be empty.
     pub detail: String,
+    /// What to print in place of `value`, where upstream prints something that is not the JSON of the tree (its internal
+    /// structs, in the order of their fields). Empty: no value is printed.
+    pub shown: Option<String>,
 }
 
 impl FieldError {
     /// An error of any kind.
     pub fn new(kind: ErrorKind, path: &FieldPath<'_>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
-        Self { kind, field: path.to_string(), value: value.into(), detail: detail.into() }
+        Self { kind, field: path.to_string(), value: value.into(), detail: detail.into(), shown: None }
+    }
+
+    /// The same error with this text in place of the value.
+    #[must_use]
+    pub fn showing(mut self, text: impl Into<String>) -> Self {
+        self.shown = Some(text.into());
+        self
+    }
+
+    /// The same error without a value in its message (upstream: `field.OmitValueType`).
+    #[must_use]
+    pub fn without_value(self) -> Self {
+        self.showing("")
     }
 
     /// `path: Required value: detail`.
@@ -215,8 +231,17 @@ impl FieldError {
         let mut text = self.kind.text().to_owned();
         // Too many says how many there are, where that is known.
         if self.kind.shows_value() || (self.kind == ErrorKind::TooMany && !self.value.is_null()) {
-            text.push_str(": ");
-            text.push_str(&print_value(&self.value));
+            match self.shown.as_deref() {
+                Some("") => {}
+                Some(shown) => {
+                    text.push_str(": ");
+                    text.push_str(shown);
+                }
+                None => {
+                    text.push_str(": ");
+                    text.push_str(&print_value(&self.value));
+                }
+            }
         }
         if !self.detail.is_empty() {
             text.push_str(": ");
@@ -390,5 +415,7 @@ mod tests {
             "spec.type: Unsupported value: \"Z\": supported values: \"A\", \"B\"",
         );
         check(FieldError::too_many(&containers, 3, 1), "spec.containers: Too many: 3: must have at most 1 item");
+        check(FieldError::invalid(&spec, Value::Null, "bad").without_value(), "spec: Invalid value: bad");
+        check(FieldError::invalid(&spec, Value::Null, "bad").showing("{\"A\":1}"), "spec: Invalid value: {\"A\":1}: bad");
     }
 }
