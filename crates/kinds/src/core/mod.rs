@@ -7,7 +7,7 @@ use pintle_registry::Behaviour;
 /// Configuration and cluster objects: config maps, secrets, namespaces, nodes, service accounts, volumes, quotas, ….
 mod cluster;
 /// Pods and what holds a pod template: `pods`, `podtemplates`, `replicationcontrollers`.
-mod pod;
+pub(crate) mod pod;
 /// Services and endpoints.
 mod service;
 

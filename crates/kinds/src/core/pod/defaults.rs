@@ -1,0 +1,257 @@
+//! Defaults of a pod template, shared by every kind that has one (upstream: `SetDefaults_PodSpec`, `_Container`, `_Volume`,
+//! `_Probe`, …, and what the conversion through the internal version does besides). Defaults that are plain data, such as
+//! a port's protocol, come from the schema and are not repeated here.
+
+use pintle_value::Value;
+
+use super::image::default_pull_policy;
+
+/// Mode of the files of projected volumes that say nothing else: 0644.
+const FILE_MODE: i64 = 0o644;
+
+/// Annotations of Kubernetes before 1.8, which no version of today understands and every conversion drops.
+const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
+    "pod.alpha.kubernetes.io/init-container-statuses",
+    "pod.alpha.kubernetes.io/init-containers",
+    "pod.beta.kubernetes.io/init-container-statuses",
+    "pod.beta.kubernetes.io/init-containers",
+];
+
+/// Sets the defaults of a `PodTemplateSpec`.
+pub(crate) fn template_defaults(template: &mut Value) {
+    drop_init_container_annotations(template);
+    if let Some(spec) = template.get_mut("spec") {
+        pod_spec_defaults(spec);
+    }
+}
+
+/// Sets the defaults of a `PodSpec` that hold in pods and in templates alike.
+pub(crate) fn pod_spec_defaults(spec: &mut Value) {
+    spec.set_default("dnsPolicy", "ClusterFirst");
+    spec.set_default("restartPolicy", "Always");
+    spec.set_default("securityContext", Value::object());
+    spec.set_default("terminationGracePeriodSeconds", 30);
+    spec.set_default("schedulerName", "default-scheduler");
+    each(spec, &["volumes"], volume_defaults);
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        each(spec, &[list], container_defaults);
+    }
+    resource_list_defaults(spec, &["overhead"]);
+    resource_list_defaults(spec, &["resources", "limits"]);
+    resource_list_defaults(spec, &["resources", "requests"]);
+
+    // `serviceAccount` is the old name of `serviceAccountName`, which wins.
+    if spec.str_at(&["serviceAccountName"]).is_empty() {
+        if let Some(old) = spec.get("serviceAccount").cloned() {
+            spec.set("serviceAccountName", old);
+        }
+    } else if let Some(new) = spec.get("serviceAccountName").cloned() {
+        spec.set("serviceAccount", new);
+    }
+}
+
+/// Takes out annotations that conversions drop.
+pub(crate) fn drop_init_container_annotations(object: &mut Value) {
+    let Some(annotations) = object.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut) else { return };
+    annotations.retain(|key, _| !INIT_CONTAINER_ANNOTATIONS.contains(&key));
+    if annotations.is_empty() {
+        object.remove_at(&["metadata", "annotations"]);
+    }
+}
+
+fn container_defaults(container: &mut Value) {
+    let policy = default_pull_policy(container.str_at(&["image"]));
+    container.set_default("imagePullPolicy", policy);
+    container.set_default("terminationMessagePath", "/dev/termination-log");
+    container.set_default("terminationMessagePolicy", "File");
+    each(container, &["env"], |variable| {
+        if let Some(field) = variable.at_mut(&["valueFrom", "fieldRef"]) {
+            field.set_default("apiVersion", "v1");
+        }
+    });
+    resource_list_defaults(container, &["resources", "limits"]);
+    resource_list_defaults(container, &["resources", "requests"]);
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = container.get_mut(name) else { continue };
+        probe.set_default("timeoutSeconds", 1);
+        probe.set_default("periodSeconds", 10);
+        probe.set_default("successThreshold", 1);
+        probe.set_default("failureThreshold", 3);
+        http_get_defaults(probe);
+    }
+    for name in ["postStart", "preStop"] {
+        if let Some(handler) = container.at_mut(&["lifecycle", name]) {
+            http_get_defaults(handler);
+        }
+    }
+}
+
+fn http_get_defaults(handler: &mut Value) {
+    if let Some(get) = handler.get_mut("httpGet") {
+        get.set_default("path", "/");
+        get.set_default("scheme", "HTTP");
+    }
+}
+
+fn volume_defaults(volume: &mut Value) {
+    let has_source = volume.as_object().is_some_and(|v| v.iter().any(|(k, v)| k != "name" && !v.is_null()));
+    if !has_source {
+        volume.set("emptyDir", Value::object());
+    }
+    if let Some(image) = volume.get_mut("image") {
+        let policy = default_pull_policy(image.str_at(&["reference"]));
+        image.set_default("pullPolicy", policy);
+    }
+    if let Some(path) = volume.get_mut("hostPath") {
+        path.set_default("type", "");
+    }
+    for source in ["secret", "configMap", "downwardAPI", "projected"] {
+        if let Some(source) = volume.get_mut(source) {
+            source.set_default("defaultMode", FILE_MODE);
+        }
+    }
+    let downward_file = |file: &mut Value| {
+        if let Some(field) = file.get_mut("fieldRef") {
+            field.set_default("apiVersion", "v1");
+        }
+    };
+    each(volume, &["downwardAPI", "items"], downward_file);
+    each(volume, &["projected", "sources"], |source| {
+        each(source, &["downwardAPI", "items"], downward_file);
+        if let Some(token) = source.get_mut("serviceAccountToken") {
+            token.set_default("expirationSeconds", 3600);
+        }
+    });
+    if let Some(claim) = volume.at_mut(&["ephemeral", "volumeClaimTemplate", "spec"]) {
+        claim.set_default("volumeMode", "Filesystem");
+        resource_list_defaults(claim, &["resources", "limits"]);
+        resource_list_defaults(claim, &["resources", "requests"]);
+    }
+}
+
+/// Rounds the quantities of a resource list up to thousandths, which is all that upstream keeps.
+pub(crate) fn resource_list_defaults(object: &mut Value, path: &[&str]) {
+    let Some(list) = object.at_mut(path).and_then(Value::as_object_mut) else { return };
+    for (_, quantity) in list.iter_mut() {
+        if let Some(rounded) = quantity.as_str().and_then(round_up_to_milli) {
+            *quantity = Value::from(rounded);
+        }
+    }
+}
+
+/// A canonical quantity with digits below the thousandths, rounded away from zero; `None` for all others, which are
+/// well as they are.
+fn round_up_to_milli(quantity: &str) -> Option<String> {
+    let (digits, per_milli, exponent) =
+        [("u", 1_000_i128, false), ("n", 1_000_000, false), ("e-6", 1_000, true), ("e-9", 1_000_000, true)]
+            .into_iter()
+            .find_map(|(suffix, per, exponent)| quantity.strip_suffix(suffix).map(|d| (d, per, exponent)))?;
+    let amount: i128 = digits.parse().ok()?;
+    let mut milli = (amount.abs() + per_milli - 1) / per_milli * amount.signum();
+    // Canonical form: the largest suffix that leaves a whole number.
+    let suffixes = if exponent {
+        ["e-3", "", "e3", "e6", "e9", "e12", "e15", "e18"]
+    } else {
+        ["m", "", "k", "M", "G", "T", "P", "E"]
+    };
+    let mut step = 0;
+    while milli != 0 && milli % 1000 == 0 && step + 1 < suffixes.len() {
+        milli /= 1000;
+        step += 1;
+    }
+    Some(if milli == 0 { "0".to_owned() } else { format!("{milli}{}", suffixes[step]) })
+}
+
+/// Calls `change` for each item of the list at a path.
+pub(crate) fn each(object: &mut Value, path: &[&str], change: impl FnMut(&mut Value)) {
+    if let Some(items) = object.at_mut(path).and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    fn check(template: &str, expect: &str) {
+        let mut got = object(template);
+        template_defaults(&mut got);
+        assert_eq!(got, object(expect), "{template}");
+        let once = got.clone();
+        template_defaults(&mut got);
+        assert_eq!(got, once, "defaults of what has them: {template}");
+    }
+
+    #[test]
+    fn a_template_gets_what_upstream_sets() {
+        check(
+            r#"{"metadata":{"annotations":{"pod.beta.kubernetes.io/init-containers":"[]"}},
+                "spec":{"serviceAccount":"s","containers":[{"name":"c","image":"nginx","resources":{}}]}}"#,
+            r#"{"metadata":{},"spec":{"serviceAccount":"s","serviceAccountName":"s","dnsPolicy":"ClusterFirst",
+                "restartPolicy":"Always","securityContext":{},"terminationGracePeriodSeconds":30,
+                "schedulerName":"default-scheduler","containers":[{"name":"c","image":"nginx","resources":{},
+                "imagePullPolicy":"Always","terminationMessagePath":"/dev/termination-log",
+                "terminationMessagePolicy":"File"}]}}"#,
+        );
+    }
+
+    fn spec_check(field: &str, given: &str, expect: &str) {
+        let mut spec = object(&format!(r#"{{"{field}":[{given}]}}"#));
+        pod_spec_defaults(&mut spec);
+        let got = &spec[field][0];
+        for (key, value) in object(expect).entries_at(&[]) {
+            assert_eq!(&got[key], value, "{key} of {given}");
+        }
+    }
+
+    #[test]
+    fn probes_and_handlers() {
+        spec_check(
+            "containers",
+            r#"{"livenessProbe":{"httpGet":{"port":1}},"lifecycle":{"preStop":{"httpGet":{"path":"/x","port":"p"}}}}"#,
+            r#"{"livenessProbe":{"httpGet":{"port":1,"path":"/","scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":10,
+                "successThreshold":1,"failureThreshold":3},
+                "lifecycle":{"preStop":{"httpGet":{"path":"/x","port":"p","scheme":"HTTP"}}}}"#,
+        );
+        spec_check(
+            "initContainers",
+            r#"{"env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}],
+                "resources":{"limits":{"cpu":"1500u","memory":"1Gi"}}}"#,
+            r#"{"env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name","apiVersion":"v1"}}}],
+                "resources":{"limits":{"cpu":"2m","memory":"1Gi"}}}"#,
+        );
+    }
+
+    #[test]
+    fn volumes() {
+        let check = |given: &str, expect: &str| spec_check("volumes", given, expect);
+        check(r#"{"name":"v"}"#, r#"{"name":"v","emptyDir":{}}"#);
+        check(r#"{"secret":{}}"#, r#"{"secret":{"defaultMode":420}}"#);
+        check(r#"{"configMap":{"defaultMode":0}}"#, r#"{"configMap":{"defaultMode":0}}"#);
+        check(r#"{"hostPath":{"path":"/"}}"#, r#"{"hostPath":{"path":"/","type":""}}"#);
+        check(
+            r#"{"projected":{"sources":[{"serviceAccountToken":{"path":"t"}},
+                {"downwardAPI":{"items":[{"path":"n","fieldRef":{"fieldPath":"metadata.name"}}]}}]}}"#,
+            r#"{"projected":{"defaultMode":420,"sources":[{"serviceAccountToken":{"path":"t","expirationSeconds":3600}},
+                {"downwardAPI":{"items":[{"path":"n","fieldRef":{"fieldPath":"metadata.name","apiVersion":"v1"}}]}}]}}"#,
+        );
+        check(
+            r#"{"ephemeral":{"volumeClaimTemplate":{"spec":{"resources":{}}}}}"#,
+            r#"{"ephemeral":{"volumeClaimTemplate":{"spec":{"resources":{},"volumeMode":"Filesystem"}}}}"#,
+        );
+        check(r#"{"image":{"reference":"a:1"}}"#, r#"{"image":{"reference":"a:1","pullPolicy":"IfNotPresent"}}"#);
+    }
+
+    #[test]
+    fn quantities_are_kept_to_thousandths() {
+        let check =
+            |given: &str, expect: Option<&str>| assert_eq!(round_up_to_milli(given).as_deref(), expect, "{given}");
+        check("1u", Some("1m"));
+        check("999999999n", Some("1"));
+        check("-1500u", Some("-2m"));
+        check("1e-6", Some("1e-3"));
+        check("1m", None);
+        check("2Ki", None);
+    }
+}
