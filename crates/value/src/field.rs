@@ -416,6 +416,9 @@ mod tests {
         );
         check(FieldError::too_many(&containers, 3, 1), "spec.containers: Too many: 3: must have at most 1 item");
         check(FieldError::invalid(&spec, Value::Null, "bad").without_value(), "spec: Invalid value: bad");
-        check(FieldError::invalid(&spec, Value::Null, "bad").showing("{\"A\":1}"), "spec: Invalid value: {\"A\":1}: bad");
+        check(
+            FieldError::invalid(&spec, Value::Null, "bad").showing("{\"A\":1}"),
+            "spec: Invalid value: {\"A\":1}: bad",
+        );
     }
 }

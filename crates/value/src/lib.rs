@@ -1,6 +1,7 @@
 //! The tree that every object is worked on as, and the small vocabulary around it: field paths and field errors,
 //! quantities, times, names. Pure data: no I/O, no clock, no knowledge of any kind or schema.
 
+mod duration;
 pub mod field;
 pub mod meta;
 pub mod names;

@@ -1,7 +1,16 @@
 //! Points in time as the API writes them (`metav1.Time`, `metav1.MicroTime`: RFC 3339, UTC), Go durations, and ages as
-//! tables show them.
+//! tables show them. Reading follows Go's `time` package, its errors included, which clients see in decoding errors.
+
+use std::fmt::{self, Write as _};
+use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
 
 use crate::Value;
+
+pub use crate::duration::{Duration, human_duration, short_human_duration};
+
+const RFC3339: &str = "2006-01-02T15:04:05Z07:00";
+const RFC3339_MICRO: &str = "2006-01-02T15:04:05.000000Z07:00";
+const DAY: i64 = 86_400;
 
 /// A point in time: seconds and nanoseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,8 +21,469 @@ pub struct Time {
     pub nanos: u32,
 }
 
+/// Why a text is not a time, in the words of Go's `time.ParseError`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeError(String);
+
+impl fmt::Display for TimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TimeError {}
+
+impl Time {
+    /// Go's zero time, the start of year 1. `metav1.Time` writes it as null.
+    pub const ZERO: Time = Time { seconds: -62_135_596_800, nanos: 0 };
+
+    /// A time of whole seconds since the epoch.
+    #[must_use]
+    pub const fn from_seconds(seconds: i64) -> Self {
+        Self { seconds, nanos: 0 }
+    }
+
+    /// True for Go's zero time.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self == Self::ZERO
+    }
+
+    /// Reads what `metav1.Time` accepts: RFC 3339 with any fraction and any offset, some of it laxer than the standard
+    /// (an hour of one digit, a comma before the fraction).
+    pub fn parse_rfc3339(text: &str) -> Result<Self, TimeError> {
+        Reader { text, rest: text, layout: RFC3339 }.read(false)
+    }
+
+    /// Reads what `metav1.MicroTime` accepts: RFC 3339 with a fraction of at least six digits' room, exactly six read.
+    pub fn parse_rfc3339_micro(text: &str) -> Result<Self, TimeError> {
+        Reader { text, rest: text, layout: RFC3339_MICRO }.read(true)
+    }
+
+    /// `2006-01-02T15:04:05Z`, as `metav1.Time` is written.
+    #[must_use]
+    pub fn rfc3339(self) -> String {
+        let mut out = self.date_and_clock();
+        out.push('Z');
+        out
+    }
+
+    /// `2006-01-02T15:04:05.000000Z`, as `metav1.MicroTime` is written.
+    #[must_use]
+    pub fn rfc3339_micro(self) -> String {
+        let mut out = self.date_and_clock();
+        let _ = write!(out, ".{:06}Z", self.nanos / 1000);
+        out
+    }
+
+    /// RFC 3339 with as many digits of a fraction as there are (Go's `RFC3339Nano`).
+    #[must_use]
+    pub fn rfc3339_nano(self) -> String {
+        let mut out = self.date_and_clock();
+        if self.nanos != 0 {
+            let digits = format!("{:09}", self.nanos);
+            out.push('.');
+            out.push_str(digits.trim_end_matches('0'));
+        }
+        out.push('Z');
+        out
+    }
+
+    fn date_and_clock(self) -> String {
+        let (year, month, day) = civil(self.seconds.div_euclid(DAY));
+        let s = self.seconds.rem_euclid(DAY);
+        let mut out = String::with_capacity(28);
+        if year < 0 {
+            out.push('-');
+        }
+        let _ = write!(
+            out,
+            "{:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
+            year.unsigned_abs(),
+            s / 3600,
+            s / 60 % 60,
+            s % 60
+        );
+        out
+    }
+
+    /// The same time without what is below a second, as a round trip through `metav1.Time` leaves it.
+    #[must_use]
+    pub const fn truncate_to_seconds(self) -> Self {
+        Self { seconds: self.seconds, nanos: 0 }
+    }
+
+    /// This time less `earlier`, capped as Go's `Time.Sub` caps it.
+    #[must_use]
+    pub fn since(self, earlier: Time) -> Duration {
+        let nanos = (i128::from(self.seconds) - i128::from(earlier.seconds)) * 1_000_000_000
+            + (i128::from(self.nanos) - i128::from(earlier.nanos));
+        Duration(nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+    }
+
+    /// This time plus `duration` (which may be negative).
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        let nanos = i64::from(self.nanos) + duration.0.rem_euclid(1_000_000_000);
+        Self {
+            seconds: self
+                .seconds
+                .saturating_add(duration.0.div_euclid(1_000_000_000))
+                .saturating_add(nanos / 1_000_000_000),
+            nanos: (nanos % 1_000_000_000) as u32,
+        }
+    }
+}
+
+/// RFC 3339 in whole seconds.
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.rfc3339())
+    }
+}
+
+impl From<SystemTime> for Time {
+    fn from(time: SystemTime) -> Self {
+        let of =
+            |d: StdDuration| Time { seconds: i64::try_from(d.as_secs()).unwrap_or(i64::MAX), nanos: d.subsec_nanos() };
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => of(after),
+            Err(e) => {
+                let before = of(e.duration());
+                let borrow = i64::from(before.nanos > 0);
+                Time { seconds: -before.seconds - borrow, nanos: (1_000_000_000 - before.nanos) % 1_000_000_000 }
+            }
+        }
+    }
+}
+
+/// `metav1.Time` as it is written: null for the zero time.
+impl From<Time> for Value {
+    fn from(time: Time) -> Self {
+        if time.is_zero() { Value::Null } else { Value::from(time.rfc3339()) }
+    }
+}
+
+/// The text of a time in an object as a point in time; `None` where it is absent, null or malformed.
+impl Value {
+    /// The `metav1.Time` (or `MicroTime`) at a path of object keys.
+    #[must_use]
+    pub fn time_at(&self, path: &[&str]) -> Option<Time> {
+        self.at(path).and_then(Value::as_str).and_then(|text| Time::parse_rfc3339(text).ok())
+    }
+}
+
 /// The age of an object as a table cell: `5m`, or `<unknown>` without a creation time.
 #[must_use]
-pub fn age(_object: &Value, _now: Time) -> Value {
-    Value::Null
+pub fn age(object: &Value, now: Time) -> Value {
+    Value::from(since(object.time_at(&["metadata", "creationTimestamp"]), now))
+}
+
+/// How long ago `then` was, as a table shows it (upstream's `translateTimestampSince`).
+#[must_use]
+pub fn since(then: Option<Time>, now: Time) -> String {
+    match then {
+        Some(then) if !then.is_zero() => human_duration(now.since(then)),
+        _ => "<unknown>".to_owned(),
+    }
+}
+
+/// How long from now `then` is, as a table shows it (upstream's `translateTimestampUntil`).
+#[must_use]
+pub fn until(then: Option<Time>, now: Time) -> String {
+    match then {
+        Some(then) if !then.is_zero() => human_duration(then.since(now)),
+        _ => "<unknown>".to_owned(),
+    }
+}
+
+/// The date of a day counted from the epoch, in the proleptic Gregorian calendar. Years are counted from March, so that
+/// the leap day comes last.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// The day counted from the epoch of a date.
+fn day_number(year: i64, month: i64, day: i64) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let of_era = year.rem_euclid(400);
+    let march_month = if month > 2 { month - 3 } else { month + 9 };
+    let of_year = (153 * march_month + 2) / 5 + day - 1;
+    year.div_euclid(400) * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+fn days_in(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Reads a text along one of the two layouts, element by element as Go does, so that the first element that does not
+/// fit is the one the error names.
+struct Reader<'a> {
+    text: &'a str,
+    rest: &'a str,
+    layout: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    fn read(mut self, micro: bool) -> Result<Time, TimeError> {
+        let year = self.year()?;
+        self.literal("-")?;
+        let month = self.number("01", true)?;
+        if !(1..=12).contains(&month) {
+            return Err(self.out_of_range("month"));
+        }
+        self.literal("-")?;
+        let day = self.number("02", true)?;
+        self.literal("T")?;
+        let hour = self.ranged("15", false, 24, "hour")?;
+        self.literal(":")?;
+        let minute = self.ranged("04", true, 60, "minute")?;
+        self.literal(":")?;
+        let second = self.ranged("05", true, 60, "second")?;
+        let nanos = if micro { self.six_digits()? } else { self.fraction() };
+        let offset = self.offset()?;
+        if !self.rest.is_empty() {
+            return Err(self.error(&format!(": extra text: {}", quote(self.rest))));
+        }
+        if day < 1 || day > days_in(year, month) {
+            return Err(self.out_of_range("day"));
+        }
+        let seconds = day_number(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
+        Ok(Time { seconds, nanos })
+    }
+
+    fn error(&self, message: &str) -> TimeError {
+        TimeError(format!("parsing time {}{message}", quote(self.text)))
+    }
+
+    fn out_of_range(&self, what: &str) -> TimeError {
+        self.error(&format!(": {what} out of range"))
+    }
+
+    fn misfit(&self, element: &str) -> TimeError {
+        let as_layout = quote(self.layout);
+        self.error(&format!(" as {as_layout}: cannot parse {} as {}", quote(self.rest), quote(element)))
+    }
+
+    fn digit(&self, at: usize) -> Option<i64> {
+        self.rest.as_bytes().get(at).filter(|b| b.is_ascii_digit()).map(|b| i64::from(b - b'0'))
+    }
+
+    /// Go's `skip`: what of the prefix matches is taken before the error is told.
+    fn literal(&mut self, prefix: &str) -> Result<(), TimeError> {
+        self.rest = self.rest.strip_prefix(prefix).ok_or_else(|| self.misfit(prefix))?;
+        Ok(())
+    }
+
+    fn year(&mut self) -> Result<i64, TimeError> {
+        let year = (0..4).try_fold(0, |n, i| Some(n * 10 + self.digit(i)?)).ok_or_else(|| self.misfit("2006"))?;
+        self.rest = &self.rest[4..];
+        Ok(year)
+    }
+
+    /// One or two digits; exactly two if `fixed`.
+    fn number(&mut self, element: &str, fixed: bool) -> Result<i64, TimeError> {
+        let (value, length) = match (self.digit(0), self.digit(1)) {
+            (Some(a), Some(b)) => (a * 10 + b, 2),
+            (Some(a), None) if !fixed => (a, 1),
+            _ => return Err(self.misfit(element)),
+        };
+        self.rest = &self.rest[length..];
+        Ok(value)
+    }
+
+    fn ranged(&mut self, element: &str, fixed: bool, end: i64, what: &str) -> Result<i64, TimeError> {
+        let value = self.number(element, fixed)?;
+        if value < end { Ok(value) } else { Err(self.out_of_range(what)) }
+    }
+
+    /// A fraction that the layout does not ask for: any number of digits, of which nine count.
+    fn fraction(&mut self) -> u32 {
+        if !self.rest.starts_with(['.', ',']) || self.digit(1).is_none() {
+            return 0;
+        }
+        let digits = self.rest[1..].bytes().take_while(u8::is_ascii_digit).count();
+        let nanos = (1..=9).fold(0, |n, i| n * 10 + if i <= digits { self.digit(i).unwrap_or(0) } else { 0 });
+        self.rest = &self.rest[1 + digits..];
+        nanos as u32
+    }
+
+    /// The fraction that the layout of `MicroTime` asks for.
+    fn six_digits(&mut self) -> Result<u32, TimeError> {
+        let element = ".000000";
+        let separated = self.rest.starts_with(['.', ',']);
+        // Go reads the six characters as an integer, which may have a sign.
+        let sign = self.rest.as_bytes().get(1).copied().filter(|b| matches!(b, b'+' | b'-'));
+        let first = if sign.is_some() { 2 } else { 1 };
+        let micros = (first..=6).try_fold(0, |n, i| Some(n * 10 + self.digit(i)?)).filter(|_| separated);
+        let micros = micros.ok_or_else(|| self.misfit(element))?;
+        if sign == Some(b'-') && micros > 0 {
+            return Err(self.out_of_range("fractional second"));
+        }
+        self.rest = &self.rest[element.len()..];
+        Ok(micros as u32 * 1000)
+    }
+
+    /// `Z` or `+01:00`, in seconds.
+    fn offset(&mut self) -> Result<i64, TimeError> {
+        if let Some(rest) = self.rest.strip_prefix('Z') {
+            self.rest = rest;
+            return Ok(0);
+        }
+        let element = "Z07:00";
+        let bytes = self.rest.as_bytes();
+        if bytes.len() < 6 || bytes[3] != b':' {
+            return Err(self.misfit(element));
+        }
+        let two = |at| Some(self.digit(at)? * 10 + self.digit(at + 1)?);
+        let sign = match bytes[0] {
+            b'+' => Some(1),
+            b'-' => Some(-1),
+            _ => None,
+        };
+        // Go looks at the ranges even where the sign or the minutes are no good, and takes 24:00 and 00:60.
+        let (hours, minutes) = (two(1), two(4));
+        if hours.is_some_and(|h| h > 24) {
+            return Err(self.out_of_range("time zone offset hour"));
+        }
+        if hours.is_some() && minutes.is_some_and(|m| m > 60) {
+            return Err(self.out_of_range("time zone offset minute"));
+        }
+        let (Some(hours), Some(minutes), Some(sign)) = (hours, minutes, sign) else {
+            return Err(self.misfit(element));
+        };
+        self.rest = &self.rest[6..];
+        Ok(sign * (hours * 3600 + minutes * 60))
+    }
+}
+
+/// A string as Go's `time` package quotes it in errors: bytes outside of printable ASCII in hexadecimal.
+pub(crate) fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for b in text.bytes() {
+        match b {
+            b'"' | b'\\' => {
+                out.push('\\');
+                out.push(char::from(b));
+            }
+            b' '..=0x7f => out.push(char::from(b)),
+            _ => {
+                let _ = write!(out, "\\x{b:02x}");
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(read: Result<Time, TimeError>, expect: &str) {
+        assert_eq!(read.map_or_else(|e| e.to_string(), Time::rfc3339_nano), expect);
+    }
+
+    #[test]
+    fn times_are_read_as_go_reads_them() {
+        for (text, expect) in [
+            ("2026-02-03T04:05:06Z", "2026-02-03T04:05:06Z"),
+            ("2026-02-03T04:05:06.120Z", "2026-02-03T04:05:06.12Z"),
+            ("2026-02-03T04:05:06,5Z", "2026-02-03T04:05:06.5Z"),
+            ("2026-02-03T04:05:06.1234567899Z", "2026-02-03T04:05:06.123456789Z"),
+            ("2026-02-03T04:05:06+01:00", "2026-02-03T03:05:06Z"),
+            ("2026-01-01T00:00:00+24:60", "2025-12-30T23:00:00Z"),
+            ("2026-02-03T4:05:06Z", "2026-02-03T04:05:06Z"),
+            ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00Z"),
+            ("0000-01-01T00:00:00Z", "0000-01-01T00:00:00Z"),
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
+            ("2023-02-29T00:00:00Z", "parsing time \"2023-02-29T00:00:00Z\": day out of range"),
+            ("2023-13-01T00:00:00Z", "parsing time \"2023-13-01T00:00:00Z\": month out of range"),
+            ("2023-12-01T24:00:00Z", "parsing time \"2023-12-01T24:00:00Z\": hour out of range"),
+            ("2023-12-01T00:00:60Z", "parsing time \"2023-12-01T00:00:60Z\": second out of range"),
+            (
+                "2023-12-01T00:00:00+25:00",
+                "parsing time \"2023-12-01T00:00:00+25:00\": time zone offset hour out of range",
+            ),
+            ("2023-12-01T00:00:00Zx", "parsing time \"2023-12-01T00:00:00Zx\": extra text: \"x\""),
+            (
+                "yesterday",
+                "parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"yesterday\" as \"2006\"",
+            ),
+            ("", "parsing time \"\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"\" as \"2006\""),
+            ("2023-12-01", "parsing time \"2023-12-01\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"\" as \"T\""),
+            (
+                "2023-12-01T00:00:00.Z",
+                "parsing time \"2023-12-01T00:00:00.Z\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \".Z\" as \"Z07:00\"",
+            ),
+            (
+                "2023-1\u{fc}",
+                "parsing time \"2023-1\\xc3\\xbc\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"1\\xc3\\xbc\" as \"01\"",
+            ),
+        ] {
+            check(Time::parse_rfc3339(text), expect);
+        }
+    }
+
+    #[test]
+    fn micro_times_want_six_digits() {
+        for (text, expect) in [
+            ("2026-02-03T04:05:06.000120Z", "2026-02-03T04:05:06.00012Z"),
+            ("2026-02-03T04:05:06.+00120Z", "2026-02-03T04:05:06.00012Z"),
+            (
+                "2026-02-03T04:05:06Z",
+                "parsing time \"2026-02-03T04:05:06Z\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"Z\" as \".000000\"",
+            ),
+            (
+                "2026-02-03T04:05:06.1234567Z",
+                "parsing time \"2026-02-03T04:05:06.1234567Z\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"7Z\" as \"Z07:00\"",
+            ),
+        ] {
+            check(Time::parse_rfc3339_micro(text), expect);
+        }
+    }
+
+    #[test]
+    fn dates_come_back() {
+        // From year 0 to year 9999, which is what the layout can hold.
+        for seconds in (-62_167_219_200..253_402_300_800).step_by(86_399 * 37) {
+            let time = Time { seconds, nanos: 7_000 };
+            assert_eq!(Time::parse_rfc3339_micro(&time.rfc3339_micro()), Ok(time));
+        }
+    }
+
+    #[test]
+    fn ages() {
+        let now = Time::parse_rfc3339("2026-01-01T00:05:00Z").expect("time");
+        let mut object = Value::object();
+        assert_eq!(age(&object, now), Value::from("<unknown>"));
+        object.set_at(&["metadata", "creationTimestamp"], "2026-01-01T00:00:00Z");
+        assert_eq!(age(&object, now), Value::from("5m"));
+        assert_eq!(until(object.time_at(&["metadata", "creationTimestamp"]), now), "<invalid>");
+    }
+
+    #[test]
+    fn arithmetic() {
+        let t = Time { seconds: 10, nanos: 999_999_999 };
+        assert_eq!(t.plus(Duration(1)), Time::from_seconds(11));
+        assert_eq!(t.plus(Duration(-11_000_000_000)), Time { seconds: -1, nanos: 999_999_999 });
+        assert_eq!(Time::ZERO.since(Time { seconds: i64::MAX, nanos: 0 }), Duration(i64::MIN));
+        assert_eq!(Value::from(Time::ZERO), Value::Null);
+        assert_eq!(Time::ZERO.rfc3339(), "0001-01-01T00:00:00Z");
+    }
 }
