@@ -8,9 +8,13 @@ use pintle_value::Str;
 
 use crate::build::{self, Kind};
 use crate::facts::{self, FactsError};
+use crate::resources::{self, GroupFacts, ResourceFacts};
 
 /// The type facts; the head of the file documents the format.
 const TYPES: &str = include_str!("../data/types.txt");
+
+/// The resource facts; the head of the file documents the format.
+const RESOURCES: &str = include_str!("../data/resources.txt");
 
 /// The facts of the built-in kinds.
 #[derive(Clone, Debug)]
@@ -18,6 +22,8 @@ pub struct Catalog {
     types: Arc<Types>,
     structs: Vec<(Str, TypeId)>,
     kinds: Vec<(Kind, TypeId)>,
+    groups: Vec<GroupFacts>,
+    resources: Vec<ResourceFacts>,
 }
 
 /// Loads the catalog that ships with the program.
@@ -27,7 +33,7 @@ pub struct Catalog {
 #[must_use]
 pub fn load() -> Catalog {
     #[expect(clippy::expect_used, reason = "the facts are part of the program, and every test loads them")]
-    Catalog::parse(TYPES).expect("the catalog's own facts")
+    Catalog::parse(TYPES, RESOURCES).expect("the catalog's own facts")
 }
 
 /// The catalog that ships with the program, loaded once.
@@ -42,9 +48,29 @@ impl Catalog {
     ///
     /// # Errors
     /// The first fact that is not of the format, or that refers to a type that is not there.
-    pub fn parse(types: &'static str) -> Result<Self, FactsError> {
+    pub fn parse(types: &'static str, resources: &'static str) -> Result<Self, FactsError> {
         let built = build::build(&facts::parse(types)?)?;
-        Ok(Self { types: Arc::new(built.types), structs: built.structs, kinds: built.kinds })
+        let (groups, resources) = resources::parse(resources)?;
+        Ok(Self { types: Arc::new(built.types), structs: built.structs, kinds: built.kinds, groups, resources })
+    }
+
+    /// The groups in discovery's order, each with its preferred version first.
+    #[must_use]
+    pub fn groups(&self) -> &[GroupFacts] {
+        &self.groups
+    }
+
+    /// All versions of all resources, those that are not served included; of one group and version they are sorted by
+    /// plural name.
+    #[must_use]
+    pub fn resources(&self) -> &[ResourceFacts] {
+        &self.resources
+    }
+
+    /// The facts of one version of a resource.
+    #[must_use]
+    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&ResourceFacts> {
+        self.resources.iter().find(|r| (r.group, r.version, r.plural) == (group, version, plural))
     }
 
     /// The arena of all built-in types.

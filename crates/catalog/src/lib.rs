@@ -4,5 +4,7 @@
 mod build;
 mod catalog;
 pub mod facts;
+mod resources;
 
 pub use catalog::{Catalog, load, shared, type_facts};
+pub use resources::{GroupFacts, ResourceFacts, StorageFacts, SubresourceFacts, VersionFacts};
