@@ -9,11 +9,13 @@ mod coordination;
 mod core;
 mod discovery;
 mod events;
+mod gojson;
 mod networking;
 mod policy;
 mod rbac;
 mod scheduling;
 mod storage;
+mod strategy;
 mod tables;
 #[cfg(test)]
 mod testing;

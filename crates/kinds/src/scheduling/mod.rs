@@ -1,10 +1,14 @@
-//! The kinds of the group `scheduling`.
+//! The kinds of the group `scheduling.k8s.io`.
+
+mod priorityclass;
 
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
-    let _ = plural;
-    None
+    match plural {
+        "priorityclasses" => Some(Arc::new(priorityclass::PriorityClass)),
+        _ => None,
+    }
 }

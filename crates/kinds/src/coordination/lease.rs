@@ -1,0 +1,117 @@
+//! Lease: durations and transitions in range, and the fields of coordinated leader election, which is off by default
+//! (upstream: `pkg/apis/coordination/validation`, `pkg/registry/coordination/lease`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldPath, Value, names};
+
+const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
+
+/// The fields of the feature `CoordinatedLeaderElection`.
+const ELECTION_FIELDS: [&str; 2] = ["strategy", "preferredHolder"];
+
+/// The rules of Lease.
+pub(super) struct Lease;
+
+impl Behaviour for Lease {
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        for field in ELECTION_FIELDS {
+            object.remove_at(&["spec", field]);
+        }
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        for field in ELECTION_FIELDS {
+            if old.at(&["spec", field]).is_none() {
+                object.remove_at(&["spec", field]);
+            }
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        validate_spec(object)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, _: &Value) -> Errors {
+        validate_spec(object)
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+fn validate_spec(object: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("spec");
+    if let Some(seconds) = object.int_at(&["spec", "leaseDurationSeconds"]).filter(|s| *s <= 0) {
+        errors.invalid(&path.child("leaseDurationSeconds"), seconds, "must be greater than 0");
+    }
+    if let Some(count) = object.int_at(&["spec", "leaseTransitions"]).filter(|c| *c < 0) {
+        errors.invalid(&path.child("leaseTransitions"), count, "must be greater than or equal to 0");
+    }
+    let strategy = object.at(&["spec", "strategy"]).and_then(Value::as_str);
+    if let Some(strategy) = strategy {
+        // Upstream names the field twice in the path.
+        let path = path.child("strategy");
+        let path = path.child("strategy");
+        if strategy.contains('/') {
+            for text in names::qualified_name(strategy) {
+                errors.invalid(&path, strategy, text);
+            }
+        } else if !STRATEGIES.contains(&strategy) {
+            errors.not_supported(&path, strategy, &STRATEGIES);
+        }
+    }
+    if !object.str_at(&["spec", "preferredHolder"]).is_empty() && strategy.unwrap_or_default().is_empty() {
+        errors.forbidden(&path.child("preferredHolder"), "may only be specified if `strategy` is defined");
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn numbers_are_in_range() {
+        let check = |spec: &str, expect: &[&str]| {
+            let mut lease = object(&format!(r#"{{"spec":{spec}}}"#));
+            Lease.prepare_for_create(&context(), &mut lease);
+            assert_eq!(messages(&Lease.validate(&context(), &lease)), expect);
+        };
+        check(r#"{"leaseDurationSeconds":15,"leaseTransitions":0,"holderIdentity":"x"}"#, &[]);
+        check(
+            r#"{"leaseDurationSeconds":0,"leaseTransitions":-1}"#,
+            &[
+                "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+                "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0",
+            ],
+        );
+        // The fields of a feature that is off are dropped.
+        check(r#"{"strategy":"Other","preferredHolder":"x"}"#, &[]);
+    }
+
+    #[test]
+    fn election_fields_that_are_in_use_are_checked() {
+        let old = object(r#"{"spec":{"strategy":"OldestEmulationVersion","preferredHolder":"x"}}"#);
+        let check = |spec: &str, expect: &[&str]| {
+            let mut lease = object(&format!(r#"{{"spec":{spec}}}"#));
+            Lease.prepare_for_update(&context(), &mut lease, &old);
+            assert_eq!(messages(&Lease.validate_update(&context(), &lease, &old)), expect);
+        };
+        check(
+            r#"{"strategy":"Other"}"#,
+            &["spec.strategy.strategy: Unsupported value: \"Other\": supported values: \"OldestEmulationVersion\""],
+        );
+        check(r#"{"strategy":"example.com/own","preferredHolder":"y"}"#, &[]);
+        check(
+            r#"{"preferredHolder":"y"}"#,
+            &["spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"],
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! JSON as Go's `encoding/json` writes structs: fields in the order of their declaration. Needed where such text is part
+//! of the API: annotations that hold objects of another version, and values that error messages show.
+
+use std::fmt::Write;
+
+use pintle_value::Value;
+
+/// The fields of `metav1.LabelSelector` and its requirements, in order.
+const LABEL_SELECTOR: &[&str] = &["matchLabels", "matchExpressions", "key", "operator", "values"];
+
+/// Maps, whose keys Go sorts.
+const MAPS: &[&str] = &["matchLabels", "labels", "annotations", "nodeSelector", "limits", "requests"];
+
+/// A value with the fields of its structs in the order of `order`; fields that are not listed follow, sorted.
+pub(crate) fn ordered(value: &Value, order: &[&str]) -> String {
+    let mut out = String::new();
+    write(&mut out, value, order);
+    out
+}
+
+/// A value as an error message shows it, with label selectors in Go's order.
+pub(crate) fn print(value: &Value) -> String {
+    ordered(value, LABEL_SELECTOR)
+}
+
+fn write(out: &mut String, value: &Value, order: &[&str]) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Value::Int(i) => {
+            let _ = write!(out, "{i}");
+        }
+        Value::Float(x) => {
+            let _ = write!(out, "{x}");
+        }
+        Value::String(text) => quote(out, text),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write(out, item, order);
+            }
+            out.push(']');
+        }
+        Value::Object(object) => {
+            let mut entries: Vec<(&str, &Value)> = object.iter().collect();
+            // A stable sort leaves the fields that are not listed in the order of their names.
+            entries.sort_by_key(|(key, _)| order.iter().position(|o| o == key).unwrap_or(usize::MAX));
+            out.push('{');
+            for (i, (key, value)) in entries.into_iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                quote(out, key);
+                out.push(':');
+                write(out, value, if MAPS.contains(&key) { &[] } else { order });
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// A string as `json.Marshal` writes it, which is careful about HTML.
+fn quote(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{08}' => out.push_str("\\b"),
+            '\u{0c}' => out.push_str("\\f"),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    #[test]
+    fn fields_come_in_the_order_of_their_declaration() {
+        let check = |json: &str, expect: &str| assert_eq!(print(&object(json)), expect);
+        check(
+            r#"{"matchExpressions":[{"values":["a"],"operator":"In","key":"k"}],"matchLabels":{"values":"1","key":"2"}}"#,
+            r#"{"matchLabels":{"key":"2","values":"1"},"matchExpressions":[{"key":"k","operator":"In","values":["a"]}]}"#,
+        );
+        check(r#"["a<b>&\u0001\u2028",null,1,true]"#, r#"["a\u003cb\u003e\u0026\u0001\u2028",null,1,true]"#);
+    }
+}

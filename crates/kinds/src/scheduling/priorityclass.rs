@@ -1,0 +1,132 @@
+//! PriorityClass: the names that the system keeps for itself, and fields that never change (upstream:
+//! `pkg/apis/scheduling/validation`, `pkg/registry/scheduling/priorityclass`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldPath, Value};
+
+use crate::strategy::{first_generation, immutable};
+
+const SYSTEM_PREFIX: &str = "system-";
+const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
+
+/// The classes that every cluster has, with their values.
+const SYSTEM_CLASSES: [(&str, i64); 2] = [
+    ("system-node-critical", 2 * HIGHEST_USER_PRIORITY + 1000),
+    ("system-cluster-critical", 2 * HIGHEST_USER_PRIORITY),
+];
+
+const PREEMPTION_POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
+
+/// The rules of PriorityClass.
+pub(super) struct PriorityClass;
+
+impl Behaviour for PriorityClass {
+    fn defaults(&self, object: &mut Value) {
+        object.set_default("preemptionPolicy", "PreemptLowerPriority");
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        first_generation(object);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let value = object.int_at(&["value"]).unwrap_or(0);
+        if object.name().starts_with(SYSTEM_PREFIX) {
+            if let Some(why) = not_a_system_class(object.name(), value, object.bool_at(&["globalDefault"])) {
+                let text = format!(
+                    "priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
+                );
+                errors.forbidden(&FieldPath::new("metadata").child("name"), text);
+            }
+        } else if value > HIGHEST_USER_PRIORITY {
+            let text = format!("maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}");
+            errors.forbidden(&FieldPath::new("value"), text);
+        }
+        if let Some(policy) = object.at(&["preemptionPolicy"]).and_then(Value::as_str) {
+            let path = FieldPath::new("preemptionPolicy");
+            if policy.is_empty() {
+                errors.required(&path, "");
+            } else if !PREEMPTION_POLICIES.contains(&policy) {
+                errors.not_supported(&path, policy, &PREEMPTION_POLICIES);
+            }
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        if object.int_at(&["value"]).unwrap_or(0) != old.int_at(&["value"]).unwrap_or(0) {
+            errors.forbidden(&FieldPath::new("value"), "may not be changed in an update.");
+        }
+        let field = ["preemptionPolicy"];
+        immutable(&mut errors, object.at(&field), old.at(&field), &FieldPath::new(field[0]));
+        errors
+    }
+}
+
+/// Why a class with a system name is not the one that the system knows by it.
+fn not_a_system_class(name: &str, value: i64, global_default: bool) -> Option<String> {
+    match SYSTEM_CLASSES.iter().find(|(known, _)| *known == name) {
+        Some((_, known)) if *known != value => Some(format!("value of {name} PriorityClass must be {known}")),
+        Some(_) if global_default => Some(format!("globalDefault of {name} PriorityClass must be false")),
+        Some(_) => None,
+        None => Some(format!("{name} is not a known system priority class")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn names_of_the_system_are_its_own() {
+        let check = |name: &str, rest: &str, expect: &[&str]| {
+            let class = object(&format!(r#"{{"metadata":{{"name":"{name}"}},{rest}}}"#));
+            assert_eq!(messages(&PriorityClass.validate(&context(), &class)), expect);
+        };
+        check("high", r#""value":1000000000,"preemptionPolicy":"Never""#, &[]);
+        check(
+            "high",
+            r#""value":1000000001"#,
+            &["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"],
+        );
+        check("system-node-critical", r#""value":2000001000"#, &[]);
+        check(
+            "system-node-critical",
+            r#""value":2000000000"#,
+            &[
+                "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: value of system-node-critical PriorityClass must be 2000001000",
+            ],
+        );
+        check(
+            "system-mine",
+            r#""value":1"#,
+            &[
+                "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-mine is not a known system priority class",
+            ],
+        );
+        check(
+            "low",
+            r#""value":1,"preemptionPolicy":"Sometimes""#,
+            &[
+                "preemptionPolicy: Unsupported value: \"Sometimes\": supported values: \"PreemptLowerPriority\", \"Never\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn value_and_policy_never_change() {
+        let old = object(r#"{"value":1,"preemptionPolicy":"Never"}"#);
+        let mut new = object(r#"{"value":2}"#);
+        PriorityClass.defaults(&mut new);
+        assert_eq!(
+            messages(&PriorityClass.validate_update(&context(), &new, &old)),
+            [
+                "value: Forbidden: may not be changed in an update.",
+                "preemptionPolicy: Invalid value: \"PreemptLowerPriority\": field is immutable",
+            ]
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! What the strategies of most kinds have in common (upstream: `pkg/registry/*/*/strategy.go`): what an update takes over
+//! from the old object, when the generation goes up, and what the rules of a `status` subresource look like.
+
+use pintle_registry::{Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Object, Value};
+
+/// True if two values mean the same (upstream: `apiequality.Semantic.DeepEqual`): null, an empty array and absence are one.
+pub(crate) fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    fn nothing(value: Option<&Value>) -> bool {
+        match value {
+            None | Some(Value::Null) => true,
+            Some(Value::Array(items)) => items.is_empty(),
+            Some(_) => false,
+        }
+    }
+    match (a, b) {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => same_object(a, b),
+        (Some(Value::Array(a)), Some(Value::Array(b))) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(Some(a), Some(b)))
+        }
+        (a, b) if nothing(a) || nothing(b) => nothing(a) && nothing(b),
+        (a, b) => a == b,
+    }
+}
+
+fn same_object(a: &Object, b: &Object) -> bool {
+    a.iter().all(|(key, value)| same(Some(value), b.get(key)))
+        && b.iter().all(|(key, value)| a.contains_key(key) || same(None, Some(value)))
+}
+
+/// [`same`] of what is at a path of two objects.
+pub(crate) fn same_at(a: &Value, b: &Value, path: &[&str]) -> bool {
+    same(a.at(path), b.at(path))
+}
+
+/// Takes over what the old object has at a path, or its absence.
+pub(crate) fn keep(object: &mut Value, old: &Value, path: &[&str]) {
+    let parent = path.split_last().and_then(|(last, parents)| old.at(parents)?.as_object()?.get(last));
+    match parent {
+        Some(value) => object.set_at(path, value.clone()),
+        None => {
+            object.remove_at(path);
+        }
+    }
+}
+
+/// Gives a new object the generation 1.
+pub(crate) fn first_generation(object: &mut Value) {
+    object.set_at(&["metadata", "generation"], 1);
+}
+
+/// Raises the generation by one.
+pub(crate) fn next_generation(object: &mut Value, old: &Value) {
+    object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
+}
+
+/// Refuses negative numbers.
+pub(crate) fn nonnegative(errors: &mut Errors, value: Option<i64>, path: &FieldPath<'_>) {
+    if let Some(value) = value.filter(|value| *value < 0) {
+        errors.invalid(path, value, "must be greater than or equal to 0");
+    }
+}
+
+/// Refuses negative numbers in the fields of these names.
+pub(crate) fn all_nonnegative(errors: &mut Errors, object: Option<&Value>, names: &[&str], path: &FieldPath<'_>) {
+    for name in names {
+        nonnegative(errors, object.and_then(|o| o.int_at(&[name])), &path.child(name));
+    }
+}
+
+/// Refuses a change of a field; `path` is where `new` and `old` are.
+pub(crate) fn immutable(errors: &mut Errors, new: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) {
+    if !same(new, old) {
+        let shown = new.map_or_else(|| "null".to_owned(), crate::gojson::print);
+        let error = pintle_value::FieldError::invalid(path, new.cloned(), "field is immutable");
+        errors.push(error.showing(shown));
+    }
+}
+
+/// The rules of a `status` subresource.
+pub(crate) struct StatusRules {
+    /// The paths that it may not change.
+    pub(crate) keeps: &'static [&'static [&'static str]],
+    /// What else is done to the new object, which comes first.
+    pub(crate) prepare: fn(&mut Value, &Value),
+    /// Checks the change; the new object comes first.
+    pub(crate) validate: fn(&Value, &Value) -> Errors,
+}
+
+/// Nothing else is done.
+pub(crate) fn as_is(_: &mut Value, _: &Value) {}
+
+/// Nothing is checked.
+pub(crate) fn unchecked(_: &Value, _: &Value) -> Errors {
+    Errors::new()
+}
+
+impl SubresourceRules for StatusRules {
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        for path in self.keeps {
+            keep(object, old, path);
+        }
+        (self.prepare)(object, old);
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        (self.validate)(object, old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    #[test]
+    fn null_and_empty_arrays_are_absence() {
+        let check = |a: &str, b: &str, expect: bool| {
+            assert_eq!(same(Some(&object(a)), Some(&object(b))), expect, "{a} {b}");
+            assert_eq!(same(Some(&object(b)), Some(&object(a))), expect, "{b} {a}");
+        };
+        check(r#"{"a":null,"b":[]}"#, "{}", true);
+        check(r#"{"a":[{"b":[]}]}"#, r#"{"a":[{}]}"#, true);
+        check(r#"{"a":{}}"#, "{}", false);
+        check(r#"{"a":0}"#, "{}", false);
+        check("[1,2]", "[2,1]", false);
+        check("[]", "null", true);
+    }
+
+    #[test]
+    fn what_is_kept_may_be_absence() {
+        let mut new = object(r#"{"spec":{"a":1},"status":{"x":1}}"#);
+        keep(&mut new, &object(r#"{"spec":{"a":2},"metadata":{}}"#), &["status"]);
+        assert_eq!(new, object(r#"{"spec":{"a":1}}"#));
+        keep(&mut new, &object(r#"{"status":{"y":null}}"#), &["status"]);
+        assert_eq!(new, object(r#"{"spec":{"a":1},"status":{"y":null}}"#));
+    }
+}
