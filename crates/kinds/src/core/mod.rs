@@ -12,5 +12,8 @@ pub(crate) mod pod;
 mod service;
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
-    pod::behaviour(plural).or_else(|| service::behaviour(plural)).or_else(|| cluster::behaviour(plural))
+    pod::behaviour(plural)
+        .or_else(|| service::behaviour(plural))
+        .or_else(|| cluster::behaviour(plural))
+        .or_else(|| crate::events::core_behaviour(plural))
 }

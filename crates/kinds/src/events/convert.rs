@@ -1,0 +1,107 @@
+//! Between the two views of an event (upstream: `pkg/apis/events/v1/conversion.go`): what `events.k8s.io/v1` calls
+//! regarding, note and `deprecated…` is involvedObject, message and the rest of the core event.
+
+use pintle_value::{Object, Value};
+
+/// A field's name in `events.k8s.io/v1` and in the core group, and how Go writes its zero value in either.
+const FIELDS: [(&str, Zero, &str, Zero); 10] = [
+    ("reportingController", Zero::Absent, "reportingComponent", Zero::Text),
+    ("reportingInstance", Zero::Absent, "reportingInstance", Zero::Text),
+    ("regarding", Zero::Object, "involvedObject", Zero::Object),
+    ("note", Zero::Absent, "message", Zero::Absent),
+    ("deprecatedSource", Zero::Object, "source", Zero::Object),
+    ("deprecatedFirstTimestamp", Zero::Null, "firstTimestamp", Zero::Null),
+    ("deprecatedLastTimestamp", Zero::Null, "lastTimestamp", Zero::Null),
+    ("deprecatedCount", Zero::Absent, "count", Zero::Absent),
+    ("eventTime", Zero::Null, "eventTime", Zero::Null),
+    ("metadata", Zero::Object, "metadata", Zero::Object),
+];
+
+/// The fields of a series, in the same manner.
+const SERIES: [(&str, Zero, &str, Zero); 2] =
+    [("count", Zero::Number, "count", Zero::Absent), ("lastObservedTime", Zero::Null, "lastObservedTime", Zero::Null)];
+
+#[derive(Clone, Copy)]
+enum Zero {
+    Absent,
+    Null,
+    Text,
+    Number,
+    Object,
+}
+
+impl Zero {
+    fn value(self) -> Option<Value> {
+        match self {
+            Zero::Absent => None,
+            Zero::Null => Some(Value::Null),
+            Zero::Text => Some(Value::from("")),
+            Zero::Number => Some(Value::Int(0)),
+            Zero::Object => Some(Value::object()),
+        }
+    }
+}
+
+/// Turns an event of `events.k8s.io/v1` into one of the core group.
+pub(super) fn to_core(event: &mut Value) {
+    rename(event, FIELDS.map(|(events, _, core, zero)| (events, core, zero)));
+    if let Some(series) = event.get_mut("series") {
+        rename(series, SERIES.map(|(events, _, core, zero)| (events, core, zero)));
+    }
+}
+
+/// Turns an event of the core group into one of `events.k8s.io/v1`.
+pub(super) fn from_core(event: &mut Value) {
+    rename(event, FIELDS.map(|(events, zero, core, _)| (core, events, zero)));
+    if let Some(series) = event.get_mut("series") {
+        rename(series, SERIES.map(|(events, zero, core, _)| (core, events, zero)));
+    }
+}
+
+fn rename<const N: usize>(value: &mut Value, fields: [(&str, &'static str, Zero); N]) {
+    let Some(object) = value.as_object_mut() else { return };
+    let taken: Vec<Option<Value>> = fields.iter().map(|(from, _, _)| object.remove(from)).collect();
+    for ((_, to, zero), value) in fields.into_iter().zip(taken) {
+        set(object, to, zero, value);
+    }
+}
+
+fn set(object: &mut Object, key: &'static str, zero: Zero, value: Option<Value>) {
+    let value = value.filter(|v| !v.is_empty() || matches!((zero, v), (Zero::Object, Value::Object(_))));
+    if let Some(value) = value.or_else(|| zero.value()) {
+        object.insert(key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    #[test]
+    fn the_views_hold_the_same() {
+        let check = |events: &str, core: &str| {
+            let (events, core) = (object(events), object(core));
+            let mut there = events.clone();
+            to_core(&mut there);
+            assert_eq!(there, core);
+            let mut back = core.clone();
+            from_core(&mut back);
+            assert_eq!(back, events);
+        };
+        check(
+            r#"{"metadata":{"name":"e"},"eventTime":"2024-01-01T00:00:00.000000Z","series":{"count":3,"lastObservedTime":"2024-01-01T00:00:01.000000Z"},
+                "reportingController":"c","reportingInstance":"i","action":"a","reason":"r","regarding":{"kind":"Pod"},"note":"n","type":"Normal",
+                "related":{"kind":"Node"},"deprecatedSource":{},"deprecatedFirstTimestamp":null,"deprecatedLastTimestamp":null}"#,
+            r#"{"metadata":{"name":"e"},"eventTime":"2024-01-01T00:00:00.000000Z","series":{"count":3,"lastObservedTime":"2024-01-01T00:00:01.000000Z"},
+                "reportingComponent":"c","reportingInstance":"i","action":"a","reason":"r","involvedObject":{"kind":"Pod"},"message":"n","type":"Normal",
+                "related":{"kind":"Node"},"source":{},"firstTimestamp":null,"lastTimestamp":null}"#,
+        );
+        check(
+            r#"{"metadata":{},"eventTime":null,"series":{"count":0,"lastObservedTime":null},"regarding":{},"deprecatedSource":{"component":"k"},
+                "deprecatedFirstTimestamp":"2024-01-01T00:00:00Z","deprecatedLastTimestamp":"2024-01-01T00:00:01Z","deprecatedCount":2}"#,
+            r#"{"metadata":{},"eventTime":null,"series":{"lastObservedTime":null},"reportingComponent":"","reportingInstance":"","involvedObject":{},
+                "source":{"component":"k"},"firstTimestamp":"2024-01-01T00:00:00Z","lastTimestamp":"2024-01-01T00:00:01Z","count":2}"#,
+        );
+    }
+}

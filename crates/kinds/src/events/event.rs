@@ -1,0 +1,346 @@
+//! The rules of events (upstream: `pkg/apis/core/validation/events.go`, `pkg/registry/core/event`). What comes in through
+//! `events.k8s.io/v1` is held to more than what comes in through the core group, which old clients use.
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::time::Time;
+use pintle_value::{Errors, FieldPath, Str, Value, names};
+
+use super::convert;
+use crate::strategy::{immutable, same_at};
+
+const TEXT_LIMIT: usize = 128;
+const NOTE_LIMIT: usize = 1024;
+
+/// Selectable fields: the name in the core group, the name in `events.k8s.io` and the path in the core event.
+const SELECTABLE: [(&str, &str, &[&str]); 10] = [
+    ("involvedObject.kind", "regarding.kind", &["involvedObject", "kind"]),
+    ("involvedObject.namespace", "regarding.namespace", &["involvedObject", "namespace"]),
+    ("involvedObject.name", "regarding.name", &["involvedObject", "name"]),
+    ("involvedObject.uid", "regarding.uid", &["involvedObject", "uid"]),
+    ("involvedObject.apiVersion", "regarding.apiVersion", &["involvedObject", "apiVersion"]),
+    ("involvedObject.resourceVersion", "regarding.resourceVersion", &["involvedObject", "resourceVersion"]),
+    ("involvedObject.fieldPath", "regarding.fieldPath", &["involvedObject", "fieldPath"]),
+    ("reason", "reason", &["reason"]),
+    ("reportingComponent", "reportingController", &["reportingComponent"]),
+    ("type", "type", &["type"]),
+];
+
+const CORE_NAMES: [&str; 11] = [
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "type",
+    "source",
+];
+
+const EVENTS_NAMES: [&str; 10] = [
+    "regarding.kind",
+    "regarding.namespace",
+    "regarding.name",
+    "regarding.uid",
+    "regarding.apiVersion",
+    "regarding.resourceVersion",
+    "regarding.fieldPath",
+    "reason",
+    "reportingController",
+    "type",
+];
+
+/// What `events.k8s.io` does not let an update change, by the core event's names and in upstream's order (`reason` is
+/// looked at twice there).
+const IMMUTABLE: [&str; 9] =
+    ["involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "reason", "type"];
+
+/// The group through which an event is seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// The core group.
+    Core,
+    /// `events.k8s.io`.
+    Events,
+}
+
+/// The rules of events, seen through one of the two groups.
+pub(super) struct Event {
+    /// The group.
+    pub(super) view: View,
+}
+
+impl Behaviour for Event {
+    fn convert_to_hub(&self, object: &mut Value) {
+        if self.view == View::Events {
+            convert::to_core(object);
+        }
+    }
+
+    fn convert_from_hub(&self, object: &mut Value) {
+        if self.view == View::Events {
+            convert::from_core(object);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = self.validate_any(object);
+        if self.view == View::Events {
+            validate_new(&mut errors, object);
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.validate_any(object);
+        if self.view == View::Events {
+            validate_change(&mut errors, object, old);
+        }
+        errors
+    }
+
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        match self.view {
+            View::Core => names::path_segment_name(name, prefix),
+            View::Events => names::dns1123_subdomain_name(name, prefix),
+        }
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn selectable_field_names(&self) -> &[&'static str] {
+        match self.view {
+            View::Core => &CORE_NAMES,
+            View::Events => &EVENTS_NAMES,
+        }
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
+        let mut fields: Vec<(&'static str, Str)> = SELECTABLE
+            .iter()
+            .map(|(core, events, path)| {
+                let name = if self.view == View::Core { *core } else { *events };
+                (name, Str::from(object.str_at(path)))
+            })
+            .collect();
+        if self.view == View::Core {
+            let source = match object.str_at(&["source", "component"]) {
+                "" => object.str_at(&["reportingComponent"]),
+                component => component,
+            };
+            fields.push(("source", Str::from(source)));
+        }
+        fields
+    }
+}
+
+impl Event {
+    /// What every event must satisfy.
+    fn validate_any(&self, event: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let namespace = event.namespace();
+        let involved = event.str_at(&["involvedObject", "namespace"]);
+        let involved_object = FieldPath::new("involvedObject");
+        let involved_path = involved_object.child("namespace");
+        if event.at(&["eventTime"]).is_none() {
+            // Clients older than the field do not set it.
+            let agrees = if involved.is_empty() { ["", "default"].contains(&namespace) } else { namespace == involved };
+            if !agrees {
+                errors.invalid(&involved_path, involved, "does not match event.namespace");
+            }
+        } else {
+            if involved.is_empty() && !["default", "kube-system"].contains(&namespace) {
+                errors.invalid(&involved_path, involved, "does not match event.namespace");
+            }
+            self.validate_reporter(&mut errors, event);
+        }
+        for text in names::dns1123_subdomain(namespace) {
+            errors.invalid(&FieldPath::new("namespace"), namespace, text);
+        }
+        errors
+    }
+
+    fn validate_reporter(&self, errors: &mut Errors, event: &Value) {
+        let controller = event.str_at(&["reportingComponent"]);
+        let path = FieldPath::new(match self.view {
+            View::Core => "reportingComponent",
+            View::Events => "reportingController",
+        });
+        if controller.is_empty() {
+            errors.required(&path, "");
+        }
+        for text in names::qualified_name(controller) {
+            errors.invalid(&path, controller, text);
+        }
+        for name in ["reportingInstance", "action", "reason"] {
+            let path = FieldPath::new(name);
+            let text = event.str_at(&[name]);
+            if text.is_empty() {
+                errors.required(&path, "");
+            }
+            if text.len() > TEXT_LIMIT {
+                errors.invalid(&path, "", format!("can have at most {TEXT_LIMIT} characters"));
+            }
+        }
+        if event.str_at(&["message"]).len() > NOTE_LIMIT {
+            errors.invalid(&FieldPath::new("message"), "", format!("can have at most {NOTE_LIMIT} characters"));
+        }
+    }
+}
+
+/// What a new event of `events.k8s.io/v1` must satisfy beside.
+fn validate_new(errors: &mut Errors, event: &Value) {
+    validate_series(errors, event);
+    if event.at(&["eventTime"]).is_none() {
+        errors.required(&FieldPath::new("eventTime"), "");
+    }
+    let kind = event.str_at(&["type"]);
+    if kind != "Normal" && kind != "Warning" {
+        errors.invalid(&FieldPath::new("type"), "", format!("has invalid value: {kind}"));
+    }
+    let source = |field| event.str_at(&["source", field]).is_empty();
+    let unset = [
+        ("firstTimestamp", event.at(&["firstTimestamp"]).is_none()),
+        ("lastTimestamp", event.at(&["lastTimestamp"]).is_none()),
+        ("count", event.int_at(&["count"]).unwrap_or(0) == 0),
+        ("source", source("component") && source("host")),
+    ];
+    for (name, _) in unset.into_iter().filter(|(_, unset)| !unset) {
+        errors.invalid(&FieldPath::new(name), "", "needs to be unset");
+    }
+}
+
+fn validate_series(errors: &mut Errors, event: &Value) {
+    let Some(series) = event.at(&["series"]) else { return };
+    if series.int_at(&["count"]).unwrap_or(0) < 2 {
+        errors.invalid(&FieldPath::new("series.count"), "", "should be at least 2");
+    }
+    if series.at(&["lastObservedTime"]).is_none() {
+        errors.required(&FieldPath::new("series.lastObservedTime"), "");
+    }
+}
+
+fn validate_change(errors: &mut Errors, event: &Value, old: &Value) {
+    if !same_at(event, old, &["series"]) {
+        validate_series(errors, event);
+    }
+    let check = |errors: &mut Errors, name: &str, shown_as: &str| {
+        immutable(errors, event.at(&[name]), old.at(&[name]), &FieldPath::new(shown_as));
+    };
+    for name in IMMUTABLE {
+        check(errors, name, name);
+    }
+    // Changes below a microsecond come from clients that write times more or less exactly.
+    let microseconds = |event: &Value| {
+        let time = Time::parse_rfc3339(event.str_at(&["eventTime"])).ok()?;
+        Some((time.seconds, time.nanos / 1000))
+    };
+    if microseconds(event) != microseconds(old) {
+        check(errors, "eventTime", "eventTime");
+    }
+    for (name, shown_as) in [
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingComponent", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ] {
+        check(errors, name, shown_as);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    const CORE: Event = Event { view: View::Core };
+    const EVENTS: Event = Event { view: View::Events };
+
+    #[test]
+    fn old_clients_are_held_to_little() {
+        let check = |json: &str, expect: &[&str]| {
+            assert_eq!(messages(&CORE.validate(&context(), &object(json))), expect);
+        };
+        check(r#"{"metadata":{"namespace":"default"},"involvedObject":{},"eventTime":null}"#, &[]);
+        check(
+            r#"{"metadata":{"namespace":"a"},"involvedObject":{"namespace":"b"}}"#,
+            &["involvedObject.namespace: Invalid value: \"b\": does not match event.namespace"],
+        );
+        check(
+            r#"{"metadata":{"namespace":"a"},"involvedObject":{}}"#,
+            &["involvedObject.namespace: Invalid value: \"\": does not match event.namespace"],
+        );
+        check(
+            r#"{"metadata":{"namespace":"a"},"involvedObject":{"namespace":"a"},"eventTime":"2024-01-01T00:00:00.000000Z","reportingComponent":"c","reportingInstance":"i","reason":"r"}"#,
+            &["action: Required value"],
+        );
+    }
+
+    #[test]
+    fn new_clients_are_held_to_more() {
+        let check = |json: &str, expect: &[&str]| {
+            assert_eq!(messages(&EVENTS.validate(&context(), &object(json))), expect);
+        };
+        check(
+            r#"{"metadata":{"namespace":"a"},"involvedObject":{"namespace":"a"},"count":1,"source":{"host":"h"},"series":{"count":1,"lastObservedTime":null}}"#,
+            &[
+                "series.count: Invalid value: \"\": should be at least 2",
+                "series.lastObservedTime: Required value",
+                "eventTime: Required value",
+                "type: Invalid value: \"\": has invalid value: ",
+                "count: Invalid value: \"\": needs to be unset",
+                "source: Invalid value: \"\": needs to be unset",
+            ],
+        );
+        check(
+            r#"{"metadata":{"namespace":"a"},"involvedObject":{"namespace":"a"},"type":"Normal","eventTime":"2024-01-01T00:00:00.000000Z","reportingComponent":"a b","reportingInstance":"i","reason":"r","action":"a"}"#,
+            &[&format!(
+                "reportingController: Invalid value: \"a b\": {}",
+                names::qualified_name("a b").first().expect("one message")
+            )],
+        );
+    }
+
+    #[test]
+    fn new_clients_change_only_the_series() {
+        let event = |json: &str| {
+            let mut event = object(
+                r#"{"metadata":{"namespace":"a"},"involvedObject":{"namespace":"a"},"type":"Normal","eventTime":"2024-01-01T00:00:00.000001Z","reportingComponent":"c","reportingInstance":"i","reason":"r","action":"a"}"#,
+            );
+            for (key, value) in object(json).as_object().expect("object").iter() {
+                event.set(key, value.clone());
+            }
+            event
+        };
+        let check = |change: &str, expect: &[&str]| {
+            let errors = EVENTS.validate_update(&context(), &event(change), &event("{}"));
+            assert_eq!(messages(&errors), expect);
+            assert_eq!(messages(&CORE.validate_update(&context(), &event(change), &event("{}"))), [""; 0]);
+        };
+        check(r#"{"series":{"count":2,"lastObservedTime":"2024-01-01T00:00:00.000000Z"}}"#, &[]);
+        check(r#"{"eventTime":"2024-01-01T00:00:00.000001500Z"}"#, &[]);
+        check(
+            r#"{"reason":"other","reportingComponent":"d"}"#,
+            &[
+                "reason: Invalid value: \"other\": field is immutable",
+                "reason: Invalid value: \"other\": field is immutable",
+                "reportingController: Invalid value: \"d\": field is immutable",
+            ],
+        );
+    }
+
+    #[test]
+    fn either_view_selects_by_its_own_names() {
+        let event = object(r#"{"involvedObject":{"kind":"Pod"},"reportingComponent":"c","source":{}}"#);
+        for rules in [CORE, EVENTS] {
+            let names: Vec<_> = rules.selectable_fields(&event).into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names, rules.selectable_field_names());
+        }
+        assert!(CORE.selectable_fields(&event).contains(&("source", "c".into())));
+        assert!(EVENTS.selectable_fields(&event).contains(&("regarding.kind", "Pod".into())));
+    }
+}
