@@ -2,8 +2,16 @@
 //! is defaulted, and what Go and Protobuf make of them. Everything that walks an object by its type walks this.
 //! Knows nothing of HTTP or storage.
 
+pub mod base64;
+mod defaults;
+mod go;
+pub mod leaf;
+mod normalise;
 mod types;
 
+pub use defaults::static_defaults;
+pub use go::bare_name;
+pub use normalise::{Problems, normalise};
 pub use types::{
     Embedded, EnumValues, Field, List, ListTopology, Map, Omit, Patch, Scalar, ScalarType, Schema, Struct, Type,
     TypeId, Types, Union, UnionKind,

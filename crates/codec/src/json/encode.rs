@@ -1,0 +1,192 @@
+//! Writes trees as Go's `encoding/json` writes untyped data: keys sorted, `<`, `>`, `&` and the two line separators
+//! escaped, floats in the shortest form. (A body on the wire ends with a line feed, which is the writer's to add.)
+
+use pintle_value::Value;
+
+/// The JSON of a value, keys sorted.
+#[must_use]
+pub fn encode(value: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    encode_into(value, &mut out);
+    out
+}
+
+/// Appends the JSON of a value, keys sorted.
+pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int(i) => write_int(*i, out),
+        Value::Float(f) => write_float(*f, out),
+        Value::String(s) => write_string(s, out),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                encode_into(item, out);
+            }
+            out.push(b']');
+        }
+        Value::Object(object) => {
+            out.push(b'{');
+            for (i, (key, value)) in object.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_string(key, out);
+                out.push(b':');
+                encode_into(value, out);
+            }
+            out.push(b'}');
+        }
+    }
+}
+
+/// The JSON of a value over many lines, two spaces per level, as `?pretty=1` asks for it.
+#[must_use]
+pub fn encode_pretty(value: &Value) -> Vec<u8> {
+    indent(&encode(value))
+}
+
+/// Spreads finished JSON over many lines, two spaces per level, as Go's `json.Indent` does. Strings stay as they are.
+#[must_use]
+pub fn indent(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len() * 2);
+    let mut depth = 0usize;
+    let mut in_string = false;
+    let mut escaped = false;
+    let mut just_opened = false;
+    for &byte in json {
+        if in_string {
+            out.push(byte);
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            continue;
+        }
+        if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+            continue;
+        }
+        let closes = matches!(byte, b']' | b'}');
+        if just_opened && !closes {
+            depth += 1;
+            new_line(depth, &mut out);
+        }
+        match byte {
+            b'{' | b'[' => out.push(byte),
+            b',' => {
+                out.push(byte);
+                new_line(depth, &mut out);
+            }
+            b':' => out.extend_from_slice(b": "),
+            b'}' | b']' => {
+                if !just_opened {
+                    depth = depth.saturating_sub(1);
+                    new_line(depth, &mut out);
+                }
+                out.push(byte);
+            }
+            _ => {
+                in_string = byte == b'"';
+                out.push(byte);
+            }
+        }
+        just_opened = matches!(byte, b'{' | b'[');
+    }
+    out
+}
+
+fn new_line(depth: usize, out: &mut Vec<u8>) {
+    out.push(b'\n');
+    out.resize(out.len() + 2 * depth, b' ');
+}
+
+pub(super) fn write_int(i: i64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(i).as_bytes());
+}
+
+/// Writes a float as Go does: an exponent only below 1e-6 and from 1e21 on. What JSON cannot say becomes null.
+pub(super) fn write_float(f: f64, out: &mut Vec<u8>) {
+    use std::io::Write;
+    let size = f.abs();
+    // Writing to a vector cannot fail.
+    if !f.is_finite() {
+        out.extend_from_slice(b"null");
+    } else if size != 0.0 && !(1e-6..1e21).contains(&size) {
+        let text = format!("{f:e}");
+        match text.split_once('e') {
+            Some((digits, exponent)) if !exponent.starts_with('-') => {
+                let _ = write!(out, "{digits}e+{exponent:0>2}");
+            }
+            _ => out.extend_from_slice(text.as_bytes()),
+        }
+    } else {
+        let _ = write!(out, "{f}");
+    }
+}
+
+/// What to do with a byte of a string: 0 is written as it is, `E2` may begin one of the two line separators, `u` is
+/// written as a number, anything else follows a backslash.
+const ESCAPES: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut i = 0;
+    while i < 0x20 {
+        table[i] = b'u';
+        i += 1;
+    }
+    table[0x08] = b'b';
+    table[0x0c] = b'f';
+    table[b'\n' as usize] = b'n';
+    table[b'\r' as usize] = b'r';
+    table[b'\t' as usize] = b't';
+    table[b'"' as usize] = b'"';
+    table[b'\\' as usize] = b'\\';
+    table[b'<' as usize] = b'u';
+    table[b'>' as usize] = b'u';
+    table[b'&' as usize] = b'u';
+    table[0xe2] = 0xe2;
+    table
+};
+
+/// Appends a string with its quotes, escaped as Go does (also what HTML gives a meaning to).
+pub fn write_string(text: &str, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + 2);
+    out.push(b'"');
+    let mut done = 0;
+    let mut i = 0;
+    while let Some(&byte) = bytes.get(i) {
+        let escape = ESCAPES[usize::from(byte)];
+        if escape == 0 {
+            i += 1;
+            continue;
+        }
+        if escape == 0xe2 {
+            if let Some([0x80, last @ (0xa8 | 0xa9)]) = bytes.get(i + 1..i + 3) {
+                out.extend_from_slice(&bytes[done..i]);
+                out.extend_from_slice(b"\\u202");
+                out.push(HEX[usize::from(last & 0xf)]);
+                i += 3;
+                done = i;
+            } else {
+                i += 1;
+            }
+            continue;
+        }
+        out.extend_from_slice(&bytes[done..i]);
+        if escape == b'u' {
+            out.extend_from_slice(b"\\u00");
+            out.push(HEX[usize::from(byte >> 4)]);
+            out.push(HEX[usize::from(byte & 0xf)]);
+        } else {
+            out.extend_from_slice(&[b'\\', escape]);
+        }
+        i += 1;
+        done = i;
+    }
+    out.extend_from_slice(&bytes[done..]);
+    out.push(b'"');
+}

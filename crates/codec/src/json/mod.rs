@@ -1,0 +1,14 @@
+//! JSON as kube-apiserver reads and writes it: Go's `encoding/json` and its fork `sigs.k8s.io/json`, whose messages,
+//! numbers, escapes and field order clients see. Reading is by one fast parser; whatever it does not like is looked at a
+//! second time by the slow, exact code that finds Go's words for it.
+
+mod decode;
+mod encode;
+mod strict;
+mod syntax;
+mod typed;
+
+pub use decode::{DecodeError, Decoded, MAX_DEPTH, Options, TypeMeta, decode, type_meta};
+pub use encode::{encode, encode_into, encode_pretty, indent, write_string};
+pub use strict::{Strictness, go_type_name, strictness, strictness_untyped};
+pub use typed::{encode_typed, encode_typed_pretty};

@@ -1,0 +1,94 @@
+//! Writes trees in the field order of their Go structs: the order of the schema for declared fields, sorted keys for maps
+//! and for whatever the schema does not know. What is in the tree is written; which fields vanish is decided before, by
+//! normalising.
+
+use pintle_schema::{Struct, Type, TypeId, Types, UnionKind};
+use pintle_value::{Object, Value};
+
+use super::encode::{encode_into, indent, write_string};
+
+/// Appends the JSON of a value of this type.
+pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
+    match (types.get(type_id), value) {
+        (Type::Struct(ty), Value::Object(object)) => encode_struct(object, types, ty, out),
+        (Type::Map(map), Value::Object(object)) => {
+            out.push(b'{');
+            for (i, (key, value)) in object.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_string(key, out);
+                out.push(b':');
+                encode_typed(value, types, map.value, out);
+            }
+            out.push(b'}');
+        }
+        (Type::List(list), Value::Array(items)) => encode_items(items, types, list.item, out),
+        (Type::Union(union), Value::Object(_)) => encode_typed(value, types, union.schema, out),
+        (Type::Union(union), Value::Array(items)) if union.kind == UnionKind::SchemaOrArray => {
+            encode_items(items, types, union.schema, out);
+        }
+        _ => encode_into(value, out),
+    }
+}
+
+/// The JSON of a value of this type over many lines.
+#[must_use]
+pub fn encode_typed_pretty(value: &Value, types: &Types, type_id: TypeId) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    encode_typed(value, types, type_id, &mut out);
+    indent(&out)
+}
+
+fn encode_items(items: &[Value], types: &Types, item: TypeId, out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (i, value) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        encode_typed(value, types, item, out);
+    }
+    out.push(b']');
+}
+
+/// How many members an object may have to be put in order on the stack. The largest structs have some 45 fields.
+const INLINE: usize = 48;
+
+fn encode_struct(object: &Object, types: &Types, ty: &Struct, out: &mut Vec<u8>) {
+    // Objects have few members of the many that their structs declare, so the members look for their places and not the
+    // fields for their values. An unknown member comes last.
+    let mut inline = [(0u32, "", &Value::Null); INLINE];
+    let mut spilled;
+    let members: &mut [(u32, &str, &Value)] = if object.len() <= INLINE {
+        &mut inline[..object.len()]
+    } else {
+        spilled = vec![(0u32, "", &Value::Null); object.len()];
+        &mut spilled
+    };
+    for (member, (key, value)) in members.iter_mut().zip(object.iter()) {
+        let place = ty.position(key).and_then(|i| u32::try_from(i).ok()).unwrap_or(u32::MAX);
+        *member = (place, key, value);
+    }
+    members.sort_by_key(|m| m.0);
+    out.push(b'{');
+    for (i, (place, key, value)) in members.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        match ty.fields.get(*place as usize) {
+            Some(field) => {
+                // Names of fields need no escapes.
+                out.push(b'"');
+                out.extend_from_slice(key.as_bytes());
+                out.extend_from_slice(b"\":");
+                encode_typed(value, types, field.ty, out);
+            }
+            None => {
+                write_string(key, out);
+                out.push(b':');
+                encode_into(value, out);
+            }
+        }
+    }
+    out.push(b'}');
+}

@@ -1,0 +1,61 @@
+//! Upstream's fixtures: one fully populated object of every kind as JSON, YAML and Protobuf, in the Go module
+//! `k8s.io/api` (also what the catalog is imported from).
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use pintle_schema::TypeId;
+
+/// One kind of the catalog with the path of its fixtures, less the extension.
+pub(crate) struct Fixture {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) type_id: TypeId,
+    path: PathBuf,
+}
+
+impl Fixture {
+    /// The fixture's bytes in one encoding (`json`, `pb`, `yaml`).
+    pub(crate) fn bytes(&self, extension: &str) -> Vec<u8> {
+        let path =
+            self.path.with_file_name(format!("{}.{extension}", self.path.file_name().unwrap().to_str().unwrap()));
+        std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+}
+
+/// The fixtures of all kinds that the catalog knows and upstream has fixtures of.
+pub(crate) fn fixtures() -> Vec<Fixture> {
+    let folder = module_folder();
+    let catalog = pintle_catalog::shared();
+    let mut fixtures: Vec<Fixture> = catalog
+        .kinds()
+        .filter_map(|(group, version, kind, type_id)| {
+            let name = if group.is_empty() { "core" } else { group };
+            let path = folder.join(format!("testdata/HEAD/{name}.{version}.{kind}"));
+            folder.join(format!("testdata/HEAD/{name}.{version}.{kind}.json")).exists().then_some(Fixture {
+                group,
+                version,
+                kind,
+                type_id,
+                path,
+            })
+        })
+        .collect();
+    fixtures.sort_by_key(|f| (f.group, f.version, f.kind));
+    assert!(fixtures.len() >= 80, "only {} fixtures found in {}", fixtures.len(), folder.display());
+    fixtures
+}
+
+fn module_folder() -> PathBuf {
+    let cache = Command::new("go").args(["env", "GOMODCACHE"]).output().expect("the fixtures need Go installed");
+    let cache = PathBuf::from(String::from_utf8(cache.stdout).expect("a path").trim());
+    let mut versions: Vec<PathBuf> = std::fs::read_dir(cache.join("k8s.io"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("api@v0.36.")))
+        .collect();
+    versions.sort();
+    versions.pop().expect("the module k8s.io/api v0.36 is not in the module cache: go mod download k8s.io/api@v0.36.6")
+}

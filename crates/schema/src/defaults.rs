@@ -1,0 +1,49 @@
+//! Static defaults: what Go's generated defaulting functions set from `+default` markers.
+
+use pintle_value::Value;
+
+use crate::{Field, Type, TypeId, Types, UnionKind};
+
+/// Sets the declared defaults of fields that are absent (pointers) or zero (other fields), in this value and in
+/// everything below it that is there. Structs behind nil pointers stay absent.
+pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
+    match (types.get(type_id), value) {
+        (Type::Struct(ty), Value::Object(object)) => {
+            for field in &ty.fields {
+                let slot = object.get_mut(&field.name);
+                if let Some(default) = &field.default
+                    && slot.as_deref().is_none_or(|value| is_unset(types, field, value))
+                {
+                    // The value may itself be a struct with defaults, as the empty struct often is.
+                    let mut default = default.clone();
+                    static_defaults(types, field.ty, &mut default);
+                    object.insert(field.name.clone(), default);
+                } else if let Some(value) = slot {
+                    static_defaults(types, field.ty, value);
+                }
+            }
+        }
+        (Type::Map(map), Value::Object(object)) => {
+            for (_, value) in object.iter_mut() {
+                static_defaults(types, map.value, value);
+            }
+        }
+        (Type::List(list), Value::Array(items)) => {
+            for item in items {
+                static_defaults(types, list.item, item);
+            }
+        }
+        (Type::Union(union), value @ Value::Object(_)) => static_defaults(types, union.schema, value),
+        (Type::Union(union), Value::Array(items)) if union.kind == UnionKind::SchemaOrArray => {
+            for item in items {
+                static_defaults(types, union.schema, item);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// True if Go's defaulting takes a field as not set.
+fn is_unset(types: &Types, field: &Field, value: &Value) -> bool {
+    if field.pointer { value.is_null() } else { value.is_null() || *value == types.zero(field.ty) }
+}

@@ -1,0 +1,172 @@
+//! Leaves in the form in which their Go types write them: what `UnmarshalJSON` followed by `MarshalJSON` makes of a value.
+
+use pintle_value::time::{Duration, Time};
+use pintle_value::{Quantity, Str, Value};
+
+use crate::{Scalar, base64};
+
+/// Why a value is not of a leaf's type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mismatch {
+    /// Go's decoder says that it cannot put this (`string`, `number -5`) into a type of that name; an empty name is the
+    /// type's own.
+    Type(String, &'static str),
+    /// The type's own code refuses it, in these words.
+    Other(String),
+}
+
+/// What Go's messages call a value.
+#[must_use]
+pub fn shape(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+impl Scalar {
+    /// What the type's zero value is written as; null for `[]byte` too.
+    #[must_use]
+    pub fn zero(self) -> Value {
+        match self {
+            Scalar::String => Value::from(""),
+            Scalar::Bool => Value::Bool(false),
+            Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 | Scalar::Uint8 => Value::Int(0),
+            Scalar::Float64 | Scalar::IntOrString => Value::Int(0),
+            Scalar::Duration => Value::from("0s"),
+            Scalar::Quantity => Value::from("0"),
+            Scalar::Bytes
+            | Scalar::Time
+            | Scalar::MicroTime
+            | Scalar::RawExtension
+            | Scalar::FieldsV1
+            | Scalar::Json => Value::Null,
+        }
+    }
+
+    /// Puts a value other than null into the form in which the type is written.
+    ///
+    /// # Errors
+    /// If the value is not of the type; it is left as it is.
+    pub fn canonical(self, value: &mut Value) -> Result<(), Mismatch> {
+        match self {
+            Scalar::String => match value {
+                Value::String(_) => Ok(()),
+                other => Err(mismatch(other)),
+            },
+            Scalar::Bool => match value {
+                Value::Bool(_) => Ok(()),
+                other => Err(mismatch(other)),
+            },
+            Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 | Scalar::Uint8 => self.integer(value, ""),
+            Scalar::Float64 => float(value),
+            Scalar::Bytes => bytes(value),
+            Scalar::Time => time_text(value, |text| {
+                let time = Time::parse_rfc3339(text).map_err(|e| e.to_string())?;
+                Ok(if time.is_zero() { None } else { Some(time.rfc3339()) })
+            }),
+            Scalar::MicroTime => time_text(value, |text| {
+                let time = Time::parse_rfc3339_micro(text).map_err(|e| e.to_string())?;
+                Ok(if time.is_zero() { None } else { Some(time.rfc3339_micro()) })
+            }),
+            Scalar::Duration => time_text(value, |text| {
+                let duration = Duration::parse(text).map_err(|e| e.to_string())?;
+                Ok(Some(duration.to_string()))
+            }),
+            Scalar::Quantity => quantity(value),
+            Scalar::IntOrString => match value {
+                Value::String(_) => Ok(()),
+                Value::Int(_) | Value::Float(_) => Scalar::Int32.integer(value, "int32"),
+                other => Err(Mismatch::Type(shape(other).to_owned(), "int32")),
+            },
+            Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json => Ok(()),
+        }
+    }
+
+    fn integer(self, value: &Value, name: &'static str) -> Result<(), Mismatch> {
+        let fits = match value {
+            Value::Int(i) => self.range().is_some_and(|(low, high)| (low..=high).contains(i)),
+            Value::Float(_) => false,
+            other => return Err(Mismatch::Type(shape(other).to_owned(), name)),
+        };
+        if fits { Ok(()) } else { Err(Mismatch::Type(format!("number {}", number_text(value)), name)) }
+    }
+}
+
+fn mismatch(value: &Value) -> Mismatch {
+    Mismatch::Type(shape(value).to_owned(), "")
+}
+
+/// The text of a number, for messages.
+fn number_text(value: &Value) -> String {
+    match value {
+        Value::Int(i) => i.to_string(),
+        Value::Float(f) if f.fract() == 0.0 && f.abs() < 1e21 => format!("{f:.1}"),
+        Value::Float(f) => f.to_string(),
+        other => shape(other).to_owned(),
+    }
+}
+
+/// A float whose text is an integer becomes one, as if it had been read again.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+fn float(value: &mut Value) -> Result<(), Mismatch> {
+    match value {
+        Value::Int(i) => {
+            *value = float_value(*i as f64);
+            Ok(())
+        }
+        Value::Float(f) => {
+            *value = float_value(*f);
+            Ok(())
+        }
+        other => Err(mismatch(other)),
+    }
+}
+
+/// A `float64` as a tree has it after its text was read: an integer where the text is one.
+#[must_use]
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+pub fn float_value(f: f64) -> Value {
+    let is_integer = f.fract() == 0.0 && f.abs() < i64::MAX as f64 && !(f == 0.0 && f.is_sign_negative());
+    if is_integer { Value::Int(f as i64) } else { Value::Float(f) }
+}
+
+fn bytes(value: &mut Value) -> Result<(), Mismatch> {
+    let decoded = match value {
+        Value::String(text) => base64::decode(text.as_bytes()).map_err(|e| Mismatch::Other(e.to_string()))?,
+        // To Go a byte slice is a list of numbers too.
+        Value::Array(items) => {
+            let mut bytes = Vec::with_capacity(items.len());
+            for item in items.iter() {
+                Scalar::Uint8.integer(item, "uint8")?;
+                bytes.push(item.as_int().and_then(|i| u8::try_from(i).ok()).unwrap_or_default());
+            }
+            bytes
+        }
+        other => return Err(mismatch(other)),
+    };
+    *value = Value::from(base64::encode(&decoded));
+    Ok(())
+}
+
+/// Types that read a Go string first: another value is refused as not being one.
+fn time_text(value: &mut Value, canonical: impl Fn(&str) -> Result<Option<String>, String>) -> Result<(), Mismatch> {
+    let Value::String(text) = value else {
+        return Err(Mismatch::Type(shape(value).to_owned(), "string"));
+    };
+    match canonical(text).map_err(Mismatch::Other)? {
+        Some(new) if new == text.as_str() => {}
+        Some(new) => *text = Str::from(new),
+        None => *value = Value::Null,
+    }
+    Ok(())
+}
+
+fn quantity(value: &mut Value) -> Result<(), Mismatch> {
+    *value = Value::from(&Quantity::from_value(value).map_err(|e| Mismatch::Other(e.to_string()))?);
+    Ok(())
+}
