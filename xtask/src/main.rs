@@ -7,12 +7,15 @@ use std::process::ExitCode;
 /// A command: its name, what follows it, what it does, and the function that does it.
 type Command = (&'static str, &'static str, &'static str, fn(&[String]) -> Result<(), String>);
 
-const COMMANDS: &[Command] = &[(
-    "import-catalog",
-    "[--check] [--compare FILE]",
-    "write crates/catalog/data/types.txt from the published Go modules, or compare it with other facts",
-    catalog::run,
-)];
+const COMMANDS: &[Command] = &[
+    (
+        "import-catalog",
+        "[--check | --compare FILE]",
+        "write crates/catalog/data/types.txt from the published Go modules, check it, or compare it with other facts",
+        catalog::run,
+    ),
+    ("fetch-modules", "", "download the Go modules that the importer and tests read", catalog::fetch_modules),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -3,8 +3,10 @@
 
 mod build;
 mod catalog;
+mod descriptions;
 pub mod facts;
 mod resources;
 
 pub use catalog::{Catalog, load, shared, type_facts};
+pub use descriptions::{Descriptions, descriptions};
 pub use resources::{GroupFacts, ResourceFacts, StorageFacts, SubresourceFacts, VersionFacts};

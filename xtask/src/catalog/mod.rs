@@ -43,3 +43,13 @@ fn import() -> Result<String, String> {
     }
     String::from_utf8(output.stdout).map_err(|e| e.to_string())
 }
+
+/// Downloads the modules that `xtask/import/go.mod` pins.
+pub(crate) fn fetch_modules(_arguments: &[String]) -> Result<(), String> {
+    let status = Command::new("go")
+        .args(["mod", "download"])
+        .current_dir(root().join("xtask/import"))
+        .status()
+        .map_err(|e| format!("go is needed to fetch the published modules: {e}"))?;
+    if status.success() { Ok(()) } else { Err("go mod download failed".into()) }
+}
