@@ -1,6 +1,7 @@
 //! The tree that every object is worked on as, and the small vocabulary around it: field paths and field errors,
 //! quantities, times, names. Pure data: no I/O, no clock, no knowledge of any kind or schema.
 
+mod decimal;
 mod duration;
 pub mod field;
 pub mod meta;
@@ -11,5 +12,5 @@ mod tree;
 
 pub use compact_str::CompactString as Str;
 pub use field::{ErrorKind, Errors, FieldError, FieldPath};
-
+pub use quantity::Quantity;
 pub use tree::{Object, Value};

@@ -354,13 +354,14 @@ impl<'a> Reader<'a> {
             b'-' => Some(-1),
             _ => None,
         };
-        // Go looks at the ranges even where the sign or the minutes are no good, and takes 24:00 and 00:60.
+        // Go looks at the ranges even where the sign or the minutes are no good, speaks of the minutes where both are
+        // out of range, and takes 24:00 and 00:60.
         let (hours, minutes) = (two(1), two(4));
-        if hours.is_some_and(|h| h > 24) {
-            return Err(self.out_of_range("time zone offset hour"));
-        }
         if hours.is_some() && minutes.is_some_and(|m| m > 60) {
             return Err(self.out_of_range("time zone offset minute"));
+        }
+        if hours.is_some_and(|h| h > 24) {
+            return Err(self.out_of_range("time zone offset hour"));
         }
         let (Some(hours), Some(minutes), Some(sign)) = (hours, minutes, sign) else {
             return Err(self.misfit(element));
