@@ -11,6 +11,11 @@ pub trait Table: Send + Sync {
     /// One cell per column, in their order, for an object at the hub version. `now` is for ages. Never panics, whatever
     /// the object.
     fn cells(&self, object: &Value, now: Time) -> Vec<Value>;
+
+    /// The conditions of an object's row (`metav1.TableRowCondition`), such as the completion of a pod. Mostly none.
+    fn conditions(&self, _object: &Value) -> Vec<Value> {
+        Vec::new()
+    }
 }
 
 /// The table of a kind without columns of its own: name and creation time.

@@ -1,0 +1,89 @@
+//! The table of HorizontalPodAutoscalers, at `autoscaling/v2`.
+
+use pintle_registry::Column;
+use pintle_value::Value;
+use pintle_value::time::age;
+
+use super::{Rows, cells, row};
+
+pub(super) fn rows(plural: &str) -> Option<Rows> {
+    (plural == "horizontalpodautoscalers").then_some(AUTOSCALERS)
+}
+
+const AUTOSCALERS: Rows = Rows {
+    columns: &[
+        Column::NAME,
+        Column::string("Reference", "=autoscaling/v2.HorizontalPodAutoscalerSpec.scaleTargetRef"),
+        Column::string("Targets", "=autoscaling/v2.HorizontalPodAutoscalerSpec.metrics"),
+        Column::string("MinPods", "=autoscaling/v2.HorizontalPodAutoscalerSpec.minReplicas"),
+        Column::string("MaxPods", "=autoscaling/v2.HorizontalPodAutoscalerSpec.maxReplicas"),
+        Column::string("Replicas", "=autoscaling/v2.HorizontalPodAutoscalerStatus.currentReplicas"),
+        Column::AGE,
+    ],
+    cells: |o, now| {
+        let target = |field: &str| o.str_at(&["spec", "scaleTargetRef", field]);
+        let min = o.int_at(&["spec", "minReplicas"]).map_or_else(|| "<unset>".to_owned(), |n| n.to_string());
+        row![
+            o.name(),
+            format!("{}/{}", target("kind"), target("name")),
+            metrics(o.items_at(&["spec", "metrics"]), o.items_at(&["status", "currentMetrics"])),
+            min,
+            cells::int(o, &["spec", "maxReplicas"]),
+            cells::int(o, &["status", "currentReplicas"]),
+            age(o, now),
+        ]
+    },
+};
+
+fn metrics(specs: &[Value], statuses: &[Value]) -> String {
+    const SHOWN: usize = 2;
+    if specs.is_empty() {
+        return "<none>".to_owned();
+    }
+    let shown: Vec<String> = specs.iter().take(SHOWN).enumerate().map(|(i, s)| metric(s, statuses.get(i))).collect();
+    let shown = shown.join(", ");
+    if specs.len() > SHOWN { format!("{shown} + {} more...", specs.len() - SHOWN) } else { shown }
+}
+
+/// One metric as `current/target`.
+fn metric(spec: &Value, status: Option<&Value>) -> String {
+    const UNKNOWN: &str = "<unknown>";
+    let field = match spec.str_at(&["type"]) {
+        "External" => "external",
+        "Object" => "object",
+        "Pods" => "pods",
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        _ => return "<unknown type>".to_owned(),
+    };
+    let current = status.and_then(|s| s.get(field)).map(|s| &s["current"]);
+    let target = &spec[field]["target"];
+    let average = target.get("averageValue");
+    // A quantity that is not there prints as Go's nil.
+    let quantity = |q: Option<&Value>| q.map_or_else(|| "<nil>".to_owned(), cells::scalar);
+    let currently = |name: &str| current.map_or_else(|| UNKNOWN.to_owned(), |c| quantity(c.get(name)));
+    match field {
+        "pods" => format!("{}/{}", currently("averageValue"), quantity(average)),
+        "external" | "object" => match average {
+            Some(average) => {
+                let current = current.and_then(|c| c.get("averageValue"));
+                format!(
+                    "{}/{} (avg)",
+                    current.map_or_else(|| UNKNOWN.to_owned(), cells::scalar),
+                    cells::scalar(average)
+                )
+            }
+            None => format!("{}/{}", currently("value"), quantity(target.get("value"))),
+        },
+        _ => {
+            let name = spec.str_at(&[field, "name"]);
+            if let Some(average) = average {
+                return format!("{name}: {}/{}", currently("averageValue"), cells::scalar(average));
+            }
+            let percent = |value: Option<i64>| value.map(|n| format!("{n}%"));
+            let now = percent(current.and_then(|c| c.int_at(&["averageUtilization"])));
+            let goal = percent(target.int_at(&["averageUtilization"]));
+            format!("{name}: {}/{}", now.as_deref().unwrap_or(UNKNOWN), goal.as_deref().unwrap_or("<auto>"))
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Tables of the groups with one or two kinds each: admission registration, certificates, coordination, discovery, API
+//! aggregation, node, policy, scheduling.
+
+use pintle_registry::Column;
+use pintle_value::Value;
+use pintle_value::time::{Duration, Time, age, human_duration};
+
+use super::{Rows, cells, row};
+
+pub(super) fn rows(group: &str, plural: &str) -> Option<Rows> {
+    Some(match (group, plural) {
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
+            WEBHOOK_CONFIGURATIONS
+        }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => VALIDATING_POLICIES,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => MUTATING_POLICIES,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings") => {
+            POLICY_BINDINGS
+        }
+        ("apiregistration.k8s.io", "apiservices") => API_SERVICES,
+        ("certificates.k8s.io", "certificatesigningrequests") => SIGNING_REQUESTS,
+        ("coordination.k8s.io", "leases") => LEASES,
+        ("discovery.k8s.io", "endpointslices") => ENDPOINT_SLICES,
+        ("node.k8s.io", "runtimeclasses") => RUNTIME_CLASSES,
+        ("policy", "poddisruptionbudgets") => DISRUPTION_BUDGETS,
+        ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASSES,
+        _ => return None,
+    })
+}
+
+const WEBHOOK_CONFIGURATIONS: Rows = Rows {
+    columns: &[Column::NAME, Column::integer("Webhooks", "How many webhooks this holds."), Column::AGE],
+    cells: |o, now| row![o.name(), cells::count(o, &["webhooks"]), age(o, now)],
+};
+
+const PARAM_KIND: Column = Column::string("ParamKind", "The kind of the policy's parameters.");
+
+const VALIDATING_POLICIES: Rows = Rows {
+    columns: &[
+        Column::NAME,
+        Column::integer("Validations", "How many validations this holds."),
+        PARAM_KIND,
+        Column::AGE,
+    ],
+    cells: |o, now| row![o.name(), cells::count(o, &["spec", "validations"]), param_kind(o), age(o, now)],
+};
+
+const MUTATING_POLICIES: Rows = Rows {
+    columns: &[Column::NAME, Column::integer("Mutations", "How many mutations this holds."), PARAM_KIND, Column::AGE],
+    cells: |o, now| row![o.name(), cells::count(o, &["spec", "mutations"]), param_kind(o), age(o, now)],
+};
+
+fn param_kind(o: &Value) -> String {
+    match o.at(&["spec", "paramKind"]) {
+        Some(kind) => format!("{}/{}", kind.str_at(&["apiVersion"]), kind.str_at(&["kind"])),
+        None => "<unset>".to_owned(),
+    }
+}
+
+const POLICY_BINDINGS: Rows = Rows {
+    columns: &[
+        Column::NAME,
+        Column::string("PolicyName", "The policy that is bound."),
+        Column::string("ParamRef", "The parameters that the policy is bound to."),
+        Column::AGE,
+    ],
+    cells: |o, now| row![o.name(), o.str_at(&["spec", "policyName"]), param_ref(o), age(o, now)],
+};
+
+fn param_ref(o: &Value) -> String {
+    let Some(reference) = o.at(&["spec", "paramRef"]) else { return "<unset>".to_owned() };
+    let (namespace, name) = (reference.str_at(&["namespace"]), reference.str_at(&["name"]));
+    if !name.is_empty() {
+        // Whether parameters are namespaced cannot be told from here.
+        return format!("{}/{name}", cells::or(namespace, "*"));
+    }
+    reference.get("selector").map_or_else(|| "<unset>".to_owned(), cells::go_selector)
+}
+
+const API_SERVICES: Rows = Rows {
+    columns: &[
+        Column::NAME,
+        Column::string("Service", "The service that serves this API; Local for this server."),
+        Column::string("Available", "Whether the API can be reached."),
+        Column::AGE,
+    ],
+    cells: |o, now| {
+        let service = o
+            .at(&["spec", "service"])
+            .map(|service| format!("{}/{}", service.str_at(&["namespace"]), service.str_at(&["name"])));
+        let condition = cells::condition(o.items_at(&["status", "conditions"]), "Available");
+        let available = condition.map_or_else(
+            || "Unknown".to_owned(),
+            |c| match (c.str_at(&["status"]), c.str_at(&["reason"])) {
+                (status @ "True", _) | (status, "") => status.to_owned(),
+                (status, reason) => format!("{status} ({reason})"),
+            },
+        );
+        row![o.name(), service.as_deref().unwrap_or("Local"), available, age(o, now)]
+    },
+};
+
+const SIGNING_REQUESTS: Rows = Rows {
+    columns: &[
+        Column::NAME,
+        Column::AGE,
+        Column::string("SignerName", "=certificates/v1.CertificateSigningRequestSpec.signerName"),
+        Column::string("Requestor", "=certificates/v1.CertificateSigningRequestSpec.request"),
+        Column::string("RequestedDuration", "=certificates/v1.CertificateSigningRequestSpec.expirationSeconds"),
+        Column::string("Condition", "=certificates/v1.CertificateSigningRequestStatus.conditions"),
+    ],
+    cells: |o, now| {
+        let duration = o
+            .int_at(&["spec", "expirationSeconds"])
+            .map(|seconds| human_duration(Duration(seconds.saturating_mul(1_000_000_000))));
+        row![
+            o.name(),
+            age(o, now),
+            cells::or(o.str_at(&["spec", "signerName"]), "<none>"),
+            o.str_at(&["spec", "username"]),
+            duration.as_deref().unwrap_or("<none>"),
+            signing_state(o),
+        ]
+    },
+};
+
+fn signing_state(o: &Value) -> String {
+    let conditions = o.items_at(&["status", "conditions"]);
+    let has = |kind: &str| cells::condition(conditions, kind).is_some();
+    let mut state = if has("Denied") {
+        "Denied"
+    } else if has("Approved") {
+        "Approved"
+    } else {
+        "Pending"
+    }
+    .to_owned();
+    if has("Failed") {
+        state.push_str(",Failed");
+    }
+    if !o.str_at(&["status", "certificate"]).is_empty() {
+        state.push_str(",Issued");
+    }
+    state
+}
+
+const LEASES: Rows = Rows {
+    columns: &[Column::NAME, Column::string("Holder", "=coordination/v1.LeaseSpec.holderIdentity"), Column::AGE],
+    cells: |o, now| row![o.name(), o.str_at(&["spec", "holderIdentity"]), age(o, now)],
+};
+
+const ENDPOINT_SLICES: Rows = Rows {
+    columns: &[
+        Column::NAME,
+        Column::string("AddressType", "=discovery/v1.EndpointSlice.addressType"),
+        Column::string("Ports", "=discovery/v1.EndpointSlice.ports"),
+        Column::string("Endpoints", "=discovery/v1.EndpointSlice.endpoints"),
+        Column::AGE,
+    ],
+    cells: endpoint_slice,
+};
+
+fn endpoint_slice(o: &Value, now: Time) -> Vec<Value> {
+    const SHOWN: usize = 3;
+    let ports: Vec<String> = o
+        .items_at(&["ports"])
+        .iter()
+        .map(|port| match port.int_at(&["port"]) {
+            Some(number) => number.to_string(),
+            None => cells::string_or(port, &["name"], "*").to_owned(),
+        })
+        .collect();
+    let addresses: Vec<String> = o
+        .items_at(&["endpoints"])
+        .iter()
+        .flat_map(|endpoint| cells::strings(endpoint, &["addresses"]))
+        .map(str::to_owned)
+        .collect();
+    row![
+        o.name(),
+        o.str_at(&["addressType"]),
+        cells::first_of(&ports, SHOWN),
+        cells::first_of(&addresses, SHOWN),
+        age(o, now),
+    ]
+}
+
+const RUNTIME_CLASSES: Rows = Rows {
+    // Upstream looks for the text of this column where there is none.
+    columns: &[Column::NAME, Column::string("Handler", ""), Column::AGE],
+    cells: |o, now| row![o.name(), o.str_at(&["handler"]), age(o, now)],
+};
+
+const DISRUPTION_BUDGETS: Rows = Rows {
+    columns: &[
+        Column::NAME,
+        Column::string("Min Available", "How many pods must stay available."),
+        Column::string("Max Unavailable", "How many pods may be unavailable."),
+        Column::integer("Allowed Disruptions", "How many pods may be disrupted now."),
+        Column::AGE,
+    ],
+    cells: |o, now| {
+        let bound = |field: &str| o.at(&["spec", field]).map_or_else(|| "N/A".to_owned(), cells::scalar);
+        row![
+            o.name(),
+            bound("minAvailable"),
+            bound("maxUnavailable"),
+            cells::int(o, &["status", "disruptionsAllowed"]),
+            age(o, now),
+        ]
+    },
+};
+
+const PRIORITY_CLASSES: Rows = Rows {
+    columns: &[
+        Column::NAME,
+        Column::integer("Value", "=scheduling/v1.PriorityClass.value"),
+        Column::boolean("Global-Default", "=scheduling/v1.PriorityClass.globalDefault"),
+        Column::AGE,
+        Column::string("PreemptionPolicy", "=scheduling/v1.PriorityClass.preemptionPolicy"),
+    ],
+    cells: |o, now| {
+        row![
+            o.name(),
+            cells::int(o, &["value"]),
+            o.bool_at(&["globalDefault"]),
+            age(o, now),
+            o.str_at(&["preemptionPolicy"]),
+        ]
+    },
+};

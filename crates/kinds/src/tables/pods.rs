@@ -1,0 +1,212 @@
+//! The table of pods: how far their containers are, in one word, as `kubectl get pods` shows it (upstream: `printPod`).
+
+use pintle_registry::{Column, Table};
+use pintle_value::time::{self, Time};
+use pintle_value::{Value, object};
+
+use super::{cells, row};
+
+/// The table of pods.
+pub(super) struct Pods;
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::string("Ready", "How many of the pod's containers are ready for traffic."),
+    Column::string("Status", "What the pod's containers are doing, in one word."),
+    Column::string("Restarts", "How often containers of the pod were restarted, and when the last one was."),
+    Column::AGE,
+    Column::string("IP", "=core/v1.PodStatus.podIP").wide(),
+    Column::string("Node", "=core/v1.PodSpec.nodeName").wide(),
+    Column::string("Nominated Node", "=core/v1.PodStatus.nominatedNodeName").wide(),
+    Column::string("Readiness Gates", "=core/v1.PodSpec.readinessGates").wide(),
+];
+
+impl Table for Pods {
+    fn columns(&self) -> &[Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, pod: &Value, now: Time) -> Vec<Value> {
+        let state = State::of(pod);
+        let restarts = match state.last_restart {
+            Some(last) if state.restarts != 0 => format!("{} ({} ago)", state.restarts, time::since(Some(last), now)),
+            _ => state.restarts.to_string(),
+        };
+        let ip = pod.items_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
+        row![
+            pod.name(),
+            format!("{}/{}", state.ready, state.total),
+            state.reason,
+            restarts,
+            time::age(pod, now),
+            cells::or(ip, "<none>"),
+            cells::or(pod.str_at(&["spec", "nodeName"]), "<none>"),
+            cells::or(pod.str_at(&["status", "nominatedNodeName"]), "<none>"),
+            readiness_gates(pod),
+        ]
+    }
+
+    fn conditions(&self, pod: &Value) -> Vec<Value> {
+        let (phase, message) = match pod.str_at(&["status", "phase"]) {
+            phase @ "Succeeded" => (phase, "The pod has completed successfully."),
+            phase @ "Failed" => (phase, "The pod failed."),
+            _ => return Vec::new(),
+        };
+        vec![object! { "type": "Completed", "status": "True", "reason": phase, "message": message }]
+    }
+}
+
+/// What the containers say together.
+struct State {
+    ready: usize,
+    total: usize,
+    reason: String,
+    restarts: i64,
+    last_restart: Option<Time>,
+}
+
+impl State {
+    fn of(pod: &Value) -> State {
+        let conditions = pod.items_at(&["status", "conditions"]);
+        let init = pod.items_at(&["spec", "initContainers"]);
+        let phase = pod.str_at(&["status", "phase"]);
+        let mut state = State {
+            ready: 0,
+            total: pod.items_at(&["spec", "containers"]).len() + init.iter().filter(|c| is_restartable(c)).count(),
+            reason: cells::or(pod.str_at(&["status", "reason"]), phase).to_owned(),
+            restarts: 0,
+            last_restart: None,
+        };
+        let gated = |c: &Value| c.str_at(&["type"]) == "PodScheduled" && c.str_at(&["reason"]) == "SchedulingGated";
+        if conditions.iter().any(gated) {
+            state.reason = "SchedulingGated".to_owned();
+        }
+
+        let initializing = state.add_init(pod, init);
+        if !initializing || cells::is_true(conditions, "Initialized") {
+            state.add_containers(pod, init);
+        }
+
+        if pod.is_terminating() {
+            if pod.str_at(&["status", "reason"]) == "NodeLost" {
+                state.reason = "Unknown".to_owned();
+            } else if !matches!(phase, "Failed" | "Succeeded") {
+                state.reason = "Terminating".to_owned();
+            }
+        }
+        state
+    }
+
+    /// Goes through the init containers up to the first that has not finished; true if there is one.
+    fn add_init(&mut self, pod: &Value, init: &[Value]) -> bool {
+        for (i, status) in pod.items_at(&["status", "initContainerStatuses"]).iter().enumerate() {
+            self.add_restarts(status);
+            let terminated = status.at(&["state", "terminated"]);
+            let waiting = status.str_at(&["state", "waiting", "reason"]);
+            if terminated.is_some_and(|t| cells::int(t, &["exitCode"]) == 0) {
+                continue;
+            }
+            if is_sidecar(init, status) && status.bool_at(&["started"]) {
+                self.ready += usize::from(status.bool_at(&["ready"]));
+                continue;
+            }
+            self.reason = if let Some(terminated) = terminated {
+                format!("Init:{}", end(terminated))
+            } else if !waiting.is_empty() && waiting != "PodInitializing" {
+                format!("Init:{waiting}")
+            } else {
+                format!("Init:{i}/{}", init.len())
+            };
+            return true;
+        }
+        false
+    }
+
+    /// Goes through the containers once the pod is initialized. Restarts of init containers no longer count then, but
+    /// for those that run beside the others.
+    fn add_containers(&mut self, pod: &Value, init: &[Value]) {
+        (self.restarts, self.last_restart) = (0, None);
+        // Upstream leaves its loop at the first init container that has not finished, and with it this count.
+        for status in pod.items_at(&["status", "initContainerStatuses"]) {
+            let sidecar = is_sidecar(init, status);
+            if sidecar {
+                self.add_restarts(status);
+            }
+            let terminated = status.at(&["state", "terminated"]);
+            let done = terminated.is_some_and(|t| cells::int(t, &["exitCode"]) == 0);
+            if !done && !(sidecar && status.bool_at(&["started"])) {
+                break;
+            }
+        }
+
+        let (mut running, mut failure) = (false, String::new());
+        for status in pod.items_at(&["status", "containerStatuses"]).iter().rev() {
+            self.add_restarts(status);
+            let waiting = status.str_at(&["state", "waiting", "reason"]);
+            if !waiting.is_empty() {
+                self.reason = waiting.to_owned();
+            } else if let Some(terminated) = status.at(&["state", "terminated"]) {
+                self.reason = end(terminated);
+                if cells::int(terminated, &["exitCode"]) != 0 {
+                    failure.clone_from(&self.reason);
+                }
+            } else if status.bool_at(&["ready"]) && status.at(&["state", "running"]).is_some() {
+                running = true;
+                self.ready += 1;
+            }
+        }
+
+        // A container that still runs outweighs those that are done.
+        if self.reason == "Completed" {
+            let conditions = pod.items_at(&["status", "conditions"]);
+            let ready = conditions.iter().any(|c| c.str_at(&["type"]) == "Ready" && c.str_at(&["status"]) == "True");
+            if running && ready {
+                self.reason = "Running".to_owned();
+            } else if !failure.is_empty() {
+                self.reason = failure;
+            } else if running {
+                self.reason = "NotReady".to_owned();
+            }
+        }
+    }
+
+    fn add_restarts(&mut self, status: &Value) {
+        self.restarts += cells::int(status, &["restartCount"]);
+        let finished = status.time_at(&["lastState", "terminated", "finishedAt"]);
+        self.last_restart = self.last_restart.max(finished);
+    }
+}
+
+fn is_restartable(container: &Value) -> bool {
+    container.str_at(&["restartPolicy"]) == "Always"
+}
+
+/// True if the status is that of an init container that goes on running.
+fn is_sidecar(init: &[Value], status: &Value) -> bool {
+    let name = status.str_at(&["name"]);
+    // Of containers with the same name the last one counts, as in upstream's map.
+    init.iter().rev().find(|c| c.str_at(&["name"]) == name).is_some_and(is_restartable)
+}
+
+/// How a container ended: its reason, signal or exit code.
+fn end(terminated: &Value) -> String {
+    let reason = terminated.str_at(&["reason"]);
+    let signal = cells::int(terminated, &["signal"]);
+    if !reason.is_empty() {
+        reason.to_owned()
+    } else if signal != 0 {
+        format!("Signal:{signal}")
+    } else {
+        format!("ExitCode:{}", cells::int(terminated, &["exitCode"]))
+    }
+}
+
+fn readiness_gates(pod: &Value) -> String {
+    let gates = pod.items_at(&["spec", "readinessGates"]);
+    if gates.is_empty() {
+        return "<none>".to_owned();
+    }
+    let conditions = pod.items_at(&["status", "conditions"]);
+    let open = gates.iter().filter(|g| cells::is_true(conditions, g.str_at(&["conditionType"]))).count();
+    format!("{open}/{}", gates.len())
+}
