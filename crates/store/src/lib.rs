@@ -5,6 +5,7 @@
 
 mod clock;
 mod contract;
+mod embedded;
 mod error;
 mod feed;
 mod memory;
@@ -13,6 +14,7 @@ mod window;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use contract::{Change, Committed, Expect, Key, Op, Pending, Range, Record, Revision, Span, Store, StoredChange};
+pub use embedded::{Embedded, Options};
 pub use error::Error;
 pub use feed::{Batch, ChangeFeed};
 pub use memory::Memory;

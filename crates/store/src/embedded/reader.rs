@@ -1,0 +1,178 @@
+//! The thread that reads. The server reads its cache and comes here when it starts and when a feed needs history, so
+//! one thread with one connection and little memory is enough; it never holds up the thread that writes.
+
+use std::sync::mpsc;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::Shared;
+use super::file::Fault;
+use super::index::Entry;
+use super::rows::{LogReader, Row, missing};
+use crate::{Error, Key, Range, Record, Revision, Span, StoredChange, lock};
+
+/// How many keys are looked up between two looks at the index.
+const CHUNK: usize = 1024;
+
+/// A page of history ends when its values come to more than this.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// Something to read, with where to send what was read.
+pub(super) type Request = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
+
+pub(super) struct Reader<'c> {
+    shared: &'c Shared,
+    log: LogReader<'c>,
+}
+
+/// Keeps a revision readable while it lives.
+struct Pin<'c> {
+    shared: &'c Shared,
+    revision: Revision,
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        lock(&self.shared.index).unpin(self.revision);
+        // Sweeping may have waited for this.
+        self.shared.queue.nudge();
+    }
+}
+
+impl<'c> Reader<'c> {
+    pub(super) fn new(shared: &'c Shared, connection: &'c Connection) -> Result<Reader<'c>, Fault> {
+        Ok(Reader { shared, log: LogReader::new(connection)? })
+    }
+
+    /// Works until nobody can ask any more.
+    pub(super) fn run(mut self, requests: &mpsc::Receiver<Request>) {
+        while let Ok(request) = requests.recv() {
+            request(&mut self);
+        }
+    }
+
+    fn pin(&self, at: Option<Revision>) -> Result<Pin<'c>, Error> {
+        let mut index = lock(&self.shared.index);
+        let revision = index.readable(at)?;
+        index.pin(revision);
+        Ok(Pin { shared: self.shared, revision })
+    }
+
+    pub(super) fn get(&mut self, key: &Key, at: Option<Revision>) -> Result<Option<Record>, Error> {
+        let pin = self.pin(at)?;
+        let entry = lock(&self.shared.index).keys.get(key).copied();
+        match entry {
+            Some(entry) => self.record_at(entry, pin.revision),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn range(&mut self, span: &Span, at: Option<Revision>, limit: Option<usize>) -> Result<Range, Error> {
+        let pin = self.pin(at)?;
+        let mut range = Range { records: Vec::new(), remaining: 0, revision: pin.revision };
+        let mut after: Option<Key> = None;
+        loop {
+            let keys = lock(&self.shared.index).keys_in(span, after.as_ref(), CHUNK);
+            let through = keys.len() < CHUNK;
+            for (_, entry) in &keys {
+                if limit.is_none_or(|limit| range.records.len() < limit) {
+                    range.records.extend(self.record_at(*entry, pin.revision)?);
+                } else {
+                    range.remaining += u64::from(self.exists_at(*entry, pin.revision)?);
+                }
+            }
+            if through {
+                return Ok(range);
+            }
+            after = keys.into_iter().next_back().map(|(key, _)| key);
+        }
+    }
+
+    /// The changes after one revision up to another, in order.
+    pub(super) fn page(&mut self, after: Revision, until: Revision, limit: usize) -> Result<Vec<StoredChange>, Error> {
+        let pin = self.pin(Some(after))?;
+        let rows = self.log.page(pin.revision, until, limit, PAGE_BYTES).map_err(|fault| self.told(fault))?;
+        let mut expected = pin.revision;
+        let mut changes = Vec::with_capacity(rows.len());
+        for row in rows {
+            expected = expected.next();
+            if row.revision != expected {
+                return Err(self.told(missing(expected)));
+            }
+            changes.push(self.change(row)?);
+        }
+        if changes.is_empty() && pin.revision < until {
+            return Err(self.told(missing(expected.next())));
+        }
+        Ok(changes)
+    }
+
+    fn change(&mut self, row: Row) -> Result<StoredChange, Error> {
+        let previous = match row.previous.filter(|_| !row.begins()) {
+            Some(previous) => {
+                let previous = self.log.row(previous).map_err(|fault| self.told(fault))?;
+                Some(self.shared.record(previous)?)
+            }
+            None => None,
+        };
+        let (revision, key, create_revision) = (row.revision, row.key.clone(), row.created);
+        let value = if row.value.is_some() { Some(self.shared.record(row)?.value) } else { None };
+        Ok(StoredChange { revision, key, value, previous, create_revision })
+    }
+
+    /// A key's record as it was at a pinned revision.
+    fn record_at(&mut self, entry: Entry, at: Revision) -> Result<Option<Record>, Error> {
+        if entry.revision <= at && entry.deleted {
+            return Ok(None);
+        }
+        let Some(revision) = self.revision_at(entry, at)? else { return Ok(None) };
+        let row = self.log.row(revision).map_err(|fault| self.told(fault))?;
+        if row.value.is_none() { Ok(None) } else { self.shared.record(row).map(Some) }
+    }
+
+    fn exists_at(&mut self, entry: Entry, at: Revision) -> Result<bool, Error> {
+        if entry.revision <= at {
+            return Ok(!entry.deleted);
+        }
+        if entry.created <= at {
+            // The life that goes on (or ends) after `at` began before it.
+            return Ok(true);
+        }
+        let Some(revision) = self.revision_at(entry, at)? else { return Ok(false) };
+        let links = self.log.links(revision).map_err(|fault| self.told(fault))?;
+        Ok(links.is_some_and(|links| links.size.is_some()))
+    }
+
+    /// The row of the key's last change up to `at`, walking back from its newest.
+    fn revision_at(&mut self, entry: Entry, at: Revision) -> Result<Option<Revision>, Error> {
+        let mut revision = entry.revision;
+        while revision > at {
+            let links = self.log.links(revision).map_err(|fault| self.told(fault))?;
+            let links = links.ok_or_else(|| self.told(missing(revision)))?;
+            match links.previous {
+                // What was before a new life, at a revision that is read, is the deletion that ended the old one.
+                Some(previous) if previous <= at && links.created == revision => return Ok(None),
+                Some(previous) => revision = previous,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(revision))
+    }
+
+    fn told(&self, fault: Fault) -> Error {
+        fault.at(&self.shared.path)
+    }
+}
+
+/// Makes a request of a read, and what its answer comes through.
+pub(super) fn request<T: Send + 'static>(
+    read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error> + Send + 'static,
+) -> (Request, oneshot::Receiver<Result<T, Error>>) {
+    let (sender, receiver) = oneshot::channel();
+    let request: Request = Box::new(move |reader| {
+        // Nobody waits any more: nobody needs to know.
+        let _ = sender.send(read(reader));
+    });
+    (request, receiver)
+}

@@ -1,0 +1,240 @@
+//! The store's contract as scripts, run on every engine. Read top to bottom, this is the specification.
+
+use std::time::Duration;
+
+use crate::script::{check, check_in};
+use pintle_store::Window;
+
+#[tokio::test]
+async fn compare_and_commit() {
+    check(
+        "
+        current                => 1
+        oldest                 => 1
+        create a 1             => 2
+        create a 2             => conflict a=1@2/2
+        current                => 2
+        update a 2 at 2        => 3 was a=1@2/2
+        update a 3 at 2        => conflict a=2@3/2
+        update b 1 at 2        => conflict
+        delete b               => conflict
+        delete b at 3          => conflict
+        put b x                => 4
+        put b y                => 5 was b=x@4/4
+        delete b at 4          => conflict b=y@5/4
+        delete b absent        => conflict b=y@5/4
+        delete b at 5          => 6 was b=y@5/4
+        delete b absent        => conflict
+        get b                  => nothing
+        create b z             => 7
+        get b                  => b=z@7/7
+        delete a               => 8 was a=2@3/2
+        current                => 8
+        ",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn reads_at_a_revision() {
+    check(
+        "
+        create a 1             => 2
+        create b 1             => 3
+        update a 2 at 2        => 4 was a=1@2/2
+        delete b               => 5 was b=1@3/3
+        create c 1             => 6
+        create b 2             => 7
+        get a at 1             => nothing
+        get a at 2             => a=1@2/2
+        get a at 3             => a=1@2/2
+        get a at 7             => a=2@4/2
+        get b at 2             => nothing
+        get b at 4             => b=1@3/3
+        get b at 5             => nothing
+        get b at 6             => nothing
+        get b                  => b=2@7/7
+        get a at 8             => future 7
+        range a end            => a=2@4/2 b=2@7/7 c=1@6/6 at 7
+        range a end at 1       => at 1
+        range a end at 4       => a=2@4/2 b=1@3/3 at 4
+        range a end at 5       => a=2@4/2 at 5
+        range a end at 6       => a=2@4/2 c=1@6/6 at 6
+        range a end limit 2    => a=2@4/2 b=2@7/7 and 1 more at 7
+        range a end limit 0    => and 3 more at 7
+        range a end limit 3    => a=2@4/2 b=2@7/7 c=1@6/6 at 7
+        range a end at 4 limit 1 => a=2@4/2 and 1 more at 4
+        range a end at 6 limit 1 => a=2@4/2 and 1 more at 6
+        range b c              => b=2@7/7 at 7
+        range bb end           => c=1@6/6 at 7
+        range c b              => at 7
+        range a a              => at 7
+        range a end at 8       => future 7
+        ",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn feeds() {
+    check(
+        "
+        feed 1                 =>
+        feed 2                 => future 1
+        create a 1             => 2
+        put a 2                => 3 was a=1@2/2
+        create b 1             => 4
+        delete a               => 5 was a=2@3/2
+        create a 3             => 6
+        feed 1                 => 2:a=1/2 3:a=2/2(a=1@2/2) 4:b=1/4 5:a-/2(a=2@3/2) 6:a=3/6
+        feed 4                 => 5:a-/2(a=2@3/2) 6:a=3/6
+        feed 6                 =>
+        feed 7                 => future 6
+        ",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn compaction() {
+    check(
+        "
+        create a 1             => 2
+        put a 2                => 3 was a=1@2/2
+        create b 1             => 4
+        delete b               => 5 was b=1@4/4
+        put a 3                => 6 was a=2@3/2
+        create c 1             => 7
+        compact 8              => future 7
+        compact 5              => done
+        oldest                 => 5
+        get a at 4             => compacted 5
+        get a at 5             => a=2@3/2
+        range a end at 5       => a=2@3/2 at 5
+        range a end            => a=3@6/2 c=1@7/7 at 7
+        feed 4                 => compacted 5
+        feed 5                 => 6:a=3/2(a=2@3/2) 7:c=1/7
+        compact 4              => compacted 5
+        create b 2             => 8
+        get b                  => b=2@8/8
+        compact 8              => done
+        feed 8                 =>
+        range a end            => a=3@6/2 b=2@8/8 c=1@7/7 at 8
+        delete b               => 9 was b=2@8/8
+        compact 9              => done
+        current                => 9
+        get b                  => nothing
+        feed 8                 => compacted 9
+        create b 3             => 10
+        range a end            => a=3@6/2 b=3@10/10 c=1@7/7 at 10
+        ",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn everything_is_deleted_and_compacted() {
+    check(
+        "
+        create a 1             => 2
+        create b 1             => 3
+        delete a               => 4 was a=1@2/2
+        delete b               => 5 was b=1@3/3
+        compact 5              => done
+        range a end            => at 5
+        current                => 5
+        reopen
+        current                => 5
+        create a 2             => 6
+        ",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn time_to_live() {
+    check(
+        "
+        create a 1 ttl 100     => 2
+        create b 1 ttl 50      => 3
+        create c 1 ttl 100     => 4
+        put c 2                => 5 was c=1@4/4
+        advance 49
+        get b                  => b=1@3/3
+        advance 1
+        until current 6        => 6
+        get b                  => nothing
+        feed 5                 => 6:b-/3(b=1@3/3)
+        put a 2 ttl 500        => 7 was a=1@2/2
+        advance 100
+        put d 1                => 8
+        get a                  => a=2@7/2
+        advance 400
+        until current 9        => 9
+        feed 8                 => 9:a-/2(a=2@7/2)
+        get c                  => c=2@5/4
+        ",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn expired_together_in_order_of_time() {
+    check(
+        "
+        create a 1 ttl 30      => 2
+        create b 1 ttl 20      => 3
+        create c 1 ttl 10      => 4
+        advance 1000
+        until current 7        => 7
+        feed 4                 => 5:c-/4(c=1@4/4) 6:b-/3(b=1@3/3) 7:a-/2(a=1@2/2)
+        ",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn window_of_time() {
+    let window = Window { duration: Duration::from_millis(100), bytes: u64::MAX };
+    check_in(
+        window,
+        "
+        create a 1             => 2
+        put a 2                => 3 was a=1@2/2
+        advance 60
+        put a 3                => 4 was a=2@3/2
+        oldest                 => 1
+        advance 40
+        until oldest 3         => 3
+        get a at 2             => compacted 3
+        feed 3                 => 4:a=3/2(a=2@3/2)
+        advance 60
+        until oldest 4         => 4
+        get a                  => a=3@4/2
+        advance 1000
+        put a 4                => 5 was a=3@4/2
+        feed 4                 => 5:a=4/2(a=3@4/2)
+        ",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn window_of_bytes() {
+    let window = Window { duration: Duration::from_secs(1000), bytes: 10 };
+    check_in(
+        window,
+        "
+        create a 1234          => 2
+        put a 2345             => 3 was a=1234@2/2
+        oldest                 => 1
+        put a 3456             => 4 was a=2345@3/2
+        until oldest 2         => 2
+        put b 4567             => 5
+        until oldest 3         => 3
+        get a at 3             => a=2345@3/2
+        feed 3                 => 4:a=3456/2(a=2345@3/2) 5:b=4567/5
+        ",
+    )
+    .await;
+}

@@ -1,0 +1,6 @@
+//! Tests of the store from outside: the contract on every engine, and what only the durable engine promises.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+mod contract;
+mod script;
