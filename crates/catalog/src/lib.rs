@@ -7,6 +7,6 @@ mod descriptions;
 pub mod facts;
 mod resources;
 
-pub use catalog::{Catalog, load, shared, type_facts};
+pub use catalog::{Catalog, DisabledField, UnionFacts, load, shared};
 pub use descriptions::{Descriptions, descriptions};
 pub use resources::{GroupFacts, ResourceFacts, StorageFacts, SubresourceFacts, VersionFacts};

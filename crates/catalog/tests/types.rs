@@ -159,3 +159,22 @@ fn nothing_is_left_open() {
     assert!(catalog.kind_type("", "v1", "Pod").is_some());
     assert!(catalog.kind_type("", "v1", "pod").is_none());
 }
+
+#[test]
+fn unions_and_disabled_fields_are_known() {
+    let catalog = shared();
+    let union = |name: &str| {
+        let owner = catalog.struct_type(name);
+        catalog.unions().iter().find(|u| Some(u.owner) == owner).unwrap_or_else(|| panic!("{name} is no union"))
+    };
+    let subject = union("flowcontrol/v1.Subject");
+    assert_eq!((subject.discriminator, &subject.members[..]), (Some("kind"), &["user", "group", "serviceAccount"][..]));
+    assert_eq!(union("core/v1.PodSchedulingGroup").discriminator, None);
+    let disabled = |name: &str, field: &str| {
+        let owner = catalog.struct_type(name);
+        catalog.disabled_fields().iter().any(|d| Some(d.owner) == owner && d.field == field)
+    };
+    assert!(disabled("core/v1.Lifecycle", "stopSignal"));
+    assert!(disabled("coordination/v1.LeaseSpec", "strategy"));
+    assert!(!disabled("core/v1.PodSpec", "resources"), "a feature that is on");
+}
