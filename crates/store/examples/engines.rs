@@ -1,0 +1,317 @@
+//! Measures the storage engines: `cargo run --release -p pintle-store --example engines [-- [ENGINE…] [--folder DIR]
+//! [--scale PERCENT]]`. Engines: `embedded`, `memory` and `raw` (append and fdatasync of the same bytes, the ceiling).
+
+#![allow(clippy::print_stdout, reason = "this program's purpose is to print")]
+#![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop where it is")]
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use pintle_store::{Change, Embedded, Key, Memory, Options, Revision, Span, Store, Window};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+/// The size of a value, about that of a small Pod.
+const VALUE: usize = 1200;
+
+/// The sizes of the runs at `--scale 100`.
+const LIVE: u64 = 100_000;
+const UPDATES: u64 = 1_000_000;
+const RUN: Duration = Duration::from_secs(5);
+
+fn main() {
+    let mut engines = Vec::new();
+    let mut folder = std::env::temp_dir();
+    let mut scale = 100;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--folder" => folder = PathBuf::from(arguments.next().unwrap()),
+            "--scale" => scale = arguments.next().unwrap().parse().unwrap(),
+            engine => engines.push(engine.to_owned()),
+        }
+    }
+    if engines.is_empty() {
+        engines = ["raw", "embedded", "memory"].map(str::to_owned).to_vec();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for engine in engines {
+        let scratch = tempfile::tempdir_in(&folder).unwrap();
+        let scratch = scratch.path();
+        match engine.as_str() {
+            "raw" => writers(&runtime, "raw", scale, |writers| {
+                Target::Raw(Raw::open(&scratch.join(format!("raw-{writers}"))))
+            }),
+            "memory" => {
+                writers(&runtime, "memory", scale, |_| Target::Store(Arc::new(Memory::new())));
+            }
+            "embedded" => {
+                writers(&runtime, "embedded", scale, |writers| {
+                    Target::Store(embedded(&scratch.join(format!("writers-{writers}")), Window::default()))
+                });
+                churn(&runtime, scratch, scale);
+            }
+            other => println!("{other}: no such engine"),
+        }
+    }
+}
+
+fn embedded(folder: &Path, window: Window) -> Arc<Embedded> {
+    Arc::new(Embedded::open(folder, Options { window, ..Options::default() }).unwrap())
+}
+
+#[derive(Clone)]
+enum Target {
+    Store(Arc<dyn Store>),
+    Raw(Arc<Raw>),
+}
+
+impl Target {
+    async fn write(&self, key: String, value: Vec<u8>) {
+        match self {
+            Target::Store(store) => drop(store.commit(Change::put(key, value)).await.unwrap()),
+            Target::Raw(raw) => raw.append(value).await,
+        }
+    }
+}
+
+/// Acknowledged durable writes per second with 1, 8 and 64 writers that each wait for their answer.
+fn writers(runtime: &Runtime, name: &str, scale: u32, open: impl Fn(usize) -> Target) {
+    for count in [1, 8, 64] {
+        let target = open(count);
+        let (rate, mut waits) = runtime.block_on(load(&target, count, RUN * scale / 100, LIVE));
+        waits.sort_unstable();
+        let cpu = cpu_time();
+        println!(
+            "{name:9} {count:3} writers: {rate:8.0} commits/s, wait p50 {:?} p99 {:?} max {:?}, process CPU so far {cpu:?}",
+            at(&waits, 50),
+            at(&waits, 99),
+            waits.last().copied().unwrap_or_default(),
+        );
+        if let Target::Store(store) = target {
+            runtime.block_on(store.close()).unwrap();
+        }
+    }
+}
+
+async fn load(target: &Target, count: usize, time: Duration, keys: u64) -> (f64, Vec<Duration>) {
+    let started = Instant::now();
+    let next = Arc::new(AtomicU64::new(1));
+    let writers: Vec<_> = (0..count)
+        .map(|_| {
+            let (target, next) = (target.clone(), next.clone());
+            tokio::spawn(async move {
+                let mut waits = Vec::new();
+                while started.elapsed() < time {
+                    let number = scatter(next.fetch_add(1, Ordering::Relaxed)) % keys;
+                    let begun = Instant::now();
+                    target.write(key(number), value(number)).await;
+                    waits.push(begun.elapsed());
+                }
+                waits
+            })
+        })
+        .collect();
+    let mut waits = Vec::new();
+    for writer in writers {
+        waits.extend(writer.await.unwrap());
+    }
+    (waits.len() as f64 / started.elapsed().as_secs_f64(), waits)
+}
+
+/// Fills a store, reopens it, updates it a million times while it compacts, and reads it.
+fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
+    let folder = scratch.join("churn");
+    let live = LIVE * u64::from(scale) / 100;
+    let updates = UPDATES * u64::from(scale) / 100;
+    let window = Window { bytes: (256 << 20) * u64::from(scale) / 100, ..Window::default() };
+    let store = embedded(&folder, window);
+    let started = Instant::now();
+    runtime.block_on(fill(&store, live, 0));
+    println!("embedded  created {live} keys in {:?}; file {}", started.elapsed(), size(&folder));
+    runtime.block_on(store.close()).unwrap();
+    drop(store);
+
+    let started = Instant::now();
+    let store = embedded(&folder, window);
+    let opened = started.elapsed();
+    let range = runtime.block_on(store.range(Span::all(), None, None)).unwrap();
+    let read = started.elapsed() - opened;
+    let count = range.records.len();
+    println!("embedded  opened {count} keys in {opened:?}, read them all in another {read:?}");
+    drop(range);
+
+    let started = Instant::now();
+    let target = Target::Store(store.clone());
+    let worst = runtime.block_on(update(&target, live, updates));
+    println!(
+        "embedded  {updates} updates by 64 writers in {:?} ({:.0}/s); worst wait {worst:?}; file {}",
+        started.elapsed(),
+        updates as f64 / started.elapsed().as_secs_f64(),
+        size(&folder)
+    );
+
+    let started = Instant::now();
+    let reads = (live / 4).min(20_000);
+    for number in 0..reads {
+        let key = Key::from(key(scatter(number) % live));
+        assert!(runtime.block_on(store.get(key, None)).unwrap().is_some());
+    }
+    println!("embedded  get: {:?} each", started.elapsed() / reads as u32);
+    let oldest = runtime.block_on(store.oldest_revision()).unwrap();
+    for at in [None, Some(oldest)] {
+        let started = Instant::now();
+        let range = runtime.block_on(store.range(Span::all(), at, None)).unwrap();
+        let each = started.elapsed() / range.records.len() as u32;
+        println!("embedded  range of {} at {at:?}: {each:?} per record", range.records.len());
+    }
+    let started = Instant::now();
+    let (mut feed, mut told) = (runtime.block_on(store.changes(oldest)).unwrap(), 0);
+    let current = runtime.block_on(store.current_revision()).unwrap();
+    while feed.complete_to() < current {
+        told += runtime.block_on(feed.next_batch()).unwrap().changes.len();
+    }
+    println!("embedded  history of {told} changes: {:?} each", started.elapsed() / told as u32);
+
+    // The window shrinks to nothing: what is free is given back.
+    runtime.block_on(store.compact(Revision(current.0))).unwrap();
+    let started = Instant::now();
+    let mut before = u64::MAX;
+    loop {
+        let now = bytes(&folder);
+        if now == before && started.elapsed() > Duration::from_secs(2) {
+            break;
+        }
+        before = now;
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    println!("embedded  everything compacted: file {}", size(&folder));
+    runtime.block_on(store.close()).unwrap();
+    println!("embedded  closed: file {}", size(&folder));
+    drop(store);
+    let started = Instant::now();
+    let store = embedded(&folder, window);
+    println!("embedded  reopened in {:?}", started.elapsed());
+    drop(store);
+}
+
+async fn fill(store: &Arc<Embedded>, live: u64, round: u64) {
+    let next = Arc::new(AtomicU64::new(0));
+    let writers: Vec<_> = (0..64)
+        .map(|_| {
+            let (store, next) = (store.clone(), next.clone());
+            tokio::spawn(async move {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= live {
+                        break;
+                    }
+                    store.commit(Change::put(key(number), value(number + round))).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+}
+
+async fn update(target: &Target, live: u64, updates: u64) -> Duration {
+    let next = Arc::new(AtomicU64::new(0));
+    let writers: Vec<_> = (0..64)
+        .map(|_| {
+            let (target, next) = (target.clone(), next.clone());
+            tokio::spawn(async move {
+                let mut worst = Duration::ZERO;
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= updates {
+                        return worst;
+                    }
+                    let begun = Instant::now();
+                    target.write(key(scatter(number) % live), value(number)).await;
+                    worst = worst.max(begun.elapsed());
+                }
+            })
+        })
+        .collect();
+    let mut worst = Duration::ZERO;
+    for writer in writers {
+        worst = worst.max(writer.await.unwrap());
+    }
+    worst
+}
+
+/// Appends and syncs, several callers sharing a sync: what any engine does at least.
+struct Raw {
+    queue: Mutex<mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>>,
+}
+
+impl Raw {
+    fn open(path: &Path) -> Arc<Raw> {
+        let (sender, receiver) = mpsc::channel::<(Vec<u8>, oneshot::Sender<()>)>();
+        let mut file = File::create(path).unwrap();
+        std::thread::spawn(move || {
+            while let Ok(first) = receiver.recv() {
+                let mut batch = vec![first];
+                batch.extend(receiver.try_iter());
+                let bytes: Vec<u8> = batch.iter().flat_map(|(bytes, _)| bytes).copied().collect();
+                file.write_all(&bytes).unwrap();
+                file.sync_data().unwrap();
+                for (_, reply) in batch {
+                    reply.send(()).unwrap();
+                }
+            }
+        });
+        Arc::new(Raw { queue: Mutex::new(sender) })
+    }
+
+    async fn append(&self, bytes: Vec<u8>) {
+        let (reply, answer) = oneshot::channel();
+        self.queue.lock().unwrap().send((bytes, reply)).unwrap();
+        answer.await.unwrap();
+    }
+}
+
+fn key(number: u64) -> String {
+    format!("/registry/pods/namespace-{:03}/some-workload-{number:08}", number % 100)
+}
+
+/// Bytes that do not compress.
+fn value(number: u64) -> Vec<u8> {
+    (0..VALUE as u64 / 8).flat_map(|at| scatter(number * 1000 + at).to_le_bytes()).collect()
+}
+
+/// A number's bits, mixed (the finalizer of SplitMix64).
+fn scatter(number: u64) -> u64 {
+    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+fn at(sorted: &[Duration], percent: usize) -> Duration {
+    sorted.get(sorted.len() * percent / 100).copied().unwrap_or_default()
+}
+
+fn bytes(folder: &Path) -> u64 {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+}
+
+fn size(folder: &Path) -> String {
+    let wal = fs::metadata(folder.join("pintle.db-wal")).map_or(0, |file| file.len());
+    format!("{} MB (of that WAL {} MB)", bytes(folder) / 1_000_000, wal / 1_000_000)
+}
+
+/// The CPU time of this process, where the system tells (Linux, in ticks of 10 ms).
+fn cpu_time() -> Option<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(Duration::from_millis((user + system) * 10))
+}
