@@ -1,10 +1,24 @@
-//! The kinds of the group `networking`.
+//! The kinds of the group `networking.k8s.io`, and what they share with services and endpoints: addresses and checks.
+
+pub(crate) mod address;
+mod ingress;
+mod ingressclass;
+mod ipaddress;
+mod networkpolicy;
+pub(crate) mod rules;
+mod servicecidr;
 
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
-    let _ = plural;
-    None
+    Some(match plural {
+        "ingresses" => Arc::new(ingress::Ingress),
+        "ingressclasses" => Arc::new(ingressclass::IngressClass),
+        "ipaddresses" => Arc::new(ipaddress::IpAddress),
+        "networkpolicies" => Arc::new(networkpolicy::NetworkPolicy),
+        "servicecidrs" => Arc::new(servicecidr::ServiceCidr),
+        _ => return None,
+    })
 }

@@ -1,0 +1,382 @@
+//! Ingress (upstream: `pkg/apis/networking/validation`, `pkg/registry/networking/ingress`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::address::{ip_warnings, legacy_ip, parse_ip};
+use super::rules::{balancer_hostname, invalid_each, required_path_segment, strings, text};
+use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
+
+/// The annotation that named the class before there was a field for it.
+const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+
+const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
+const BAD_SEQUENCES: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
+const BAD_ENDINGS: [&str; 2] = ["/..", "/."];
+
+/// The rules of Ingress.
+pub(super) struct Ingress;
+
+static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: check_status };
+
+impl Behaviour for Ingress {
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", empty_status());
+        first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+        if !same_at(object, old, &["spec"]) {
+            next_generation(object, old);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = check_spec(object, Tolerance::default());
+        let class = text(&object["spec"], "ingressClassName");
+        if let (Some(annotation), Some(class)) = (object.annotation(CLASS_ANNOTATION), class)
+            && annotation != class
+        {
+            let annotations = FieldPath::new("annotations");
+            let problem = "must match `ingressClassName` when both are specified";
+            errors.invalid(&annotations.child(CLASS_ANNOTATION), annotation, problem);
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        check_spec(object, Tolerance::of(old))
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let by_annotation =
+            object.annotation(CLASS_ANNOTATION).is_some() && text(&object["spec"], "ingressClassName").is_none();
+        if old.is_none() && by_annotation {
+            let annotation = pintle_value::field::quote(CLASS_ANNOTATION);
+            return vec![format!("annotation {annotation} is deprecated, please use 'spec.ingressClassName' instead")];
+        }
+        Vec::new()
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    }
+}
+
+fn empty_status() -> Value {
+    let mut status = Value::object();
+    status.set("loadBalancer", Value::object());
+    status
+}
+
+/// What an old object has that would not be accepted today, and therefore goes on being accepted.
+#[derive(Clone, Copy, Default)]
+struct Tolerance {
+    secret_names: bool,
+    wildcard_rules: bool,
+}
+
+impl Tolerance {
+    fn of(old: &Value) -> Self {
+        let secret_names =
+            old.items_at(&["spec", "tls"]).iter().any(|tls| !secret_name(tls.str_at(&["secretName"])).is_empty());
+        let wildcard_rules = old.items_at(&["spec", "rules"]).iter().any(|rule| {
+            let mut errors = Errors::new();
+            check_http(&mut errors, &FieldPath::root(), rule);
+            rule.str_at(&["host"]).contains('*') && !errors.is_empty()
+        });
+        Self { secret_names, wildcard_rules }
+    }
+}
+
+fn secret_name(name: &str) -> Vec<String> {
+    if name.is_empty() { Vec::new() } else { names::dns1123_subdomain_name(name, false) }
+}
+
+fn check_spec(ingress: &Value, tolerance: Tolerance) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("spec");
+    let spec = &ingress["spec"];
+    let rules = spec.items_at(&["rules"]);
+    let default_backend = spec.get("defaultBackend");
+    if rules.is_empty() && default_backend.is_none() {
+        errors.invalid(&path, Value::Null, "either `defaultBackend` or `rules` must be specified");
+    }
+    if let Some(backend) = default_backend {
+        check_backend(&mut errors, &path.child("defaultBackend"), backend);
+    }
+    let rules_path = path.child("rules");
+    for (i, rule) in rules.iter().enumerate() {
+        let path = rules_path.index(i);
+        let host = rule.str_at(&["host"]);
+        check_host(&mut errors, &path.child("host"), host);
+        if !(host.contains('*') && tolerance.wildcard_rules) {
+            check_http(&mut errors, &path, rule);
+        }
+    }
+    let tls_path = path.child("tls");
+    for (i, tls) in spec.items_at(&["tls"]).iter().enumerate() {
+        let path = tls_path.index(i);
+        let hosts = path.child("hosts");
+        for (i, host) in strings(tls, &["hosts"]).into_iter().enumerate() {
+            invalid_each(&mut errors, &hosts.index(i), host, domain(host));
+        }
+        if !tolerance.secret_names {
+            let name = tls.str_at(&["secretName"]);
+            invalid_each(&mut errors, &path.child("secretName"), name, secret_name(name));
+        }
+    }
+    if let Some(class) = text(spec, "ingressClassName") {
+        let wrong = names::dns1123_subdomain_name(class, false);
+        invalid_each(&mut errors, &path.child("ingressClassName"), class, wrong);
+    }
+    errors
+}
+
+fn domain(host: &str) -> Vec<String> {
+    if host.contains('*') { names::wildcard_dns1123_subdomain(host) } else { names::dns1123_subdomain(host) }
+}
+
+fn check_host(errors: &mut Errors, path: &FieldPath<'_>, host: &str) {
+    if host.is_empty() {
+        return;
+    }
+    if parse_ip(host).is_some() {
+        errors.invalid(path, host, "must be a DNS name, not an IP address");
+    }
+    invalid_each(errors, path, host, domain(host));
+}
+
+fn check_http(errors: &mut Errors, path: &FieldPath<'_>, rule: &Value) {
+    let Some(http) = rule.get("http") else { return };
+    let http_path = path.child("http");
+    let paths_path = http_path.child("paths");
+    let paths = http.items_at(&["paths"]);
+    if paths.is_empty() {
+        errors.required(&paths_path, "");
+    }
+    for (i, item) in paths.iter().enumerate() {
+        check_path(errors, &paths_path.index(i), item);
+    }
+}
+
+fn check_path(errors: &mut Errors, path: &FieldPath<'_>, item: &Value) {
+    let Some(kind) = text(item, "pathType") else {
+        errors.required(&path.child("pathType"), "pathType must be specified");
+        return;
+    };
+    let url = item.str_at(&["path"]);
+    let url_path = path.child("path");
+    match kind {
+        "Exact" | "Prefix" => {
+            if !url.starts_with('/') {
+                errors.invalid(&url_path, url, "must be an absolute path");
+            }
+            for bad in BAD_SEQUENCES.into_iter().filter(|bad| url.contains(bad)) {
+                errors.invalid(&url_path, url, format!("must not contain '{bad}'"));
+            }
+            for bad in BAD_ENDINGS.into_iter().filter(|bad| url.ends_with(bad)) {
+                errors.invalid(&url_path, url, format!("cannot end with '{bad}'"));
+            }
+        }
+        "ImplementationSpecific" => {
+            if !url.is_empty() && !url.starts_with('/') {
+                errors.invalid(&url_path, url, "must be an absolute path");
+            }
+        }
+        _ => errors.not_supported(&path.child("pathType"), kind, &PATH_TYPES),
+    }
+    check_backend(errors, &path.child("backend"), &item["backend"]);
+}
+
+fn check_backend(errors: &mut Errors, path: &FieldPath<'_>, backend: &Value) {
+    match (backend.get("resource"), backend.get("service")) {
+        (Some(_), Some(_)) => errors.invalid(path, "", "cannot set both resource and service backends"),
+        (Some(resource), None) => check_resource(errors, &path.child("resource"), resource),
+        (None, Some(service)) => check_service(errors, path, service),
+        (None, None) => errors.invalid(path, "", "resource or service backend is required"),
+    }
+}
+
+fn check_resource(errors: &mut Errors, path: &FieldPath<'_>, resource: &Value) {
+    if let Some(group) = text(resource, "apiGroup") {
+        invalid_each(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
+    }
+    for field in ["kind", "name"] {
+        required_path_segment(errors, &path.child(field), resource.str_at(&[field]));
+    }
+}
+
+/// Checks a service and its port; `path` is that of the backend, which upstream blames for a port that is missing.
+fn check_service(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) {
+    let service_path = path.child("service");
+    let name = service.str_at(&["name"]);
+    if name.is_empty() {
+        errors.required(&service_path.child("name"), "");
+    } else {
+        invalid_each(errors, &service_path.child("name"), name, names::dns1123_label_name(name, false));
+    }
+    let port_path = service_path.child("port");
+    let port_name = service.str_at(&["port", "name"]);
+    let number = service.int_at(&["port", "number"]).unwrap_or(0);
+    match (!port_name.is_empty(), number != 0) {
+        (true, true) => errors.invalid(path, "", "cannot set both port name & port number"),
+        (true, false) => invalid_each(errors, &port_path.child("name"), port_name, names::port_name(port_name)),
+        (false, true) => invalid_each(errors, &port_path.child("number"), number, names::port_number(number)),
+        (false, false) => errors.required(path, "port name or number is required"),
+    }
+}
+
+fn check_status(ingress: &Value, old: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let balancers = ["status", "loadBalancer", "ingress"];
+    let existing: Vec<&str> =
+        old.items_at(&balancers).iter().map(|b| b.str_at(&["ip"])).filter(|ip| !ip.is_empty()).collect();
+    let path = FieldPath::new("status.loadBalancer.ingress");
+    for (i, balancer) in ingress.items_at(&balancers).iter().enumerate() {
+        let path = path.index(i);
+        let ip = balancer.str_at(&["ip"]);
+        if !ip.is_empty() {
+            legacy_ip(&mut errors, &path.child("ip"), ip, &existing);
+        }
+        balancer_hostname(&mut errors, &path.child("hostname"), balancer.str_at(&["hostname"]));
+    }
+    errors
+}
+
+/// Warnings about the addresses in the status of an Ingress or a Service.
+pub(crate) fn status_warnings(object: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let path = FieldPath::new("status.loadBalancer.ingress");
+    for (i, balancer) in object.items_at(&["status", "loadBalancer", "ingress"]).iter().enumerate() {
+        ip_warnings(&mut warnings, &path.index(i), balancer.str_at(&["ip"]));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    fn check(json: &str, expect: &[&str]) {
+        assert_eq!(messages(&Ingress.validate(&context(), &object(json))), expect, "{json}");
+    }
+
+    #[test]
+    fn an_ingress_leads_somewhere() {
+        check(r#"{"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}}}}"#, &[]);
+        check(r#"{"spec":{}}"#, &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]);
+        check(
+            r#"{"spec":{"defaultBackend":{}}}"#,
+            &["spec.defaultBackend: Invalid value: \"\": resource or service backend is required"],
+        );
+        check(
+            r#"{"spec":{"defaultBackend":{"service":{"name":"s","port":{}},"resource":{}}}}"#,
+            &["spec.defaultBackend: Invalid value: \"\": cannot set both resource and service backends"],
+        );
+        check(
+            r#"{"spec":{"defaultBackend":{"service":{"name":"","port":{}}}}}"#,
+            &[
+                "spec.defaultBackend.service.name: Required value",
+                "spec.defaultBackend: Required value: port name or number is required",
+            ],
+        );
+        check(
+            r#"{"spec":{"defaultBackend":{"service":{"name":"1s","port":{"number":70000,"name":"x"}}}}}"#,
+            &["spec.defaultBackend: Invalid value: \"\": cannot set both port name & port number"],
+        );
+        check(
+            r#"{"spec":{"defaultBackend":{"resource":{"kind":"","name":"a/b"}}}}"#,
+            &[
+                "spec.defaultBackend.resource.kind: Required value",
+                "spec.defaultBackend.resource.name: Invalid value: \"a/b\": may not contain '/'",
+            ],
+        );
+    }
+
+    #[test]
+    fn paths() {
+        let with = |path: &str| {
+            format!(
+                r#"{{"spec":{{"rules":[{{"host":"*.example.com","http":{{"paths":[{{{path}"backend":{{"service":{{"name":"s","port":{{"name":"http"}}}}}}}}]}}}}]}}}}"#
+            )
+        };
+        let check = |path: &str, expect: &[&str]| {
+            let expect: Vec<String> = expect.iter().map(|e| format!("spec.rules[0].http.paths[0].{e}")).collect();
+            check(&with(path), &expect.iter().map(String::as_str).collect::<Vec<_>>());
+        };
+        check(r#""pathType":"Prefix","path":"/","#, &[]);
+        check("", &["pathType: Required value: pathType must be specified"]);
+        check(
+            r#""pathType":"Regex","#,
+            &[
+                "pathType: Unsupported value: \"Regex\": supported values: \"Exact\", \"ImplementationSpecific\", \"Prefix\"",
+            ],
+        );
+        check(
+            r#""pathType":"Exact","path":"a//b/..","#,
+            &[
+                "path: Invalid value: \"a//b/..\": must be an absolute path",
+                "path: Invalid value: \"a//b/..\": must not contain '//'",
+                "path: Invalid value: \"a//b/..\": cannot end with '/..'",
+            ],
+        );
+        check(r#""pathType":"ImplementationSpecific","#, &[]);
+    }
+
+    #[test]
+    fn hosts_and_classes() {
+        let backend = r#""defaultBackend":{"service":{"name":"s","port":{"number":80}}}"#;
+        check(
+            &format!(r#"{{"spec":{{{backend},"rules":[{{"host":"10.0.0.1"}}]}}}}"#),
+            &["spec.rules[0].host: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address"],
+        );
+        let classes = format!(
+            r#"{{"metadata":{{"annotations":{{"kubernetes.io/ingress.class":"a"}}}},"spec":{{{backend},"ingressClassName":"b"}}}}"#
+        );
+        check(
+            &classes,
+            &[
+                "annotations.kubernetes.io/ingress.class: Invalid value: \"a\": must match `ingressClassName` when both are specified",
+            ],
+        );
+        let by_annotation = object(r#"{"metadata":{"annotations":{"kubernetes.io/ingress.class":"a"}},"spec":{}}"#);
+        assert_eq!(
+            Ingress.warnings(&context(), &by_annotation, None),
+            ["annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead",]
+        );
+    }
+
+    #[test]
+    fn status_has_rules_of_its_own() {
+        let old = object(r#"{"spec":{"a":1},"status":{"loadBalancer":{"ingress":[{"ip":"10.0.0.01"}]}}}"#);
+        let mut new = object(
+            r#"{"spec":{"a":2},"status":{"loadBalancer":{"ingress":[{"ip":"10.0.0.01"},{"ip":"x"},{"hostname":"10.0.0.1"}]}}}"#,
+        );
+        STATUS.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(new["spec"], old["spec"]);
+        assert_eq!(
+            messages(&STATUS.validate_update(&context(), &new, &old)),
+            [
+                "status.loadBalancer.ingress[1].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+                "status.loadBalancer.ingress[2].hostname: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address",
+            ]
+        );
+        assert_eq!(
+            status_warnings(&new),
+            ["status.loadBalancer.ingress[0]: non-standard IP address \"10.0.0.01\" is invalid: use \"10.0.0.1\"",]
+        );
+        let mut created = object(r#"{"spec":{},"status":{"loadBalancer":{"ingress":[{}]}}}"#);
+        Ingress.prepare_for_create(&context(), &mut created);
+        assert_eq!(created, object(r#"{"metadata":{"generation":1},"spec":{},"status":{"loadBalancer":{}}}"#));
+    }
+
+    #[test]
+    fn what_was_accepted_stays() {
+        let old = object(r#"{"spec":{"rules":[{"host":"*.a.b","http":{"paths":[]}}],"tls":[{"secretName":"UPPER"}]}}"#);
+        assert!(Ingress.validate_update(&context(), &old, &old).is_empty());
+        assert_eq!(Ingress.validate(&context(), &old).0.len(), 2);
+    }
+}

@@ -1,0 +1,117 @@
+//! IngressClass (upstream: `pkg/apis/networking/validation`, `pkg/registry/networking/ingressclass`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use super::rules::{invalid_each, required_path_segment, text};
+use crate::strategy::{first_generation, immutable, next_generation, same_at};
+
+const MAX_CONTROLLER_LENGTH: usize = 250;
+const SCOPES: [&str; 2] = ["Cluster", "Namespace"];
+
+/// The rules of IngressClass.
+pub(super) struct IngressClass;
+
+impl Behaviour for IngressClass {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(parameters) = object.at_mut(&["spec", "parameters"]) {
+            parameters.set_default("scope", "Cluster");
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        if !same_at(object, old, &["spec"]) {
+            next_generation(object, old);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let spec = FieldPath::new("spec");
+        let path = spec.child("controller");
+        let controller = object.str_at(&["spec", "controller"]);
+        if controller.len() > MAX_CONTROLLER_LENGTH {
+            errors.push(FieldError::too_long(&path, MAX_CONTROLLER_LENGTH));
+        }
+        errors.append(names::domain_prefixed_path(&path, controller));
+        if let Some(parameters) = object.at(&["spec", "parameters"]) {
+            check_parameters(&mut errors, &spec.child("parameters"), parameters);
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let controller = ["spec", "controller"];
+        immutable(&mut errors, object.at(&controller), old.at(&controller), &FieldPath::new("spec.controller"));
+        errors.append(self.validate(context, object));
+        errors
+    }
+}
+
+fn check_parameters(errors: &mut Errors, path: &FieldPath<'_>, parameters: &Value) {
+    if let Some(group) = text(parameters, "apiGroup") {
+        invalid_each(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
+    }
+    for field in ["kind", "name"] {
+        required_path_segment(errors, &path.child(field), parameters.str_at(&[field]));
+    }
+    let namespace = text(parameters, "namespace");
+    let namespace_path = path.child("namespace");
+    match (text(parameters, "scope"), namespace) {
+        (None, _) => errors.required(&path.child("scope"), ""),
+        (Some("Namespace"), None) => errors.required(&namespace_path, "`parameters.scope` is set to 'Namespace'"),
+        (Some("Namespace"), Some(name)) => {
+            invalid_each(errors, &namespace_path, name, names::namespace_name(name, false));
+        }
+        (Some("Cluster"), Some(_)) => errors.forbidden(&namespace_path, "`parameters.scope` is set to 'Cluster'"),
+        (Some("Cluster"), None) => {}
+        (Some(scope), _) => errors.not_supported(&path.child("scope"), scope, &SCOPES),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn parameters_have_a_scope() {
+        let check = |parameters: &str, expect: &[&str]| {
+            let json = format!(r#"{{"spec":{{"controller":"example.com/c","parameters":{parameters}}}}}"#);
+            let mut class = object(&json);
+            IngressClass.defaults(&mut class);
+            assert_eq!(messages(&IngressClass.validate(&context(), &class)), expect, "{json}");
+        };
+        check(r#"{"kind":"K","name":"n"}"#, &[]);
+        check(
+            r#"{"kind":"K","name":"n","namespace":"x"}"#,
+            &["spec.parameters.namespace: Forbidden: `parameters.scope` is set to 'Cluster'"],
+        );
+        check(
+            r#"{"kind":"","name":"n","scope":"Namespace"}"#,
+            &[
+                "spec.parameters.kind: Required value",
+                "spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'",
+            ],
+        );
+        check(
+            r#"{"kind":"K","name":"n","scope":"Galaxy"}"#,
+            &["spec.parameters.scope: Unsupported value: \"Galaxy\": supported values: \"Cluster\", \"Namespace\""],
+        );
+    }
+
+    #[test]
+    fn the_controller_stays() {
+        let old = object(r#"{"spec":{"controller":"example.com/a"}}"#);
+        let new = object(r#"{"spec":{"controller":"example.com/b"}}"#);
+        assert_eq!(
+            messages(&IngressClass.validate_update(&context(), &new, &old)),
+            ["spec.controller: Invalid value: \"example.com/b\": field is immutable",]
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! IPAddress: the record that an address is taken, and by whom (upstream: `pkg/apis/networking/validation`,
+//! `pkg/registry/networking/ipaddress`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use super::address::canonical_ip;
+use super::rules::{invalid_each, required_path_segment};
+use crate::gojson;
+use crate::strategy::same;
+
+const PARENT: [&str; 2] = ["spec", "parentRef"];
+
+/// The rules of IPAddress.
+pub(super) struct IpAddress;
+
+impl Behaviour for IpAddress {
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let spec = FieldPath::new("spec");
+        let path = spec.child("parentRef");
+        let Some(parent) = object.at(&PARENT) else {
+            errors.required(&path, "");
+            return errors;
+        };
+        // The group of services is the empty one, so that it cannot be required.
+        let group = parent.str_at(&["group"]);
+        if !group.is_empty() {
+            invalid_each(&mut errors, &path.child("group"), group, names::dns1123_subdomain(group));
+        }
+        for field in ["resource", "name"] {
+            required_path_segment(&mut errors, &path.child(field), parent.str_at(&[field]));
+        }
+        let namespace = parent.str_at(&["namespace"]);
+        invalid_each(&mut errors, &path.child("namespace"), namespace, names::path_segment_name(namespace, false));
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.validate(context, object);
+        if !same(object.at(&PARENT), old.at(&PARENT)) {
+            errors.push(changed_parent(object));
+        }
+        errors
+    }
+
+    fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
+        let mut errors = Errors::new();
+        canonical_ip(&mut errors, &FieldPath::root(), name);
+        errors.0.into_iter().map(|error| error.detail).collect()
+    }
+}
+
+/// The error about a parent that was changed, showing it as upstream's internal struct.
+fn changed_parent(object: &Value) -> FieldError {
+    let text = object.at(&PARENT).map_or_else(
+        || "null".to_owned(),
+        |parent| {
+            let fields = [("group", "Group"), ("resource", "Resource"), ("namespace", "Namespace"), ("name", "Name")];
+            let mut shown = Value::object();
+            for (field, name) in fields {
+                shown.set(name, parent.str_at(&[field]));
+            }
+            gojson::ordered(&shown, &fields.map(|(_, name)| name))
+        },
+    );
+    FieldError::invalid(&FieldPath::new("spec.parentRef"), Value::Null, "field is immutable").showing(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn an_address_belongs_to_something() {
+        let check = |spec: &str, expect: &[&str]| {
+            let address = object(&format!(r#"{{"spec":{spec}}}"#));
+            assert_eq!(messages(&IpAddress.validate(&context(), &address)), expect, "{spec}");
+        };
+        check(r#"{"parentRef":{"resource":"services","namespace":"n","name":"s"}}"#, &[]);
+        check("{}", &["spec.parentRef: Required value"]);
+        check(
+            r#"{"parentRef":{"resource":"","name":"a/b"}}"#,
+            &[
+                "spec.parentRef.resource: Required value",
+                "spec.parentRef.name: Invalid value: \"a/b\": may not contain '/'",
+            ],
+        );
+        let old = object(r#"{"spec":{"parentRef":{"resource":"services","namespace":"n","name":"s"}}}"#);
+        let new = object(r#"{"spec":{"parentRef":{"resource":"services","namespace":"n","name":"t"}}}"#);
+        assert_eq!(
+            messages(&IpAddress.validate_update(&context(), &new, &old)),
+            [
+                r#"spec.parentRef: Invalid value: {"Group":"","Resource":"services","Namespace":"n","Name":"t"}: field is immutable"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn the_name_is_the_address() {
+        assert!(IpAddress.validate_name("10.0.0.1", false).is_empty());
+        assert_eq!(IpAddress.validate_name("2001:DB8::1", false), ["must be in canonical form (\"2001:db8::1\")"]);
+    }
+}

@@ -1,0 +1,281 @@
+//! NetworkPolicy (upstream: `pkg/apis/networking/validation`, `pkg/apis/networking/v1/defaults.go`,
+//! `pkg/registry/networking/networkpolicy`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::address::{Cidr, cidr_warnings, legacy_cidr};
+use super::rules::{bad_label_selector, invalid_each, label_selector, strings, text};
+use crate::strategy::{first_generation, next_generation, same_at};
+
+/// The directions that rules are for, with the name of the peers that each has.
+const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
+const POLICY_TYPES: [&str; 2] = ["Ingress", "Egress"];
+const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
+
+/// The rules of NetworkPolicy.
+pub(super) struct NetworkPolicy;
+
+impl Behaviour for NetworkPolicy {
+    fn defaults(&self, object: &mut Value) {
+        for (direction, _) in DIRECTIONS {
+            let rules = object.at_mut(&["spec", direction]).and_then(Value::as_array_mut);
+            for rule in rules.into_iter().flatten() {
+                for port in rule.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                    port.set_default("protocol", "TCP");
+                }
+            }
+        }
+        if object.items_at(&["spec", "policyTypes"]).is_empty() {
+            let egress = !object.items_at(&["spec", "egress"]).is_empty();
+            let types: Vec<Value> =
+                POLICY_TYPES.into_iter().take(if egress { 2 } else { 1 }).map(Value::from).collect();
+            object.set_at(&["spec", "policyTypes"], types);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        if !same_at(object, old, &["spec"]) {
+            next_generation(object, old);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        check(object, &Tolerance::default())
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        check(object, &Tolerance::of(old))
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let spec = FieldPath::new("spec");
+        for (direction, peers) in DIRECTIONS {
+            let path = spec.child(direction);
+            for (i, rule) in object.items_at(&["spec", direction]).iter().enumerate() {
+                let path = path.index(i);
+                let path = path.child(peers);
+                for (j, peer) in rule.items_at(&[peers]).iter().enumerate() {
+                    let path = path.index(j);
+                    let path = path.child("ipBlock");
+                    let Some(block) = peer.get("ipBlock") else { continue };
+                    cidr_warnings(&mut warnings, &path.child("cidr"), block.str_at(&["cidr"]));
+                    for (k, except) in strings(block, &["except"]).into_iter().enumerate() {
+                        cidr_warnings(&mut warnings, &path.child("except").index(k), except);
+                    }
+                }
+            }
+        }
+        warnings
+    }
+}
+
+/// What an old object has that would not be accepted today, and therefore goes on being accepted.
+#[derive(Default)]
+struct Tolerance<'v> {
+    label_values: bool,
+    cidrs: Vec<&'v str>,
+}
+
+impl<'v> Tolerance<'v> {
+    fn of(old: &'v Value) -> Self {
+        let mut cidrs = Vec::new();
+        for (direction, peers) in DIRECTIONS {
+            let rules = old.items_at(&["spec", direction]).iter();
+            for block in rules.flat_map(|rule| rule.items_at(&[peers])).filter_map(|peer| peer.get("ipBlock")) {
+                cidrs.push(block.str_at(&["cidr"]));
+                cidrs.extend(strings(block, &["except"]));
+            }
+        }
+        Self { label_values: bad_label_selector(&old["spec"]["podSelector"]), cidrs }
+    }
+}
+
+fn check(policy: &Value, tolerance: &Tolerance<'_>) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("spec");
+    let spec = &policy["spec"];
+    label_selector(&mut errors, &path.child("podSelector"), &spec["podSelector"], tolerance.label_values);
+    for (direction, peers) in DIRECTIONS {
+        let path = path.child(direction);
+        for (i, rule) in spec.items_at(&[direction]).iter().enumerate() {
+            let path = path.index(i);
+            for (i, port) in rule.items_at(&["ports"]).iter().enumerate() {
+                check_port(&mut errors, &path.child("ports").index(i), port);
+            }
+            for (i, peer) in rule.items_at(&[peers]).iter().enumerate() {
+                check_peer(&mut errors, &path.child(peers).index(i), peer, tolerance);
+            }
+        }
+    }
+    let types = strings(spec, &["policyTypes"]);
+    let path = path.child("policyTypes");
+    if types.len() > POLICY_TYPES.len() {
+        errors.invalid(&path, spec["policyTypes"].clone(), "may not specify more than two policyTypes");
+        return errors;
+    }
+    for (i, kind) in types.into_iter().enumerate().filter(|(_, kind)| !POLICY_TYPES.contains(kind)) {
+        errors.not_supported(&path.index(i), kind, &POLICY_TYPES);
+    }
+    errors
+}
+
+fn check_port(errors: &mut Errors, path: &FieldPath<'_>, port: &Value) {
+    if let Some(protocol) = text(port, "protocol").filter(|protocol| !PROTOCOLS.contains(protocol)) {
+        errors.not_supported(&path.child("protocol"), protocol, &PROTOCOLS);
+    }
+    let end_path = path.child("endPort");
+    let end = port.int_at(&["endPort"]);
+    match port.get("port") {
+        Some(Value::Int(number)) => {
+            invalid_each(errors, &path.child("port"), *number, names::port_number(*number));
+            if let Some(end) = end {
+                // Upstream shows the first port where it means the last.
+                if end < *number {
+                    errors.invalid(&end_path, *number, "must be greater than or equal to `port`");
+                }
+                invalid_each(errors, &end_path, end, names::port_number(end));
+            }
+        }
+        Some(name) => {
+            if let Some(end) = end {
+                errors.invalid(&end_path, end, "may not be specified when `port` is non-numeric");
+            }
+            let name = name.as_str().unwrap_or_default();
+            invalid_each(errors, &path.child("port"), name, names::port_name(name));
+        }
+        None => {
+            if let Some(end) = end {
+                errors.invalid(&end_path, end, "may not be specified when `port` is not specified");
+            }
+        }
+    }
+}
+
+fn check_peer(errors: &mut Errors, path: &FieldPath<'_>, peer: &Value, tolerance: &Tolerance<'_>) {
+    let mut selectors = 0;
+    for field in ["podSelector", "namespaceSelector"] {
+        if let Some(selector) = peer.get(field) {
+            selectors += 1;
+            label_selector(errors, &path.child(field), selector, tolerance.label_values);
+        }
+    }
+    match peer.get("ipBlock") {
+        Some(block) => {
+            check_block(errors, &path.child("ipBlock"), block, tolerance);
+            if selectors > 0 {
+                errors.forbidden(path, "may not specify both ipBlock and another peer");
+            }
+        }
+        None if selectors == 0 => errors.required(path, "must specify a peer"),
+        None => {}
+    }
+}
+
+fn check_block(errors: &mut Errors, path: &FieldPath<'_>, block: &Value, tolerance: &Tolerance<'_>) {
+    let cidr = block.str_at(&["cidr"]);
+    if cidr.is_empty() {
+        errors.required(&path.child("cidr"), "");
+        return;
+    }
+    legacy_cidr(errors, &path.child("cidr"), cidr, &tolerance.cidrs);
+    let Some(outer) = Cidr::parse(cidr) else { return };
+    let except_path = path.child("except");
+    for (i, except) in strings(block, &["except"]).into_iter().enumerate() {
+        let path = except_path.index(i);
+        legacy_cidr(errors, &path, except, &tolerance.cidrs);
+        let Some(inner) = Cidr::parse(except) else { continue };
+        if !outer.contains(inner.network) || outer.bits >= inner.bits {
+            errors.invalid(&path, except, "must be a strict subset of `cidr`");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn defaults() {
+        let check = |json: &str, expect: &str| {
+            let mut policy = object(json);
+            NetworkPolicy.defaults(&mut policy);
+            assert_eq!(policy, object(expect));
+        };
+        check(r#"{"spec":{"podSelector":{}}}"#, r#"{"spec":{"podSelector":{},"policyTypes":["Ingress"]}}"#);
+        check(
+            r#"{"spec":{"egress":[{"ports":[{"port":53}]}],"policyTypes":[]}}"#,
+            r#"{"spec":{"egress":[{"ports":[{"port":53,"protocol":"TCP"}]}],"policyTypes":["Ingress","Egress"]}}"#,
+        );
+        check(
+            r#"{"spec":{"egress":[],"policyTypes":["Egress"]}}"#,
+            r#"{"spec":{"egress":[],"policyTypes":["Egress"]}}"#,
+        );
+    }
+
+    fn check(spec: &str, expect: &[&str]) {
+        let policy = object(&format!(r#"{{"spec":{{"podSelector":{{}},{spec}}}}}"#));
+        assert_eq!(messages(&NetworkPolicy.validate(&context(), &policy)), expect, "{spec}");
+    }
+
+    #[test]
+    fn ports() {
+        check(r#""ingress":[{"ports":[{"port":80,"protocol":"TCP","endPort":90},{"port":"http"}]}]"#, &[]);
+        check(
+            r#""ingress":[{"ports":[{"port":80,"endPort":79},{"port":"http","endPort":1},{"endPort":1},{"protocol":"X"}]}]"#,
+            &[
+                "spec.ingress[0].ports[0].endPort: Invalid value: 80: must be greater than or equal to `port`",
+                "spec.ingress[0].ports[1].endPort: Invalid value: 1: may not be specified when `port` is non-numeric",
+                "spec.ingress[0].ports[2].endPort: Invalid value: 1: may not be specified when `port` is not specified",
+                "spec.ingress[0].ports[3].protocol: Unsupported value: \"X\": supported values: \"TCP\", \"UDP\", \"SCTP\"",
+            ],
+        );
+        check(
+            r#""policyTypes":["Ingress","Both"]"#,
+            &["spec.policyTypes[1]: Unsupported value: \"Both\": supported values: \"Ingress\", \"Egress\""],
+        );
+    }
+
+    #[test]
+    fn peers() {
+        check(
+            r#""egress":[{"to":[{"podSelector":{},"namespaceSelector":{}},{"ipBlock":{"cidr":"10.0.0.0/8","except":["10.1.0.0/16"]}}]}]"#,
+            &[],
+        );
+        check(
+            r#""egress":[{"to":[{},{"podSelector":{},"ipBlock":{"cidr":""}},{"ipBlock":{"cidr":"10.0.0.0/8","except":["11.0.0.0/16","10.0.0.0/8","x"]}}]}]"#,
+            &[
+                "spec.egress[0].to[0]: Required value: must specify a peer",
+                "spec.egress[0].to[1].ipBlock.cidr: Required value",
+                "spec.egress[0].to[1]: Forbidden: may not specify both ipBlock and another peer",
+                "spec.egress[0].to[2].ipBlock.except[0]: Invalid value: \"11.0.0.0/16\": must be a strict subset of `cidr`",
+                "spec.egress[0].to[2].ipBlock.except[1]: Invalid value: \"10.0.0.0/8\": must be a strict subset of `cidr`",
+                "spec.egress[0].to[2].ipBlock.except[2]: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
+            ],
+        );
+    }
+
+    #[test]
+    fn old_blocks_stay_acceptable() {
+        let old = object(r#"{"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.1/8"}}]}]}}"#);
+        assert!(NetworkPolicy.validate_update(&context(), &old, &old).is_empty());
+        assert_eq!(
+            messages(&NetworkPolicy.validate(&context(), &old)),
+            [
+                "spec.ingress[0].from[0].ipBlock.cidr: Invalid value: \"10.0.0.1/8\": must not have bits set beyond the prefix length",
+            ]
+        );
+        assert_eq!(
+            NetworkPolicy.warnings(&context(), &old, None),
+            [
+                "spec.ingress[0].from[0].ipBlock.cidr: CIDR value \"10.0.0.1/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.0.0.1/32\"?)",
+            ]
+        );
+    }
+}

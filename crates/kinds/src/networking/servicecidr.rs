@@ -1,0 +1,173 @@
+//! ServiceCIDR: a range that services get their addresses from (upstream: `pkg/apis/networking/validation`,
+//! `pkg/registry/networking/servicecidr`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldError, FieldPath, Value};
+
+use super::address::{Cidr, canonical_cidr};
+use super::rules::strings;
+use crate::gojson;
+use crate::strategy::{StatusRules, as_is, keep, unchecked};
+
+const CIDRS: [&str; 2] = ["spec", "cidrs"];
+const IMMUTABLE: &str = "field is immutable";
+
+/// The rules of ServiceCIDR.
+pub(super) struct ServiceCidr;
+
+static STATUS: StatusRules = StatusRules {
+    keeps: &[
+        &["spec"],
+        &["metadata", "deletionTimestamp"],
+        &["metadata", "generation"],
+        &["metadata", "selfLink"],
+        &["metadata", "labels"],
+        &["metadata", "annotations"],
+        &["metadata", "finalizers"],
+        &["metadata", "ownerReferences"],
+    ],
+    prepare: as_is,
+    validate: unchecked,
+};
+
+impl Behaviour for ServiceCidr {
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", Value::object());
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        check_ranges(&mut errors, &strings(object, &CIDRS));
+        errors
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let (new, old) = (strings(object, &CIDRS), strings(old, &CIDRS));
+        let path = FieldPath::new("spec.cidrs");
+        match (old.len(), new.len()) {
+            (before, now) if before == now => {
+                for (i, range) in new.iter().enumerate().filter(|(i, range)| old.get(*i) != Some(*range)) {
+                    errors.invalid(&path.index(i), *range, IMMUTABLE);
+                }
+            }
+            // A second range, of the other family, may be added.
+            (1, 2) => {
+                if new.first() != old.first() {
+                    errors.invalid(&path.index(0), new[0], IMMUTABLE);
+                }
+                check_ranges(&mut errors, &new);
+            }
+            _ => errors.invalid(&path, array(&new), IMMUTABLE),
+        }
+        errors
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    }
+}
+
+fn array(strings: &[&str]) -> Value {
+    strings.iter().map(|s| Value::from(*s)).collect::<Vec<_>>().into()
+}
+
+fn check_ranges(errors: &mut Errors, ranges: &[&str]) {
+    let path = FieldPath::new("spec.cidrs");
+    if ranges.is_empty() {
+        errors.required(&path, "at least one CIDR required");
+        return;
+    }
+    if ranges.len() > 2 {
+        // Upstream shows the whole spec, an internal struct.
+        let mut spec = Value::object();
+        spec.set("CIDRs", array(ranges));
+        let shown = gojson::print(&spec);
+        errors.push(FieldError::invalid(&path, spec, "may only hold up to 2 values").showing(shown));
+        return;
+    }
+    for (i, range) in ranges.iter().enumerate() {
+        canonical_cidr(errors, &path.index(i), range);
+    }
+    if let [first, second] = ranges
+        && let (Some(first), Some(second)) = (Cidr::parse(first), Cidr::parse(second))
+        && first.family() == second.family()
+    {
+        let problem = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        errors.invalid(&path, array(ranges), problem);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    fn cidr(ranges: &str) -> Value {
+        object(&format!(r#"{{"spec":{{"cidrs":{ranges}}}}}"#))
+    }
+
+    #[test]
+    fn at_most_one_range_per_family() {
+        let check = |ranges: &str, expect: &[&str]| {
+            assert_eq!(messages(&ServiceCidr.validate(&context(), &cidr(ranges))), expect, "{ranges}");
+        };
+        check(r#"["10.0.0.0/24"]"#, &[]);
+        check(r#"["10.0.0.0/24","fd00::/112"]"#, &[]);
+        check("[]", &["spec.cidrs: Required value: at least one CIDR required"]);
+        check(
+            r#"["10.0.0.0/24","10.1.0.0/24"]"#,
+            &[
+                r#"spec.cidrs: Invalid value: ["10.0.0.0/24","10.1.0.0/24"]: may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"#,
+            ],
+        );
+        check(
+            r#"["a","b","c"]"#,
+            &[r#"spec.cidrs: Invalid value: {"CIDRs":["a","b","c"]}: may only hold up to 2 values"#],
+        );
+        check(
+            r#"["10.0.0.1/24"]"#,
+            &["spec.cidrs[0]: Invalid value: \"10.0.0.1/24\": must not have bits set beyond the prefix length"],
+        );
+    }
+
+    #[test]
+    fn a_range_stays_and_a_family_may_be_added() {
+        let check = |old: &str, new: &str, expect: &[&str]| {
+            assert_eq!(messages(&ServiceCidr.validate_update(&context(), &cidr(new), &cidr(old))), expect);
+        };
+        check(r#"["10.0.0.0/24"]"#, r#"["10.0.0.0/24"]"#, &[]);
+        check(r#"["10.0.0.0/24"]"#, r#"["10.0.0.0/24","fd00::/112"]"#, &[]);
+        check(
+            r#"["10.0.0.0/24"]"#,
+            r#"["10.1.0.0/24"]"#,
+            &["spec.cidrs[0]: Invalid value: \"10.1.0.0/24\": field is immutable"],
+        );
+        check(
+            r#"["10.0.0.0/24","fd00::/112"]"#,
+            r#"["10.0.0.0/24"]"#,
+            &[r#"spec.cidrs: Invalid value: ["10.0.0.0/24"]: field is immutable"#],
+        );
+    }
+
+    #[test]
+    fn status_is_apart() {
+        let mut new = object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{"conditions":[]}}"#);
+        ServiceCidr.prepare_for_create(&context(), &mut new);
+        assert_eq!(new, object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#));
+        let old = object(r#"{"metadata":{"labels":{"a":"b"}},"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#);
+        let mut new =
+            object(r#"{"metadata":{"labels":{"c":"d"}},"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#);
+        STATUS.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(
+            new,
+            object(
+                r#"{"metadata":{"labels":{"a":"b"}},"spec":{"cidrs":["10.0.0.0/24"]},"status":{"conditions":[{"type":"Ready"}]}}"#
+            )
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! RoleBinding and ClusterRoleBinding (upstream: `pkg/apis/rbac/validation`, `pkg/apis/rbac/v1/defaults.go`,
+//! `pkg/registry/rbac/{rolebinding,clusterrolebinding}`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use super::GROUP;
+use crate::gojson;
+use crate::networking::rules::invalid_each;
+
+/// The rules of RoleBinding and of ClusterRoleBinding.
+pub(super) struct Binding {
+    namespaced: bool,
+    /// The kinds of role that can be bound.
+    role_kinds: &'static [&'static str],
+}
+
+pub(super) const ROLE_BINDING: Binding = Binding { namespaced: true, role_kinds: &["Role", "ClusterRole"] };
+pub(super) const CLUSTER_ROLE_BINDING: Binding = Binding { namespaced: false, role_kinds: &["ClusterRole"] };
+
+impl Behaviour for Binding {
+    fn defaults(&self, object: &mut Value) {
+        if object.str_at(&["roleRef", "apiGroup"]).is_empty() {
+            object.set_at(&["roleRef", "apiGroup"], GROUP);
+        }
+        let subjects = object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten();
+        for subject in subjects {
+            if subject.str_at(&["apiGroup"]).is_empty() && matches!(subject.str_at(&["kind"]), "User" | "Group") {
+                subject.set("apiGroup", GROUP);
+            }
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        self.check(object)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.check(object);
+        let role = |binding: &Value| ["apiGroup", "kind", "name"].map(|f| binding.str_at(&["roleRef", f]).to_owned());
+        if role(object) != role(old) {
+            errors.push(changed_role(object));
+        }
+        errors
+    }
+
+    fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
+        names::path_segment_name(name, false)
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+}
+
+/// The error about a reference that was changed, showing it as upstream's internal struct.
+fn changed_role(binding: &Value) -> FieldError {
+    let mut shown = Value::object();
+    for (field, name) in [("apiGroup", "APIGroup"), ("kind", "Kind"), ("name", "Name")] {
+        shown.set(name, binding.str_at(&["roleRef", field]));
+    }
+    let text = gojson::ordered(&shown, &["APIGroup", "Kind", "Name"]);
+    FieldError::invalid(&FieldPath::new("roleRef"), shown, "cannot change roleRef").showing(text)
+}
+
+impl Binding {
+    fn check(&self, binding: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let role = FieldPath::new("roleRef");
+        let group = binding.str_at(&["roleRef", "apiGroup"]);
+        if group != GROUP {
+            errors.not_supported(&role.child("apiGroup"), group, &[GROUP]);
+        }
+        let kind = binding.str_at(&["roleRef", "kind"]);
+        if !self.role_kinds.contains(&kind) {
+            errors.not_supported(&role.child("kind"), kind, self.role_kinds);
+        }
+        let name = binding.str_at(&["roleRef", "name"]);
+        if name.is_empty() {
+            errors.required(&role.child("name"), "");
+        } else {
+            invalid_each(&mut errors, &role.child("name"), name, names::path_segment_name(name, false));
+        }
+        let subjects = FieldPath::new("subjects");
+        for (i, subject) in binding.items_at(&["subjects"]).iter().enumerate() {
+            self.check_subject(&mut errors, &subjects.index(i), subject);
+        }
+        errors
+    }
+
+    fn check_subject(&self, errors: &mut Errors, path: &FieldPath<'_>, subject: &Value) {
+        let (kind, name, group) = (subject.str_at(&["kind"]), subject.str_at(&["name"]), subject.str_at(&["apiGroup"]));
+        if name.is_empty() {
+            errors.required(&path.child("name"), "");
+        }
+        match kind {
+            "ServiceAccount" => {
+                if !name.is_empty() {
+                    invalid_each(errors, &path.child("name"), name, names::service_account_name(name, false));
+                }
+                if !group.is_empty() {
+                    errors.not_supported(&path.child("apiGroup"), group, &[""]);
+                }
+                if !self.namespaced && subject.str_at(&["namespace"]).is_empty() {
+                    errors.required(&path.child("namespace"), "");
+                }
+            }
+            "User" | "Group" if group != GROUP => {
+                errors.not_supported(&path.child("apiGroup"), group, &[GROUP]);
+            }
+            "User" | "Group" => {}
+            _ => errors.not_supported(&path.child("kind"), kind, &["ServiceAccount", "User", "Group"]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    const BINDING: &str = r#"{"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"}}"#;
+
+    #[test]
+    fn groups_are_filled_in() {
+        let check = |json: &str, expect: &str| {
+            let mut binding = object(json);
+            ROLE_BINDING.defaults(&mut binding);
+            assert_eq!(binding, object(expect));
+        };
+        check(
+            r#"{"roleRef":{"kind":"Role","name":"r","apiGroup":""},"subjects":[
+                {"kind":"User","name":"u"},{"kind":"Group","name":"g"},{"kind":"ServiceAccount","name":"s"},{"kind":"X","name":"x"}]}"#,
+            r#"{"roleRef":{"kind":"Role","name":"r","apiGroup":"rbac.authorization.k8s.io"},"subjects":[
+                {"kind":"User","name":"u","apiGroup":"rbac.authorization.k8s.io"},
+                {"kind":"Group","name":"g","apiGroup":"rbac.authorization.k8s.io"},
+                {"kind":"ServiceAccount","name":"s"},{"kind":"X","name":"x"}]}"#,
+        );
+    }
+
+    #[test]
+    fn what_is_bound_and_to_whom() {
+        let check = |binding: &Binding, json: &str, expect: &[&str]| {
+            assert_eq!(messages(&binding.validate(&context(), &object(json))), expect, "{json}");
+        };
+        check(&ROLE_BINDING, BINDING, &[]);
+        check(&CLUSTER_ROLE_BINDING, BINDING, &[]);
+        check(
+            &CLUSTER_ROLE_BINDING,
+            r#"{"roleRef":{"apiGroup":"x","kind":"Role","name":""}}"#,
+            &[
+                "roleRef.apiGroup: Unsupported value: \"x\": supported values: \"rbac.authorization.k8s.io\"",
+                "roleRef.kind: Unsupported value: \"Role\": supported values: \"ClusterRole\"",
+                "roleRef.name: Required value",
+            ],
+        );
+        let subjects = r#"{"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"a/b"},"subjects":[
+            {"kind":"ServiceAccount","name":"s","apiGroup":"v1"},{"kind":"User","name":"","apiGroup":"y"},{"kind":"Robot","name":"r"}]}"#;
+        check(
+            &CLUSTER_ROLE_BINDING,
+            subjects,
+            &[
+                "roleRef.name: Invalid value: \"a/b\": may not contain '/'",
+                "subjects[0].apiGroup: Unsupported value: \"v1\": supported values: \"\"",
+                "subjects[0].namespace: Required value",
+                "subjects[1].name: Required value",
+                "subjects[1].apiGroup: Unsupported value: \"y\": supported values: \"rbac.authorization.k8s.io\"",
+                "subjects[2].kind: Unsupported value: \"Robot\": supported values: \"ServiceAccount\", \"User\", \"Group\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_role_stays() {
+        let new = object(&BINDING.replace("view", "edit"));
+        assert_eq!(
+            messages(&ROLE_BINDING.validate_update(&context(), &new, &object(BINDING))),
+            [
+                r#"roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"edit"}: cannot change roleRef"#,
+            ]
+        );
+        let same = object(BINDING);
+        assert!(ROLE_BINDING.validate_update(&context(), &same, &same).is_empty());
+    }
+}

@@ -1,0 +1,163 @@
+//! Role and ClusterRole (upstream: `pkg/apis/rbac/validation`, `pkg/registry/rbac/{role,clusterrole}`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use crate::networking::rules::{bad_label_selector, label_selector, strings};
+
+/// The rules of Role and of ClusterRole.
+pub(super) struct Role {
+    namespaced: bool,
+}
+
+pub(super) const ROLE: Role = Role { namespaced: true };
+pub(super) const CLUSTER_ROLE: Role = Role { namespaced: false };
+
+impl Behaviour for Role {
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        self.check(object, false)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        self.check(object, aggregated(old).iter().any(bad_label_selector))
+    }
+
+    fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
+        names::path_segment_name(name, false)
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+}
+
+fn aggregated(role: &Value) -> &[Value] {
+    role.items_at(&["aggregationRule", "clusterRoleSelectors"])
+}
+
+impl Role {
+    /// Checks all of a role; `any_value`: selectors may hold values that are no label values.
+    fn check(&self, role: &Value, any_value: bool) -> Errors {
+        let mut errors = Errors::new();
+        let rules = FieldPath::new("rules");
+        for (i, rule) in role.items_at(&["rules"]).iter().enumerate() {
+            self.check_rule(&mut errors, &rules.index(i), rule);
+        }
+        if !self.namespaced && role.get("aggregationRule").is_some() {
+            let rule = FieldPath::new("aggregationRule");
+            let path = rule.child("clusterRoleSelectors");
+            if aggregated(role).is_empty() {
+                errors.required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+            }
+            for (i, selector) in aggregated(role).iter().enumerate() {
+                let path = path.index(i);
+                label_selector(&mut errors, &path, selector, any_value);
+                // Upstream shows the selector that could not be built, which is nil.
+                if bad_label_selector(selector) {
+                    errors.invalid(&path, Value::Null, "invalid label selector.");
+                }
+            }
+        }
+        errors
+    }
+
+    fn check_rule(&self, errors: &mut Errors, path: &FieldPath<'_>, rule: &Value) {
+        let empty = |field: &str| rule.items_at(&[field]).is_empty();
+        if empty("verbs") {
+            errors.required(&path.child("verbs"), "verbs must contain at least one value");
+        }
+        if !empty("nonResourceURLs") {
+            let path = path.child("nonResourceURLs");
+            let urls: Value =
+                strings(rule, &["nonResourceURLs"]).into_iter().map(Value::from).collect::<Vec<_>>().into();
+            if self.namespaced {
+                errors.invalid(&path, urls.clone(), "namespaced rules cannot apply to non-resource URLs");
+            }
+            if !(empty("apiGroups") && empty("resources") && empty("resourceNames")) {
+                errors.invalid(&path, urls, "rules cannot apply to both regular resources and non-resource URLs");
+            }
+            return;
+        }
+        if empty("apiGroups") {
+            errors.required(&path.child("apiGroups"), "resource rules must supply at least one api group");
+        }
+        if empty("resources") {
+            errors.required(&path.child("resources"), "resource rules must supply at least one resource");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    fn check(role: &Role, json: &str, expect: &[&str]) {
+        assert_eq!(messages(&role.validate(&context(), &object(json))), expect, "{json}");
+    }
+
+    #[test]
+    fn rules_are_about_resources_or_about_urls() {
+        let pods = r#"{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]}"#;
+        let urls = r#"{"rules":[{"verbs":["get"],"nonResourceURLs":["/metrics"]}]}"#;
+        check(&ROLE, pods, &[]);
+        check(&CLUSTER_ROLE, pods, &[]);
+        check(&CLUSTER_ROLE, urls, &[]);
+        check(
+            &ROLE,
+            urls,
+            &[
+                "rules[0].nonResourceURLs: Invalid value: [\"/metrics\"]: namespaced rules cannot apply to non-resource URLs",
+            ],
+        );
+        check(
+            &ROLE,
+            r#"{"rules":[{"verbs":[]}]}"#,
+            &[
+                "rules[0].verbs: Required value: verbs must contain at least one value",
+                "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+                "rules[0].resources: Required value: resource rules must supply at least one resource",
+            ],
+        );
+        check(
+            &CLUSTER_ROLE,
+            r#"{"rules":[{"verbs":["*"],"nonResourceURLs":["*"],"resources":["*"]}]}"#,
+            &[
+                "rules[0].nonResourceURLs: Invalid value: [\"*\"]: rules cannot apply to both regular resources and non-resource URLs",
+            ],
+        );
+    }
+
+    #[test]
+    fn aggregation_needs_selectors() {
+        check(
+            &CLUSTER_ROLE,
+            r#"{"rules":null,"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}}"#,
+            &[],
+        );
+        check(
+            &CLUSTER_ROLE,
+            r#"{"aggregationRule":{}}"#,
+            &[
+                "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil",
+            ],
+        );
+        let bad =
+            r#"{"aggregationRule":{"clusterRoleSelectors":[{"matchExpressions":[{"key":"a","operator":"Is"}]}]}}"#;
+        check(
+            &CLUSTER_ROLE,
+            bad,
+            &[
+                "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value: \"Is\": not a valid selector operator",
+                "aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label selector.",
+            ],
+        );
+    }
+
+    #[test]
+    fn names_are_parts_of_paths() {
+        assert!(ROLE.validate_name("system:node", false).is_empty());
+        assert_eq!(ROLE.validate_name("a/b", false), ["may not contain '/'"]);
+        assert_eq!(ROLE.validate_name("..", true), ["may not be '..'"]);
+    }
+}
