@@ -23,6 +23,38 @@ pub(crate) fn print(value: &Value) -> String {
     ordered(value, LABEL_SELECTOR)
 }
 
+/// How a struct of an upstream internal version, which has no JSON names, prints.
+pub(crate) enum Shape {
+    /// A value that has JSON names, or a scalar; this text where it is absent.
+    Plain(&'static str),
+    /// A struct: Go names with the JSON names of the version that we have.
+    Struct(&'static [(&'static str, &'static str, Shape)]),
+    /// A pointer to a struct.
+    Pointer(&'static Shape),
+    /// A list.
+    List(&'static Shape),
+}
+
+/// A value as Go prints its internal version.
+pub(crate) fn internal(value: Option<&Value>, shape: &Shape) -> String {
+    match (shape, value) {
+        (Shape::Plain(absent), value) => value.map_or_else(|| (*absent).to_owned(), print),
+        (Shape::Struct(fields), value) => {
+            let entries: Vec<String> = fields
+                .iter()
+                .map(|(go, json, shape)| format!("\"{go}\":{}", internal(value.and_then(|v| v.get(json)), shape)))
+                .collect();
+            format!("{{{}}}", entries.join(","))
+        }
+        (Shape::Pointer(_) | Shape::List(_), None) => "null".to_owned(),
+        (Shape::Pointer(shape), value) => internal(value, shape),
+        (Shape::List(shape), Some(list)) => {
+            let items: Vec<String> = list.items_at(&[]).iter().map(|item| internal(Some(item), shape)).collect();
+            format!("[{}]", items.join(","))
+        }
+    }
+}
+
 fn write(out: &mut String, value: &Value, order: &[&str]) {
     match value {
         Value::Null => out.push_str("null"),
@@ -87,6 +119,18 @@ fn quote(out: &mut String, text: &str) {
 mod tests {
     use super::*;
     use crate::testing::object;
+
+    #[test]
+    fn internal_structs_print_by_their_go_names() {
+        const SHAPE: Shape = Shape::Struct(&[
+            ("Type", "type", Shape::Plain("\"\"")),
+            ("Rolling", "rolling", Shape::Pointer(&Shape::Struct(&[("Max", "max", Shape::Plain("0"))]))),
+        ]);
+        let check = |json: &str, expect: &str| assert_eq!(internal(Some(&object(json)), &SHAPE), expect);
+        check("{}", r#"{"Type":"","Rolling":null}"#);
+        check(r#"{"type":"x","rolling":{}}"#, r#"{"Type":"x","Rolling":{"Max":0}}"#);
+        check(r#"{"rolling":{"max":"5%"}}"#, r#"{"Type":"","Rolling":{"Max":"5%"}}"#);
+    }
 
     #[test]
     fn fields_come_in_the_order_of_their_declaration() {

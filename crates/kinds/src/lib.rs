@@ -10,6 +10,7 @@ mod core;
 mod discovery;
 mod events;
 mod gojson;
+mod labels;
 mod networking;
 mod policy;
 mod rbac;

@@ -54,6 +54,25 @@ pub(crate) fn next_generation(object: &mut Value, old: &Value) {
     object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
 }
 
+/// Sets a text that is absent or empty.
+pub(crate) fn set_if_empty(object: &mut Value, field: &str, text: &str) {
+    if object.str_at(&[field]).is_empty() {
+        object.set(field, text);
+    }
+}
+
+/// The warning about a name that is no DNS label, though pods will be named after it.
+pub(crate) fn pod_name_warning(object: &Value) -> Option<String> {
+    let wrong = pintle_value::names::dns1123_label(object.name());
+    (!wrong.is_empty()).then(|| {
+        format!(
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
+             a DNS label is recommended: [{}]",
+            wrong.join(" ")
+        )
+    })
+}
+
 /// Refuses negative numbers.
 pub(crate) fn nonnegative(errors: &mut Errors, value: Option<i64>, path: &FieldPath<'_>) {
     if let Some(value) = value.filter(|value| *value < 0) {

@@ -1,5 +1,7 @@
 //! The kinds of the group `apps`.
 
+pub(crate) mod template;
+
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;

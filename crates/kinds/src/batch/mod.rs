@@ -1,10 +1,22 @@
 //! The kinds of the group `batch`.
 
+mod cron;
+mod cronjob;
+mod indexes;
+mod job;
+mod jobspec;
+mod jobstatus;
+mod jobupdate;
+mod policies;
+
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
-    let _ = plural;
-    None
+    match plural {
+        "jobs" => Some(Arc::new(job::Job)),
+        "cronjobs" => Some(Arc::new(cronjob::CronJob)),
+        _ => None,
+    }
 }

@@ -1,0 +1,217 @@
+//! Job: defaults, generated selector and labels, and what an update may change (upstream:
+//! `pkg/apis/batch/v1/defaults.go`, `pkg/registry/batch/job`). Validation of the spec and of the status have files of
+//! their own.
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Str, Value};
+
+use super::{jobspec, jobstatus, jobupdate};
+use crate::apps::template;
+use crate::strategy::{
+    StatusRules, as_is, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty,
+};
+
+/// The template's labels that tell a job's pods, old and new: the job's name, the job's uid.
+pub(super) const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
+pub(super) const UID_LABELS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
+
+const MANY_COMPLETIONS: i64 = 100_000;
+const MANY_PARALLEL: i64 = 10_000;
+
+static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: jobstatus::validate_update };
+
+/// The rules of Job.
+pub(super) struct Job;
+
+impl Behaviour for Job {
+    fn defaults(&self, object: &mut Value) {
+        let Some(spec) = object.get_mut("spec") else { return };
+        if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
+            spec.set("completions", 1);
+        }
+        spec.set_default("parallelism", 1);
+        let backoff = if spec.get("backoffLimitPerIndex").is_some() { i32::MAX } else { 6 };
+        spec.set_default("backoffLimit", backoff);
+        spec.set_default("completionMode", "NonIndexed");
+        spec.set_default("suspend", false);
+        let replacement = if spec.get("podFailurePolicy").is_some() { "Failed" } else { "TerminatingOrFailed" };
+        spec.set_default("podReplacementPolicy", replacement);
+        spec.set_default("manualSelector", false);
+        pattern_defaults(spec);
+        template::defaults(spec);
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        if !object.bool_at(&["spec", "manualSelector"]) {
+            generate_selector(object);
+        }
+        label_like_template(object);
+        object.set("status", Value::object());
+        first_generation(object);
+        template::drop_disabled(object, None, &["spec", "template"]);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        label_like_template(object);
+        keep(object, old, &["status"]);
+        template::drop_disabled(object, Some(old), &["spec", "template"]);
+        if !same_at(object, old, &["spec"]) {
+            next_generation(object, old);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        jobspec::validate_job(object, None)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = jobspec::validate_job(object, Some(old));
+        errors.append(jobupdate::validate_change(object, old));
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let empty = Value::object();
+        let spec = object.get("spec").unwrap_or(&empty);
+        let path = FieldPath::new("spec");
+        match old {
+            None => {
+                let mut warnings: Vec<String> = pod_name_warning(object).into_iter().collect();
+                warnings.extend(spec_warnings(spec, None, &path));
+                warnings
+            }
+            Some(old) if object.generation() != old.generation() => spec_warnings(spec, old.get("spec"), &path),
+            Some(_) => Vec::new(),
+        }
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS)
+    }
+
+    fn selectable_field_names(&self) -> &[&'static str] {
+        &["status.successful"]
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
+        let succeeded = object.int_at(&["status", "succeeded"]).unwrap_or(0);
+        vec![("status.successful", Str::from(succeeded.to_string()))]
+    }
+
+    fn orphans_by_default(&self) -> bool {
+        true
+    }
+}
+
+/// Sets the defaults of the conditions in a pod failure policy.
+pub(super) fn pattern_defaults(spec: &mut Value) {
+    let rules = spec.at_mut(&["podFailurePolicy", "rules"]).and_then(Value::as_array_mut);
+    for rule in rules.into_iter().flatten() {
+        let patterns = rule.get_mut("onPodConditions").and_then(Value::as_array_mut);
+        for pattern in patterns.into_iter().flatten() {
+            set_if_empty(pattern, "status", "True");
+        }
+    }
+}
+
+/// The warnings about a job's spec, at `path`.
+pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let number = |field: &str| spec.int_at(&[field]).unwrap_or(0);
+    if spec.str_at(&["completionMode"]) == "Indexed"
+        && number("completions") > MANY_COMPLETIONS
+        && number("parallelism") > MANY_PARALLEL
+    {
+        warnings.push(format!(
+            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
+             Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+        ));
+    }
+    warnings.extend(template::warnings(spec, old, &path.child("template")));
+    warnings
+}
+
+/// Adds the labels by which a job finds its pods, and a selector for them, where the user has not set any.
+fn generate_selector(job: &mut Value) {
+    let (name, uid) = (Str::from(job.name()), Str::from(job.uid()));
+    let Some(spec) = job.get_mut("spec") else { return };
+    let labels = NAME_LABELS.map(|label| (label, &name)).into_iter().chain(UID_LABELS.map(|label| (label, &uid)));
+    for (label, value) in labels {
+        let path = ["template", "metadata", "labels", label];
+        if spec.at(&path).is_none() {
+            spec.set_at(&path, value);
+        }
+    }
+    let path = ["selector", "matchLabels", UID_LABELS[1]];
+    if spec.at(&path).is_none() {
+        spec.set_at(&path, &uid);
+    }
+}
+
+/// A job without labels gets those of its template. Upstream does so when defaulting, before the template gets the
+/// generated labels; but both share one map there, and objects are defaulted again when read, so that a job's labels
+/// always include them.
+fn label_like_template(job: &mut Value) {
+    if job.entries_at(&["metadata", "labels"]).next().is_some() {
+        return;
+    }
+    if let Some(labels) = job.at(&["spec", "template", "metadata", "labels"]).filter(|l| !l.is_empty()).cloned() {
+        job.set_at(&["metadata", "labels"], labels);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, object};
+
+    #[test]
+    fn defaults() {
+        let check = |spec: &str, expect: &str| {
+            let mut job = object(&format!(r#"{{"spec":{spec}}}"#));
+            Job.defaults(&mut job);
+            job.get_mut("spec").expect("spec").remove("template");
+            let mut expect = object(expect);
+            for (field, value) in [("suspend", Value::Bool(false)), ("manualSelector", Value::Bool(false))] {
+                expect.set_default(field, value);
+            }
+            assert_eq!(job["spec"], expect);
+        };
+        check(
+            "{}",
+            r#"{"completions":1,"parallelism":1,"backoffLimit":6,"completionMode":"NonIndexed","podReplacementPolicy":"TerminatingOrFailed"}"#,
+        );
+        check(
+            r#"{"parallelism":3}"#,
+            r#"{"parallelism":3,"backoffLimit":6,"completionMode":"NonIndexed","podReplacementPolicy":"TerminatingOrFailed"}"#,
+        );
+        check(
+            r#"{"completions":3,"completionMode":"Indexed","backoffLimitPerIndex":1,"podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"x","status":""}]}]}}"#,
+            r#"{"completions":3,"parallelism":1,"backoffLimit":2147483647,"completionMode":"Indexed","backoffLimitPerIndex":1,"podReplacementPolicy":"Failed",
+                "podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"x","status":"True"}]}]}}"#,
+        );
+    }
+
+    #[test]
+    fn selector_and_labels_are_generated() {
+        let mut job = object(
+            r#"{"metadata":{"name":"pi","uid":"u-1"},"spec":{"manualSelector":false,"template":{"metadata":{"labels":{"app":"x"}},"spec":{}}},"status":{"active":3}}"#,
+        );
+        Job.prepare_for_create(&context(), &mut job);
+        let labels = object(
+            r#"{"app":"x","job-name":"pi","batch.kubernetes.io/job-name":"pi","controller-uid":"u-1","batch.kubernetes.io/controller-uid":"u-1"}"#,
+        );
+        assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
+        assert_eq!(job["metadata"]["labels"], labels);
+        assert_eq!(job["spec"]["selector"], object(r#"{"matchLabels":{"batch.kubernetes.io/controller-uid":"u-1"}}"#));
+        assert_eq!(job["status"], Value::object());
+        assert_eq!(job.generation(), 1);
+
+        let mut job = object(
+            r#"{"metadata":{"name":"pi","labels":{"a":"b"}},"spec":{"manualSelector":true,"selector":{"matchLabels":{"c":"d"}},"template":{"metadata":{"labels":{"c":"d"}}}}}"#,
+        );
+        Job.prepare_for_create(&context(), &mut job);
+        assert_eq!(job["spec"]["template"]["metadata"]["labels"], object(r#"{"c":"d"}"#));
+        assert_eq!(job["metadata"]["labels"], object(r#"{"a":"b"}"#));
+    }
+}

@@ -1,0 +1,198 @@
+//! Validation of a job's policies: which pod failures count, when a job has succeeded, when pods are replaced (upstream:
+//! `validatePodFailurePolicy`, `validateSuccessPolicy`, `validatePodReplacementPolicy`).
+
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use super::indexes;
+use crate::gojson::Shape;
+use crate::strategy::nonnegative;
+
+const MAX_RULES: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+const MAX_PATTERNS: usize = 20;
+const MAX_INDEXES_LENGTH: usize = 64 * 1024;
+
+const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
+const OPERATORS: [&str; 2] = ["In", "NotIn"];
+const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
+
+/// How a success policy prints.
+pub(super) const SUCCESS_POLICY: Shape = Shape::Struct(&[("Rules", "rules", Shape::List(&SUCCESS_RULE))]);
+const SUCCESS_RULE: Shape = Shape::Struct(&[
+    ("SucceededIndexes", "succeededIndexes", Shape::Plain("null")),
+    ("SucceededCount", "succeededCount", Shape::Plain("null")),
+]);
+
+/// How a pod failure policy prints.
+pub(super) const FAILURE_POLICY: Shape = Shape::Struct(&[("Rules", "rules", Shape::List(&FAILURE_RULE))]);
+const FAILURE_RULE: Shape = Shape::Struct(&[
+    ("Action", "action", Shape::Plain("\"\"")),
+    ("OnExitCodes", "onExitCodes", Shape::Pointer(&EXIT_CODES)),
+    ("OnPodConditions", "onPodConditions", Shape::List(&PATTERN)),
+]);
+const EXIT_CODES: Shape = Shape::Struct(&[
+    ("ContainerName", "containerName", Shape::Plain("null")),
+    ("Operator", "operator", Shape::Plain("\"\"")),
+    ("Values", "values", Shape::Plain("null")),
+]);
+const PATTERN: Shape =
+    Shape::Struct(&[("Type", "type", Shape::Plain("\"\"")), ("Status", "status", Shape::Plain("\"\""))]);
+
+/// A list of known values as Go's `%q` prints it.
+fn listed(values: &[&str]) -> String {
+    let quoted: Vec<String> = values.iter().map(|value| format!("\"{value}\"")).collect();
+    format!("valid values: [{}]", quoted.join(" "))
+}
+
+fn required_one_of(errors: &mut Errors, value: &str, known: &[&str], path: &FieldPath<'_>) {
+    if value.is_empty() {
+        errors.required(path, listed(known));
+    } else if !known.contains(&value) {
+        errors.not_supported(path, value, known);
+    }
+}
+
+/// Checks `podFailurePolicy`.
+pub(super) fn validate_failure_policy(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let rules_path = path.child("rules");
+    let rules = spec.items_at(&["podFailurePolicy", "rules"]);
+    if rules.len() > MAX_RULES {
+        errors.push(FieldError::too_many(&rules_path, rules.len(), MAX_RULES));
+    }
+    for (i, rule) in rules.iter().enumerate() {
+        validate_failure_rule(errors, spec, rule, &rules_path.index(i));
+    }
+}
+
+fn validate_failure_rule(errors: &mut Errors, spec: &Value, rule: &Value, path: &FieldPath<'_>) {
+    let action = rule.str_at(&["action"]);
+    if action == "FailIndex" {
+        if spec.get("backoffLimitPerIndex").is_none() {
+            errors.invalid(&path.child("action"), action, "requires the backoffLimitPerIndex to be set");
+        }
+    } else {
+        required_one_of(errors, action, &ACTIONS, &path.child("action"));
+    }
+    let codes = rule.get("onExitCodes");
+    if let Some(codes) = codes {
+        validate_exit_codes(errors, spec, codes, &path.child("onExitCodes"));
+    }
+    let patterns = rule.items_at(&["onPodConditions"]);
+    validate_patterns(errors, patterns, &path.child("onPodConditions"));
+    let text = match (codes.is_some(), !patterns.is_empty()) {
+        (true, true) => "specifying both OnExitCodes and OnPodConditions is not supported",
+        (false, false) => "specifying one of OnExitCodes and OnPodConditions is required",
+        _ => return,
+    };
+    errors.push(FieldError::invalid(path, Value::Null, text).without_value());
+}
+
+fn validate_patterns(errors: &mut Errors, patterns: &[Value], path: &FieldPath<'_>) {
+    if patterns.len() > MAX_PATTERNS {
+        errors.push(FieldError::too_many(path, patterns.len(), MAX_PATTERNS));
+    }
+    for (i, pattern) in patterns.iter().enumerate() {
+        let path = path.index(i);
+        let kind = pattern.str_at(&["type"]);
+        for text in names::qualified_name(kind) {
+            errors.invalid(&path.child("type"), kind, text);
+        }
+        required_one_of(errors, pattern.str_at(&["status"]), &STATUSES, &path.child("status"));
+    }
+}
+
+fn validate_exit_codes(errors: &mut Errors, spec: &Value, codes: &Value, path: &FieldPath<'_>) {
+    let operator = codes.str_at(&["operator"]);
+    required_one_of(errors, operator, &OPERATORS, &path.child("operator"));
+    if let Some(name) = codes.get("containerName").and_then(Value::as_str) {
+        let pod = ["template", "spec"];
+        let known = ["containers", "initContainers"]
+            .into_iter()
+            .flat_map(|list| spec.items_at(&[pod[0], pod[1], list]))
+            .any(|container| container.str_at(&["name"]) == name);
+        if !known {
+            let text = "must be one of the container or initContainer names in the pod template";
+            errors.invalid(&path.child("containerName"), name, text);
+        }
+    }
+    let values_path = path.child("values");
+    let values: Vec<i64> = codes.items_at(&["values"]).iter().filter_map(Value::as_int).collect();
+    if values.is_empty() {
+        errors.invalid(&values_path, codes["values"].clone(), "at least one value is required");
+    } else if values.len() > MAX_EXIT_CODES {
+        errors.push(FieldError::too_many(&values_path, values.len(), MAX_EXIT_CODES));
+    }
+    let mut seen = std::collections::HashSet::new();
+    for (i, value) in values.iter().enumerate() {
+        if operator == "In" && *value == 0 {
+            errors.invalid(&values_path.index(i), *value, "must not be 0 for the In operator");
+        }
+        if !seen.insert(*value) {
+            errors.duplicate(&values_path.index(i), *value);
+        }
+    }
+    if !values.is_sorted() {
+        errors.invalid(&values_path, codes["values"].clone(), "must be ordered");
+    }
+}
+
+/// Checks `successPolicy` of an Indexed job.
+pub(super) fn validate_success_policy(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let rules_path = path.child("rules");
+    let rules = spec.items_at(&["successPolicy", "rules"]);
+    if rules.is_empty() {
+        errors.required(&rules_path, "at least one rules must be specified when the successPolicy is specified");
+    }
+    if rules.len() > MAX_RULES {
+        errors.push(FieldError::too_many(&rules_path, rules.len(), MAX_RULES));
+    }
+    // An Indexed job without completions is refused elsewhere; upstream does not survive it here.
+    let Some(completions) = spec.int_at(&["completions"]) else { return };
+    for (i, rule) in rules.iter().enumerate() {
+        validate_success_rule(errors, rule, completions, &rules_path.index(i));
+    }
+}
+
+fn validate_success_rule(errors: &mut Errors, rule: &Value, completions: i64, path: &FieldPath<'_>) {
+    let indexes = rule.get("succeededIndexes").and_then(Value::as_str);
+    let count = rule.int_at(&["succeededCount"]);
+    if indexes.is_none() && count.is_none() {
+        errors.required(path, "at least one of succeededCount or succeededIndexes must be specified");
+    }
+    let mut total = 0;
+    if let Some(indexes) = indexes {
+        let path = path.child("succeededIndexes");
+        if indexes.len() > MAX_INDEXES_LENGTH {
+            errors.push(FieldError::too_long(&path, MAX_INDEXES_LENGTH));
+        }
+        match indexes::count(indexes, completions) {
+            Ok(count) => total = count,
+            Err(e) => errors.invalid(&path, indexes, format!("error parsing succeededIndexes: {e}")),
+        }
+    }
+    let Some(count) = count else { return };
+    let path = path.child("succeededCount");
+    nonnegative(errors, Some(count), &path);
+    if count > completions {
+        let text = format!("must be less than or equal to {completions} (the number of specified completions)");
+        errors.invalid(&path, count, text);
+    }
+    if indexes.is_some() && count > total {
+        let text = format!(
+            "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+        );
+        errors.invalid(&path, count, text);
+    }
+}
+
+/// Checks `podReplacementPolicy`.
+pub(super) fn validate_replacement_policy(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let Some(policy) = spec.get("podReplacementPolicy").and_then(Value::as_str) else { return };
+    let known: &[&str] = match spec.get("podFailurePolicy") {
+        Some(_) => &["Failed"],
+        None => &["Failed", "TerminatingOrFailed"],
+    };
+    if !known.contains(&policy) {
+        errors.not_supported(path, policy, known);
+    }
+}
