@@ -184,7 +184,7 @@ impl Builder {
             };
             let inner_message = match (message, field.number) {
                 (Some(parent), number @ 1..) => {
-                    embedded.push(Embedded { parent, number });
+                    embedded.push(Embedded { name: name.1.into(), parent, number });
                     u8::try_from(embedded.len()).ok()
                 }
                 _ => None,

@@ -2,16 +2,11 @@
 
 mod support;
 
-use pintle_codec::json::{self, Options};
-use pintle_schema::{Problems, normalise};
-use pintle_value::Value;
+use pintle_codec::json;
+use pintle_schema::{Problems, normalise, static_defaults};
 
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
-}
-
-fn read(bytes: &[u8]) -> Value {
-    json::decode(bytes, Options::default()).unwrap().value
 }
 
 #[test]
@@ -19,11 +14,190 @@ fn fixtures_are_normal_and_come_out_in_gos_order() {
     let types = pintle_catalog::shared().types();
     for fixture in support::fixtures() {
         let bytes = fixture.bytes("json");
-        let mut value = read(&bytes);
-        let mut problems = Problems::default();
-        normalise(types, fixture.type_id, &mut value, &mut problems);
+        let read = json::decode_typed(&bytes, types, fixture.type_id).unwrap();
         let name = format!("{}/{} {}", fixture.group, fixture.version, fixture.kind);
-        assert_eq!(problems, Problems::default(), "{name}");
-        assert_eq!(text(json::encode_typed_pretty(&value, types, fixture.type_id)), text(bytes), "{name}");
+        assert_eq!(read.strict, Vec::<String>::new(), "{name}");
+        assert_eq!(text(json::encode_typed_pretty(&read.value, types, fixture.type_id)), text(bytes), "{name}");
+        let mut again = read.value.clone();
+        let mut problems = Problems::default();
+        normalise(types, fixture.type_id, &mut again, &mut problems);
+        assert_eq!((again, problems), (read.value, Problems::default()), "{name}");
     }
+}
+
+/// Reads a body into a kind and writes it again, as a Go server without defaulting would.
+fn through(kind: &str, body: &str) -> String {
+    let (group, version, kind) = match kind.split('/').collect::<Vec<_>>()[..] {
+        [group, version, kind] => (group, version, kind),
+        _ => ("", "v1", kind),
+    };
+    let catalog = pintle_catalog::shared();
+    let type_id = catalog.kind_type(group, version, kind).unwrap();
+    match json::decode_typed(body.as_bytes(), catalog.types(), type_id) {
+        Err(e) => format!("error: {e}"),
+        Ok(read) => {
+            let mut out = Vec::new();
+            json::encode_typed(&read.value, catalog.types(), type_id, &mut out);
+            let mut text = text(out);
+            for problem in &read.strict {
+                text.push_str("; ");
+                text.push_str(problem);
+            }
+            text
+        }
+    }
+}
+
+#[track_caller]
+fn check(kind: &str, body: &str, expect: &str) {
+    assert_eq!(through(kind, body), expect, "{kind} {body}");
+}
+
+#[test]
+fn null_is_absence_and_value_structs_appear() {
+    check("ConfigMap", "{}", r#"{"metadata":{}}"#);
+    check("ConfigMap", r#"{"data":null,"metadata":null,"kind":"ConfigMap"}"#, r#"{"kind":"ConfigMap","metadata":{}}"#);
+    check("ConfigMap", r#"{"data":{},"immutable":null}"#, r#"{"metadata":{}}"#);
+    check("ConfigMap", r#"{"data":{"a":null,"b":"c"}}"#, r#"{"metadata":{},"data":{"a":"","b":"c"}}"#);
+    check("Pod", "{}", r#"{"metadata":{},"spec":{"containers":null},"status":{}}"#);
+    check(
+        "Pod",
+        r#"{"spec":{"containers":[null,{"name":"a","env":[]}],"hostNetwork":false,"terminationGracePeriodSeconds":0}}"#,
+        r#"{"metadata":{},"spec":{"containers":[{"name":"","resources":{}},{"name":"a","resources":{}}],"terminationGracePeriodSeconds":0},"status":{}}"#,
+    );
+    check(
+        "Service",
+        r#"{"spec":{"ports":[{"port":80}]}}"#,
+        r#"{"metadata":{},"spec":{"ports":[{"port":80,"targetPort":0}]},"status":{"loadBalancer":{}}}"#,
+    );
+    check("apps/v1/ControllerRevision", "{}", r#"{"metadata":{},"data":null,"revision":0}"#);
+    check(
+        "apps/v1/Deployment",
+        "{}",
+        r#"{"metadata":{},"spec":{"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"strategy":{}},"status":{}}"#,
+    );
+}
+
+#[test]
+fn leaves_take_their_canonical_form() {
+    check(
+        "Pod",
+        r#"{"metadata":{"creationTimestamp":"2020-01-01T01:00:00.5+02:00","deletionTimestamp":null}}"#,
+        r#"{"metadata":{"creationTimestamp":"2019-12-31T23:00:00Z"},"spec":{"containers":null},"status":{}}"#,
+    );
+    check(
+        "Pod",
+        r#"{"spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":1,"memory":"1024Mi","x":0.1,"y":"1.50","z":null}}}]}}"#,
+        r#"{"metadata":{},"spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"1","memory":"1Gi","x":"100m","y":"1500m","z":"0"}}}]},"status":{}}"#,
+    );
+    check(
+        "Secret",
+        r#"{"data":{"a":"aGk=","b":"","c":null,"d":[104,105]}}"#,
+        r#"{"metadata":{},"data":{"a":"aGk=","b":"","c":null,"d":"aGk="}}"#,
+    );
+    check(
+        "coordination.k8s.io/v1/Lease",
+        r#"{"spec":{"renewTime":"2020-01-01T00:00:00.123456Z"}}"#,
+        r#"{"metadata":{},"spec":{"renewTime":"2020-01-01T00:00:00.123456Z"}}"#,
+    );
+}
+
+#[test]
+fn unknown_and_duplicate_fields_are_listed_in_the_order_of_the_text() {
+    check(
+        "ConfigMap",
+        r#"{"metadata":{"nope":1},"data":{"a":"b","a":"c"},"bogus":{"x":1,"x":2},"Data":{}}"#,
+        r#"{"metadata":{},"data":{"a":"c"}}; unknown field "metadata.nope"; duplicate field "data.a"; unknown field "bogus"; unknown field "Data""#,
+    );
+    check(
+        "Pod",
+        r#"{"spec":{"containers":[{},{"foo":1,"name":"a","name":"b"}],"containers":[]}}"#,
+        r#"{"metadata":{},"spec":{"containers":[]},"status":{}}; unknown field "spec.containers[1].foo"; duplicate field "spec.containers[1].name"; duplicate field "spec.containers""#,
+    );
+}
+
+#[test]
+fn wrong_types_are_refused_in_gos_words() {
+    for (kind, body, expect) in [
+        (
+            "ConfigMap",
+            r#"{"data":{"k":1}}"#,
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+        ),
+        (
+            "ConfigMap",
+            r#"{"data":"x"}"#,
+            "json: cannot unmarshal string into Go struct field ConfigMap.data of type map[string]string",
+        ),
+        ("ConfigMap", "[]", "json: cannot unmarshal array into Go value of type v1.ConfigMap"),
+        (
+            "ConfigMap",
+            r#"{"kind":1}"#,
+            "json: cannot unmarshal number into Go struct field ConfigMap.TypeMeta.kind of type string",
+        ),
+        (
+            "ConfigMap",
+            r#"{"immutable":"x"}"#,
+            "json: cannot unmarshal string into Go struct field ConfigMap.immutable of type bool",
+        ),
+        ("ConfigMap", r#"{"binaryData":{"a":"?"}}"#, "illegal base64 data at input byte 0"),
+        (
+            "Pod",
+            r#"{"spec":{"containers":{}}}"#,
+            "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"volumes":[{"hostPath":1}]}}"#,
+            "json: cannot unmarshal number into Go struct field Volume.spec.volumes.VolumeSource.hostPath of type v1.HostPathVolumeSource",
+        ),
+        (
+            "Pod",
+            r#"{"spec":{"restartPolicy":true}}"#,
+            "json: cannot unmarshal bool into Go struct field PodSpec.spec.restartPolicy of type v1.RestartPolicy",
+        ),
+        (
+            "Pod",
+            r#"{"metadata":{"creationTimestamp":1}}"#,
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
+        ),
+        (
+            "apps/v1/Deployment",
+            r#"{"spec":{"replicas":1.50}}"#,
+            "json: cannot unmarshal number 1.50 into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
+        (
+            "apps/v1/Deployment",
+            r#"{"spec":{"replicas":3000000000}}"#,
+            "json: cannot unmarshal number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32",
+        ),
+        (
+            "apps/v1/Deployment",
+            r#"{"spec":{"strategy":{"rollingUpdate":{"maxSurge":true}}}}"#,
+            "json: cannot unmarshal bool into Go struct field RollingUpdateDeployment.spec.strategy.rollingUpdate.maxSurge of type int32",
+        ),
+        // The first in the text counts, but a type's own refusal ends the reading and comes before what was noted.
+        (
+            "ConfigMap",
+            r#"{"immutable":1,"data":1}"#,
+            "json: cannot unmarshal number into Go struct field ConfigMap.immutable of type bool",
+        ),
+        (
+            "Pod",
+            r#"{"kind":1,"metadata":{"creationTimestamp":[]}}"#,
+            "json: cannot unmarshal array into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
+        ),
+    ] {
+        check(kind, body, &format!("error: {expect}"));
+    }
+}
+
+#[test]
+fn declared_defaults_are_set_where_go_sets_them() {
+    let catalog = pintle_catalog::shared();
+    let type_id = catalog.kind_type("", "v1", "Pod").unwrap();
+    let body = r#"{"spec":{"containers":[{"name":"a","ports":[{"containerPort":80}]}]}}"#;
+    let mut read = json::decode_typed(body.as_bytes(), catalog.types(), type_id).unwrap();
+    static_defaults(catalog.types(), type_id, &mut read.value);
+    assert_eq!(read.value["spec"]["containers"][0]["ports"][0].str_at(&["protocol"]), "TCP");
 }

@@ -64,7 +64,7 @@ struct Path<'a> {
 #[derive(Clone, Copy)]
 enum Step<'a> {
     Root,
-    Field { owner: &'a str, name: &'a str },
+    Field { owner: &'a Struct, field: &'a Field },
     Key(&'a str),
     Index(usize),
 }
@@ -82,9 +82,10 @@ impl<'a> Path<'a> {
         let mut fields = Vec::new();
         let mut here = Some(self);
         while let Some(path) = here {
-            if let Step::Field { owner: o, name } = path.step {
-                owner.get_or_insert(bare_name(o));
-                fields.push(name);
+            if let Step::Field { owner: ty, field } = path.step {
+                owner.get_or_insert(bare_name(&ty.name));
+                fields.push(field.name.as_str());
+                fields.extend(ty.inlined_in(field).into_iter().rev());
             }
             here = path.parent;
         }
@@ -103,17 +104,20 @@ impl<'a> Path<'a> {
         }
         match self.step {
             Step::Root => {}
-            Step::Field { name, .. } | Step::Key(name) => {
-                if !out.is_empty() {
-                    out.push('.');
-                }
-                out.push_str(name);
-            }
+            Step::Field { field: Field { name, .. }, .. } => Self::write_name(name, out),
+            Step::Key(name) => Self::write_name(name, out),
             Step::Index(i) => {
                 // Writing to a string cannot fail.
                 let _ = write!(out, "[{i}]");
             }
         }
+    }
+
+    fn write_name(name: &str, out: &mut String) {
+        if !out.is_empty() {
+            out.push('.');
+        }
+        out.push_str(name);
     }
 
     fn to_string(self) -> String {
@@ -173,11 +177,12 @@ impl Types {
         }
     }
 
-    /// True if a field with this value (canonical, not null for a pointer) is written.
+    /// True if a field with this value (canonical) is written.
     fn keeps(&self, field: &Field, value: &Value) -> bool {
         match field.omit {
-            _ if field.pointer => true,
             Omit::Never => true,
+            // Go writes null for a pointer to a zero time. To us null is absence, so that it stays away once it is gone.
+            _ if field.pointer => !value.is_null(),
             Omit::Empty => !value.is_empty() || self.is_go_struct(field.ty),
             Omit::Zero => match self.get(field.ty) {
                 // An empty list or map is not Go's zero, nil is.
@@ -254,7 +259,7 @@ impl Walk<'_, '_> {
                 self.problems.unknown(path, key);
                 return false;
             };
-            let path = path.to(Step::Field { owner: &ty.name, name: &field.name });
+            let path = path.to(Step::Field { owner: ty, field });
             if value.is_null() {
                 if !field.pointer {
                     self.null(field.ty, &path);

@@ -179,6 +179,23 @@ impl Struct {
         self.position(name).map(|i| &self.fields[i])
     }
 
+    /// The bare Go names of the inlined structs that a field is in, outermost first.
+    #[must_use]
+    pub fn inlined_in(&self, field: &Field) -> Vec<&str> {
+        // `apiVersion` and `kind` are not part of any message.
+        if field.number == 0 && matches!(field.name.as_str(), "apiVersion" | "kind") {
+            return vec!["TypeMeta"];
+        }
+        let mut names = Vec::new();
+        let mut message = field.embedded;
+        while let Some(embedded) = usize::from(message).checked_sub(1).and_then(|i| self.embedded.get(i)) {
+            names.push(embedded.name.as_str());
+            message = embedded.parent.min(message - 1);
+        }
+        names.reverse();
+        names
+    }
+
     /// The index in `fields` of the field with this JSON name.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
@@ -190,8 +207,10 @@ impl Struct {
 }
 
 /// A struct that is inlined in JSON but a message of its own in Protobuf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Embedded {
+    /// The bare name of its Go type (`VolumeSource`), which Go's messages have in the paths of its fields.
+    pub name: Str,
     /// The message that it is a field of: an index into [`Struct::embedded`] plus one, or 0 for the struct itself.
     pub parent: u8,
     /// Its Protobuf field number there.

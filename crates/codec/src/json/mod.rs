@@ -4,11 +4,13 @@
 
 mod decode;
 mod encode;
+mod read;
 mod strict;
 mod syntax;
 mod typed;
 
 pub use decode::{DecodeError, Decoded, MAX_DEPTH, Options, TypeMeta, decode, type_meta};
 pub use encode::{encode, encode_into, encode_pretty, indent, write_string};
-pub use strict::{Strictness, go_type_name, strictness, strictness_untyped};
+pub use read::{Typed, decode_typed};
+pub use strict::{Strictness, strictness, strictness_untyped};
 pub use typed::{encode_typed, encode_typed_pretty};

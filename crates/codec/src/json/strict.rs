@@ -56,12 +56,6 @@ pub(super) fn duplicates(text: &str) -> Vec<String> {
     look.duplicates
 }
 
-/// Go's name of a type, for messages.
-#[must_use]
-pub fn go_type_name(types: &Types, type_id: TypeId) -> String {
-    types.go_name(type_id)
-}
-
 /// An error of Go's decoder.
 enum GoError {
     /// `json.UnmarshalTypeError`: what, into which type, and the innermost struct and the fields from the root, which
@@ -209,6 +203,7 @@ impl<'a> Look<'a> {
                 self.problem("duplicate", &key);
             }
             self.owner = &ty.name;
+            self.fields.extend(ty.inlined_in(field));
             self.fields.push(&field.name);
             self.push_key(&key);
             self.value(Some(field.ty), field.pointer)?;
