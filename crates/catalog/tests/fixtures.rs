@@ -1,10 +1,11 @@
 //! The published fixtures (one fully populated object of every kind) have exactly the catalog's fields, in its order.
 //! They are read from the Go module cache, where `cargo xtask fetch-modules` puts them.
 
+mod modules;
+
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use pintle_catalog::{Catalog, shared};
 use pintle_schema::{Scalar, Type, TypeId};
@@ -64,22 +65,6 @@ impl<'de> Deserialize<'de> for Json {
         }
         deserializer.deserialize_any(Any)
     }
-}
-
-/// The folder of a module that `xtask/import` pins.
-fn module(name: &str) -> PathBuf {
-    let importer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/import");
-    let output = Command::new("go")
-        .args(["list", "-m", "-f", "{{.Dir}}", name])
-        .env("GOPROXY", "off")
-        .env("GOFLAGS", "-mod=mod")
-        .current_dir(importer)
-        .output()
-        .expect("go is needed for this test");
-    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    let missing = || format!("{name} is not in the Go module cache; run `cargo xtask fetch-modules`");
-    assert!(folder.is_dir(), "{}\n{}", missing(), String::from_utf8_lossy(&output.stderr));
-    folder
 }
 
 struct Walk<'a> {
@@ -187,10 +172,10 @@ fn check(folder: &Path) -> usize {
 
 #[test]
 fn published_fixtures_have_the_catalogs_fields() {
-    assert!(check(&module("k8s.io/api").join("testdata/HEAD")) >= 91);
+    assert!(check(&modules::folder("k8s.io/api").join("testdata/HEAD")) >= 91);
 }
 
 #[test]
 fn published_fixtures_of_extensions_have_the_catalogs_fields() {
-    assert!(check(&module("k8s.io/apiextensions-apiserver").join("pkg/apis/testdata/HEAD")) >= 2);
+    assert!(check(&modules::folder("k8s.io/apiextensions-apiserver").join("pkg/apis/testdata/HEAD")) >= 2);
 }

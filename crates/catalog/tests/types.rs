@@ -45,7 +45,7 @@ fn check(owner: &str, field: &str, expect: &str) {
     let found = owner_type.field(field).unwrap_or_else(|| panic!("{owner} has no {field}"));
     let mut text = found.number.to_string();
     if found.embedded > 0 {
-        let outer = owner_type.embedded[usize::from(found.embedded) - 1];
+        let outer = &owner_type.embedded[usize::from(found.embedded) - 1];
         let _ = write!(text, "@{}/{}", outer.parent, outer.number);
     }
     let _ = write!(text, " {}{}", if found.pointer { "*" } else { "" }, words(shared().types(), found.ty));

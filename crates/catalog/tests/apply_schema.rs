@@ -1,0 +1,213 @@
+//! The types merge as the published schema of server-side apply says: each type of ours, written in that schema's
+//! form, is the same text. It is read from the Go module cache (`cargo xtask fetch-modules`) and was made from the Go
+//! types by other means than ours.
+
+mod modules;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use pintle_catalog::shared;
+use pintle_schema::{Field, ListTopology, Omit, Scalar, Struct, Type, TypeId, Types};
+use pintle_value::Value;
+
+/// The types of the published schema by name, each as its lines.
+fn published() -> BTreeMap<String, String> {
+    let path = modules::folder("k8s.io/client-go").join("applyconfigurations/internal/internal.go");
+    let text = std::fs::read_to_string(&path).expect("the module has a schema");
+    let start = text.find("types:\n").expect("the schema starts with its types") + "types:\n".len();
+    let end = start + text[start..].find('`').expect("the schema ends");
+    // A map is separable where nothing is said; one field says it nevertheless.
+    text[start..end]
+        .replace("\n          elementRelationship: separable\n", "\n")
+        .split("- name: ")
+        .fold((BTreeMap::new(), String::new()), |(mut types, mut open), part| {
+            // Fields are named in the same way, two columns further in; only a name at the start of a line is a type's.
+            if open.is_empty() || open.ends_with('\n') {
+                if let Some((name, body)) = open.split_once('\n') {
+                    types.insert(name.to_owned(), body.to_owned());
+                }
+                open = part.to_owned();
+            } else {
+                open.push_str("- name: ");
+                open.push_str(part);
+            }
+            (types, open)
+        })
+        .0
+}
+
+/// True for types with JSON of their own, which the published schema refers to by name.
+fn special(scalar: Scalar) -> bool {
+    !matches!(
+        scalar,
+        Scalar::String
+            | Scalar::Bool
+            | Scalar::Int32
+            | Scalar::Int64
+            | Scalar::Uint32
+            | Scalar::Uint64
+            | Scalar::Uint8
+            | Scalar::Float64
+            | Scalar::Bytes
+    )
+}
+
+struct Writer<'a> {
+    types: &'a Types,
+    out: String,
+}
+
+impl Writer<'_> {
+    fn structure(&mut self, declared: &Struct) {
+        self.out.push_str("  map:\n    fields:\n");
+        let mut fields: Vec<&Field> = declared.fields.iter().collect();
+        fields.sort_by(|a, b| a.name.cmp(&b.name));
+        for field in fields {
+            let _ = writeln!(self.out, "    - name: {}\n      type:", quoted(&field.name));
+            self.reference(field.ty, 8);
+            if let Some(default) = default_of(self.types, field) {
+                let _ = writeln!(self.out, "      default: {default}");
+            }
+        }
+        if declared.atomic {
+            self.out.push_str("    elementRelationship: atomic\n");
+        }
+        let id = shared().struct_type(&declared.name);
+        if let Some(union) = shared().unions().iter().find(|u| Some(u.owner) == id) {
+            match union.discriminator {
+                Some(name) => {
+                    let _ = writeln!(self.out, "    unions:\n    - discriminator: {name}\n      fields:");
+                }
+                None => self.out.push_str("    unions:\n    - fields:\n"),
+            }
+            let mut members = union.members.clone();
+            members.sort_unstable();
+            for member in members {
+                let (first, rest) = member.split_at(1);
+                let value = first.to_uppercase() + rest;
+                let _ = writeln!(self.out, "      - fieldName: {member}\n        discriminatorValue: {value}");
+            }
+        }
+    }
+
+    /// What a field or an item is, indented by `columns`.
+    fn reference(&mut self, id: TypeId, columns: usize) {
+        let indent = " ".repeat(columns);
+        match self.types.get(id) {
+            Type::Scalar(scalar) if scalar.kind == Scalar::RawExtension => {
+                let _ = writeln!(self.out, "{indent}namedType: __untyped_atomic_");
+            }
+            Type::Scalar(scalar) if special(scalar.kind) => {
+                let _ = writeln!(self.out, "{indent}namedType: {}", model(&scalar.name));
+            }
+            Type::Scalar(scalar) => {
+                let name = match scalar.kind {
+                    Scalar::String | Scalar::Bytes => "string",
+                    Scalar::Bool => "boolean",
+                    _ => "numeric",
+                };
+                let _ = writeln!(self.out, "{indent}scalar: {name}");
+            }
+            Type::Struct(found) => {
+                let _ = writeln!(self.out, "{indent}namedType: {}", found.model);
+                let declared = shared().struct_type(&found.name).map(|id| self.types.get(id));
+                if let Some(Type::Struct(declared)) = declared
+                    && declared.atomic != found.atomic
+                {
+                    let word = if found.atomic { "atomic" } else { "separable" };
+                    let _ = writeln!(self.out, "{indent}elementRelationship: {word}");
+                }
+            }
+            Type::Map(map) => {
+                let _ = writeln!(self.out, "{indent}map:\n{indent}  elementType:");
+                self.reference(map.value, columns + 4);
+                if map.atomic {
+                    let _ = writeln!(self.out, "{indent}  elementRelationship: atomic");
+                }
+            }
+            Type::List(list) => {
+                let _ = writeln!(self.out, "{indent}list:\n{indent}  elementType:");
+                self.reference(list.item, columns + 4);
+                match &list.topology {
+                    ListTopology::Undeclared | ListTopology::Atomic => {
+                        let _ = writeln!(self.out, "{indent}  elementRelationship: atomic");
+                    }
+                    ListTopology::Set => {
+                        let _ = writeln!(self.out, "{indent}  elementRelationship: associative");
+                    }
+                    ListTopology::Map(keys) => {
+                        let _ = writeln!(self.out, "{indent}  elementRelationship: associative\n{indent}  keys:");
+                        for key in keys {
+                            let _ = writeln!(self.out, "{indent}  - {key}");
+                        }
+                    }
+                }
+            }
+            Type::Union(_) | Type::Any => {
+                let _ = writeln!(self.out, "{indent}namedType: __untyped_atomic_");
+            }
+        }
+    }
+}
+
+/// The OpenAPI name of a type with JSON of its own.
+fn model(name: &str) -> String {
+    match name.rsplit_once('.') {
+        Some(("meta/v1", name)) => format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"),
+        Some(("resource", name)) => format!("io.k8s.apimachinery.pkg.api.resource.{name}"),
+        Some(("intstr", name)) => format!("io.k8s.apimachinery.pkg.util.intstr.{name}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// The published default of a field: what the source says, or the zero value that an absent field decodes to.
+fn default_of(types: &Types, field: &Field) -> Option<String> {
+    if let Some(default) = &field.default {
+        return Some(match default {
+            Value::String(text) => quoted(text),
+            Value::Int(number) => number.to_string(),
+            Value::Bool(set) => set.to_string(),
+            other => format!("{other:?}"),
+        });
+    }
+    if field.pointer {
+        return None;
+    }
+    match types.get(field.ty) {
+        Type::Struct(_) => Some("{}".to_owned()),
+        Type::Scalar(scalar) if field.omit == Omit::Never && !special(scalar.kind) => match scalar.kind {
+            Scalar::String => Some("\"\"".to_owned()),
+            Scalar::Bool => Some("false".to_owned()),
+            Scalar::Bytes => None,
+            _ => Some("0".to_owned()),
+        },
+        _ => None,
+    }
+}
+
+/// Text as YAML has it.
+fn quoted(text: &str) -> String {
+    let plain = !text.is_empty() && text.starts_with(|c: char| c.is_alphabetic() || c == '/');
+    if plain { text.to_owned() } else { format!("\"{text}\"") }
+}
+
+#[test]
+fn types_merge_as_published() {
+    let catalog = shared();
+    let published = published();
+    let mut compared = 0;
+    let mut problems = String::new();
+    for (_, id) in catalog.structs() {
+        let Type::Struct(declared) = catalog.types().get(id) else { continue };
+        let Some(expected) = published.get(declared.model.as_str()) else { continue };
+        let mut writer = Writer { types: catalog.types(), out: String::new() };
+        writer.structure(declared);
+        compared += 1;
+        if writer.out != *expected {
+            let _ = writeln!(problems, "{}:\n--- ours\n{}--- published\n{expected}", declared.model, writer.out);
+        }
+    }
+    assert!(problems.is_empty(), "{problems}");
+    assert!(compared > 440, "only {compared} types were compared");
+}
