@@ -1,0 +1,122 @@
+//! ConfigMap: keys, size, and immutability (upstream: `ValidateConfigMap`, `ValidateConfigMapUpdate`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use super::MAX_DATA_BYTES;
+use super::secret::decoded_length;
+
+/// The rules of ConfigMap.
+pub(super) struct ConfigMap;
+
+impl Behaviour for ConfigMap {
+    // Upstream's default of `data`, an empty map, is not seen outside: an empty map is not written.
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let mut size = 0;
+        let path = FieldPath::new("data");
+        for (key, value) in object.entries_at(&["data"]) {
+            validate_key(&mut errors, &path, key);
+            if object.at(&["binaryData", key]).is_some() {
+                errors.invalid(&path.key(key), key, "duplicate of key present in binaryData");
+            }
+            size += value.as_str().map_or(0, str::len);
+        }
+        let path = FieldPath::new("binaryData");
+        for (key, value) in object.entries_at(&["binaryData"]) {
+            validate_key(&mut errors, &path, key);
+            size += decoded_length(value);
+        }
+        if size > MAX_DATA_BYTES {
+            // The error is one of the whole object, whose path is empty.
+            errors.push(FieldError::too_long(&FieldPath::new(""), MAX_DATA_BYTES));
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        unchanged_if_immutable(&mut errors, object, old, &["data", "binaryData"]);
+        errors.append(self.validate(context, object));
+        errors
+    }
+}
+
+/// Checks a key of a config map or a secret.
+pub(super) fn validate_key(errors: &mut Errors, path: &FieldPath<'_>, key: &str) {
+    for message in names::config_map_key(key) {
+        errors.invalid(&path.key(key), key, message);
+    }
+}
+
+/// Once `immutable` is set, neither it nor the data can change.
+pub(super) fn unchanged_if_immutable(errors: &mut Errors, object: &Value, old: &Value, fields: &[&str]) {
+    const WHY: &str = "field is immutable when `immutable` is set";
+    if !old.bool_at(&["immutable"]) {
+        return;
+    }
+    if !object.bool_at(&["immutable"]) {
+        errors.forbidden(&FieldPath::new("immutable"), WHY);
+    }
+    for field in fields {
+        let entries = |of: &Value| of.entries_at(&[field]).map(|(k, v)| (k.to_owned(), v.clone())).collect::<Vec<_>>();
+        if entries(object) != entries(old) {
+            errors.forbidden(&FieldPath::new(field), WHY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    fn check(new: &str, old: Option<&str>, expect: &[&str]) {
+        let new = object(new);
+        let errors = match old {
+            Some(old) => ConfigMap.validate_update(&context(), &new, &object(old)),
+            None => ConfigMap.validate(&context(), &new),
+        };
+        assert_eq!(messages(&errors), expect);
+    }
+
+    #[test]
+    fn keys_and_size() {
+        check(r#"{"data":{"a.b_c-D":"1"},"binaryData":{"x":"AAAA"}}"#, None, &[]);
+        check(
+            r#"{"data":{"..":"1","a b":"2","x":"3"},"binaryData":{"x":"AAAA"}}"#,
+            None,
+            &[
+                "data[..]: Invalid value: \"..\": must not be '..'",
+                "data[a b]: Invalid value: \"a b\": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
+                "data[x]: Invalid value: \"x\": duplicate of key present in binaryData",
+            ],
+        );
+        // Base64 counts for what it stands for.
+        let half = "a".repeat(MAX_DATA_BYTES / 2);
+        let binary = format!("{}A==", "A".repeat(MAX_DATA_BYTES / 2 / 3 * 4 + 1));
+        check(&format!(r#"{{"data":{{"a":"{half}"}},"binaryData":{{"b":"{}"}}}}"#, "AAAA".repeat(1000)), None, &[]);
+        check(
+            &format!(r#"{{"data":{{"a":"{half}","c":"{half}"}},"binaryData":{{"b":"{binary}"}}}}"#),
+            None,
+            &[": Too long: may not be more than 1048576 bytes"],
+        );
+    }
+
+    #[test]
+    fn what_is_immutable_stays() {
+        let old = r#"{"data":{"a":"1"},"immutable":true}"#;
+        check(r#"{"data":{"a":"1"},"immutable":true,"metadata":{"labels":{"a":"b"}}}"#, Some(old), &[]);
+        check(
+            r#"{"data":{"a":"2"},"binaryData":{"b":""}}"#,
+            Some(old),
+            &[
+                "immutable: Forbidden: field is immutable when `immutable` is set",
+                "data: Forbidden: field is immutable when `immutable` is set",
+                "binaryData: Forbidden: field is immutable when `immutable` is set",
+            ],
+        );
+        check(r#"{"data":{"a":"2"},"immutable":true}"#, Some(r#"{"data":{"a":"1"}}"#), &[]);
+    }
+}

@@ -1,0 +1,181 @@
+//! Namespace: the label that carries its name, the finalizer `kubernetes`, and the subresources `status` and `finalize`
+//! (upstream: `pkg/registry/core/namespace`, `ValidateNamespace…`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Str, Value, names, object};
+
+use crate::strategy::{StatusRules, as_is, keep};
+
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+const FINALIZER: &str = "kubernetes";
+
+/// Finalizers without a domain that the API knows.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// The rules of Namespace.
+pub(super) struct Namespace;
+
+impl Behaviour for Namespace {
+    fn defaults(&self, object: &mut Value) {
+        label_with_name(object);
+        if object.str_at(&["status", "phase"]).is_empty() {
+            object.set_at(&["status", "phase"], "Active");
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", object! { "phase": "Active" });
+        let finalizers = object.items_at(&["spec", "finalizers"]);
+        if finalizers.iter().all(|f| f.as_str() != Some(FINALIZER)) {
+            let mut finalizers = finalizers.to_vec();
+            finalizers.push(FINALIZER.into());
+            object.set_at(&["spec", "finalizers"], finalizers);
+        }
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["spec", "finalizers"]);
+        keep(object, old, &["status"]);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let spec = FieldPath::new("spec");
+        for finalizer in finalizers(object) {
+            validate_finalizer(&mut errors, finalizer, &spec.child("finalizers"));
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+        self.validate(context, object)
+    }
+
+    fn canonicalize(&self, object: &mut Value) {
+        // A generated name was not there yet when defaults were set.
+        label_with_name(object);
+    }
+
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::namespace_name(name, prefix)
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        match name {
+            "status" => Some(&STATUS),
+            "finalize" => Some(&FINALIZE),
+            _ => None,
+        }
+    }
+
+    fn selectable_field_names(&self) -> &[&'static str] {
+        &["status.phase"]
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
+        vec![("status.phase", object.str_at(&["status", "phase"]).into())]
+    }
+}
+
+static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+
+static FINALIZE: StatusRules = StatusRules { keeps: &[&["status"]], prepare: as_is, validate: validate_finalize };
+
+fn label_with_name(object: &mut Value) {
+    let name = Str::from(object.name());
+    if !name.is_empty() {
+        object.set_at(&["metadata", "labels", NAME_LABEL], name);
+    }
+}
+
+fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+    object.items_at(&["spec", "finalizers"]).iter().filter_map(Value::as_str)
+}
+
+fn validate_finalizer(errors: &mut Errors, finalizer: &str, path: &FieldPath<'_>) {
+    for message in names::qualified_name(finalizer) {
+        errors.invalid(path, finalizer, message);
+    }
+    if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+        errors.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified");
+    }
+}
+
+fn validate_status(object: &Value, _: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let (phase, condition) = if object.is_terminating() { ("Terminating", "not ") } else { ("Active", "") };
+    let given = object.str_at(&["status", "phase"]);
+    if given != phase {
+        // The name of the field is upstream's.
+        let detail = format!("may only be '{phase}' if `deletionTimestamp` is {condition}empty");
+        errors.invalid(&FieldPath::new("status.Phase"), given, detail);
+    }
+    errors
+}
+
+fn validate_finalize(object: &Value, _: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let spec = FieldPath::new("spec");
+    let path = spec.child("finalizers");
+    for (i, finalizer) in finalizers(object).enumerate() {
+        validate_finalizer(&mut errors, finalizer, &path.index(i));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn a_namespace_is_active_and_has_its_finalizer() {
+        let mut namespace = object(r#"{"metadata":{"name":"a"},"spec":{"finalizers":["x/y"]},"status":{}}"#);
+        Namespace.defaults(&mut namespace);
+        Namespace.prepare_for_create(&context(), &mut namespace);
+        let expect = object(
+            r#"{"metadata":{"name":"a","labels":{"kubernetes.io/metadata.name":"a"}},
+                "spec":{"finalizers":["x/y","kubernetes"]},"status":{"phase":"Active"}}"#,
+        );
+        assert_eq!(namespace, expect);
+        let mut unnamed = object(r#"{"metadata":{"generateName":"a-"}}"#);
+        Namespace.defaults(&mut unnamed);
+        assert_eq!(unnamed.label("kubernetes.io/metadata.name"), None);
+        unnamed.set_at(&["metadata", "name"], "a-b");
+        Namespace.canonicalize(&mut unnamed);
+        assert_eq!(unnamed.label("kubernetes.io/metadata.name"), Some("a-b"));
+    }
+
+    #[test]
+    fn an_update_changes_neither_finalizers_nor_status() {
+        let old = object(r#"{"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}"#);
+        let mut new = object(r#"{"spec":{},"status":{"phase":"Active"}}"#);
+        Namespace.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(new, old);
+    }
+
+    #[test]
+    fn subresources() {
+        let status = Namespace.subresource("status").expect("status");
+        let check = |new: &str, expect: &[&str]| {
+            let errors = status.validate_update(&context(), &object(new), &Value::Null);
+            assert_eq!(messages(&errors), expect);
+        };
+        check(r#"{"status":{"phase":"Active"}}"#, &[]);
+        check(
+            r#"{"status":{"phase":"Terminating"}}"#,
+            &["status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"],
+        );
+        let finalize = Namespace.subresource("finalize").expect("finalize");
+        let old = object(r#"{"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}"#);
+        let mut new = object(r#"{"spec":{"finalizers":["mine"]}}"#);
+        finalize.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(new.str_at(&["status", "phase"]), "Terminating");
+        assert_eq!(
+            messages(&finalize.validate_update(&context(), &new, &old)),
+            [
+                "spec.finalizers[0]: Invalid value: \"mine\": name is neither a standard finalizer name nor is it fully qualified"
+            ]
+        );
+    }
+}

@@ -1,0 +1,285 @@
+//! Secret: types with the keys that each requires, `stringData`, size and immutability (upstream: `ValidateSecret`,
+//! `ValidateSecretUpdate`, `Convert_v1_Secret_To_core_Secret`).
+
+use pintle_codec::json;
+use pintle_registry::{Behaviour, Context};
+use pintle_schema::base64;
+use pintle_value::{Errors, FieldError, FieldPath, Str, Value};
+
+use super::MAX_DATA_BYTES;
+use super::configmap::{unchanged_if_immutable, validate_key};
+use crate::strategy::immutable;
+
+const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+
+/// The rules of Secret.
+pub(super) struct Secret;
+
+impl Behaviour for Secret {
+    fn defaults(&self, object: &mut Value) {
+        if object.str_at(&["type"]).is_empty() {
+            object.set("type", "Opaque");
+        }
+        // What a client writes as text is stored as bytes and wins over bytes under the same key.
+        if let Some(Value::Object(texts)) = object.remove("stringData") {
+            for (key, text) in texts {
+                let bytes = text.as_str().unwrap_or_default().as_bytes();
+                object.set_at(&["data", &key], base64::encode(bytes));
+            }
+        }
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        if object.str_at(&["type"]).is_empty() {
+            object.set("type", old.str_at(&["type"]));
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let path = FieldPath::new("data");
+        let mut size = 0;
+        for (key, value) in object.entries_at(&["data"]) {
+            validate_key(&mut errors, &path, key);
+            size += decoded_length(value);
+        }
+        if size > MAX_DATA_BYTES {
+            errors.push(FieldError::too_long(&path, MAX_DATA_BYTES));
+        }
+        validate_type(&mut errors, object, &path);
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        immutable(&mut errors, object.get("type"), old.get("type"), &FieldPath::new("type"));
+        unchanged_if_immutable(&mut errors, object, old, &["data"]);
+        errors.append(self.validate(context, object));
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+        if object.str_at(&["type"]) == "kubernetes.io/tls" {
+            tls_warning(object).into_iter().collect()
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn selectable_field_names(&self) -> &[&'static str] {
+        &["type"]
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
+        vec![("type", object.str_at(&["type"]).into())]
+    }
+}
+
+/// How many bytes a base64 text stands for.
+pub(super) fn decoded_length(value: &Value) -> usize {
+    let text = value.as_str().unwrap_or_default();
+    (text.len() / 4 * 3).saturating_sub(text.bytes().rev().take_while(|b| *b == b'=').count())
+}
+
+fn bytes(object: &Value, key: &str) -> Option<Vec<u8>> {
+    object.at(&["data", key]).and_then(Value::as_str).map(|text| base64::decode(text.as_bytes()).unwrap_or_default())
+}
+
+/// Checks what the type asks for. Types that are not known are the user's own.
+fn validate_type(errors: &mut Errors, object: &Value, path: &FieldPath<'_>) {
+    let has = |key: &str| object.at(&["data", key]).is_some();
+    match object.str_at(&["type"]) {
+        "kubernetes.io/service-account-token" => {
+            if object.annotation(SERVICE_ACCOUNT_NAME).unwrap_or_default().is_empty() {
+                let path = FieldPath::new("metadata.annotations");
+                errors.required(&path.key(SERVICE_ACCOUNT_NAME), "");
+            }
+        }
+        "kubernetes.io/dockercfg" => docker_config(errors, object, ".dockercfg", path),
+        "kubernetes.io/dockerconfigjson" => docker_config(errors, object, ".dockerconfigjson", path),
+        "kubernetes.io/basic-auth" => {
+            if !has("username") && !has("password") {
+                errors.required(&path.key("username"), "");
+                errors.required(&path.key("password"), "");
+            }
+        }
+        "kubernetes.io/ssh-auth" => {
+            if object.str_at(&["data", "ssh-privatekey"]).is_empty() {
+                errors.required(&path.key("ssh-privatekey"), "");
+            }
+        }
+        "kubernetes.io/tls" => {
+            for key in ["tls.crt", "tls.key"] {
+                if !has(key) {
+                    errors.required(&path.key(key), "");
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The configuration of a docker client must be a JSON object. The error does not show it.
+fn docker_config(errors: &mut Errors, object: &Value, key: &str, path: &FieldPath<'_>) {
+    let Some(config) = bytes(object, key) else {
+        errors.required(&path.key(key), "");
+        return;
+    };
+    let kind = match json::decode(&config, json::Options::default()) {
+        Ok(decoded) => match decoded.value {
+            Value::Object(_) | Value::Null => return,
+            Value::Bool(_) => "bool",
+            Value::Int(_) | Value::Float(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+        },
+        Err(error) => {
+            errors.invalid(&path.key(key), "<secret contents redacted>", error.to_string());
+            return;
+        }
+    };
+    let detail = format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}");
+    errors.invalid(&path.key(key), "<secret contents redacted>", detail);
+}
+
+/// What is wrong with the PEM of a certificate and its key, in the words of Go's `tls.X509KeyPair`. Whether they belong
+/// together is not looked at.
+fn tls_warning(object: &Value) -> Option<String> {
+    let text = |key: &str| String::from_utf8_lossy(&bytes(object, key).unwrap_or_default()).into_owned();
+    let is_key = |kind: &str| kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY");
+
+    let certificate = text("tls.crt");
+    let kinds = pem_types(&certificate);
+    if !kinds.contains(&"CERTIFICATE") {
+        return Some(match kinds.as_slice() {
+            [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+            [kind] if is_key(kind) => "tls: failed to find certificate PEM data in certificate input, but did find a \
+                                       private key; PEM inputs may have been switched"
+                .to_owned(),
+            kinds => format!(
+                "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the \
+                 following types: [{}]",
+                kinds.join(" ")
+            ),
+        });
+    }
+    let key = text("tls.key");
+    let kinds = pem_types(&key);
+    if kinds.iter().any(|kind| is_key(kind)) {
+        return None;
+    }
+    Some(match kinds.as_slice() {
+        [] => "tls: failed to find any PEM data in key input".to_owned(),
+        ["CERTIFICATE"] => "tls: found a certificate rather than a key in the PEM for the private key".to_owned(),
+        kinds => format!(
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks \
+             of the following types: [{}]",
+            kinds.join(" ")
+        ),
+    })
+}
+
+/// The types of the PEM blocks in a text.
+fn pem_types(text: &str) -> Vec<&str> {
+    let mut types = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(kind) = line.trim_end().strip_prefix("-----BEGIN ").and_then(|l| l.strip_suffix("-----")) else {
+            continue;
+        };
+        let end = format!("-----END {kind}-----");
+        if lines.by_ref().any(|line| line.trim_end() == end) {
+            types.push(kind);
+        }
+    }
+    types
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    fn check(new: &str, old: Option<&str>, expect: &[&str]) {
+        let new = object(new);
+        let errors = match old {
+            Some(old) => Secret.validate_update(&context(), &new, &object(old)),
+            None => Secret.validate(&context(), &new),
+        };
+        assert_eq!(messages(&errors), expect);
+    }
+
+    #[test]
+    fn text_becomes_bytes() {
+        let mut secret = object(r#"{"data":{"a":"MQ==","b":"Mg=="},"stringData":{"b":"two","c":""}}"#);
+        Secret.defaults(&mut secret);
+        assert_eq!(secret, object(r#"{"type":"Opaque","data":{"a":"MQ==","b":"dHdv","c":""}}"#));
+    }
+
+    #[test]
+    fn types_ask_for_keys() {
+        let of = |kind: &str, data: &str| format!(r#"{{"type":"kubernetes.io/{kind}","data":{{{data}}}}}"#);
+        check(r#"{"type":"example.com/mine","data":{"a":""}}"#, None, &[]);
+        check(&of("tls", r#""tls.crt":"""#), None, &["data[tls.key]: Required value"]);
+        check(&of("basic-auth", r#""username":"""#), None, &[]);
+        check(&of("basic-auth", ""), None, &["data[username]: Required value", "data[password]: Required value"]);
+        check(&of("ssh-auth", r#""ssh-privatekey":"""#), None, &["data[ssh-privatekey]: Required value"]);
+        check(&of("dockercfg", ""), None, &["data[.dockercfg]: Required value"]);
+        check(&of("dockerconfigjson", r#"".dockerconfigjson":"e30=""#), None, &[]);
+        check(
+            &of("dockerconfigjson", r#"".dockerconfigjson":"W10=""#),
+            None,
+            &[
+                "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": json: cannot unmarshal array into Go value of type map[string]interface {}",
+            ],
+        );
+        check(
+            &of("dockerconfigjson", r#"".dockerconfigjson":"eA==""#),
+            None,
+            &[
+                "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": invalid character 'x' looking for beginning of value",
+            ],
+        );
+        check(
+            &of("service-account-token", ""),
+            None,
+            &["metadata.annotations[kubernetes.io/service-account.name]: Required value"],
+        );
+    }
+
+    #[test]
+    fn the_type_stays() {
+        check(
+            r#"{"type":"a","data":{"x":"MQ=="}}"#,
+            Some(r#"{"type":"b","immutable":true}"#),
+            &[
+                "type: Invalid value: \"a\": field is immutable",
+                "immutable: Forbidden: field is immutable when `immutable` is set",
+                "data: Forbidden: field is immutable when `immutable` is set",
+            ],
+        );
+    }
+
+    #[test]
+    fn pem_of_key_pairs() {
+        let pem = |kind: &str| format!("-----BEGIN {kind}-----\nMQ==\n-----END {kind}-----\n");
+        let check = |certificate: &str, key: &str, expect: Option<&str>| {
+            let encode = |text: &str| base64::encode(text.as_bytes());
+            let secret = object(&format!(
+                r#"{{"type":"kubernetes.io/tls","data":{{"tls.crt":"{}","tls.key":"{}"}}}}"#,
+                encode(certificate),
+                encode(key)
+            ));
+            let warnings = Secret.warnings(&context(), &secret, None);
+            assert_eq!(warnings.first().map(String::as_str), expect);
+        };
+        check(&pem("CERTIFICATE"), &pem("EC PRIVATE KEY"), None);
+        check("", "", Some("tls: failed to find any PEM data in certificate input"));
+        check(&pem("CERTIFICATE"), "x", Some("tls: failed to find any PEM data in key input"));
+        check(
+            &pem("CERTIFICATE"),
+            &pem("CERTIFICATE"),
+            Some("tls: found a certificate rather than a key in the PEM for the private key"),
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! ServiceAccount: references to secrets are names alone (upstream: `pkg/registry/core/serviceaccount`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Value, names, object};
+
+const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
+
+/// The rules of ServiceAccount.
+pub(super) struct ServiceAccount;
+
+impl Behaviour for ServiceAccount {
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        reduce_references(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, _: &Value) {
+        reduce_references(object);
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let has = |of: &Value| of.annotation(ENFORCE_MOUNTABLE_SECRETS).is_some();
+        if !has(object) || old.is_some_and(has) {
+            return Vec::new();
+        }
+        vec![format!(
+            "metadata.annotations[{ENFORCE_MOUNTABLE_SECRETS}]: deprecated in v1.32+; prefer separate namespaces to \
+             isolate access to mounted secrets"
+        )]
+    }
+
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::service_account_name(name, prefix)
+    }
+}
+
+fn reduce_references(account: &mut Value) {
+    let Some(secrets) = account.at_mut(&["secrets"]).and_then(Value::as_array_mut) else { return };
+    for secret in secrets {
+        let name = secret.str_at(&["name"]);
+        *secret = if name.is_empty() {
+            Value::object()
+        } else {
+            object! { "name": name }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, object};
+
+    #[test]
+    fn references_are_names() {
+        let mut account = object(r#"{"secrets":[{"name":"a","namespace":"b","uid":"c"},{"kind":"Secret"}]}"#);
+        ServiceAccount.prepare_for_update(&context(), &mut account, &Value::Null);
+        assert_eq!(account, object(r#"{"secrets":[{"name":"a"},{}]}"#));
+    }
+
+    #[test]
+    fn the_old_annotation_warns_once() {
+        let with = object(r#"{"metadata":{"annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}}}"#);
+        assert_eq!(ServiceAccount.warnings(&context(), &with, None).len(), 1);
+        assert_eq!(ServiceAccount.warnings(&context(), &with, Some(&with)).len(), 0);
+        assert_eq!(ServiceAccount.warnings(&context(), &Value::object(), None).len(), 0);
+    }
+}
