@@ -1,9 +1,12 @@
 //! Paths to fields of an object and the errors found there, with the wording of apimachinery's `field` package, since
 //! clients and people match on it.
 
+use std::collections::HashSet;
 use std::fmt;
 
-use crate::{Str, Value};
+use crate::{Str, Value, print};
+
+pub use crate::print::quote;
 
 /// A path such as `spec.containers[0].name`, built on the stack while walking an object and printed only for an error.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +89,12 @@ pub enum ErrorKind {
     Forbidden,
     /// The value is too long.
     TooLong,
+    /// The value is too short.
+    TooShort,
     /// There are too many items.
     TooMany,
+    /// There are too few items.
+    TooFew,
     /// Something went wrong on our side.
     Internal,
     /// The value has the wrong type.
@@ -106,7 +113,9 @@ impl ErrorKind {
             ErrorKind::NotSupported => "FieldValueNotSupported",
             ErrorKind::Forbidden => "FieldValueForbidden",
             ErrorKind::TooLong => "FieldValueTooLong",
+            ErrorKind::TooShort => "FieldValueTooShort",
             ErrorKind::TooMany => "FieldValueTooMany",
+            ErrorKind::TooFew => "FieldValueTooFew",
             ErrorKind::Internal => "InternalError",
             ErrorKind::TypeInvalid => "FieldValueTypeInvalid",
         }
@@ -123,7 +132,9 @@ impl ErrorKind {
             ErrorKind::NotSupported => "Unsupported value",
             ErrorKind::Forbidden => "Forbidden",
             ErrorKind::TooLong => "Too long",
+            ErrorKind::TooShort => "Too short",
             ErrorKind::TooMany => "Too many",
+            ErrorKind::TooFew => "Too few",
             ErrorKind::Internal => "Internal error",
         }
     }
@@ -131,7 +142,12 @@ impl ErrorKind {
     const fn shows_value(self) -> bool {
         !matches!(
             self,
-            ErrorKind::Required | ErrorKind::Forbidden | ErrorKind::TooLong | ErrorKind::TooMany | ErrorKind::Internal
+            ErrorKind::Required
+                | ErrorKind::Forbidden
+                | ErrorKind::TooLong
+                | ErrorKind::TooShort
+                | ErrorKind::TooMany
+                | ErrorKind::Internal
         )
     }
 }
@@ -202,6 +218,23 @@ impl FieldError {
         Self::new(ErrorKind::TooLong, path, Value::Null, format!("may not be more than {max} {unit}"))
     }
 
+    /// `path: Too long: may not be more than N characters`.
+    pub fn too_long_characters(path: &FieldPath<'_>, max: usize) -> Self {
+        let unit = if max == 1 { "character" } else { "characters" };
+        Self::new(ErrorKind::TooLong, path, Value::Null, format!("may not be more than {max} {unit}"))
+    }
+
+    /// `path: Too short: must be at least N characters`.
+    pub fn too_short(path: &FieldPath<'_>, min: usize) -> Self {
+        let unit = if min == 1 { "character" } else { "characters" };
+        Self::new(ErrorKind::TooShort, path, Value::Null, format!("must be at least {min} {unit}"))
+    }
+
+    /// `path: Invalid value: "x": detail`, for a value of the wrong type (the reason tells it from `Invalid`).
+    pub fn type_invalid(path: &FieldPath<'_>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::TypeInvalid, path, value, detail)
+    }
+
     /// `path: Too many: N: must have at most M items`.
     pub fn too_many(path: &FieldPath<'_>, actual: usize, max: usize) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
@@ -257,54 +290,13 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// A value as an error message shows it: strings quoted, composite values as JSON.
+/// A value as an error message shows it: simple values plain, strings quoted, composite values as JSON.
 fn print_value(value: &Value) -> String {
     match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(b) => b.to_string(),
-        Value::Int(i) => i.to_string(),
-        Value::Float(x) => x.to_string(),
-        Value::String(s) => quote(s),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(print_value).collect();
-            format!("[{}]", items.join(","))
-        }
-        Value::Object(o) => {
-            let entries: Vec<String> = o.iter().map(|(k, v)| format!("{}:{}", quote(k), print_value(v))).collect();
-            format!("{{{}}}", entries.join(","))
-        }
+        Value::Float(x) => print::plain_float(*x),
+        Value::String(text) => quote(text),
+        other => print::json(other),
     }
-}
-
-/// A string in double quotes as Go's `%q` prints it.
-#[must_use]
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{07}' => out.push_str("\\a"),
-            '\u{08}' => out.push_str("\\b"),
-            '\u{0b}' => out.push_str("\\v"),
-            '\u{0c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c if c.is_control() || c == '\u{fffe}' || c == '\u{feff}' => {
-                if (c as u32) < 0x1_0000 {
-                    out.push_str(&format!("\\u{:04x}", c as u32));
-                } else {
-                    out.push_str(&format!("\\U{:08x}", c as u32));
-                }
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// The errors of one object, in the order in which they were found.
@@ -362,10 +354,11 @@ impl Errors {
     /// The aggregate's text: the only error, or all of them in brackets; equal ones are said once.
     #[must_use]
     pub fn message(&self) -> String {
-        let mut seen: Vec<String> = Vec::new();
+        let mut seen: Vec<String> = Vec::with_capacity(self.0.len());
+        let mut known = HashSet::new();
         for error in &self.0 {
             let text = error.to_string();
-            if !seen.contains(&text) {
+            if known.insert(text.clone()) {
                 seen.push(text);
             }
         }

@@ -4,8 +4,11 @@
 mod decimal;
 mod duration;
 pub mod field;
+pub mod ip;
 pub mod meta;
+pub mod metadata;
 pub mod names;
+pub mod print;
 pub mod quantity;
 pub mod time;
 mod tree;

@@ -523,8 +523,11 @@ impl<'de> serde::Deserialize<'de> for Value {
 /// converts into a value.
 #[macro_export]
 macro_rules! object {
-    ($($key:literal : $value:expr),* $(,)?) => {
-        $crate::Value::Object([$(($key, $crate::Value::from($value))),*].into_iter().collect::<$crate::Object>())
+    () => {
+        $crate::Value::object()
+    };
+    ($($key:literal : $value:expr),+ $(,)?) => {
+        $crate::Value::Object([$(($key, $crate::Value::from($value))),+].into_iter().collect::<$crate::Object>())
     };
 }
 

@@ -1,0 +1,451 @@
+//! The rules for `metadata` of every object, and for what other parts of the API share with it (labels, label selectors,
+//! conditions); after apimachinery's `api/validation` and `apis/meta/v1/validation`.
+
+use std::fmt::Write as _;
+
+use crate::names::{self, format_text};
+use crate::print::{self, is_print};
+use crate::{Errors, FieldError, FieldPath, Value};
+
+/// The most bytes that all annotations of an object have together, keys included.
+pub const ANNOTATIONS_MAX: usize = 256 * 1024;
+/// The most bytes that the name of a field manager has.
+pub const FIELD_MANAGER_MAX: usize = 128;
+const SUBRESOURCE_MAX: usize = 256;
+/// The text for a field that may not change.
+pub const IMMUTABLE_TEXT: &str = "field is immutable";
+
+/// How a name is judged: what is wrong with it, in words; the flag says that it is the beginning of a generated name.
+pub type NameRule<'a> = &'a dyn Fn(&str, bool) -> Vec<String>;
+
+/// Checks `metadata` of a new object (`ValidateObjectMeta`).
+#[must_use]
+pub fn validate_object_meta(object: &Value, namespaced: bool, name_rule: NameRule<'_>) -> Errors {
+    let path = FieldPath::new("metadata");
+    validate_object_meta_at(&object["metadata"], namespaced, name_rule, &path)
+}
+
+/// The same for metadata in another place, such as that of a template.
+#[must_use]
+pub fn validate_object_meta_at(
+    metadata: &Value,
+    namespaced: bool,
+    name_rule: NameRule<'_>,
+    path: &FieldPath<'_>,
+) -> Errors {
+    let mut errors = Errors::new();
+    let prefix = metadata.str_at(&["generateName"]);
+    if !prefix.is_empty() {
+        for text in name_rule(prefix, true) {
+            errors.invalid(&path.child("generateName"), prefix, text);
+        }
+    }
+    let name = metadata.str_at(&["name"]);
+    if name.is_empty() {
+        errors.required(&path.child("name"), "name or generateName is required");
+    } else {
+        for text in name_rule(name, false) {
+            errors.invalid(&path.child("name"), name, text);
+        }
+    }
+    let namespace = metadata.str_at(&["namespace"]);
+    let namespace_path = path.child("namespace");
+    match (namespaced, namespace.is_empty()) {
+        (true, true) => errors.required(&namespace_path, ""),
+        (true, false) => {
+            for text in names::namespace_name(namespace, false) {
+                errors.invalid(&namespace_path, namespace, text);
+            }
+        }
+        (false, true) => {}
+        (false, false) => errors.forbidden(&namespace_path, "not allowed on this type"),
+    }
+    let generation = metadata.int_at(&["generation"]).unwrap_or(0);
+    errors.append(validate_nonnegative(generation, &path.child("generation")));
+    validate_common(&mut errors, metadata, path, true);
+    errors
+}
+
+/// What creation and update check alike.
+fn validate_common(errors: &mut Errors, metadata: &Value, path: &FieldPath<'_>, finalizers: bool) {
+    errors.append(validate_labels(&metadata["labels"], &path.child("labels")));
+    errors.append(validate_annotations(&metadata["annotations"], &path.child("annotations")));
+    errors.append(validate_owner_references(&metadata["ownerReferences"], &path.child("ownerReferences")));
+    if finalizers {
+        errors.append(validate_finalizers(&metadata["finalizers"], &path.child("finalizers")));
+    }
+    errors.append(validate_managed_fields(&metadata["managedFields"], &path.child("managedFields")));
+}
+
+/// Checks how `metadata` changes (`ValidateObjectMetaUpdate`). The new object has what an update fills in from the old
+/// one already: uid, creation and deletion times, generation.
+#[must_use]
+pub fn validate_object_meta_update(new: &Value, old: &Value) -> Errors {
+    let path = FieldPath::new("metadata");
+    let (new, old) = (&new["metadata"], &old["metadata"]);
+    let mut errors = Errors::new();
+    if old.at(&["deletionTimestamp"]).is_some() {
+        errors.append(validate_no_new_finalizers(&new["finalizers"], &old["finalizers"], &path.child("finalizers")));
+    }
+    let revision = new.str_at(&["resourceVersion"]);
+    if revision.is_empty() {
+        errors.invalid(&path.child("resourceVersion"), revision, "must be specified for an update");
+    }
+    let generation = |m: &Value| m.int_at(&["generation"]).unwrap_or(0);
+    if generation(new) < generation(old) {
+        errors.invalid(&path.child("generation"), generation(new), "must not be decremented");
+    }
+    for field in ["name", "namespace", "uid"] {
+        let (new, old) = (new.str_at(&[field]), old.str_at(&[field]));
+        if new != old {
+            errors.invalid(&path.child(field), new, IMMUTABLE_TEXT);
+        }
+    }
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        // Times are compared as points in time, however they are written.
+        let same = match (new.time_at(&[field]), old.time_at(&[field])) {
+            (Some(a), Some(b)) => a == b,
+            _ => new[field] == old[field],
+        };
+        if !same {
+            errors.invalid(&path.child(field), new[field].clone(), IMMUTABLE_TEXT);
+        }
+    }
+    let grace = "deletionGracePeriodSeconds";
+    errors.append(validate_immutable_field(&new[grace], &old[grace], &path.child(grace)));
+    validate_common(&mut errors, new, &path, false);
+    errors
+}
+
+/// Refuses a change of a field. Absence, null and the empty list are the same here.
+#[must_use]
+pub fn validate_immutable_field(new: &Value, old: &Value, path: &FieldPath<'_>) -> Errors {
+    if same(new, old) {
+        return Errors::new();
+    }
+    FieldError::invalid(path, new.clone(), IMMUTABLE_TEXT).into()
+}
+
+/// Equality as upstream's `Semantic.DeepEqual` has it for trees without empty optional fields.
+fn same(a: &Value, b: &Value) -> bool {
+    let nothing = |v: &Value| v.is_null() || v.as_array().is_some_and(Vec::is_empty);
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            let of = |v: Option<&Value>, w: &Value| v.map_or_else(|| nothing(w), |v| same(v, w));
+            a.iter().all(|(key, value)| of(b.get(key), value)) && b.iter().all(|(key, value)| of(a.get(key), value))
+        }
+        _ => a == b || (nothing(a) && nothing(b)),
+    }
+}
+
+/// Refuses a negative number.
+#[must_use]
+pub fn validate_nonnegative(value: i64, path: &FieldPath<'_>) -> Errors {
+    if value >= 0 {
+        return Errors::new();
+    }
+    FieldError::invalid(path, value, "must be greater than or equal to 0").into()
+}
+
+/// Checks labels; all errors are at the path of the map, as upstream reports them.
+#[must_use]
+pub fn validate_labels(labels: &Value, path: &FieldPath<'_>) -> Errors {
+    let mut errors = Errors::new();
+    for (key, value) in labels.entries_at(&[]) {
+        errors.append(validate_label_name(key, path));
+        let value = value.as_str().unwrap_or_default();
+        for text in names::label_value(value) {
+            errors.invalid(path, value, text);
+        }
+    }
+    errors
+}
+
+/// Checks the key of a label.
+#[must_use]
+pub fn validate_label_name(name: &str, path: &FieldPath<'_>) -> Errors {
+    names::label_key(name).into_iter().map(|text| FieldError::invalid(path, name, text)).collect()
+}
+
+/// Checks annotations: their keys in any case, and the size of them all.
+#[must_use]
+pub fn validate_annotations(annotations: &Value, path: &FieldPath<'_>) -> Errors {
+    let mut errors = Errors::new();
+    let mut size = 0;
+    for (key, value) in annotations.entries_at(&[]) {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        for text in names::qualified_name(&key.to_lowercase()) {
+            errors.invalid(path, key, text);
+        }
+    }
+    if size > ANNOTATIONS_MAX {
+        errors.push(FieldError::too_long(path, ANNOTATIONS_MAX));
+    }
+    errors
+}
+
+/// The fields of an owner reference in the order of Go's struct, which is the order in messages.
+const OWNER_FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+
+fn show_owner(reference: &Value) -> String {
+    let mut out = String::new();
+    for (i, field) in OWNER_FIELDS.into_iter().enumerate() {
+        match reference.get(field) {
+            Some(value) => {
+                let _ = write!(out, ",\"{field}\":{}", print::json(value));
+            }
+            None if i < 4 => {
+                let _ = write!(out, ",\"{field}\":\"\"");
+            }
+            None => {}
+        }
+    }
+    format!("{{{}}}", out.trim_start_matches(','))
+}
+
+/// Checks owner references: each is whole, none is an event, and one controller at most.
+#[must_use]
+pub fn validate_owner_references(references: &Value, path: &FieldPath<'_>) -> Errors {
+    let mut errors = Errors::new();
+    let mut first_controller: Option<String> = None;
+    let list = references.items_at(&[]);
+    for reference in list {
+        let text = |field| reference.str_at(&[field]);
+        let api_version = text("apiVersion");
+        // What has more than one slash is no group and version, which leaves the version empty.
+        let version = match api_version.split_once('/') {
+            Some((_, version)) if version.contains('/') => "",
+            Some((_, version)) => version,
+            None => api_version,
+        };
+        if version.is_empty() {
+            errors.invalid(&path.child("apiVersion"), api_version, "version must not be empty");
+        }
+        for field in ["kind", "name", "uid"] {
+            if text(field).is_empty() {
+                errors.invalid(&path.child(field), text(field), "must not be empty");
+            }
+        }
+        if text("kind") == "Event" && (api_version == "v1" || api_version == "/v1") {
+            let error =
+                FieldError::invalid(path, reference.clone(), "/v1, Kind=Event is disallowed from being an owner");
+            errors.push(error.showing(show_owner(reference)));
+        }
+        if reference.bool_at(&["controller"]) {
+            let controller = format!("{}/{}", text("kind"), text("name"));
+            match &first_controller {
+                None => first_controller = Some(controller),
+                Some(first) => {
+                    let shown: Vec<String> = list.iter().map(show_owner).collect();
+                    let detail = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and \
+                         {controller}"
+                    );
+                    let error = FieldError::invalid(path, references.clone(), detail);
+                    errors.push(error.showing(format!("[{}]", shown.join(","))));
+                    if errors.0.len() > 100 {
+                        // Each such error shows the whole list; upstream would fill the memory with them.
+                        return errors;
+                    }
+                }
+            }
+        }
+    }
+    errors
+}
+
+/// Checks finalizers: each is a qualified name, and orphaning excludes foreground deletion.
+#[must_use]
+pub fn validate_finalizers(finalizers: &Value, path: &FieldPath<'_>) -> Errors {
+    let mut errors = Errors::new();
+    let mut both = [false; 2];
+    for finalizer in finalizers.items_at(&[]).iter().filter_map(Value::as_str) {
+        for text in names::qualified_name(finalizer) {
+            errors.invalid(path, finalizer, text);
+        }
+        both[0] |= finalizer == "orphan";
+        both[1] |= finalizer == "foregroundDeletion";
+    }
+    if both == [true; 2] {
+        let text = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.invalid(path, finalizers.clone(), text);
+    }
+    errors
+}
+
+/// Refuses finalizers that a terminating object did not have.
+#[must_use]
+pub fn validate_no_new_finalizers(new: &Value, old: &Value, path: &FieldPath<'_>) -> Errors {
+    let old: std::collections::BTreeSet<&str> = old.items_at(&[]).iter().filter_map(Value::as_str).collect();
+    let extra: std::collections::BTreeSet<&str> =
+        new.items_at(&[]).iter().filter_map(Value::as_str).filter(|f| !old.contains(f)).collect();
+    if extra.is_empty() {
+        return Errors::new();
+    }
+    let extra: Vec<String> = extra.into_iter().map(print::quote).collect();
+    let text = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        extra.join(", ")
+    );
+    FieldError::forbidden(path, text).into()
+}
+
+/// Checks the name of a field manager.
+#[must_use]
+pub fn validate_field_manager(manager: &str, path: &FieldPath<'_>) -> Errors {
+    let mut errors = Errors::new();
+    if manager.len() > FIELD_MANAGER_MAX {
+        errors.push(FieldError::too_long(path, FIELD_MANAGER_MAX));
+    }
+    for (position, c) in manager.char_indices().filter(|(_, c)| !is_print(*c)) {
+        let text = format!("invalid character U+{:04X} (at position {position})", u32::from(c));
+        errors.invalid(path, manager, text);
+    }
+    errors
+}
+
+/// Checks what every entry of `managedFields` must be; what the entries say is not looked at.
+#[must_use]
+pub fn validate_managed_fields(entries: &Value, path: &FieldPath<'_>) -> Errors {
+    let mut errors = Errors::new();
+    for (i, entry) in entries.items_at(&[]).iter().enumerate() {
+        let path = path.index(i);
+        let operation = entry.str_at(&["operation"]);
+        if !matches!(operation, "Apply" | "Update") {
+            errors.invalid(&path.child("operation"), operation, "must be `Apply` or `Update`");
+        }
+        let fields_type = entry.str_at(&["fieldsType"]);
+        if !matches!(fields_type, "" | "FieldsV1") {
+            errors.invalid(&path.child("fieldsType"), fields_type, "must be `FieldsV1`");
+        }
+        errors.append(validate_field_manager(entry.str_at(&["manager"]), &path.child("manager")));
+        if entry.str_at(&["subresource"]).len() > SUBRESOURCE_MAX {
+            errors.push(FieldError::too_long(&path.child("subresource"), SUBRESOURCE_MAX));
+        }
+    }
+    errors
+}
+
+/// What to let pass in a label selector.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LabelSelectorOptions {
+    /// Values that are not valid as labels, because the stored object has them.
+    pub allow_invalid_values: bool,
+    /// Operators that are not known.
+    pub allow_unknown_operators: bool,
+}
+
+/// True if an expression of the selector has a value that is not valid as a label.
+#[must_use]
+pub fn has_invalid_label_value(selector: &Value) -> bool {
+    let expressions = selector.items_at(&["matchExpressions"]).iter();
+    let mut values = expressions.flat_map(|e| e.items_at(&["values"])).filter_map(Value::as_str);
+    values.any(|value| !names::label_value(value).is_empty())
+}
+
+/// Checks a `metav1.LabelSelector`.
+#[must_use]
+pub fn validate_label_selector(selector: &Value, options: LabelSelectorOptions, path: &FieldPath<'_>) -> Errors {
+    let mut errors = validate_labels(&selector["matchLabels"], &path.child("matchLabels"));
+    let expressions = path.child("matchExpressions");
+    for (i, requirement) in selector.items_at(&["matchExpressions"]).iter().enumerate() {
+        let path = expressions.index(i);
+        let values_path = path.child("values");
+        let values = requirement.items_at(&["values"]);
+        match requirement.str_at(&["operator"]) {
+            "In" | "NotIn" => {
+                if values.is_empty() {
+                    errors.required(&values_path, "must be specified when `operator` is 'In' or 'NotIn'");
+                }
+            }
+            "Exists" | "DoesNotExist" => {
+                if !values.is_empty() {
+                    let text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                    errors.forbidden(&values_path, text);
+                }
+            }
+            _ if options.allow_unknown_operators => {}
+            other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
+        }
+        errors.append(validate_label_name(requirement.str_at(&["key"]), &path.child("key")));
+        if !options.allow_invalid_values {
+            for (j, value) in values.iter().enumerate() {
+                let value = value.as_str().unwrap_or_default();
+                for text in names::label_value(value) {
+                    errors.invalid(&values_path.index(j), value, text);
+                }
+            }
+        }
+    }
+    errors
+}
+
+/// Checks a list of `metav1.Condition`.
+#[must_use]
+pub fn validate_conditions(conditions: &Value, path: &FieldPath<'_>) -> Errors {
+    let mut errors = Errors::new();
+    let mut types = std::collections::HashSet::new();
+    for (i, condition) in conditions.items_at(&[]).iter().enumerate() {
+        let path = path.index(i);
+        let name = condition.str_at(&["type"]);
+        if !types.insert(name) {
+            errors.duplicate(&path.child("type"), name);
+        }
+        errors.append(validate_condition(condition, &path));
+    }
+    errors
+}
+
+/// Checks one `metav1.Condition`.
+#[must_use]
+pub fn validate_condition(condition: &Value, path: &FieldPath<'_>) -> Errors {
+    const REASON_MAX: usize = 1024;
+    const MESSAGE_MAX: usize = 32 * 1024;
+    let mut errors = validate_label_name(condition.str_at(&["type"]), &path.child("type"));
+    let status = condition.str_at(&["status"]);
+    let statuses = ["False", "True", "Unknown"];
+    if !statuses.contains(&status) {
+        errors.not_supported(&path.child("status"), status, &statuses);
+    }
+    let generation = condition.int_at(&["observedGeneration"]).unwrap_or(0);
+    if generation < 0 {
+        errors.invalid(&path.child("observedGeneration"), generation, "must be greater than or equal to zero");
+    }
+    if condition.at(&["lastTransitionTime"]).is_none() {
+        errors.required(&path.child("lastTransitionTime"), "");
+    }
+    let reason = condition.str_at(&["reason"]);
+    let reason_path = path.child("reason");
+    if reason.is_empty() {
+        errors.required(&reason_path, "");
+    } else {
+        if !is_condition_reason(reason) {
+            let text = format_text(
+                "a condition reason must start with alphabetic character, optionally followed by a string of \
+                 alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'",
+                "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
+                &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"],
+            );
+            errors.invalid(&reason_path, reason, text);
+        }
+        if reason.len() > REASON_MAX {
+            errors.push(FieldError::too_long(&reason_path, REASON_MAX));
+        }
+    }
+    if condition.str_at(&["message"]).len() > MESSAGE_MAX {
+        errors.push(FieldError::too_long(&path.child("message"), MESSAGE_MAX));
+    }
+    errors
+}
+
+fn is_condition_reason(reason: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let bytes = reason.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.last().is_some_and(|b| word(*b))
+        && bytes.iter().all(|b| word(*b) || matches!(b, b',' | b':'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Values as Go programs print them: quoted (`%q`), as JSON (`json.Marshal`), and in plain (`%v`). Error messages of the
+//! API are made of these, and people match on them.
+
+use std::fmt::Write as _;
+
+use crate::Value;
+
+/// True for what Go counts as printable (`unicode.IsPrint`): letters, marks, numbers, punctuation, symbols and the space.
+#[must_use]
+pub fn is_print(c: char) -> bool {
+    if c.is_ascii() {
+        return matches!(c, ' '..='~');
+    }
+    // Rust escapes the same categories, save that it also escapes marks unless something stands before them.
+    let mut buffer = [b'a'; 5];
+    let length = 1 + c.encode_utf8(&mut buffer[1..]).len();
+    let text = str::from_utf8(&buffer[..length]).unwrap_or("");
+    text.escape_debug().count() == 2
+}
+
+/// A string in double quotes as Go's `%q` prints it.
+#[must_use]
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{07}' => out.push_str("\\a"),
+            '\u{08}' => out.push_str("\\b"),
+            '\u{0b}' => out.push_str("\\v"),
+            '\u{0c}' => out.push_str("\\f"),
+            c if is_print(c) => out.push(c),
+            c => {
+                let code = u32::from(c);
+                let _ = match code {
+                    0..0x20 | 0x7f => write!(out, "\\x{code:02x}"),
+                    0..0x1_0000 => write!(out, "\\u{code:04x}"),
+                    _ => write!(out, "\\U{code:08x}"),
+                };
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A value as `json.Marshal` writes it: keys sorted, and careful about HTML.
+#[must_use]
+pub fn json(value: &Value) -> String {
+    let mut out = String::new();
+    write_json(&mut out, value);
+    out
+}
+
+fn write_json(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Value::Int(i) => {
+            let _ = write!(out, "{i}");
+        }
+        Value::Float(x) => out.push_str(&json_float(*x)),
+        Value::String(text) => json_string(out, text),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_json(out, item);
+            }
+            out.push(']');
+        }
+        Value::Object(object) => {
+            out.push('{');
+            for (i, (key, value)) in object.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                json_string(out, key);
+                out.push(':');
+                write_json(out, value);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// A string as `json.Marshal` writes it, quotes included.
+pub fn json_string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{08}' => out.push_str("\\b"),
+            '\u{0c}' => out.push_str("\\f"),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// A float as `json.Marshal` writes it: with an exponent below 1e-6 and from 1e21 on.
+#[must_use]
+pub fn json_float(x: f64) -> String {
+    let magnitude = x.abs();
+    if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
+        let text = format!("{x:e}");
+        return if x.is_finite() && magnitude >= 1.0 { text.replace('e', "e+") } else { text };
+    }
+    x.to_string()
+}
+
+/// A float as `%v` prints it: with an exponent of two digits below 1e-4 and from 1e21 on.
+#[must_use]
+pub fn plain_float(x: f64) -> String {
+    let magnitude = x.abs();
+    if !x.is_finite() {
+        return if x.is_nan() {
+            "NaN"
+        } else if x > 0.0 {
+            "+Inf"
+        } else {
+            "-Inf"
+        }
+        .to_owned();
+    }
+    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
+        let text = format!("{x:e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{mantissa}e{sign}{:02}", exponent.abs());
+    }
+    x.to_string()
+}
+
+/// A value as `%v` prints it once it is decoded into an `interface{}`: `map[a:1 b:[x y]]`.
+#[must_use]
+pub fn plain(value: &Value) -> String {
+    let mut out = String::new();
+    write_plain(&mut out, value);
+    out
+}
+
+fn write_plain(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("<nil>"),
+        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Value::Int(i) => {
+            let _ = write!(out, "{i}");
+        }
+        Value::Float(x) => out.push_str(&plain_float(*x)),
+        Value::String(text) => out.push_str(text),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(' ');
+                }
+                write_plain(out, item);
+            }
+            out.push(']');
+        }
+        Value::Object(object) => {
+            out.push_str("map[");
+            for (i, (key, value)) in object.iter().enumerate() {
+                if i > 0 {
+                    out.push(' ');
+                }
+                out.push_str(key);
+                out.push(':');
+                write_plain(out, value);
+            }
+            out.push(']');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object;
+
+    #[test]
+    fn strings_are_quoted_as_go_quotes_them() {
+        let check = |text: &str, expect: &str| assert_eq!(quote(text), expect);
+        check("a\"\\\n\u{7}\u{0}", r#""a\"\\\n\a\x00""#);
+        check("\u{e4}\u{301} \u{a0}\u{200b}\u{10ffff}", "\"\u{e4}\u{301} \\u00a0\\u200b\\U0010ffff\"");
+        check("\u{301}\u{1f600}\u{7f}\u{85}", "\"\u{301}\u{1f600}\\x7f\\u0085\"");
+    }
+
+    #[test]
+    fn values_are_printed_in_two_ways() {
+        #[track_caller]
+        fn check(value: impl Into<Value>, as_json: &str, as_plain: &str) {
+            let value = value.into();
+            assert_eq!((json(&value).as_str(), plain(&value).as_str()), (as_json, as_plain));
+        }
+        check(1.0, "1", "1");
+        check(1e21, "1e+21", "1e+21");
+        check(-1.5e-7, "-1.5e-7", "-1.5e-07");
+        check(0.00001, "0.00001", "1e-05");
+        check(
+            object! {"b": vec![Value::Null, Value::from("<x>")], "a": object! {"k": true}},
+            r#"{"a":{"k":true},"b":[null,"\u003cx\u003e"]}"#,
+            "map[a:map[k:true] b:[<nil> <x>]]",
+        );
+    }
+}
