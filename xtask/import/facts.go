@@ -25,10 +25,10 @@ type declaration struct {
 
 // An extractor turns type declarations into catalog lines.
 type extractor struct {
-	loader  *loader
-	kinds   map[string]bool
-	nested  map[string]bool
-	problem []string
+	loader   *loader
+	kinds    map[string]bool
+	messages map[string]map[string]bool
+	problem  []string
 }
 
 func (e *extractor) complain(format string, args ...any) {
@@ -174,6 +174,29 @@ func (e *extractor) declareStruct(src *source, decl *declaration, obj *types.Typ
 			}
 			i++
 		}
+	}
+	if !src.marshals(decl.name) {
+		e.checkNumbers(decl)
+	}
+}
+
+// checkNumbers compares the numbers in the tags with those in the Protobuf definition. Types that write their own JSON
+// may have other fields there.
+func (e *extractor) checkNumbers(decl *declaration) {
+	published := e.messages[decl.pkg+"."+decl.name]
+	ours := 0
+	for _, line := range decl.text[1:] {
+		number := strings.Fields(line)[2]
+		if number == "-" {
+			continue
+		}
+		ours++
+		if !published[number] {
+			e.complain("%s.%s: the Protobuf definition has no field %s", decl.pkg, decl.name, number)
+		}
+	}
+	if ours != len(published) {
+		e.complain("%s.%s: %d Protobuf fields, %d in its definition", decl.pkg, decl.name, ours, len(published))
 	}
 }
 
@@ -372,7 +395,7 @@ func (e *extractor) declareAlias(src *source, decl *declaration, obj *types.Type
 	if src.marshals(decl.name) {
 		line += " custom"
 	}
-	if e.nested[src.path+"."+decl.name] {
+	if e.messages[src.path+"."+decl.name] != nil {
 		line += " message"
 	}
 	if basic, ok := underlying.(*types.Basic); ok && basic.Kind() == types.String {

@@ -69,7 +69,7 @@ func run() error {
 		return err
 	}
 	paths = append(paths, otherPackages...)
-	extract := &extractor{loader: loader, kinds: map[string]bool{}, nested: map[string]bool{}}
+	extract := &extractor{loader: loader, kinds: map[string]bool{}, messages: map[string]map[string]bool{}}
 	var roots []*types.TypeName
 	for _, path := range paths {
 		src, err := loader.load(path)
@@ -186,7 +186,13 @@ func (s *source) exportedStructs() []string {
 	return names
 }
 
-// findMessages notes which named slices and maps are Protobuf messages of their own.
+var (
+	protoMessage = regexp.MustCompile(`^message (\w+) \{`)
+	protoField   = regexp.MustCompile(`^  (?:optional |repeated |map<).* = (\d+)`)
+)
+
+// findMessages reads which Protobuf messages a package has, each with its field numbers. Slices and maps may be
+// messages too.
 func (e *extractor) findMessages(src *source) error {
 	text, err := os.ReadFile(filepath.Join(src.dir, "generated.proto"))
 	if os.IsNotExist(err) {
@@ -195,8 +201,14 @@ func (e *extractor) findMessages(src *source) error {
 	if err != nil {
 		return err
 	}
-	for _, found := range regexp.MustCompile(`(?m)^message (\w+) \{`).FindAllStringSubmatch(string(text), -1) {
-		e.nested[src.path+"."+found[1]] = true
+	var open map[string]bool
+	for _, line := range strings.Split(string(text), "\n") {
+		if found := protoMessage.FindStringSubmatch(line); found != nil {
+			open = map[string]bool{}
+			e.messages[src.path+"."+found[1]] = open
+		} else if found := protoField.FindStringSubmatch(line); found != nil && open != nil {
+			open[found[1]] = true
+		}
 	}
 	return nil
 }
