@@ -1,0 +1,178 @@
+//! What selectors mean and how they are told to be wrong.
+
+use pintle_selector::{FieldSelector, LabelSelector};
+use pintle_value::{Value, object};
+use proptest::prelude::*;
+
+/// Reads a label selector and prints it, or its error.
+#[track_caller]
+fn check(text: &str, expect: &str) {
+    let found = LabelSelector::parse(text).map_or_else(|e| e.to_string(), |s| s.to_string());
+    assert_eq!(found, expect, "{text:?}");
+}
+
+#[test]
+fn label_selectors_are_read_and_printed() {
+    for (text, expect) in [
+        ("", ""),
+        (" ", ""),
+        ("a", "a"),
+        ("!a", "!a"),
+        ("b , a = x", "a=x,b"),
+        ("a==x,a!=y", "a==x,a!=y"),
+        ("a in (z, b,b)", "a in (b,z)"),
+        ("a notin ()", "a notin ()"),
+        ("a in (,b)", "a in (,b)"),
+        ("a in (b,,c)", "a in (,b,c)"),
+        ("a=,b", "a=,b"),
+        ("a>1,b<2", "a>1,b<2"),
+        ("in in (in,notin)", "in in (in,notin)"),
+        ("x/y-z.w", "x/y-z.w"),
+    ] {
+        check(text, expect);
+    }
+}
+
+#[test]
+fn label_selectors_are_refused() {
+    for (text, expect) in [
+        ("a,", "found '', expected: identifier after ','"),
+        (",a", "found ',', expected: !, identifier, or 'end of string'"),
+        ("(a)", "found '(', expected: !, identifier, or 'end of string'"),
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a!b", "unable to parse requirement: found '!', expected: in, notin, =, ==, !=, gt, lt"),
+        ("!", "unable to parse requirement: found '', expected: identifier"),
+        ("!a in (b)", "found 'in', expected: ',' or 'end of string'"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a in (!", "unable to parse requirement: found '!', expected: ',', ')' or identifier"),
+        ("a in (b,=", "unable to parse requirement: found '=', expected: ',', or identifier"),
+        ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+        ("a===b", "unable to parse requirement: found '=', expected: identifier"),
+        (
+            "a>b",
+            "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer",
+        ),
+        (
+            "a/b/c",
+            "unable to parse requirement: <nil>: Invalid value: \"a/b/c\": a valid label key must consist of alphanumeric \
+             characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or \
+             'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an \
+             optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+        ),
+        (
+            "a=-",
+            "unable to parse requirement: values[0][a]: Invalid value: \"-\": a valid label must be an empty string or \
+             consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character \
+             (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+             '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+        ),
+    ] {
+        check(text, expect);
+    }
+}
+
+#[test]
+fn labels_match() {
+    let labels = object! {"metadata": object! {"labels": object! {"app": "web", "n": "5", "empty": ""}}};
+    for (text, expect) in [
+        ("", true),
+        ("app", true),
+        ("!app", false),
+        ("!none", true),
+        ("app=web,n", true),
+        ("app=api", false),
+        ("none=", false),
+        ("empty=", true),
+        ("app!=api", true),
+        ("none!=x", true),
+        ("app in (api,web)", true),
+        ("app notin (api,web)", false),
+        ("none notin (x)", true),
+        ("n>4", true),
+        ("n>5", false),
+        ("n<6", true),
+        ("app<6", false),
+        ("none<6", false),
+    ] {
+        let selector = LabelSelector::parse(text).expect(text);
+        assert_eq!(selector.matches_object(&labels), expect, "{text}");
+    }
+}
+
+#[test]
+fn label_selectors_come_from_trees() {
+    let check = |tree: &Value, expect: &str| {
+        let found = LabelSelector::from_tree(tree).map_or_else(|e| e.to_string(), |s| s.to_string());
+        assert_eq!(found, expect);
+    };
+    let expression = |operator: &str, values: Value| {
+        object! {"matchExpressions": vec![object! {"key": "k", "operator": operator, "values": values}]}
+    };
+    check(&object! {"matchLabels": object! {"b": "1", "a": "2"}}, "a=2,b=1");
+    check(&expression("NotIn", Value::from(vec!["y", "x"])), "k notin (x,y)");
+    check(&expression("Exists", Value::Null), "k");
+    check(&expression("Gt", Value::Null), "\"Gt\" is not a valid label selector operator");
+    check(
+        &expression("In", Value::Null),
+        "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+    );
+    check(
+        &expression("Exists", Value::from(vec!["x"])),
+        "values: Invalid value: [\"x\"]: values set must be empty for exists and does not exist",
+    );
+    let nothing = LabelSelector::from_tree(&Value::Null).expect("a selector");
+    assert!(nothing.is_nothing() && !nothing.is_everything() && !nothing.matches(|_| None));
+    assert!(LabelSelector::from_tree(&Value::object()).expect("a selector").is_everything());
+    let set = LabelSelector::from_labels(&object! {"a": "1"});
+    assert_eq!((set.required_value("a"), set.required_value("b")), (Some("1"), None));
+}
+
+#[test]
+fn field_selectors() {
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        let found = FieldSelector::parse(text).map_or_else(|e| e.to_string(), |s| s.to_string());
+        assert_eq!(found, expect, "{text:?}");
+    }
+    for (text, expect) in [
+        ("", ""),
+        (",,", ""),
+        ("=", ""),
+        ("b=1,a!=2", "a!=2,b=1"),
+        ("a==1", "a=1"),
+        ("a=", "a="),
+        ("=x", "=x"),
+        (r"a=b\,c\=d\\", r"a=b\,c\=d\\"),
+        (" a = b ", " a = b "),
+        ("a", "invalid selector: 'a'; can't understand 'a'"),
+        ("b=1,a", "invalid selector: 'b=1,a'; can't understand 'a'"),
+        ("a=b=c", "invalid field selector: unescaped character in value: 61"),
+        (r"a=\x", r"invalid field selector: invalid escape sequence: \x"),
+        ("a=\\", "invalid field selector: invalid escape sequence: \\"),
+    ] {
+        check(text, expect);
+    }
+    let selector = FieldSelector::parse("a=1,b!=2,c=").expect("a selector");
+    assert!(selector.matches(|field| (field == "a").then_some("1")));
+    assert!(!selector.matches(|_| Some("2")));
+    assert_eq!((selector.required_value("a"), selector.required_value("b")), (Some("1"), None));
+}
+
+proptest! {
+    #[test]
+    fn a_printed_label_selector_reads_back(text in "[ab!=<>(), 1]{0,12}|(a|!b|c=1|d in \\(x,y,\\)|e!=z|f>3)(,(a|g notin \\(\\)|h==))?") {
+        if let Ok(selector) = LabelSelector::parse(&text) {
+            let again = LabelSelector::parse(&selector.to_string());
+            prop_assert_eq!(again.as_ref(), Ok(&selector));
+        }
+    }
+
+    #[test]
+    fn a_printed_field_selector_reads_back(text in "[ab,=!\\\\ é]{0,12}") {
+        if let Ok(selector) = FieldSelector::parse(&text) {
+            let again = FieldSelector::parse(&selector.to_string()).expect("the printed selector");
+            prop_assert_eq!(again.to_string(), selector.to_string());
+        }
+    }
+}
