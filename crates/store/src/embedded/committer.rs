@@ -2,17 +2,19 @@
 //! a slice of compaction, syncs once, and only then lets anybody know.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
 
-use super::Shared;
+use super::checkpoint::Checkpointer;
 use super::file::Fault;
 use super::index::Entry;
 use super::queue::{Submission, Write};
 use super::rows::{LogReader, LogWriter, Row};
 use super::sweep::{Sweep, Sweeper};
+use super::{Requests, Shared};
 use crate::{Committed, Error, Expect, Key, Record, Revision, StoredChange, Timestamp, lock};
 
 /// No more changes than this share a transaction, so that the first of them does not wait long.
@@ -31,6 +33,7 @@ pub(super) struct Committer<'c> {
     reader: LogReader<'c>,
     writer: LogWriter<'c>,
     sweeper: Sweeper<'c>,
+    checkpointer: Checkpointer<'c>,
     begin: Statement<'c>,
     commit: Statement<'c>,
     rollback: Statement<'c>,
@@ -64,6 +67,7 @@ impl<'c> Committer<'c> {
     /// `compacted` is what the file says of its history.
     pub(super) fn new(
         shared: &'c Shared,
+        requests: Arc<Requests>,
         connection: &'c Connection,
         compacted: Revision,
     ) -> Result<Committer<'c>, Fault> {
@@ -72,6 +76,7 @@ impl<'c> Committer<'c> {
             reader: LogReader::new(connection)?,
             writer: LogWriter::new(connection)?,
             sweeper: Sweeper::new(connection, compacted)?,
+            checkpointer: Checkpointer::new(requests, connection)?,
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
             rollback: connection.prepare("ROLLBACK")?,
@@ -138,6 +143,7 @@ impl<'c> Committer<'c> {
     /// Makes one transaction of what is due and submitted. After an error nothing of it is in the file, and the replies
     /// in the batch still wait for an answer.
     fn transact(&mut self, batch: &mut Batch, mut submissions: VecDeque<Submission>) -> Result<(), Error> {
+        self.checkpointer.finish().unwrap_or_else(|fault| self.warn(fault));
         let now = self.shared.clock.now();
         let worked = self.begin.execute([]).map_err(Fault::from).and_then(|_| {
             self.expire(batch, now)?;
@@ -164,6 +170,12 @@ impl<'c> Committer<'c> {
         match worked {
             Ok(sweep) => {
                 self.pause = None;
+                if sweep.ended_vacuum {
+                    // Only this makes the file shorter.
+                    self.checkpointer.run().unwrap_or_else(|fault| self.warn(fault));
+                } else if sweep.wrote || !batch.written.is_empty() {
+                    self.checkpointer.note(2 + sweep.removed + batch.bytes / 3500);
+                }
                 self.publish(std::mem::take(batch), sweep);
                 Ok(())
             }
@@ -173,6 +185,11 @@ impl<'c> Committer<'c> {
                 Err(self.abort(fault))
             }
         }
+    }
+
+    /// A checkpoint that fails loses nothing: what it would have moved stays in the log.
+    fn warn(&self, fault: Fault) {
+        tracing::warn!(error = %fault.at(&self.shared.path), "a checkpoint failed");
     }
 
     fn abort(&mut self, fault: Fault) -> Error {

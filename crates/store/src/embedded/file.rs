@@ -198,8 +198,8 @@ fn check_header(path: &Path) -> Result<(), Error> {
 
 /// Opens the store file for the thread that commits.
 ///
-/// A commit returns after its part of the write-ahead log is synced (`synchronous=FULL`). The log is moved into the
-/// file in portions small enough not to be felt.
+/// A commit returns after its part of the write-ahead log is synced (`synchronous=FULL`). SQLite's own checkpoint, which
+/// makes the commit wait, is only for when ours (see `checkpoint`) does not get its turn.
 pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, Fault> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
@@ -207,7 +207,7 @@ pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, 
         return Err(Fault::Damage(format!("the journal mode is {mode} and cannot be changed")));
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 6000)?;
     connection.pragma_update(None, "journal_size_limit", 32 << 20)?;
     connection.pragma_update(None, "cache_size", -4096)?;
     Ok(connection)
@@ -217,6 +217,7 @@ pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, 
 pub(super) fn open_reader(path: &Path, vfs: Option<&str>) -> Result<Connection, Fault> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
     connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "cache_size", -1024)?;
     Ok(connection)
 }

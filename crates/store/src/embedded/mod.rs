@@ -1,6 +1,7 @@
 //! The durable engine: one SQLite file (write-ahead log, `synchronous=FULL`) written by one thread in shared commits.
 //! The file holds a log of changes and nothing else that grows; the index of keys is in memory.
 
+mod checkpoint;
 mod committer;
 mod file;
 mod index;
@@ -113,6 +114,7 @@ impl Embedded {
 
         let (sender, receiver) = mpsc::channel();
         let requests = Arc::new(Requests(Mutex::new(Some(sender))));
+        let committing = Arc::clone(&requests);
         let store = Embedded { shared, requests, threads: Mutex::new(Vec::new()) };
         store.start("store-reader", Arc::clone(&folder), move |shared| {
             Reader::new(shared, &reader)?.run(&receiver);
@@ -120,7 +122,7 @@ impl Embedded {
         })?;
         store.start("store-committer", folder, move |shared| {
             let _ended = Ended(shared);
-            Committer::new(shared, &writer, compacted).map(Committer::run)
+            Committer::new(shared, committing, &writer, compacted).map(Committer::run)
         })?;
         Ok(store)
     }
@@ -178,16 +180,20 @@ impl Embedded {
 }
 
 impl Requests {
+    fn send(&self, request: Request) -> Result<(), Error> {
+        match &*lock(&self.0) {
+            Some(requests) => requests.send(request).map_err(|_| Error::Closed),
+            None => Err(Error::Closed),
+        }
+    }
+
     /// Has the reading thread read something.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (request, answer) = reader::request(read);
-        match &*lock(&self.0) {
-            Some(requests) => requests.send(request).map_err(|_| Error::Closed)?,
-            None => return Err(Error::Closed),
-        }
+        self.send(request)?;
         answer.await.unwrap_or(Err(Error::Closed))
     }
 }

@@ -3,10 +3,11 @@
 
 use std::sync::mpsc;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
 
 use super::Shared;
+use super::checkpoint;
 use super::file::Fault;
 use super::index::Entry;
 use super::rows::{LogReader, Row, missing};
@@ -24,6 +25,7 @@ pub(super) type Request = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
 pub(super) struct Reader<'c> {
     shared: &'c Shared,
     log: LogReader<'c>,
+    checkpoint: Statement<'c>,
 }
 
 /// Keeps a revision readable while it lives.
@@ -42,7 +44,7 @@ impl Drop for Pin<'_> {
 
 impl<'c> Reader<'c> {
     pub(super) fn new(shared: &'c Shared, connection: &'c Connection) -> Result<Reader<'c>, Fault> {
-        Ok(Reader { shared, log: LogReader::new(connection)? })
+        Ok(Reader { shared, log: LogReader::new(connection)?, checkpoint: checkpoint::prepare(connection)? })
     }
 
     /// Works until nobody can ask any more.
@@ -50,6 +52,11 @@ impl<'c> Reader<'c> {
         while let Ok(request) = requests.recv() {
             request(&mut self);
         }
+    }
+
+    /// Moves the write-ahead log into the file, as far as that goes without waiting.
+    pub(super) fn checkpoint(&mut self) -> Result<(), Error> {
+        checkpoint::run(&mut self.checkpoint).map_err(|fault| self.told(fault))
     }
 
     fn pin(&self, at: Option<Revision>) -> Result<Pin<'c>, Error> {

@@ -29,6 +29,10 @@ const SPARE: i64 = 4096;
 pub(super) struct Sweep {
     /// The transaction changed the file.
     pub(super) wrote: bool,
+    /// How many rows it removed.
+    pub(super) removed: usize,
+    /// The last free pages that are to be given back have been cut off.
+    pub(super) ended_vacuum: bool,
     swept: Revision,
     recorded: Option<Revision>,
     /// Deletions whose rows are gone.
@@ -43,6 +47,7 @@ pub(super) struct Sweeper<'c> {
     recorded: Revision,
     /// Rows were removed since the free pages were last counted.
     removed: bool,
+    vacuuming: bool,
 }
 
 impl<'c> Sweeper<'c> {
@@ -53,6 +58,7 @@ impl<'c> Sweeper<'c> {
             vacuum: connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM})"))?,
             recorded,
             removed: true,
+            vacuuming: false,
         })
     }
 
@@ -82,7 +88,8 @@ impl<'c> Sweeper<'c> {
             }
             (index.compacted, index.swept, index.sweepable(), self.is_unrecorded(&index))
         };
-        let mut sweep = Sweep { wrote: false, swept, recorded: None, forgotten: Vec::new() };
+        let mut sweep =
+            Sweep { wrote: false, removed: 0, ended_vacuum: false, swept, recorded: None, forgotten: Vec::new() };
         if swept < until {
             let mut passed: Vec<Links> = Vec::new();
             reader.scan(swept, until, SLICE + 2 * written, |row| {
@@ -93,9 +100,11 @@ impl<'c> Sweeper<'c> {
             for row in passed {
                 if let Some(superseded) = row.previous.filter(|_| row.created < row.revision) {
                     writer.delete(superseded)?;
+                    sweep.removed += 1;
                 }
                 if row.size.is_none() {
                     writer.delete(row.revision)?;
+                    sweep.removed += 1;
                     sweep.forgotten.push((row.revision, row.key));
                 }
                 sweep.swept = row.revision;
@@ -107,6 +116,8 @@ impl<'c> Sweeper<'c> {
         } else if self.removed && written == 0 {
             sweep.wrote = self.give_back()?;
             self.removed = sweep.wrote;
+            sweep.ended_vacuum = self.vacuuming && !sweep.wrote;
+            self.vacuuming = sweep.wrote;
         }
         if sweep.swept > swept || unrecorded {
             writer.set_meta(compacted, sweep.swept)?;
