@@ -1,5 +1,13 @@
 //! The kinds of the group `apps`.
 
+mod controllerrevision;
+mod daemonset;
+mod deployment;
+pub(crate) mod percent;
+mod replicaset;
+mod selected;
+mod statefulset;
+mod statefulset_rules;
 pub(crate) mod template;
 
 use std::sync::Arc;
@@ -7,6 +15,36 @@ use std::sync::Arc;
 use pintle_registry::Behaviour;
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
-    let _ = plural;
-    None
+    match plural {
+        "controllerrevisions" => Some(Arc::new(controllerrevision::ControllerRevision)),
+        "daemonsets" => Some(Arc::new(daemonset::DaemonSet)),
+        "deployments" => Some(Arc::new(deployment::Deployment)),
+        "replicasets" => Some(Arc::new(replicaset::ReplicaSet)),
+        "statefulsets" => Some(Arc::new(statefulset::StatefulSet)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::testing::object;
+    use pintle_value::Value;
+
+    /// A pod template that is well formed.
+    pub(crate) const TEMPLATE: &str =
+        r#"{"metadata":{"labels":{"app":"x"}},"spec":{"containers":[{"name":"c","image":"i:1","resources":{}}]}}"#;
+
+    /// An object with this spec, a template, a selector that fits, and its defaults.
+    pub(crate) fn workload(rules: &dyn Behaviour, spec: &str) -> Value {
+        let mut workload = object(&format!(r#"{{"metadata":{{"name":"w","namespace":"n"}},"spec":{spec}}}"#));
+        let spec = workload.get_mut("spec").expect("spec");
+        for (field, default) in [("template", TEMPLATE), ("selector", r#"{"matchLabels":{"app":"x"}}"#)] {
+            if !spec.as_object().expect("object").contains_key(field) {
+                spec.set(field, object(default));
+            }
+        }
+        rules.defaults(&mut workload);
+        workload
+    }
 }

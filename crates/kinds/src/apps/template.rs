@@ -1,4 +1,4 @@
-//! Pod templates as the kinds that hold one use them: the rules themselves are those of pods (`core::pod`).
+//! Pod templates and claims as the kinds that hold them use them: the rules themselves are those of pods (`core::pod`).
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -22,10 +22,41 @@ pub(crate) fn validate(template: Option<&Value>, old: Option<&Value>, path: &Fie
     Errors::new()
 }
 
+/// Checks labels and annotations of a template.
+pub(crate) fn validate_metadata(errors: &mut Errors, template: &Value, path: &FieldPath<'_>) {
+    let _ = (errors, template, path);
+}
+
+/// Checks the spec of a claim.
+pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let _ = (errors, spec, path);
+}
+
+/// The warnings about the spec of a claim.
+pub(crate) fn claim_warnings(spec: &Value, path: &FieldPath<'_>) -> Vec<String> {
+    let _ = (spec, path);
+    Vec::new()
+}
+
+/// Rounds the quantities of a resource list.
+pub(crate) fn resource_list_defaults(object: &mut Value, path: &[&str]) {
+    let _ = (object, path);
+}
+
 /// The warnings about the template of a spec.
 pub(crate) fn warnings(spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) -> Vec<String> {
     let _ = (spec, old, path);
     Vec::new()
+}
+
+/// The warnings about the template of an object whose generation tells whether it may have changed.
+pub(crate) fn warnings_of_change(object: &Value, old: Option<&Value>) -> Vec<String> {
+    if old.is_some_and(|old| old.generation() == object.generation()) {
+        return Vec::new();
+    }
+    let spec = FieldPath::new("spec");
+    let old_spec = old.and_then(|old| old.get("spec"));
+    object.get("spec").map_or_else(Vec::new, |new| warnings(new, old_spec, &spec.child("template")))
 }
 
 /// Adds the error of a selector that does not select the template's pods.

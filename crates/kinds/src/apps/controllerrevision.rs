@@ -1,0 +1,61 @@
+//! ControllerRevision: a snapshot that never changes (upstream: `ValidateControllerRevisionCreate` and `…Update`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldPath, Value};
+
+use crate::strategy::{immutable, nonnegative};
+
+/// The rules of ControllerRevision.
+pub(super) struct ControllerRevision;
+
+impl Behaviour for ControllerRevision {
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = validate_revision(object);
+        let path = FieldPath::new("data");
+        match object.get("data") {
+            None => errors.required(&path, "data is mandatory"),
+            Some(Value::Object(_)) => {}
+            Some(_) => errors.required(&path, "data must be a valid JSON object"),
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = validate_revision(object);
+        immutable(&mut errors, object.get("data"), old.get("data"), &FieldPath::new("data"));
+        errors
+    }
+}
+
+fn validate_revision(object: &Value) -> Errors {
+    let mut errors = Errors::new();
+    nonnegative(&mut errors, object.int_at(&["revision"]), &FieldPath::new("revision"));
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn data_is_an_object_and_stays() {
+        let check = |json: &str, expect: &[&str]| {
+            assert_eq!(messages(&ControllerRevision.validate(&context(), &object(json))), expect);
+        };
+        check(r#"{"data":{"a":1},"revision":1}"#, &[]);
+        check(
+            r#"{"data":null,"revision":-1}"#,
+            &[
+                "revision: Invalid value: -1: must be greater than or equal to 0",
+                "data: Required value: data is mandatory",
+            ],
+        );
+        check(r#"{"data":[1],"revision":1}"#, &["data: Required value: data must be a valid JSON object"]);
+        let (old, new) = (object(r#"{"data":{"a":1}}"#), object(r#"{"data":{"a":2},"revision":3}"#));
+        assert_eq!(
+            messages(&ControllerRevision.validate_update(&context(), &new, &old)),
+            ["data: Invalid value: {\"a\":2}: field is immutable",]
+        );
+    }
+}

@@ -1,0 +1,250 @@
+//! DaemonSet (upstream: `SetDefaults_DaemonSet`, `ValidateDaemonSet`, `pkg/registry/apps/daemonset`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::object;
+use pintle_value::{Errors, FieldError, FieldPath, Value};
+
+use super::deployment::ROLLING_UPDATE;
+use super::{percent, selected, template};
+use crate::gojson::{self, Shape};
+use crate::labels::{Selector, has_invalid_value, selects_everything, validate_selector};
+use crate::strategy::{
+    StatusRules, all_nonnegative, as_is, first_generation, keep, next_generation, nonnegative, same_at, set_if_empty,
+};
+
+/// Holds `spec.templateGeneration` of versions that are gone: how often the template has changed.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+const STRATEGY: Shape = Shape::Struct(&[
+    ("Type", "type", Shape::Plain("\"\"")),
+    ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
+]);
+
+static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+
+/// The rules of DaemonSet.
+pub(super) struct DaemonSet;
+
+impl Behaviour for DaemonSet {
+    fn defaults(&self, object: &mut Value) {
+        let Some(spec) = object.get_mut("spec") else { return };
+        spec.set_default("updateStrategy", Value::object());
+        if let Some(strategy) = spec.get_mut("updateStrategy") {
+            set_if_empty(strategy, "type", "RollingUpdate");
+            if strategy.str_at(&["type"]) == "RollingUpdate" {
+                strategy.set_default("rollingUpdate", Value::object());
+                if let Some(update) = strategy.get_mut("rollingUpdate") {
+                    update.set_default("maxUnavailable", 1);
+                    update.set_default("maxSurge", 0);
+                }
+            }
+        }
+        spec.set_default("revisionHistoryLimit", 10);
+        template::defaults(spec);
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set(
+            "status",
+            object! {
+                "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
+            },
+        );
+        first_generation(object);
+        set_template_generation(object, template_generation(object).max(1));
+        template::drop_disabled(object, None, &["spec", "template"]);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        template::drop_disabled(object, Some(old), &["spec", "template"]);
+        keep(object, old, &["status"]);
+        let generation = template_generation(old);
+        if same_at(object, old, &["spec", "template"]) {
+            set_template_generation(object, generation);
+        } else {
+            set_template_generation(object, generation.saturating_add(1));
+        }
+        if !same_at(object, old, &["spec"]) {
+            next_generation(object, old);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        validate_spec(object, None)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        selected::validate_same_selector(&mut errors, object, old);
+        errors.append(validate_spec(object, Some(old)));
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some_and(|old| template_generation(object) == template_generation(old)) {
+            return Vec::new();
+        }
+        let spec = FieldPath::new("spec");
+        let empty = Value::object();
+        let old_spec = old.and_then(|old| old.get("spec"));
+        template::warnings(object.get("spec").unwrap_or(&empty), old_spec, &spec.child("template"))
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS)
+    }
+}
+
+fn template_generation(object: &Value) -> i64 {
+    object.annotation(TEMPLATE_GENERATION).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn set_template_generation(object: &mut Value, generation: i64) {
+    object.annotate(TEMPLATE_GENERATION, generation.to_string());
+}
+
+fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("spec");
+    let template_path = path.child("template");
+    let empty = Value::object();
+    let spec = object.get("spec").unwrap_or(&empty);
+    let old = old.and_then(|old| old.get("spec"));
+    let selector = spec.get("selector");
+    let any_value = has_invalid_value(old.and_then(|old| old.get("selector")));
+    errors.append(validate_selector(selector, any_value, &path.child("selector")));
+    let labels = spec.at(&["template", "metadata", "labels"]);
+    if Selector::new(selector).is_some_and(|selector| !selector.matches(labels)) {
+        template::labels_do_not_match(&mut errors, labels, &template_path);
+    }
+    if let Some(selector) = selector.filter(|selector| selects_everything(selector)) {
+        let text = "empty selector is invalid for daemonset";
+        errors.push(selected::invalid_selector(selector, text, &path.child("selector")));
+    }
+    let old_template = old.and_then(|old| old.get("template"));
+    errors.append(template::validate(spec.get("template"), old_template, &template_path));
+    selected::validate_runs_for_ever(&mut errors, spec, "DaemonSet", &template_path);
+    nonnegative(&mut errors, spec.int_at(&["minReadySeconds"]), &path.child("minReadySeconds"));
+    let generation = template_generation(object);
+    nonnegative(&mut errors, Some(generation), &path.child("templateGeneration"));
+    validate_strategy(&mut errors, &spec["updateStrategy"], &path.child("updateStrategy"));
+    let limit = "revisionHistoryLimit";
+    nonnegative(&mut errors, spec.int_at(&[limit]), &path.child(limit));
+    errors
+}
+
+fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>) {
+    let path_of_update = path.child("rollingUpdate");
+    match (strategy.str_at(&["type"]), strategy.get("rollingUpdate")) {
+        ("OnDelete", _) => {}
+        ("RollingUpdate", None) => errors.required(&path_of_update, ""),
+        ("RollingUpdate", Some(update)) => {
+            let fields = ["maxUnavailable", "maxSurge"];
+            for field in fields {
+                percent::validate(errors, update.get(field), &path_of_update.child(field));
+            }
+            for field in fields {
+                percent::validate_at_most_all(errors, update.get(field), &path_of_update.child(field));
+            }
+            match fields.map(|field| percent::amount(update.get(field)) != 0) {
+                [true, true] => {
+                    let text = "may not be set when maxUnavailable is non-zero";
+                    errors.invalid(&path_of_update.child("maxSurge"), update["maxSurge"].clone(), text);
+                }
+                [false, false] => {
+                    errors.required(&path_of_update.child("maxUnavailable"), "cannot be 0 when maxSurge is 0");
+                }
+                _ => {}
+            }
+        }
+        _ => {
+            let error = FieldError::not_supported(path, Value::Null, ["RollingUpdate", "OnDelete"]);
+            errors.push(error.showing(gojson::internal(Some(strategy), &STRATEGY)));
+        }
+    }
+}
+
+fn validate_status(object: &Value, old: &Value) -> Errors {
+    const COUNTERS: [&str; 9] = [
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberUnavailable",
+        "collisionCount",
+    ];
+    let mut errors = Errors::new();
+    all_nonnegative(&mut errors, object.get("status"), &COUNTERS, &FieldPath::new("status"));
+    selected::validate_collisions(&mut errors, object, old);
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apps::tests::workload;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn defaults() {
+        let check = |spec: &str, expect: &str| {
+            let mut spec = workload(&DaemonSet, spec)["spec"].clone();
+            spec.remove("template");
+            spec.remove("selector");
+            assert_eq!(spec, object(expect));
+        };
+        check(
+            "{}",
+            r#"{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":1,"maxSurge":0}},"revisionHistoryLimit":10}"#,
+        );
+        check(
+            r#"{"updateStrategy":{"type":"OnDelete"}}"#,
+            r#"{"updateStrategy":{"type":"OnDelete"},"revisionHistoryLimit":10}"#,
+        );
+    }
+
+    #[test]
+    fn the_template_has_a_generation_of_its_own() {
+        let mut old = workload(&DaemonSet, "{}");
+        DaemonSet.prepare_for_create(&context(), &mut old);
+        assert_eq!((old.generation(), template_generation(&old)), (1, 1));
+        let check = |path: &[&str], expect: (i64, i64)| {
+            let mut new = old.clone();
+            new.set_at(path, 5);
+            new.remove_at(&["metadata", "annotations"]);
+            DaemonSet.prepare_for_update(&context(), &mut new, &old);
+            assert_eq!((new.generation(), template_generation(&new)), expect, "{path:?}");
+        };
+        check(&["spec", "minReadySeconds"], (2, 1));
+        check(&["spec", "template", "spec", "terminationGracePeriodSeconds"], (2, 2));
+        check(&["status", "numberReady"], (1, 1));
+    }
+
+    #[test]
+    fn specs_are_checked() {
+        let check = |spec: &str, expect: &[&str]| {
+            assert_eq!(messages(&DaemonSet.validate(&context(), &workload(&DaemonSet, spec))), expect);
+        };
+        check("{}", &[]);
+        check(r#"{"selector":{}}"#, &["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"]);
+        check(
+            r#"{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":"10%"}}}"#,
+            &[
+                "spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: \"10%\": may not be set when maxUnavailable is non-zero",
+            ],
+        );
+        check(
+            r#"{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":0}}}"#,
+            &["spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"],
+        );
+        check(
+            r#"{"updateStrategy":{"type":"Never"}}"#,
+            &[
+                "spec.updateStrategy: Unsupported value: {\"Type\":\"Never\",\"RollingUpdate\":null}: supported values: \"RollingUpdate\", \"OnDelete\"",
+            ],
+        );
+    }
+}

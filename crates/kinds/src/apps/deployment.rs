@@ -1,0 +1,327 @@
+//! Deployment (upstream: `SetDefaults_Deployment`, `ValidateDeployment`, `pkg/registry/apps/deployment`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldError, FieldPath, Value};
+
+use super::{percent, selected, template};
+use crate::gojson::{self, Shape};
+use crate::strategy::{
+    StatusRules, all_nonnegative, first_generation, keep, next_generation, nonnegative, pod_name_warning, same_at,
+    set_if_empty,
+};
+
+/// Holds `spec.rollbackTo` of versions that are gone.
+const ROLLBACK: &str = "deprecated.deployment.rollback.to";
+
+const STRATEGY: Shape = Shape::Struct(&[
+    ("Type", "type", Shape::Plain("\"\"")),
+    ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
+]);
+/// How the rolling update of a Deployment or DaemonSet prints.
+pub(super) const ROLLING_UPDATE: Shape = Shape::Struct(&[
+    ("MaxUnavailable", "maxUnavailable", Shape::Plain("0")),
+    ("MaxSurge", "maxSurge", Shape::Plain("0")),
+]);
+
+static STATUS: StatusRules = StatusRules {
+    keeps: &[&["spec"], &["metadata", "labels"]],
+    prepare: crate::strategy::as_is,
+    validate: validate_status,
+};
+
+/// The rules of Deployment.
+pub(super) struct Deployment;
+
+impl Behaviour for Deployment {
+    fn defaults(&self, object: &mut Value) {
+        convert_rollback(object);
+        let Some(spec) = object.get_mut("spec") else { return };
+        spec.set_default("replicas", 1);
+        spec.set_default("strategy", Value::object());
+        if let Some(strategy) = spec.get_mut("strategy") {
+            set_if_empty(strategy, "type", "RollingUpdate");
+            if strategy.str_at(&["type"]) == "RollingUpdate" {
+                strategy.set_default("rollingUpdate", Value::object());
+                if let Some(update) = strategy.get_mut("rollingUpdate") {
+                    update.set_default("maxUnavailable", "25%");
+                    update.set_default("maxSurge", "25%");
+                }
+            }
+        }
+        spec.set_default("revisionHistoryLimit", 10);
+        spec.set_default("progressDeadlineSeconds", 600);
+        template::defaults(spec);
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", Value::object());
+        first_generation(object);
+        template::drop_disabled(object, None, &["spec", "template"]);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+        template::drop_disabled(object, Some(old), &["spec", "template"]);
+        // Annotations are copied to the replica sets, so they count as well.
+        let annotations = ["metadata", "annotations"];
+        if !same_at(object, old, &["spec"]) || !same_at(object, old, &annotations) {
+            next_generation(object, old);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        validate_spec(object, None)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = validate_spec(object, Some(old));
+        selected::validate_same_selector(&mut errors, object, old);
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        replicated_warnings(object, old)
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS)
+    }
+}
+
+/// The warnings about a Deployment or ReplicaSet.
+pub(super) fn replicated_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if old.is_none() {
+        warnings.extend(pod_name_warning(object));
+    }
+    warnings.extend(template::warnings_of_change(object, old));
+    warnings
+}
+
+/// What conversion through the internal version makes of the annotation that stands for `spec.rollbackTo`.
+fn convert_rollback(object: &mut Value) {
+    let Some(text) = object.annotation(ROLLBACK) else { return };
+    if text.is_empty() {
+        object.remove_at(&["metadata", "annotations", ROLLBACK]);
+        if object.at(&["metadata", "annotations"]).is_some_and(Value::is_empty) {
+            object.remove_at(&["metadata", "annotations"]);
+        }
+    } else if let Ok(revision) = text.parse::<i64>() {
+        object.annotate(ROLLBACK, revision.to_string());
+    }
+}
+
+fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("spec");
+    let empty = Value::object();
+    let spec = object.get("spec").unwrap_or(&empty);
+    nonnegative(&mut errors, spec.int_at(&["replicas"]), &path.child("replicas"));
+    selected::validate_own_selector(&mut errors, spec, "deployment", &path);
+    selected::validate_replicated(&mut errors, spec, old.and_then(|old| old.get("spec")), &path);
+    validate_strategy(&mut errors, &spec["strategy"], &path.child("strategy"));
+    all_nonnegative(&mut errors, Some(spec), &["minReadySeconds", "revisionHistoryLimit"], &path);
+    let revision = object.annotation(ROLLBACK).and_then(|text| text.parse().ok());
+    nonnegative(&mut errors, revision, &FieldPath::new("spec.rollback.version"));
+    if let Some(deadline) = spec.int_at(&["progressDeadlineSeconds"]) {
+        let path = path.child("progressDeadlineSeconds");
+        nonnegative(&mut errors, Some(deadline), &path);
+        if deadline <= spec.int_at(&["minReadySeconds"]).unwrap_or(0) {
+            errors.invalid(&path, deadline, "must be greater than minReadySeconds");
+        }
+    }
+    errors
+}
+
+fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>) {
+    let update = strategy.get("rollingUpdate");
+    let update_path = path.child("rollingUpdate");
+    match (strategy.str_at(&["type"]), update) {
+        ("Recreate", Some(_)) => {
+            errors.forbidden(&update_path, "may not be specified when strategy `type` is 'Recreate'");
+        }
+        ("Recreate", None) => {}
+        ("RollingUpdate", None) => errors.required(&update_path, "this should be defaulted and never be nil"),
+        ("RollingUpdate", Some(update)) => {
+            let unavailable = update.get("maxUnavailable");
+            let unavailable_path = update_path.child("maxUnavailable");
+            percent::validate(errors, unavailable, &unavailable_path);
+            percent::validate(errors, update.get("maxSurge"), &update_path.child("maxSurge"));
+            if percent::amount(unavailable) == 0 && percent::amount(update.get("maxSurge")) == 0 {
+                errors.invalid(&unavailable_path, unavailable.cloned(), "may not be 0 when `maxSurge` is 0");
+            }
+            percent::validate_at_most_all(errors, unavailable, &unavailable_path);
+        }
+        _ => {
+            let error = FieldError::not_supported(path, Value::Null, ["Recreate", "RollingUpdate"]);
+            errors.push(error.showing(gojson::internal(Some(strategy), &STRATEGY)));
+        }
+    }
+}
+
+fn validate_status(object: &Value, old: &Value) -> Errors {
+    const COUNTERS: [&str; 8] = [
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    ];
+    let mut errors = Errors::new();
+    all_nonnegative(&mut errors, object.get("status"), &COUNTERS, &FieldPath::new("status"));
+    let text = "cannot be greater than status.replicas";
+    selected::validate_order(
+        &mut errors,
+        object,
+        &[
+            ("updatedReplicas", "replicas", text),
+            ("readyReplicas", "replicas", text),
+            ("availableReplicas", "replicas", text),
+            ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
+        ],
+    );
+    selected::validate_collisions(&mut errors, object, old);
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apps::tests::{TEMPLATE, workload};
+    use crate::testing::{context, messages, object};
+
+    fn deployment(spec: &str) -> Value {
+        workload(&Deployment, spec)
+    }
+
+    #[test]
+    fn defaults() {
+        let check = |spec: &str, expect: &str| {
+            let mut spec = deployment(spec)["spec"].clone();
+            spec.remove("template");
+            spec.remove("selector");
+            assert_eq!(spec, object(expect));
+        };
+        check(
+            "{}",
+            r#"{"replicas":1,"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":"25%","maxSurge":"25%"}},
+                "revisionHistoryLimit":10,"progressDeadlineSeconds":600}"#,
+        );
+        check(
+            r#"{"replicas":0,"strategy":{"type":"Recreate"},"revisionHistoryLimit":0,"progressDeadlineSeconds":5}"#,
+            r#"{"replicas":0,"strategy":{"type":"Recreate"},"revisionHistoryLimit":0,"progressDeadlineSeconds":5}"#,
+        );
+        check(
+            r#"{"strategy":{"rollingUpdate":{"maxSurge":1}}}"#,
+            r#"{"replicas":1,"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":"25%","maxSurge":1}},
+                "revisionHistoryLimit":10,"progressDeadlineSeconds":600}"#,
+        );
+    }
+
+    #[test]
+    fn specs_are_checked() {
+        let check = |spec: &str, expect: &[&str]| {
+            assert_eq!(messages(&Deployment.validate(&context(), &deployment(spec))), expect);
+        };
+        check("{}", &[]);
+        check(
+            r#"{"selector":{"matchLabels":{"app":"other"}}}"#,
+            &[
+                "spec.template.metadata.labels: Invalid value: {\"app\":\"x\"}: `selector` does not match template `labels`",
+            ],
+        );
+        check(
+            r#"{"selector":{},"replicas":-1}"#,
+            &[
+                "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+                "spec.selector: Invalid value: {}: empty selector is invalid for deployment",
+            ],
+        );
+        check(
+            r#"{"selector":null}"#,
+            &[
+                "spec.selector: Required value",
+                "spec.template.metadata.labels: Invalid value: {\"app\":\"x\"}: `selector` does not match template `labels`",
+            ],
+        );
+        check(
+            r#"{"strategy":{"type":"Sometimes"}}"#,
+            &[
+                "spec.strategy: Unsupported value: {\"Type\":\"Sometimes\",\"RollingUpdate\":null}: supported values: \"Recreate\", \"RollingUpdate\"",
+            ],
+        );
+        check(
+            r#"{"strategy":{"type":"Recreate","rollingUpdate":{}}}"#,
+            &["spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"],
+        );
+        check(
+            r#"{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":"0%"}},"minReadySeconds":600}"#,
+            &[
+                "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: \"0%\": may not be 0 when `maxSurge` is 0",
+                "spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds",
+            ],
+        );
+        let always = TEMPLATE
+            .replace("\"containers\"", "\"restartPolicy\":\"Never\",\"activeDeadlineSeconds\":5,\"containers\"");
+        check(
+            &format!("{{\"template\":{always}}}"),
+            &[
+                "spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"",
+                "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_generation_follows_spec_and_annotations() {
+        let mut old = deployment("{}");
+        Deployment.prepare_for_create(&context(), &mut old);
+        let check = |path: &[&str], generation: i64| {
+            let mut new = old.clone();
+            new.set_at(path, "1");
+            Deployment.prepare_for_update(&context(), &mut new, &old);
+            assert_eq!(new.generation(), generation, "{path:?}");
+            assert_eq!(new["status"], old["status"]);
+        };
+        check(&["metadata", "labels", "a"], 1);
+        check(&["metadata", "annotations", "a"], 2);
+        check(&["spec", "minReadySeconds"], 2);
+        check(&["status", "replicas"], 1);
+    }
+
+    #[test]
+    fn the_selector_never_changes() {
+        let mut new = deployment(r#"{"selector":{"matchLabels":{"app":"x","z":"1"}}}"#);
+        new.set_at(&["spec", "template", "metadata", "labels", "z"], "1");
+        let errors = Deployment.validate_update(&context(), &new, &deployment("{}"));
+        assert_eq!(
+            messages(&errors),
+            ["spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"x\",\"z\":\"1\"}}: field is immutable",]
+        );
+    }
+
+    #[test]
+    fn statuses_are_checked() {
+        let check = |old: &str, new: &str, expect: &[&str]| {
+            let object = |status: &str| object(&format!(r#"{{"status":{status}}}"#));
+            assert_eq!(messages(&validate_status(&object(new), &object(old))), expect);
+        };
+        check(
+            r#"{"collisionCount":2}"#,
+            r#"{"replicas":1,"readyReplicas":2,"availableReplicas":-1}"#,
+            &[
+                "status.availableReplicas: Invalid value: -1: must be greater than or equal to 0",
+                "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                "status.collisionCount: Invalid value: 0: cannot be decremented",
+            ],
+        );
+        check(
+            "{}",
+            r#"{"replicas":2,"readyReplicas":1,"availableReplicas":2}"#,
+            &["status.availableReplicas: Invalid value: 2: cannot be greater than readyReplicas"],
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! Numbers of pods that are written as an integer or as a percentage (upstream: `ValidatePositiveIntOrPercent` and its
+//! neighbours in `pkg/apis/apps/validation`).
+
+use pintle_value::{Errors, FieldPath, Value, names};
+
+/// Refuses what is neither a whole number, zero or more, nor a percentage.
+pub(crate) fn validate(errors: &mut Errors, value: Option<&Value>, path: &FieldPath<'_>) {
+    match value {
+        Some(Value::String(text)) => {
+            for message in names::percent(text) {
+                errors.invalid(path, text, message);
+            }
+        }
+        Some(Value::Int(number)) => crate::strategy::nonnegative(errors, Some(*number), path),
+        _ => {}
+    }
+}
+
+/// Refuses more than 100%.
+pub(crate) fn validate_at_most_all(errors: &mut Errors, value: Option<&Value>, path: &FieldPath<'_>) {
+    if percentage(value).is_some_and(|percentage| percentage > 100) {
+        errors.invalid(path, value.cloned(), "must not be greater than 100%");
+    }
+}
+
+/// The number or the percentage; 0 where there is neither.
+pub(crate) fn amount(value: Option<&Value>) -> i64 {
+    match value {
+        Some(Value::Int(number)) => *number,
+        Some(Value::String(text)) => percentage(value).unwrap_or_else(|| text.parse().unwrap_or(0)),
+        _ => 0,
+    }
+}
+
+fn percentage(value: Option<&Value>) -> Option<i64> {
+    let text = value?.as_str()?;
+    if !names::percent(text).is_empty() {
+        return None;
+    }
+    // More digits than a number has are more than all.
+    text.strip_suffix('%').map(|digits| digits.parse().unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::messages;
+
+    #[test]
+    fn numbers_and_percentages() {
+        let check = |value: Value, expect: &[&str], number: i64| {
+            let mut errors = Errors::new();
+            validate(&mut errors, Some(&value), &FieldPath::new("n"));
+            validate_at_most_all(&mut errors, Some(&value), &FieldPath::new("n"));
+            assert_eq!(messages(&errors), expect);
+            assert_eq!(amount(Some(&value)), number);
+        };
+        check(Value::from(3), &[], 3);
+        check(Value::from(-1), &["n: Invalid value: -1: must be greater than or equal to 0"], -1);
+        check(Value::from("25%"), &[], 25);
+        check(Value::from("101%"), &["n: Invalid value: \"101%\": must not be greater than 100%"], 101);
+        let long = "99999999999999999999%";
+        check(Value::from(long), &[&format!("n: Invalid value: \"{long}\": must not be greater than 100%")], i64::MAX);
+        let text = names::percent("7").join("");
+        check(Value::from("7"), &[&format!("n: Invalid value: \"7\": {text}")], 7);
+    }
+}

@@ -1,0 +1,85 @@
+//! A selector and the pod template that it must select, as Deployment, ReplicaSet and StatefulSet hold them, and the
+//! counters of their statuses.
+
+use pintle_value::{Errors, FieldError, FieldPath, Value};
+
+use super::template;
+use crate::gojson;
+use crate::labels::{Selector, selects_everything, validate_selector};
+use crate::strategy::immutable;
+
+/// Checks the selector of a spec, which must be there and ask for something; `kind` is who the message speaks of.
+pub(super) fn validate_own_selector(errors: &mut Errors, spec: &Value, kind: &str, path: &FieldPath<'_>) {
+    let path = path.child("selector");
+    let Some(selector) = spec.get("selector") else {
+        errors.required(&path, "");
+        return;
+    };
+    errors.append(validate_selector(Some(selector), false, &path));
+    if selects_everything(selector) {
+        errors.push(invalid_selector(selector, format!("empty selector is invalid for {kind}"), &path));
+    }
+}
+
+/// The error of a selector that is wrong as a whole.
+pub(super) fn invalid_selector(selector: &Value, text: impl Into<String>, path: &FieldPath<'_>) -> FieldError {
+    FieldError::invalid(path, selector.clone(), text).showing(gojson::print(selector))
+}
+
+/// Checks the template of a Deployment or ReplicaSet against its selector and by itself.
+pub(super) fn validate_replicated(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
+    let template_path = path.child("template");
+    let Some(selector) = Selector::new(spec.get("selector")) else {
+        let error = invalid_selector(&spec["selector"], "invalid label selector", &path.child("selector"));
+        errors.push(error);
+        return;
+    };
+    let labels = spec.at(&["template", "metadata", "labels"]);
+    if !selector.is_everything() && !selector.matches(labels) {
+        template::labels_do_not_match(errors, labels, &template_path);
+    }
+    let old_template = old.and_then(|old| old.get("template"));
+    errors.append(template::validate(spec.get("template"), old_template, &template_path));
+    validate_runs_for_ever(errors, spec, "ReplicaSet", &template_path);
+}
+
+/// Refuses pods that end by themselves; `path` is the template's.
+pub(super) fn validate_runs_for_ever(errors: &mut Errors, spec: &Value, kind: &str, path: &FieldPath<'_>) {
+    let path = path.child("spec");
+    let restart = spec.str_at(&["template", "spec", "restartPolicy"]);
+    if restart != "Always" {
+        errors.not_supported(&path.child("restartPolicy"), restart, &["Always"]);
+    }
+    if spec.at(&["template", "spec", "activeDeadlineSeconds"]).is_some() {
+        let text = format!("activeDeadlineSeconds in {kind} is not Supported");
+        errors.forbidden(&path.child("activeDeadlineSeconds"), text);
+    }
+}
+
+/// Refuses a change of the selector.
+pub(super) fn validate_same_selector(errors: &mut Errors, object: &Value, old: &Value) {
+    let field = ["spec", "selector"];
+    let path = FieldPath::new(field[0]);
+    immutable(errors, object.at(&field), old.at(&field), &path.child(field[1]));
+}
+
+/// Refuses counters of a status that are greater than another; both by name, the message after them.
+pub(super) fn validate_order(errors: &mut Errors, object: &Value, pairs: &[(&str, &str, &str)]) {
+    let path = FieldPath::new("status");
+    let number = |field: &str| object.int_at(&["status", field]).unwrap_or(0);
+    for (lesser, greater, text) in pairs {
+        if number(lesser) > number(greater) {
+            errors.invalid(&path.child(lesser), number(lesser), *text);
+        }
+    }
+}
+
+/// Refuses to count hash collisions backwards.
+pub(super) fn validate_collisions(errors: &mut Errors, object: &Value, old: &Value) {
+    let count = |object: &Value| object.int_at(&["status", "collisionCount"]);
+    // An absent counter is less than any.
+    if count(object) < count(old) {
+        let path = FieldPath::new("status");
+        errors.invalid(&path.child("collisionCount"), count(object).unwrap_or(0), "cannot be decremented");
+    }
+}

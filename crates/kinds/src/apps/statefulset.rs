@@ -1,0 +1,174 @@
+//! StatefulSet (upstream: `SetDefaults_StatefulSet`, `pkg/registry/apps/statefulset`). Its validation has a file of its
+//! own.
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::object;
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::{statefulset_rules as rules, template};
+use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at, set_if_empty};
+
+static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: rules::validate_status };
+
+const MAX_UNAVAILABLE: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
+
+/// The rules of StatefulSet.
+pub(super) struct StatefulSet;
+
+impl Behaviour for StatefulSet {
+    fn defaults(&self, object: &mut Value) {
+        let Some(spec) = object.get_mut("spec") else { return };
+        set_if_empty(spec, "podManagementPolicy", "OrderedReady");
+        spec.set_default("updateStrategy", Value::object());
+        if let Some(strategy) = spec.get_mut("updateStrategy") {
+            if strategy.str_at(&["type"]).is_empty() {
+                strategy.set("type", "RollingUpdate");
+                strategy.set_default("rollingUpdate", Value::object());
+            }
+            let rolling = strategy.str_at(&["type"]) == "RollingUpdate";
+            if let Some(update) = strategy.get_mut("rollingUpdate").filter(|_| rolling) {
+                update.set_default("partition", 0);
+            }
+        }
+        spec.set_default("persistentVolumeClaimRetentionPolicy", Value::object());
+        if let Some(policy) = spec.get_mut("persistentVolumeClaimRetentionPolicy") {
+            set_if_empty(policy, "whenDeleted", "Retain");
+            set_if_empty(policy, "whenScaled", "Retain");
+        }
+        spec.set_default("replicas", 1);
+        spec.set_default("revisionHistoryLimit", 10);
+        template::defaults(spec);
+        let claims = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
+        claims.into_iter().flatten().for_each(claim_defaults);
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", object! { "replicas": 0, "availableReplicas": 0 });
+        first_generation(object);
+        drop_max_unavailable(object, None);
+        template::drop_disabled(object, None, &["spec", "template"]);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+        drop_max_unavailable(object, Some(old));
+        template::drop_disabled(object, Some(old), &["spec", "template"]);
+        if !same_at(object, old, &["spec"]) {
+            next_generation(object, old);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        rules::validate(object)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        rules::validate_update(object, old)
+    }
+
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::dns1123_label_name(name, prefix)
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = template::warnings_of_change(object, old);
+        let spec = FieldPath::new("spec");
+        let list = spec.child("volumeClaimTemplates");
+        for (i, claim) in object.items_at(&["spec", "volumeClaimTemplates"]).iter().enumerate() {
+            let path = list.index(i);
+            let claim = &claim["spec"];
+            // Upstream gives the path of an update one more part.
+            warnings.extend(match old {
+                None => template::claim_warnings(claim, &path),
+                Some(_) => template::claim_warnings(claim, &path.child("Spec")),
+            });
+        }
+        if object.int_at(&["spec", "revisionHistoryLimit"]).is_some_and(|limit| limit < 0) {
+            let text = "a negative value retains all historical revisions; a value >= 0 is recommended";
+            warnings.push(format!("spec.revisionHistoryLimit: {text}"));
+        }
+        warnings
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS)
+    }
+}
+
+/// Drops a field of the feature `MaxUnavailableStatefulSet`, which is off by default, unless it is in use.
+fn drop_max_unavailable(object: &mut Value, old: Option<&Value>) {
+    if old.is_none_or(|old| old.at(&MAX_UNAVAILABLE).is_none()) {
+        object.remove_at(&MAX_UNAVAILABLE);
+    }
+}
+
+/// The defaults of a claim; kind and version are written by the conversion from the internal version.
+fn claim_defaults(claim: &mut Value) {
+    claim.set("apiVersion", "v1");
+    claim.set("kind", "PersistentVolumeClaim");
+    claim.set_default("status", Value::object());
+    if let Some(status) = claim.get_mut("status") {
+        set_if_empty(status, "phase", "Pending");
+        template::resource_list_defaults(status, &["capacity"]);
+        template::resource_list_defaults(status, &["allocatedResources"]);
+    }
+    claim.set_default("spec", Value::object());
+    if let Some(spec) = claim.get_mut("spec") {
+        spec.set_default("volumeMode", "Filesystem");
+        template::resource_list_defaults(spec, &["resources", "limits"]);
+        template::resource_list_defaults(spec, &["resources", "requests"]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apps::tests::workload;
+    use crate::testing::{context, object};
+
+    #[test]
+    fn defaults() {
+        let check = |spec: &str, expect: &str| {
+            let mut spec = workload(&StatefulSet, spec)["spec"].clone();
+            spec.remove("template");
+            spec.remove("selector");
+            let mut expect = object(expect);
+            for (field, value) in [
+                ("replicas", object("1")),
+                ("revisionHistoryLimit", object("10")),
+                ("persistentVolumeClaimRetentionPolicy", object(r#"{"whenDeleted":"Retain","whenScaled":"Retain"}"#)),
+            ] {
+                expect.set_default(field, value);
+            }
+            assert_eq!(spec, expect);
+        };
+        check(
+            "{}",
+            r#"{"podManagementPolicy":"OrderedReady","updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":0}}}"#,
+        );
+        check(
+            r#"{"podManagementPolicy":"Parallel","updateStrategy":{"type":"RollingUpdate"},"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}"#,
+            r#"{"podManagementPolicy":"Parallel","updateStrategy":{"type":"RollingUpdate"},
+                "persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain","whenScaled":"Delete"}}"#,
+        );
+        check(
+            r#"{"updateStrategy":{"type":"OnDelete"},"volumeClaimTemplates":[{"metadata":{"name":"d"},"spec":{"accessModes":["ReadWriteOnce"]},"status":{}}]}"#,
+            r#"{"podManagementPolicy":"OrderedReady","updateStrategy":{"type":"OnDelete"},"volumeClaimTemplates":[{"kind":"PersistentVolumeClaim",
+                "apiVersion":"v1","metadata":{"name":"d"},"spec":{"accessModes":["ReadWriteOnce"],"volumeMode":"Filesystem"},"status":{"phase":"Pending"}}]}"#,
+        );
+    }
+
+    #[test]
+    fn a_field_of_a_feature_that_is_off_is_dropped() {
+        let mut set = workload(
+            &StatefulSet,
+            r#"{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":2}}}"#,
+        );
+        let old = set.clone();
+        StatefulSet.prepare_for_update(&context(), &mut set, &old);
+        assert_eq!(set.int_at(&MAX_UNAVAILABLE), Some(2));
+        StatefulSet.prepare_for_create(&context(), &mut set);
+        assert_eq!(set.at(&MAX_UNAVAILABLE), None);
+        assert_eq!(set["status"], object(r#"{"replicas":0,"availableReplicas":0}"#));
+    }
+}

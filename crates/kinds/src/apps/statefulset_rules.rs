@@ -1,0 +1,272 @@
+//! Validation of StatefulSets (upstream: `ValidateStatefulSet`, `…Update`, `…StatusUpdate`). An update changes few
+//! fields, and what an old object got wrong in fields that cannot change is not held against it.
+
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use super::{percent, selected, template};
+use crate::gojson::{self, Shape};
+use crate::labels::Selector;
+use crate::strategy::{all_nonnegative, keep, nonnegative, same};
+
+const ROLLING_UPDATE: Shape = Shape::Struct(&[
+    ("Partition", "partition", Shape::Plain("0")),
+    ("MaxUnavailable", "maxUnavailable", Shape::Plain("null")),
+]);
+const STRATEGY: Shape = Shape::Struct(&[
+    ("Type", "type", Shape::Plain("\"\"")),
+    ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
+]);
+
+/// What an update may change.
+const MUTABLE: [&str; 7] = [
+    "replicas",
+    "template",
+    "updateStrategy",
+    "minReadySeconds",
+    "ordinals",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+];
+
+/// What is not checked, since it cannot change or was wrong before.
+#[derive(Clone, Copy)]
+struct Skip {
+    immutable_fields: bool,
+    template: bool,
+}
+
+/// Checks a new StatefulSet.
+pub(super) fn validate(object: &Value) -> Errors {
+    validate_spec(&object["spec"], None, Skip { immutable_fields: false, template: false })
+}
+
+/// Checks a change.
+pub(super) fn validate_update(object: &Value, old: &Value) -> Errors {
+    let (spec, old_spec) = (&object["spec"], &old["spec"]);
+    let mut skip = Skip { immutable_fields: true, template: false };
+    skip.template = !validate_spec(old_spec, Some(old_spec), skip).is_empty();
+    let mut errors = validate_spec(spec, Some(old_spec), skip);
+    let mut rest = spec.clone();
+    for field in MUTABLE {
+        keep(&mut rest, old_spec, &[field]);
+    }
+    if !same(Some(&rest), Some(old_spec)) {
+        errors.forbidden(
+            &FieldPath::new("spec"),
+            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+             'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
+        );
+    }
+    errors
+}
+
+fn validate_spec(spec: &Value, old: Option<&Value>, skip: Skip) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("spec");
+    let template_path = path.child("template");
+    match spec.str_at(&["podManagementPolicy"]) {
+        "" => errors.required(&path.child("podManagementPolicy"), ""),
+        "OrderedReady" | "Parallel" => {}
+        other => errors.invalid(&path.child("podManagementPolicy"), other, "must be 'OrderedReady' or 'Parallel'"),
+    }
+    validate_strategy(&mut errors, &spec["updateStrategy"], &path.child("updateStrategy"));
+    validate_retention(&mut errors, spec, &path.child("persistentVolumeClaimRetentionPolicy"));
+    if !skip.immutable_fields {
+        let list = path.child("volumeClaimTemplates");
+        for (i, claim) in spec.items_at(&["volumeClaimTemplates"]).iter().enumerate() {
+            let path = list.index(i);
+            template::validate_claim_spec(&mut errors, &claim["spec"], &path.child("spec"));
+        }
+    }
+    all_nonnegative(&mut errors, Some(spec), &["replicas", "minReadySeconds"], &path);
+    nonnegative(&mut errors, spec.int_at(&["ordinals", "start"]), &path.child("ordinals.start"));
+    let service = spec.str_at(&["serviceName"]);
+    if !skip.immutable_fields && !service.is_empty() {
+        for text in names::dns1123_label(service) {
+            errors.invalid(&path.child("serviceName"), service, text);
+        }
+    }
+    selected::validate_own_selector(&mut errors, spec, "statefulset", &path);
+    match Selector::new(spec.get("selector")) {
+        None => errors.push(selected::invalid_selector(&spec["selector"], "", &path.child("selector"))),
+        Some(selector) => {
+            let labels = spec.at(&["template", "metadata", "labels"]);
+            if !selector.is_everything() && !selector.matches(labels) {
+                template::labels_do_not_match(&mut errors, labels, &template_path);
+            }
+            let pods = template_of_pods(spec);
+            if !skip.template {
+                let old_template = old.and_then(|old| old.get("template"));
+                errors.append(template::validate(Some(&pods), old_template, &template_path));
+            }
+            template::validate_metadata(&mut errors, &pods, &template_path);
+        }
+    }
+    selected::validate_runs_for_ever(&mut errors, spec, "StatefulSet", &template_path);
+    errors
+}
+
+fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>) {
+    let update_path = path.child("rollingUpdate");
+    match (strategy.str_at(&["type"]), strategy.get("rollingUpdate")) {
+        ("", _) => errors.required(path, ""),
+        ("OnDelete", Some(update)) => {
+            let text = "only allowed for updateStrategy 'RollingUpdate'";
+            let error = FieldError::invalid(&update_path, Value::Null, text);
+            errors.push(error.showing(gojson::internal(Some(update), &ROLLING_UPDATE)));
+        }
+        ("RollingUpdate", Some(update)) => {
+            nonnegative(errors, update.int_at(&["partition"]), &update_path.child("partition"));
+            if let Some(unavailable) = update.get("maxUnavailable") {
+                let path = update_path.child("maxUnavailable");
+                percent::validate(errors, Some(unavailable), &path);
+                if percent::amount(Some(unavailable)) == 0 {
+                    errors.invalid(&path, unavailable.clone(), "cannot be 0");
+                }
+                percent::validate_at_most_all(errors, Some(unavailable), &path);
+            }
+        }
+        ("OnDelete" | "RollingUpdate", None) => {}
+        _ => {
+            let error = FieldError::invalid(path, Value::Null, "must be 'RollingUpdate' or 'OnDelete'");
+            errors.push(error.showing(gojson::internal(Some(strategy), &STRATEGY)));
+        }
+    }
+}
+
+fn validate_retention(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let Some(policy) = spec.get("persistentVolumeClaimRetentionPolicy") else { return };
+    for field in ["whenDeleted", "whenScaled"] {
+        let value = policy.str_at(&[field]);
+        if value != "Retain" && value != "Delete" {
+            errors.not_supported(&path.child(field), value, &["Retain", "Delete"]);
+        }
+    }
+}
+
+/// The template as the controller will use it: it sets host name and subdomain, and a volume for each claim.
+fn template_of_pods(spec: &Value) -> Value {
+    let mut template = spec["template"].clone();
+    let Some(pod) = template.get_mut("spec") else { return template };
+    pod.remove("subdomain");
+    pod.remove("hostname");
+    let claims: Vec<&str> =
+        spec.items_at(&["volumeClaimTemplates"]).iter().map(|claim| claim.str_at(&["metadata", "name"])).collect();
+    if claims.is_empty() {
+        return template;
+    }
+    let mut volumes: Vec<Value> = Vec::new();
+    for (i, name) in claims.iter().enumerate() {
+        if !claims.iter().take(i).any(|earlier| earlier == name) {
+            let claim = pintle_value::object! { "claimName": *name };
+            volumes.push(pintle_value::object! { "name": *name, "persistentVolumeClaim": claim });
+        }
+    }
+    let own = pod.items_at(&["volumes"]).iter().filter(|volume| !claims.contains(&volume.str_at(&["name"])));
+    volumes.extend(own.cloned());
+    pod.set("volumes", volumes);
+    template
+}
+
+/// Checks a change of the status.
+pub(super) fn validate_status(object: &Value, old: &Value) -> Errors {
+    const COUNTERS: [&str; 7] = [
+        "replicas",
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "collisionCount",
+    ];
+    let mut errors = Errors::new();
+    all_nonnegative(&mut errors, object.get("status"), &COUNTERS, &FieldPath::new("status"));
+    let text = "cannot be greater than status.replicas";
+    selected::validate_order(
+        &mut errors,
+        object,
+        &[
+            ("readyReplicas", "replicas", text),
+            ("currentReplicas", "replicas", text),
+            ("updatedReplicas", "replicas", text),
+            ("availableReplicas", "replicas", text),
+            ("availableReplicas", "readyReplicas", "cannot be greater than status.readyReplicas"),
+        ],
+    );
+    selected::validate_collisions(&mut errors, object, old);
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apps::statefulset::StatefulSet;
+    use crate::apps::tests::workload;
+    use crate::testing::{messages, object};
+
+    #[test]
+    fn specs_are_checked() {
+        let check = |spec: &str, expect: &[&str]| {
+            assert_eq!(messages(&validate(&workload(&StatefulSet, spec))), expect);
+        };
+        check("{}", &[]);
+        check(
+            r#"{"podManagementPolicy":"Any","serviceName":"web","minReadySeconds":-1,"ordinals":{"start":-1}}"#,
+            &[
+                "spec.podManagementPolicy: Invalid value: \"Any\": must be 'OrderedReady' or 'Parallel'",
+                "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+                "spec.ordinals.start: Invalid value: -1: must be greater than or equal to 0",
+            ],
+        );
+        check(
+            r#"{"updateStrategy":{"type":"OnDelete","rollingUpdate":{"partition":1}},"selector":{}}"#,
+            &[
+                "spec.updateStrategy.rollingUpdate: Invalid value: {\"Partition\":1,\"MaxUnavailable\":null}: only allowed for updateStrategy 'RollingUpdate'",
+                "spec.selector: Invalid value: {}: empty selector is invalid for statefulset",
+            ],
+        );
+        check(
+            r#"{"updateStrategy":{"type":"Other"},"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Keep"}}"#,
+            &[
+                "spec.updateStrategy: Invalid value: {\"Type\":\"Other\",\"RollingUpdate\":null}: must be 'RollingUpdate' or 'OnDelete'",
+                "spec.persistentVolumeClaimRetentionPolicy.whenScaled: Unsupported value: \"Keep\": supported values: \"Retain\", \"Delete\"",
+            ],
+        );
+        check(
+            r#"{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":-1,"maxUnavailable":"0%"}}}"#,
+            &[
+                "spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be greater than or equal to 0",
+                "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: \"0%\": cannot be 0",
+            ],
+        );
+    }
+
+    #[test]
+    fn few_fields_change() {
+        let old = workload(&StatefulSet, r#"{"serviceName":"a"}"#);
+        let check = |spec: &str, expect: &[&str]| {
+            assert_eq!(messages(&validate_update(&workload(&StatefulSet, spec), &old)), expect);
+        };
+        check(
+            r#"{"serviceName":"a","replicas":3,"minReadySeconds":5,"ordinals":{"start":1},"revisionHistoryLimit":1}"#,
+            &[],
+        );
+        check(r#"{"serviceName":"a","persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Delete"}}"#, &[]);
+        check(
+            r#"{"serviceName":"b"}"#,
+            &[
+                "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
+            ],
+        );
+    }
+
+    #[test]
+    fn pods_have_the_volumes_of_the_claims() {
+        let spec = object(
+            r#"{"volumeClaimTemplates":[{"metadata":{"name":"data"}}],
+                "template":{"spec":{"hostname":"h","volumes":[{"name":"data","emptyDir":{}},{"name":"tmp","emptyDir":{}}]}}}"#,
+        );
+        let expect = r#"{"spec":{"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"data"}},{"name":"tmp","emptyDir":{}}]}}"#;
+        assert_eq!(template_of_pods(&spec), object(expect));
+    }
+}
