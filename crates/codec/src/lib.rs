@@ -3,3 +3,4 @@
 
 pub mod go;
 pub mod json;
+pub mod protobuf;

@@ -142,7 +142,9 @@ fn bytes(value: &mut Value) -> Result<(), Mismatch> {
         Value::Array(items) => {
             let mut bytes = Vec::with_capacity(items.len());
             for item in items.iter() {
-                Scalar::Uint8.integer(item, "uint8")?;
+                if !item.is_null() {
+                    Scalar::Uint8.integer(item, "uint8")?;
+                }
                 bytes.push(item.as_int().and_then(|i| u8::try_from(i).ok()).unwrap_or_default());
             }
             bytes

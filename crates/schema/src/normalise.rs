@@ -31,7 +31,7 @@ impl Problems {
 
     fn unknown(&mut self, path: &Path<'_>, name: &str) {
         if self.unknown.len() < MOST_PROBLEMS {
-            let mut text = path.to_string();
+            let mut text = path.text();
             if !text.is_empty() {
                 text.push('.');
             }
@@ -120,7 +120,7 @@ impl<'a> Path<'a> {
         out.push_str(name);
     }
 
-    fn to_string(self) -> String {
+    fn text(self) -> String {
         let mut out = String::new();
         self.write(&mut out);
         out

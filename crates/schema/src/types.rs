@@ -162,6 +162,8 @@ pub struct Struct {
     pub atomic: bool,
     /// Indexes into `fields`, sorted by name.
     index: Vec<u16>,
+    /// Indexes into `fields` of those that Protobuf has, sorted by message and number.
+    wire: Vec<u16>,
 }
 
 impl Struct {
@@ -170,7 +172,26 @@ impl Struct {
     pub fn new(name: impl Into<Str>, model: impl Into<Str>, fields: Vec<Field>) -> Self {
         let mut index: Vec<u16> = (0..u16::try_from(fields.len()).unwrap_or(u16::MAX)).collect();
         index.sort_by(|a, b| fields[usize::from(*a)].name.cmp(&fields[usize::from(*b)].name));
-        Self { name: name.into(), model: model.into(), fields, embedded: Vec::new(), atomic: false, index }
+        let mut wire: Vec<u16> = index.iter().copied().filter(|i| fields[usize::from(*i)].number > 0).collect();
+        wire.sort_by_key(|i| (fields[usize::from(*i)].embedded, fields[usize::from(*i)].number));
+        Self { name: name.into(), model: model.into(), fields, embedded: Vec::new(), atomic: false, index, wire }
+    }
+
+    /// The fields of one Protobuf message of this struct, in the order of their numbers: 0 is the struct itself, n the
+    /// inlined struct n - 1 of [`Struct::embedded`].
+    pub fn message(&self, message: u8) -> impl DoubleEndedIterator<Item = &Field> + ExactSizeIterator {
+        let of = |i: &u16| self.fields[usize::from(*i)].embedded;
+        let start = self.wire.partition_point(|i| of(i) < message);
+        let end = self.wire.partition_point(|i| of(i) <= message);
+        self.wire[start..end].iter().map(|i| &self.fields[usize::from(*i)])
+    }
+
+    /// The field with this number in one Protobuf message of this struct.
+    #[must_use]
+    pub fn numbered(&self, message: u8, number: u32) -> Option<&Field> {
+        let key = |i: &u16| (self.fields[usize::from(*i)].embedded, self.fields[usize::from(*i)].number);
+        let at = self.wire.binary_search_by_key(&(message, number), key).ok()?;
+        Some(&self.fields[usize::from(self.wire[at])])
     }
 
     /// The field with this JSON name.

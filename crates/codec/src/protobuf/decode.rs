@@ -1,0 +1,374 @@
+//! Messages to normalised trees, by the field numbers of the schema. Unknown fields are skipped, a field that comes twice
+//! is merged, repeated numbers may be packed, as in generated code.
+
+use pintle_schema::{List, Problems, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind};
+use pintle_schema::{bare_name, base64, leaf, normalise};
+use pintle_value::time::{Duration, Time};
+use pintle_value::{Object, Str, Value};
+
+use super::envelope::Envelope;
+use super::wire::{BYTES, DecodeError, FIXED64, Reader, VARINT};
+use crate::json;
+
+/// Reads a message of a struct type into a normalised tree.
+///
+/// # Errors
+/// If the bytes are not a message of the type.
+pub fn decode(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, DecodeError> {
+    let mut value = Value::object();
+    Decoder { types, depth: 0 }.merge(type_id, bytes, &mut value)?;
+    let mut problems = Problems::default();
+    normalise(types, type_id, &mut value, &mut problems);
+    match problems.errors.into_iter().next() {
+        Some(message) => Err(DecodeError::Malformed(message)),
+        None => Ok(value),
+    }
+}
+
+/// Reads the object in an envelope; its `apiVersion` and `kind` are those of the envelope.
+///
+/// # Errors
+/// If the content is not a message of the type.
+pub fn decode_object(envelope: &Envelope<'_>, types: &Types, type_id: TypeId) -> Result<Value, DecodeError> {
+    let mut value = decode(envelope.raw, types, type_id)?;
+    for (name, text) in [("apiVersion", &envelope.api_version), ("kind", &envelope.kind)] {
+        if !text.is_empty() {
+            value.set(name, text.clone());
+        }
+    }
+    Ok(value)
+}
+
+struct Decoder<'t> {
+    types: &'t Types,
+    depth: usize,
+}
+
+impl Decoder<'_> {
+    /// Reads a message into what is already known of the value.
+    fn merge(&mut self, id: TypeId, bytes: &[u8], value: &mut Value) -> Result<(), DecodeError> {
+        let types = self.types;
+        self.depth += 1;
+        if self.depth > json::MAX_DEPTH {
+            return Err(DecodeError::Malformed("proto: exceeded max depth".to_owned()));
+        }
+        match types.get(id) {
+            Type::Struct(ty) => {
+                if let Some(object) = value.or_object() {
+                    self.message(ty, 0, bytes, object)?;
+                }
+            }
+            Type::Union(union) => self.union(union, bytes, value)?,
+            Type::Scalar(ScalarType { kind, .. }) => *value = scalar_message(*kind, bytes)?,
+            Type::List(list) => self.items(list, bytes, value)?,
+            Type::Map(_) | Type::Any => {}
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn message(&mut self, ty: &Struct, message: u8, bytes: &[u8], object: &mut Object) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            let (number, wire) = reader.tag(bare_name(&ty.name))?;
+            if let Some(field) = ty.numbered(message, number) {
+                self.field(field.ty, &field.name, wire, &mut reader, object)?;
+                continue;
+            }
+            let inlined = (1u8..).zip(&ty.embedded).find(|(_, e)| e.parent == message && e.number == number);
+            match inlined {
+                Some((inner, embedded)) => {
+                    expect(wire, BYTES, &embedded.name)?;
+                    // Number and parent of an inlined struct may be anything in a schema that is not ours to trust.
+                    if inner <= message {
+                        return Err(DecodeError::Malformed(format!("proto: {}: inlined in itself", ty.name)));
+                    }
+                    self.message(ty, inner, reader.bytes()?, object)?;
+                }
+                None => reader.skip(wire)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn field(
+        &mut self,
+        id: TypeId,
+        name: &str,
+        wire: u8,
+        reader: &mut Reader<'_>,
+        object: &mut Object,
+    ) -> Result<(), DecodeError> {
+        match self.types.get(id) {
+            Type::Map(map) => {
+                expect(wire, BYTES, name)?;
+                let (key, value) = self.entry(map.value, reader.bytes()?)?;
+                if let Some(entries) = object.entry(name).or_object() {
+                    entries.insert(key, value);
+                }
+            }
+            Type::List(list) if !list.name.is_empty() => {
+                expect(wire, BYTES, name)?;
+                self.items(list, reader.bytes()?, object.entry(name))?;
+            }
+            Type::List(list) => self.repeated(list, name, wire, reader, object.entry(name))?,
+            _ => self.single(id, name, wire, reader, object.entry(name))?,
+        }
+        Ok(())
+    }
+
+    /// One value behind its tag.
+    fn single(
+        &mut self,
+        id: TypeId,
+        name: &str,
+        wire: u8,
+        reader: &mut Reader<'_>,
+        value: &mut Value,
+    ) -> Result<(), DecodeError> {
+        let kind = match self.types.get(id) {
+            Type::Scalar(scalar) => scalar.kind,
+            Type::Any | Type::Map(_) => return reader.skip(wire),
+            Type::Struct(ty) => {
+                // Go's field is called after its type here.
+                expect(wire, BYTES, if name == "metadata" { bare_name(&ty.name) } else { name })?;
+                return self.merge(id, reader.bytes()?, value);
+            }
+            Type::Union(_) | Type::List(_) => {
+                expect(wire, BYTES, name)?;
+                return self.merge(id, reader.bytes()?, value);
+            }
+        };
+        *value = match kind {
+            Scalar::String => {
+                expect(wire, BYTES, name)?;
+                Value::String(text(reader.bytes()?))
+            }
+            Scalar::Bytes => {
+                expect(wire, BYTES, name)?;
+                Value::from(base64::encode(reader.bytes()?))
+            }
+            Scalar::Bool => {
+                expect(wire, VARINT, name)?;
+                Value::Bool(reader.varint()? != 0)
+            }
+            Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 | Scalar::Uint8 => {
+                expect(wire, VARINT, name)?;
+                integer(kind, reader.varint()?)
+            }
+            Scalar::Float64 => {
+                expect(wire, FIXED64, name)?;
+                leaf::float_value(f64::from_bits(reader.fixed64()?))
+            }
+            _ => {
+                expect(wire, BYTES, name)?;
+                scalar_message(kind, reader.bytes()?)?
+            }
+        };
+        Ok(())
+    }
+
+    fn repeated(
+        &mut self,
+        list: &List,
+        name: &str,
+        wire: u8,
+        reader: &mut Reader<'_>,
+        value: &mut Value,
+    ) -> Result<(), DecodeError> {
+        let Some(items) = value.or_array() else { return Ok(()) };
+        let packs =
+            matches!(self.types.get(list.item), Type::Scalar(s) if s.kind.range().is_some() || s.kind == Scalar::Bool);
+        if packs && wire == BYTES {
+            let mut packed = Reader::new(reader.bytes()?);
+            while !packed.is_empty() {
+                let mut item = Value::Null;
+                self.single(list.item, name, VARINT, &mut packed, &mut item)?;
+                items.push(item);
+            }
+            return Ok(());
+        }
+        let mut item = Value::Null;
+        self.single(list.item, name, wire, reader, &mut item)?;
+        items.push(item);
+        Ok(())
+    }
+
+    /// The message that a named list is: its items are field 1.
+    fn items(&mut self, list: &List, bytes: &[u8], value: &mut Value) -> Result<(), DecodeError> {
+        value.or_array();
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            match reader.tag(bare_name(&list.name))? {
+                (1, wire) => self.repeated(list, "items", wire, &mut reader, value)?,
+                (_, wire) => reader.skip(wire)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, id: TypeId, bytes: &[u8]) -> Result<(Str, Value), DecodeError> {
+        let mut key = Str::default();
+        let mut value = self.types.zero(id);
+        // A byte slice that is not there is read as an empty one.
+        if matches!(self.types.get(id), Type::Scalar(scalar) if scalar.kind == Scalar::Bytes) {
+            value = Value::from("");
+        }
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            match reader.tag("entry")? {
+                (1, BYTES) => key = text(reader.bytes()?),
+                (2, wire) => self.single(id, "value", wire, &mut reader, &mut value)?,
+                (_, wire) => reader.skip(wire)?,
+            }
+        }
+        Ok((key, value))
+    }
+
+    fn union(&mut self, union: &Union, bytes: &[u8], value: &mut Value) -> Result<(), DecodeError> {
+        let mut schema = Value::Null;
+        let mut allows = false;
+        let mut items = Vec::new();
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            let (number, wire) = reader.tag("JSONSchemaProps")?;
+            match (union.kind, number) {
+                (UnionKind::SchemaOrBool, 1) => {
+                    expect(wire, VARINT, "allows")?;
+                    allows = reader.varint()? != 0;
+                }
+                (UnionKind::SchemaOrBool, 2) | (_, 1) => {
+                    expect(wire, BYTES, "schema")?;
+                    self.merge(union.schema, reader.bytes()?, &mut schema)?;
+                }
+                (UnionKind::SchemaOrStringArray, 2) => {
+                    expect(wire, BYTES, "property")?;
+                    items.push(Value::String(text(reader.bytes()?)));
+                }
+                (UnionKind::SchemaOrArray, 2) => {
+                    expect(wire, BYTES, "jSONSchemas")?;
+                    let mut item = Value::object();
+                    self.merge(union.schema, reader.bytes()?, &mut item)?;
+                    items.push(item);
+                }
+                _ => reader.skip(wire)?,
+            }
+        }
+        *value = match union.kind {
+            _ if !items.is_empty() => Value::Array(items),
+            UnionKind::SchemaOrBool if schema.is_null() => Value::Bool(allows),
+            _ => schema,
+        };
+        Ok(())
+    }
+}
+
+/// A varint as an integer of that type: Go keeps the bits that fit.
+fn integer(kind: Scalar, bits: u64) -> Value {
+    Value::Int(match kind {
+        Scalar::Int32 => i64::from(bits as i32),
+        Scalar::Uint32 => i64::from(bits as u32),
+        Scalar::Uint8 => i64::from(bits as u8),
+        _ => bits as i64,
+    })
+}
+
+/// Go keeps broken UTF-8 and replaces it when it writes JSON.
+fn text(bytes: &[u8]) -> Str {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Str::from(text);
+    }
+    let mut out = Str::default();
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    out
+}
+
+fn expect(wire: u8, wanted: u8, field: &str) -> Result<(), DecodeError> {
+    if wire == wanted {
+        return Ok(());
+    }
+    let mut name = field.to_owned();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    Err(DecodeError::Malformed(format!("proto: wrong wireType = {wire} for field {name}")))
+}
+
+/// The leaves that are messages of their own.
+fn scalar_message(kind: Scalar, bytes: &[u8]) -> Result<Value, DecodeError> {
+    let fields = LeafFields::read(kind, bytes)?;
+    Ok(match kind {
+        Scalar::Time | Scalar::MicroTime if bytes.is_empty() => Value::Null,
+        Scalar::Time => time(Time { seconds: fields.first, nanos: 0 })?.map_or(Value::Null, |t| t.rfc3339().into()),
+        Scalar::MicroTime => {
+            let nanos = (fields.second as i32) / 1000 * 1000;
+            let time_of = Time {
+                seconds: fields.first.saturating_add(i64::from(nanos.div_euclid(1_000_000_000))),
+                nanos: nanos.rem_euclid(1_000_000_000) as u32,
+            };
+            time(time_of)?.map_or(Value::Null, |t| t.rfc3339_micro().into())
+        }
+        Scalar::Duration => Value::from(Duration(fields.first).to_string()),
+        Scalar::Quantity => Value::String(if fields.text_read { fields.text } else { Str::const_new("0") }),
+        Scalar::IntOrString if fields.first == 1 => Value::String(fields.text),
+        Scalar::IntOrString => Value::Int(i64::from(fields.second as i32)),
+        Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json if fields.raw.is_empty() => Value::Null,
+        Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json => {
+            let decoded = json::decode(fields.raw, json::Options::default());
+            decoded.map_err(|e| DecodeError::Malformed(e.to_string()))?.value
+        }
+        _ => Value::Null,
+    })
+}
+
+/// A time that has four digits in its year, or none for Go's zero time.
+fn time(time: Time) -> Result<Option<Time>, DecodeError> {
+    const YEAR_0: i64 = -62_167_219_200;
+    const YEAR_10000: i64 = 253_402_300_800;
+    if !(YEAR_0..YEAR_10000).contains(&time.seconds) {
+        return Err(DecodeError::Malformed("Time: year outside of range [0,9999]".to_owned()));
+    }
+    Ok(Some(time).filter(|t| !t.is_zero()))
+}
+
+/// What the messages of leaves consist of, whatever the leaf: numbers in fields 1 and 2, a text in field 1 or 3.
+#[derive(Default)]
+struct LeafFields<'a> {
+    first: i64,
+    second: i64,
+    text: Str,
+    text_read: bool,
+    raw: &'a [u8],
+}
+
+impl<'a> LeafFields<'a> {
+    fn read(kind: Scalar, bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut fields = Self::default();
+        let mut reader = Reader::new(bytes);
+        let name = bare_name(kind.go_name());
+        while !reader.is_empty() {
+            let (number, wire) = reader.tag(name)?;
+            match (kind, number) {
+                (Scalar::Time | Scalar::MicroTime | Scalar::IntOrString, 1 | 2) | (Scalar::Duration, 1) => {
+                    expect(wire, VARINT, "value")?;
+                    let slot = if number == 1 { &mut fields.first } else { &mut fields.second };
+                    *slot = reader.varint()? as i64;
+                }
+                (Scalar::IntOrString, 3) | (Scalar::Quantity, 1) => {
+                    expect(wire, BYTES, "string")?;
+                    fields.text = text(reader.bytes()?);
+                    fields.text_read = true;
+                }
+                (Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json, 1) => {
+                    expect(wire, BYTES, "raw")?;
+                    fields.raw = reader.bytes()?;
+                }
+                _ => reader.skip(wire)?,
+            }
+        }
+        Ok(fields)
+    }
+}

@@ -1,0 +1,156 @@
+//! The wire format: tags, varints, lengths, and how to skip what is not known. Errors have gogo's words.
+
+use thiserror::Error;
+
+/// Why bytes are not a message. The text is what a Go server says.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// The bytes end too early.
+    #[error("unexpected EOF")]
+    UnexpectedEof,
+    /// A varint has more than 64 bits.
+    #[error("proto: integer overflow")]
+    Overflow,
+    /// A length is negative (as a signed integer).
+    #[error("proto: negative length found during unmarshaling")]
+    NegativeLength,
+    /// A group ends that has not begun.
+    #[error("proto: unexpected end of group")]
+    EndOfGroup,
+    /// Something else, in gogo's words or in those of the type that refuses its content.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+/// The wire types.
+pub(super) const VARINT: u8 = 0;
+pub(super) const FIXED64: u8 = 1;
+pub(super) const BYTES: u8 = 2;
+const START_GROUP: u8 = 3;
+const END_GROUP: u8 = 4;
+const FIXED32: u8 = 5;
+
+/// Reads a message's bytes from front to back.
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(super) fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut value = 0u64;
+        for (i, byte) in self.bytes.iter().enumerate() {
+            if i == 10 {
+                return Err(DecodeError::Overflow);
+            }
+            // As in Go, bits beyond the 64th fall off.
+            value |= u64::from(byte & 0x7f) << (7 * i);
+            if byte & 0x80 == 0 {
+                self.bytes = &self.bytes[i + 1..];
+                return Ok(value);
+            }
+        }
+        Err(if self.bytes.len() > 9 { DecodeError::Overflow } else { DecodeError::UnexpectedEof })
+    }
+
+    /// The next field's number and wire type, for the message `name`.
+    pub(super) fn tag(&mut self, name: &str) -> Result<(u32, u8), DecodeError> {
+        let tag = self.varint()?;
+        let wire = (tag & 7) as u8;
+        // Go takes the number as a signed 32-bit integer.
+        let number = (tag >> 3) as u32;
+        if wire == END_GROUP {
+            return Err(DecodeError::Malformed(format!("proto: {name}: wiretype end group for non-group")));
+        }
+        if number == 0 || number > i32::MAX as u32 {
+            let number = number as i32;
+            return Err(DecodeError::Malformed(format!("proto: {name}: illegal tag {number} (wire type {tag})")));
+        }
+        Ok((number, wire))
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
+        let length = self.varint()?;
+        if length > i64::MAX as u64 {
+            return Err(DecodeError::NegativeLength);
+        }
+        let length = usize::try_from(length).map_err(|_| DecodeError::NegativeLength)?;
+        let (taken, rest) = self.bytes.split_at_checked(length).ok_or(DecodeError::UnexpectedEof)?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    pub(super) fn fixed64(&mut self) -> Result<u64, DecodeError> {
+        let (taken, rest) = self.bytes.split_first_chunk::<8>().ok_or(DecodeError::UnexpectedEof)?;
+        self.bytes = rest;
+        Ok(u64::from_le_bytes(*taken))
+    }
+
+    /// Skips a field that the message does not have.
+    pub(super) fn skip(&mut self, wire: u8) -> Result<(), DecodeError> {
+        let mut depth = 0usize;
+        let mut wire = wire;
+        loop {
+            match wire {
+                VARINT => drop(self.varint()?),
+                FIXED64 => drop(self.fixed64()?),
+                BYTES => drop(self.bytes()?),
+                FIXED32 => self.bytes = self.bytes.get(4..).ok_or(DecodeError::UnexpectedEof)?,
+                START_GROUP => depth += 1,
+                END_GROUP => depth = depth.checked_sub(1).ok_or(DecodeError::EndOfGroup)?,
+                other => return Err(DecodeError::Malformed(format!("proto: illegal wireType {other}"))),
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+            wire = (self.varint()? & 7) as u8;
+        }
+    }
+}
+
+pub(super) fn write_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push((value as u8) | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// How many bytes a varint takes.
+pub(super) fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+pub(super) fn write_tag(number: u32, wire: u8, out: &mut Vec<u8>) {
+    write_varint(u64::from(number) << 3 | u64::from(wire), out);
+}
+
+pub(super) fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
+    write_tag(number, BYTES, out);
+    write_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+/// Writes a field whose bytes are made by `write`, with their length before them.
+pub(super) fn write_nested(number: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    write_tag(number, BYTES, out);
+    let start = out.len();
+    // Most messages are short: a byte is kept for the length, and the longer ones are moved.
+    out.push(0);
+    write(out);
+    let length = out.len() - start - 1;
+    if length < 0x80 {
+        out[start] = length as u8;
+    } else {
+        let mut varint = Vec::with_capacity(5);
+        write_varint(length as u64, &mut varint);
+        out.splice(start..=start, varint);
+    }
+}

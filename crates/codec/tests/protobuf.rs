@@ -1,0 +1,157 @@
+//! Protobuf against upstream's fixtures and against recorded bytes, and bytes that are not messages.
+
+mod support;
+
+use pintle_codec::{json, protobuf};
+use pintle_schema::{TypeId, Types, base64};
+use pintle_value::{Value, object};
+
+fn type_of(kind: &str) -> (&'static Types, TypeId) {
+    let catalog = pintle_catalog::shared();
+    (catalog.types(), catalog.kind_type("", "v1", kind).unwrap())
+}
+
+fn read(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, protobuf::DecodeError> {
+    protobuf::decode_object(&protobuf::open_envelope(bytes)?, types, type_id)
+}
+
+#[test]
+fn fixtures_are_read_as_their_json_and_written_byte_for_byte() {
+    let types = pintle_catalog::shared().types();
+    for fixture in support::fixtures() {
+        let name = format!("{}/{} {}", fixture.group, fixture.version, fixture.kind);
+        let expect = json::decode_typed(&fixture.bytes("json"), types, fixture.type_id).unwrap().value;
+        let bytes = fixture.bytes("pb");
+        let value = read(&bytes, types, fixture.type_id).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(value, expect, "{name}");
+        let mut out = Vec::new();
+        protobuf::encode_object(&value, types, fixture.type_id, &mut out);
+        assert!(out == bytes, "{name}:\n{}\n{}", out.escape_ascii(), bytes.escape_ascii());
+    }
+}
+
+/// The answer of a Go server to a GET of a ConfigMap.
+const CONFIG_MAP: &str = "azhzAAoPCgJ2MRIJQ29uZmlnTWFwEuMBCtABCgFhEgAaB2RlZmF1bHQiACokYTA3Y2E3ZTYtOTg4Yy00MThmLWJiZDktMjMxMWZiOTQ1MDJhMgI3OTgAQggI2/qC2AYQAFoGCgF6EgExigF/CgZnb2xkZW4SBlVwZGF0ZRoCdjEiCAjb+oLYBhAAMghGaWVsZHNWMTpTClF7ImY6ZGF0YSI6eyIuIjp7fSwiZjprIjp7fSwiZjp4Ijp7fX0sImY6bWV0YWRhdGEiOnsiZjpsYWJlbHMiOnsiLiI6e30sImY6eiI6e319fX1CABIGCgFrEgF3EgYKAXgSAXkaACIA";
+
+/// The frame of a Go server's watch with a small ConfigMap, and that ConfigMap.
+const FRAME: &str = "AAAAcwoFQURERUQSagpoazhzAAoPCgJ2MRIJQ29uZmlnTWFwEk0KSwoGbm9raW5kEgAaB2RlZmF1bHQiACokYjdhNTI0YzAtOWRhMS00ZTdiLTg1NTEtOGRlMDY3ZmU4MTA5MgI3NzgAQggI2/qC2AYQABoAIgA=";
+
+#[test]
+fn recorded_objects_lists_and_watch_frames_come_out_the_same() {
+    let (types, type_id) = type_of("ConfigMap");
+    let bytes = base64::decode(CONFIG_MAP.as_bytes()).unwrap();
+    let value = read(&bytes, types, type_id).unwrap();
+    assert_eq!((value.api_version(), value.kind(), value.name()), ("v1", "ConfigMap", "a"));
+    assert_eq!(value.str_at(&["metadata", "creationTimestamp"]), "2026-11-20T21:36:27Z");
+    let mut out = Vec::new();
+    protobuf::encode_object(&value, types, type_id, &mut out);
+    assert_eq!(out, bytes);
+
+    let frame = base64::decode(FRAME.as_bytes()).unwrap();
+    let object = &frame[frame.len() - 0x68..];
+    let mut out = Vec::new();
+    protobuf::watch_frame("ADDED", object, &mut out);
+    assert_eq!(out, frame);
+    let mut small = Vec::new();
+    protobuf::encode_object(&read(object, types, type_id).unwrap(), types, type_id, &mut small);
+    assert_eq!(small, object);
+
+    // A list of both, made of their finished messages, equals the list as one object.
+    let items: Vec<&[u8]> = [&bytes[..], object].map(|b| protobuf::open_envelope(b).unwrap().raw).to_vec();
+    let meta = object! { "resourceVersion": "79" };
+    let len = items.iter().map(|i| protobuf::framed_len(i.len())).sum();
+    let mut list = protobuf::list_head("v1", "ConfigMapList", &meta, len);
+    for item in &items {
+        protobuf::write_item_head(item.len(), &mut list);
+        list.extend_from_slice(item);
+    }
+    list.extend_from_slice(&protobuf::LIST_TAIL);
+    let (types, type_id) = type_of("ConfigMapList");
+    let value = read(&list, types, type_id).unwrap();
+    assert_eq!(value.str_at(&["metadata", "resourceVersion"]), "79");
+    assert_eq!(value.items_at(&["items"])[1].name(), "nokind");
+    let mut out = Vec::new();
+    protobuf::encode_object(&value, types, type_id, &mut out);
+    assert_eq!(out, list);
+}
+
+#[test]
+fn what_is_not_set_is_written_as_zero() {
+    let (types, type_id) = type_of("ConfigMap");
+    let mut out = Vec::new();
+    protobuf::encode(&object! { "metadata": Value::object() }, types, type_id, &mut out);
+    // metadata { name "" generateName "" namespace "" selfLink "" uid "" resourceVersion "" generation 0 creationTimestamp {} }
+    assert_eq!(out, b"\x0a\x10\x0a\x00\x12\x00\x1a\x00\x22\x00\x2a\x00\x32\x00\x38\x00\x42\x00");
+    let value = protobuf::decode(b"", types, type_id).unwrap();
+    assert_eq!(value, object! { "metadata": Value::object() });
+}
+
+#[track_caller]
+fn refuses(bytes: &[u8], expect: &str) {
+    let (types, type_id) = type_of("Pod");
+    assert_eq!(read(bytes, types, type_id).unwrap_err().to_string(), expect);
+}
+
+#[test]
+fn malformed_bodies_are_refused_in_upstreams_words() {
+    refuses(b"", "empty data");
+    refuses(b"{}", "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]");
+    refuses(b"k8s\0", "empty body");
+    refuses(b"k8s\0abc", "unexpected EOF");
+    refuses(b"k8s\0\x19", "proto: wrong wireType = 1 for field ContentEncoding");
+    refuses(b"k8s\0\x0a\x05", "unexpected EOF");
+    refuses(b"k8s\0\x00", "proto: Unknown: illegal tag 0 (wire type 0)");
+    refuses(b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "proto: integer overflow");
+    refuses(b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "proto: negative length found during unmarshaling");
+    refuses(b"k8s\0\x12\x02\x08\x01", "proto: wrong wireType = 0 for field ObjectMeta");
+    refuses(b"k8s\0\x12\x01\x0c", "proto: Pod: wiretype end group for non-group");
+    refuses(b"k8s\0\x12\x02\x7f\x00", "proto: illegal wireType 7");
+    // Groups are skipped as a whole, deep ones too, without recursion.
+    let (types, type_id) = type_of("Pod");
+    let group = [[0x7b; 1000], [0x7c; 1000]].concat();
+    assert_eq!(protobuf::decode(&group, types, type_id), protobuf::decode(b"", types, type_id));
+}
+
+/// A small generator of numbers, the same at every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+}
+
+#[test]
+fn broken_fixtures_are_read_or_refused_and_what_is_read_is_stable() {
+    let types = pintle_catalog::shared().types();
+    let fixtures = support::fixtures();
+    let mut random = Random(0x1234_5678_9abc_def1);
+    for round in 0..6_000 {
+        let fixture = &fixtures[round % fixtures.len()];
+        let mut bytes = fixture.bytes("pb");
+        match random.below(4) {
+            0 => bytes.truncate(random.below(bytes.len())),
+            1 => bytes = (0..random.below(200)).map(|_| random.below(256) as u8).collect(),
+            _ => {
+                for _ in 0..=random.below(4) {
+                    let at = random.below(bytes.len());
+                    bytes[at] = random.below(256) as u8;
+                }
+            }
+        }
+        let mut with_prefix = bytes.clone();
+        if !with_prefix.starts_with(&protobuf::PREFIX) {
+            with_prefix.splice(0..0, protobuf::PREFIX);
+        }
+        let Ok(value) = read(&with_prefix, types, fixture.type_id) else { continue };
+        let mut once = Vec::new();
+        protobuf::encode_object(&value, types, fixture.type_id, &mut once);
+        let again = read(&once, types, fixture.type_id).unwrap();
+        let mut twice = Vec::new();
+        protobuf::encode_object(&again, types, fixture.type_id, &mut twice);
+        assert!(once == twice, "{}: {}", fixture.kind, bytes.escape_ascii());
+    }
+}
