@@ -1,5 +1,5 @@
-//! Rows of the log: how a change is written and read back. Every row carries a checksum over all that it says, because
-//! SQLite checks its own structure but not its content.
+//! Rows of the log: how a change is written and read back. Every row carries two checksums, one over its value and one
+//! over the rest, because SQLite checks its own structure but not its content.
 
 use bytes::Bytes;
 use rusqlite::types::ValueRef;
@@ -24,27 +24,20 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn sum(&self) -> u32 {
-        let mut hasher = crc32fast::Hasher::new();
-        let numbers = [
-            self.revision.0,
-            self.created.0,
-            self.previous.map_or(0, |revision| revision.0),
-            self.time.0,
-            self.expires.map_or(u64::MAX, |time| time.0),
-            self.value.as_ref().map_or(u64::MAX, |value| value.len() as u64),
-        ];
-        for number in numbers {
-            hasher.update(&number.to_le_bytes());
-        }
-        hasher.update(self.key.as_bytes());
-        hasher.update(self.value.as_deref().unwrap_or_default());
-        hasher.finalize()
-    }
-
     /// Whether this change began a life of its key, so that nothing was there before it.
     pub(super) fn begins(&self) -> bool {
         self.created == self.revision
+    }
+
+    fn links(&self) -> Links {
+        let Row { revision, ref key, created, previous, time, expires, ref value } = *self;
+        let size = value.as_ref().map(Bytes::len);
+        Links { revision, key: key.clone(), created, previous, time, expires, size }
+    }
+
+    /// Both checksums in one number: the value's in the lower half, that of the rest in the upper.
+    fn sum(&self) -> u64 {
+        u64::from(self.links().sum()) << 32 | u64::from(crc32fast::hash(self.value.as_deref().unwrap_or_default()))
     }
 }
 
@@ -61,8 +54,27 @@ pub(super) struct Links {
     pub(super) size: Option<usize>,
 }
 
-const CONTENT: &str = "revision, key, created, previous, time, expires, value, sum";
-const LINKS: &str = "revision, key, created, previous, time, expires, length(value)";
+impl Links {
+    fn sum(&self) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        let numbers = [
+            self.revision.0,
+            self.created.0,
+            self.previous.map_or(0, |revision| revision.0),
+            self.time.0,
+            self.expires.map_or(u64::MAX, |time| time.0),
+            self.size.map_or(u64::MAX, |size| size as u64),
+        ];
+        for number in numbers {
+            hasher.update(&number.to_le_bytes());
+        }
+        hasher.update(self.key.as_bytes());
+        hasher.finalize()
+    }
+}
+
+const CONTENT: &str = "revision, key, created, previous, time, expires, sum, value";
+const LINKS: &str = "revision, key, created, previous, time, expires, sum, length(value)";
 
 /// The statements that read the log.
 #[derive(Debug)]
@@ -96,7 +108,7 @@ impl<'c> LogReader<'c> {
 
     /// The links of a revision, if its row is there.
     pub(super) fn links(&mut self, revision: Revision) -> Result<Option<Links>, Fault> {
-        Ok(self.links.query_row([integer(revision.0)], links).optional()?)
+        self.links.query_row([integer(revision.0)], |row| Ok(links(row))).optional()?.transpose()
     }
 
     /// The rows after one revision up to another, stopping early when they come to more than `bytes`.
@@ -163,8 +175,8 @@ impl<'c> LogWriter<'c> {
             row.previous.map(|revision| integer(revision.0)),
             integer(row.time.0),
             row.expires.map(|time| integer(time.0)),
+            row.sum().cast_signed(),
             row.value.as_deref(),
-            i64::from(row.sum()),
         ])?;
         Ok(())
     }
@@ -212,36 +224,38 @@ fn key(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<Key> {
     Ok(Key::from(row.get_ref(column)?.as_str()?))
 }
 
-fn links(row: &SqlRow<'_>) -> rusqlite::Result<Links> {
-    Ok(Links {
+/// The columns that [`CONTENT`] and [`LINKS`] share, with the size of the value and the sums, which are not yet checked.
+fn shared(row: &SqlRow<'_>, size: Option<usize>) -> rusqlite::Result<(Links, u64)> {
+    let links = Links {
         revision: Revision(natural(row, 0)?),
         key: key(row, 1)?,
         created: Revision(natural(row, 2)?),
         previous: optional(row, 3)?.map(Revision),
         time: Timestamp(natural(row, 4)?),
         expires: optional(row, 5)?.map(Timestamp),
-        size: optional(row, 6)?.map(|size| usize::try_from(size).unwrap_or(usize::MAX)),
-    })
+        size,
+    };
+    Ok((links, row.get::<_, i64>(6)?.cast_unsigned()))
+}
+
+fn links(row: &SqlRow<'_>) -> Result<Links, Fault> {
+    let size = optional(row, 7)?.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+    let (links, sum) = shared(row, size)?;
+    if u64::from(links.sum()) == sum >> 32 { Ok(links) } else { Err(altered(links.revision)) }
 }
 
 fn content(row: &SqlRow<'_>) -> Result<Row, Fault> {
-    let value = match row.get_ref(6)? {
+    let value = match row.get_ref(7)? {
         ValueRef::Blob(value) => Some(Bytes::copy_from_slice(value)),
         ValueRef::Null => None,
         other => return Err(Fault::Damage(format!("a value is stored as {}", other.data_type()))),
     };
-    let found = Row {
-        revision: Revision(natural(row, 0)?),
-        key: key(row, 1)?,
-        created: Revision(natural(row, 2)?),
-        previous: optional(row, 3)?.map(Revision),
-        time: Timestamp(natural(row, 4)?),
-        expires: optional(row, 5)?.map(Timestamp),
-        value,
-    };
-    if u64::from(found.sum()) == natural(row, 7)? {
-        Ok(found)
-    } else {
-        Err(Fault::Damage(format!("the record of revision {} does not match its checksum", found.revision)))
-    }
+    let (links, sum) = shared(row, value.as_ref().map(Bytes::len))?;
+    let Links { revision, key, created, previous, time, expires, .. } = links;
+    let found = Row { revision, key, created, previous, time, expires, value };
+    if found.sum() == sum { Ok(found) } else { Err(altered(revision)) }
+}
+
+fn altered(revision: Revision) -> Fault {
+    Fault::Damage(format!("the record of revision {revision} does not match its checksum"))
 }

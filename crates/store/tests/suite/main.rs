@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod contract;
+mod kill;
+mod power;
 mod script;

@@ -1,0 +1,306 @@
+//! The table of C functions between SQLite and the operating system's own VFS, after SQLite's documentation of
+//! `sqlite3_vfs` and `sqlite3_io_methods` (and its example of a shim, `vfstrace`).
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use rusqlite::ffi;
+
+use crate::{Disk, Failure};
+
+/// What the VFS object points to.
+struct Layer {
+    disk: Disk,
+    below: *mut ffi::sqlite3_vfs,
+}
+
+/// What SQLite allocates per open file: this, directly followed by the file object of the VFS below.
+#[repr(C)]
+struct File {
+    base: ffi::sqlite3_file,
+    /// Null for files that do not matter (temporary ones).
+    watched: *mut Watched,
+}
+
+struct Watched {
+    disk: Disk,
+    path: PathBuf,
+}
+
+/// Makes SQLite know the layer. What it needs stays allocated, as SQLite may use it until the process ends.
+pub(crate) fn register(name: &str, disk: Disk) -> Result<(), i32> {
+    let name = CString::new(name).map_err(|_| ffi::SQLITE_MISUSE)?;
+    // SAFETY: SQLite initialises itself on the first call and returns its default VFS or null.
+    let below = unsafe {
+        ffi::sqlite3_initialize();
+        ffi::sqlite3_vfs_find(ptr::null())
+    };
+    if below.is_null() {
+        return Err(ffi::SQLITE_NOTFOUND);
+    }
+    let layer = Box::into_raw(Box::new(Layer { disk, below }));
+    // SAFETY: `below` is a registered VFS, never unregistered here; copying the table copies plain pointers, and every
+    // function that is kept from it is replaced below or does not look at the VFS object it is given.
+    let mut vfs = unsafe { ptr::read(below) };
+    vfs.pNext = ptr::null_mut();
+    vfs.zName = name.into_raw();
+    vfs.pAppData = layer.cast();
+    vfs.szOsFile += size_of::<File>() as c_int;
+    vfs.xOpen = Some(open);
+    vfs.xDelete = Some(delete);
+    vfs.xAccess = Some(access);
+    vfs.xFullPathname = Some(full_pathname);
+    // SAFETY: the table is complete and lives for ever.
+    match unsafe { ffi::sqlite3_vfs_register(Box::into_raw(Box::new(vfs)), 0) } {
+        ffi::SQLITE_OK => Ok(()),
+        code => Err(code),
+    }
+}
+
+/// SAFETY: `vfs` must be one that [`register`] made.
+unsafe fn layer<'l>(vfs: *mut ffi::sqlite3_vfs) -> &'l Layer {
+    // SAFETY: `register` put a leaked `Layer` there.
+    unsafe { &*(*vfs).pAppData.cast::<Layer>() }
+}
+
+/// The file object of the VFS below. SAFETY: `file` must be one that [`open`] opened or is opening.
+unsafe fn lower(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
+    // SAFETY: SQLite allocates `szOsFile` bytes, of which ours come first.
+    unsafe { file.cast::<File>().add(1).cast() }
+}
+
+/// SAFETY: `file` must be one that [`open`] opened.
+unsafe fn watched<'f>(file: *mut ffi::sqlite3_file) -> Option<&'f Watched> {
+    // SAFETY: `open` set the pointer to a box that lives until `close`, or to null.
+    unsafe { (*file.cast::<File>()).watched.as_ref() }
+}
+
+/// Calls a function of the file object below with the arguments that follow. SAFETY: as for [`lower`]; SQLite's own VFSs have
+/// every function that is called here.
+macro_rules! below {
+    ($file:expr, $function:ident $(, $argument:expr)*) => {{
+        let file = lower($file);
+        match (*(*file).pMethods).$function {
+            Some(function) => function(file $(, $argument)*),
+            None => ffi::SQLITE_IOERR,
+        }
+    }};
+}
+
+unsafe extern "C" fn open(
+    vfs: *mut ffi::sqlite3_vfs,
+    name: ffi::sqlite3_filename,
+    file: *mut ffi::sqlite3_file,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
+    // SAFETY: SQLite calls this with a VFS of ours and a file object of the size that we asked for; a name, where there
+    // is one, is a C string. The default VFS has an open function.
+    unsafe {
+        let layer = layer(vfs);
+        let ours = file.cast::<File>();
+        (*ours).base.pMethods = ptr::null();
+        (*ours).watched = ptr::null_mut();
+        let code = match (*layer.below).xOpen {
+            Some(open) => open(layer.below, name, lower(file), flags, out),
+            None => ffi::SQLITE_CANTOPEN,
+        };
+        // SQLite closes a file even after a failed open if methods are set.
+        if !(*lower(file)).pMethods.is_null() {
+            (*ours).base.pMethods = &METHODS;
+        }
+        if code == ffi::SQLITE_OK && !name.is_null() && flags & (ffi::SQLITE_OPEN_MAIN_DB | ffi::SQLITE_OPEN_WAL) != 0 {
+            let path = path(name);
+            layer.disk.opened(&path);
+            (*ours).watched = Box::into_raw(Box::new(Watched { disk: layer.disk.clone(), path }));
+        }
+        code
+    }
+}
+
+/// SAFETY: `name` must be a C string.
+unsafe fn path(name: *const c_char) -> PathBuf {
+    // SAFETY: as demanded.
+    Path::new(&*unsafe { CStr::from_ptr(name) }.to_string_lossy()).to_owned()
+}
+
+unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
+    // SAFETY: SQLite calls this with a VFS of ours and a C string.
+    unsafe {
+        let layer = layer(vfs);
+        layer.disk.deleted(&path(name));
+        (*layer.below).xDelete.map_or(ffi::SQLITE_IOERR, |delete| delete(layer.below, name, sync))
+    }
+}
+
+unsafe extern "C" fn access(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe {
+        let below = layer(vfs).below;
+        (*below).xAccess.map_or(ffi::SQLITE_IOERR, |access| access(below, name, flags, out))
+    }
+}
+
+unsafe extern "C" fn full_pathname(
+    vfs: *mut ffi::sqlite3_vfs,
+    name: *const c_char,
+    size: c_int,
+    out: *mut c_char,
+) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe {
+        let below = layer(vfs).below;
+        (*below).xFullPathname.map_or(ffi::SQLITE_IOERR, |full| full(below, name, size, out))
+    }
+}
+
+unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
+    // SAFETY: SQLite closes a file once and does not use it afterwards.
+    unsafe {
+        let ours = file.cast::<File>();
+        if !(*ours).watched.is_null() {
+            drop(Box::from_raw((*ours).watched));
+            (*ours).watched = ptr::null_mut();
+        }
+        below!(file, xClose)
+    }
+}
+
+unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, out: *mut c_void, size: c_int, offset: i64) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xRead, out, size, offset) }
+}
+
+unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, from: *const c_void, size: c_int, offset: i64) -> c_int {
+    // SAFETY: SQLite gives an open file and `size` bytes at `from`.
+    unsafe {
+        let watched = watched(file);
+        match watched.map(|watched| watched.disk.failure()) {
+            Some(Failure::Full) => return ffi::SQLITE_FULL,
+            Some(Failure::Write) => return ffi::SQLITE_IOERR_WRITE,
+            _ => {}
+        }
+        let code = below!(file, xWrite, from, size, offset);
+        if let Some(watched) = watched.filter(|_| code == ffi::SQLITE_OK) {
+            let bytes = std::slice::from_raw_parts(from.cast::<u8>(), size as usize);
+            watched.disk.wrote(&watched.path, offset as usize, bytes);
+        }
+        code
+    }
+}
+
+unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int {
+    // SAFETY: SQLite gives an open file.
+    unsafe {
+        let code = below!(file, xTruncate, size);
+        if let Some(watched) = watched(file).filter(|_| code == ffi::SQLITE_OK) {
+            watched.disk.truncated(&watched.path, size as usize);
+        }
+        code
+    }
+}
+
+unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
+    // SAFETY: SQLite gives an open file. The real sync is left out: this machine's power is not at stake, and the record
+    // says when it was asked for.
+    unsafe {
+        let _ = flags;
+        if let Some(watched) = watched(file) {
+            if watched.disk.failure() == Failure::Sync {
+                return ffi::SQLITE_IOERR_FSYNC;
+            }
+            watched.disk.synced(&watched.path);
+        }
+        ffi::SQLITE_OK
+    }
+}
+
+unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, out: *mut i64) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xFileSize, out) }
+}
+
+unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xLock, level) }
+}
+
+unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xUnlock, level) }
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, out: *mut c_int) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xCheckReservedLock, out) }
+}
+
+unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, operation: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xFileControl, operation, argument) }
+}
+
+unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xSectorSize) }
+}
+
+unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xDeviceCharacteristics) }
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut ffi::sqlite3_file,
+    region: c_int,
+    size: c_int,
+    extend: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xShmMap, region, size, extend, out) }
+}
+
+unsafe extern "C" fn shm_lock(file: *mut ffi::sqlite3_file, offset: c_int, count: c_int, flags: c_int) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xShmLock, offset, count, flags) }
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe {
+        let file = lower(file);
+        if let Some(barrier) = (*(*file).pMethods).xShmBarrier {
+            barrier(file);
+        }
+    }
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
+    // SAFETY: passed on as SQLite gave it.
+    unsafe { below!(file, xShmUnmap, delete) }
+}
+
+/// Version 2 of the table: with shared memory, without memory-mapped pages.
+static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+    iVersion: 2,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(file_size),
+    xLock: Some(lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved_lock),
+    xFileControl: Some(file_control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(device_characteristics),
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    xFetch: None,
+    xUnfetch: None,
+};
