@@ -23,7 +23,7 @@ fn refuses(text: impl AsRef<[u8]>, expect: &str) {
 
 #[track_caller]
 fn writes(value: impl Into<Value>, expect: &str) {
-    assert_eq!(String::from_utf8(json::encode(&value.into())).unwrap(), expect);
+    assert_eq!(String::from_utf8(json::encode(&value.into())).expect("UTF-8"), expect);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use pintle_value::{Value, object};
 
 fn type_of(kind: &str) -> (&'static Types, TypeId) {
     let catalog = pintle_catalog::shared();
-    (catalog.types(), catalog.kind_type("", "v1", kind).unwrap())
+    (catalog.types(), catalog.kind_type("", "v1", kind).expect("a kind"))
 }
 
 fn read(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, protobuf::DecodeError> {
@@ -89,7 +89,7 @@ fn what_is_not_set_is_written_as_zero() {
 #[track_caller]
 fn refuses(bytes: &[u8], expect: &str) {
     let (types, type_id) = type_of("Pod");
-    assert_eq!(read(bytes, types, type_id).unwrap_err().to_string(), expect);
+    assert_eq!(read(bytes, types, type_id).expect_err("an error").to_string(), expect);
 }
 
 #[test]

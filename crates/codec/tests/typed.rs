@@ -6,7 +6,7 @@ use pintle_codec::json;
 use pintle_schema::{Problems, normalise, static_defaults};
 
 fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap()
+    String::from_utf8(bytes).expect("UTF-8")
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn through(kind: &str, body: &str) -> String {
         _ => ("", "v1", kind),
     };
     let catalog = pintle_catalog::shared();
-    let type_id = catalog.kind_type(group, version, kind).unwrap();
+    let type_id = catalog.kind_type(group, version, kind).expect("a kind");
     match json::decode_typed(body.as_bytes(), catalog.types(), type_id) {
         Err(e) => format!("error: {e}"),
         Ok(read) => {

@@ -209,20 +209,31 @@ impl Decoder<'_> {
 
     fn entry(&mut self, id: TypeId, bytes: &[u8]) -> Result<(Str, Value), DecodeError> {
         let mut key = Str::default();
-        let mut value = self.types.zero(id);
-        // A byte slice that is not there is read as an empty one.
-        if matches!(self.types.get(id), Type::Scalar(scalar) if scalar.kind == Scalar::Bytes) {
-            value = Value::from("");
-        }
+        // Slices that are not there are read as empty ones.
+        let mut value = match self.types.get(id) {
+            Type::Scalar(ScalarType { kind: Scalar::Bytes, .. }) => Value::from(""),
+            Type::List(_) => Value::Array(Vec::new()),
+            _ => self.types.zero(id),
+        };
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
-            match reader.tag("entry")? {
-                (1, BYTES) => key = text(reader.bytes()?),
-                (2, wire) => self.single(id, "value", wire, &mut reader, &mut value)?,
+            // Nor does it look at the wire types of key and value.
+            match reader.entry_tag()? {
+                (1, _) => key = text(reader.bytes()?),
+                (2, _) => self.single(id, "value", self.wire(id), &mut reader, &mut value)?,
                 (_, wire) => reader.skip(wire)?,
             }
         }
         Ok((key, value))
+    }
+
+    /// The wire type of a single value.
+    fn wire(&self, id: TypeId) -> u8 {
+        match self.types.get(id) {
+            Type::Scalar(ScalarType { kind: Scalar::Float64, .. }) => FIXED64,
+            Type::Scalar(ScalarType { kind, .. }) if kind.range().is_some() || *kind == Scalar::Bool => VARINT,
+            _ => BYTES,
+        }
     }
 
     fn union(&mut self, union: &Union, bytes: &[u8], value: &mut Value) -> Result<(), DecodeError> {
@@ -348,7 +359,10 @@ impl<'a> LeafFields<'a> {
     fn read(kind: Scalar, bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut fields = Self::default();
         let mut reader = Reader::new(bytes);
-        let name = bare_name(kind.go_name());
+        let name = match kind {
+            Scalar::Time | Scalar::MicroTime => "Timestamp",
+            _ => bare_name(kind.go_name()),
+        };
         while !reader.is_empty() {
             let (number, wire) = reader.tag(name)?;
             match (kind, number) {

@@ -76,6 +76,12 @@ impl<'a> Reader<'a> {
         Ok((number, wire))
     }
 
+    /// The next field's number and wire type in a map's entry, which generated code does not check.
+    pub(super) fn entry_tag(&mut self) -> Result<(u32, u8), DecodeError> {
+        let tag = self.varint()?;
+        Ok(((tag >> 3) as u32, (tag & 7) as u8))
+    }
+
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.varint()?;
         if length > i64::MAX as u64 {

@@ -18,9 +18,9 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// The fixture's bytes in one encoding (`json`, `pb`, `yaml`).
     pub(crate) fn bytes(&self, extension: &str) -> Vec<u8> {
-        let path =
-            self.path.with_file_name(format!("{}.{extension}", self.path.file_name().unwrap().to_str().unwrap()));
-        std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+        // Names hold dots, so that the extension is appended and not set.
+        let path = format!("{}.{extension}", self.path.display());
+        std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
     }
 }
 
