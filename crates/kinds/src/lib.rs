@@ -5,6 +5,7 @@
 mod apps;
 mod autoscaling;
 mod batch;
+mod builtin;
 mod coordination;
 mod core;
 mod discovery;
@@ -24,6 +25,8 @@ mod testing;
 use std::sync::Arc;
 
 use pintle_registry::{Behaviour, NoBehaviour, Table};
+
+pub use builtin::resources;
 
 /// The behaviour of a built-in resource at one version.
 #[must_use]

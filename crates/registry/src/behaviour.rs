@@ -115,6 +115,25 @@ pub trait Behaviour: Send + Sync {
         None
     }
 
+    /// True if objects written at this version are validated by this record's rules instead of the hub's.
+    fn validates_own_version(&self) -> bool {
+        false
+    }
+
+    /// How long an object lives after its last write, for kinds that expire (events).
+    fn time_to_live(&self) -> Option<std::time::Duration> {
+        None
+    }
+
+    /// Marks an object as going away, beyond its metadata (a namespace's phase).
+    fn mark_terminating(&self, _object: &mut Value) {}
+
+    /// True if nothing but its metadata's finalizers keeps a terminating object alive (a namespace has finalizers of
+    /// its own).
+    fn is_finalized(&self, _object: &Value) -> bool {
+        true
+    }
+
     /// True for the few old kinds whose dependents are orphaned when a delete does not say what to do with them.
     fn orphans_by_default(&self) -> bool {
         false

@@ -57,12 +57,20 @@ pub enum ApiError {
     /// 405: the resource does not have this verb.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
-    /// 406: none of the accepted types can be served. Holds the types that can.
-    #[error("only the following media types are accepted: {}", .0.join(", "))]
-    NotAcceptable(Vec<String>),
+    /// 406: none of the accepted types can be served. Holds the text.
+    #[error("{0}")]
+    NotAcceptable(String),
     /// 409: there is one of this name already.
     #[error("{resource} \"{name}\" already exists")]
     AlreadyExists {
+        /// The resource.
+        resource: GroupResource,
+        /// The object's name.
+        name: Str,
+    },
+    /// 409: there is one of this name that is being deleted.
+    #[error("object is being deleted: {resource} \"{name}\" already exists")]
+    StillTerminating {
         /// The resource.
         resource: GroupResource,
         /// The object's name.
@@ -114,7 +122,7 @@ pub enum ApiError {
         errors: Errors,
     },
     /// 422 without fields: a patch that cannot be applied.
-    #[error("{0}")]
+    #[error("the server rejected our request due to an error in our request")]
     Unprocessable(String),
     /// 429: too many requests.
     #[error("{message}")]
@@ -127,6 +135,9 @@ pub enum ApiError {
     /// 500: a fault of ours. The text goes to the client, so it holds nothing internal.
     #[error("Internal error occurred: {0}")]
     Internal(String),
+    /// 500 without a reason: what upstream answers for an error that nobody classified. Clients see its text.
+    #[error("{0}")]
+    Unclassified(String),
     /// 503: not now.
     #[error("{0}")]
     Unavailable(String),

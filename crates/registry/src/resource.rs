@@ -120,8 +120,13 @@ pub struct Resource {
     pub typed: bool,
     /// The subresources that are served.
     pub subresources: Vec<Subresource>,
-    /// Where the objects are stored; the same for all versions (and groups) that show the same objects.
-    pub collection: Arc<Collection>,
+    /// Where the objects are stored; the same for all versions (and groups) that show the same objects. `None` for
+    /// resources that keep nothing (bindings, reviews).
+    pub collection: Option<Arc<Collection>>,
+    /// Tells the encodings of stored objects apart in discovery; opaque to clients.
+    pub storage_version_hash: Str,
+    /// The warning that every request for a deprecated kind is answered with.
+    pub deprecation: Option<Str>,
     /// The rules that the kind has of its own.
     pub behaviour: Arc<dyn Behaviour>,
     /// How it shows in a table.
@@ -162,7 +167,7 @@ impl Resource {
     /// True if this is the version that objects are stored and validated at.
     #[must_use]
     pub fn is_hub(&self) -> bool {
-        self.group == self.collection.hub_group && self.version == self.collection.hub_version
+        self.collection.as_ref().is_some_and(|c| self.group == c.hub_group && self.version == c.hub_version)
     }
 }
 

@@ -1,0 +1,122 @@
+//! Static bearer tokens from a CSV file, in kube-apiserver's format: `token,user,uid,"group1,group2"`.
+
+use std::collections::HashMap;
+
+use pintle_value::Str;
+
+use crate::{Authenticator, Credentials, Identity, Rejected};
+
+/// The file is not as it must be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenFileError {
+    /// A line with too few columns.
+    #[error("line {line}: a token line must have at least 3 columns (token, user name, user uid), found {columns}")]
+    TooFewColumns {
+        /// The line, counted from 1.
+        line: usize,
+        /// How many columns it has.
+        columns: usize,
+    },
+    /// A line whose quotes do not close.
+    #[error("line {line}: a quoted field does not end")]
+    OpenQuote {
+        /// The line, counted from 1.
+        line: usize,
+    },
+}
+
+/// Knows senders by tokens of a file that was read at start.
+#[derive(Clone, Debug, Default)]
+pub struct TokenFile {
+    tokens: HashMap<String, Identity>,
+}
+
+impl TokenFile {
+    /// Reads the file's text. Empty lines and empty tokens are passed over; of a token that stands there twice, the
+    /// last line counts.
+    ///
+    /// # Errors
+    /// A line is malformed.
+    pub fn parse(text: &str) -> Result<Self, TokenFileError> {
+        let mut tokens = HashMap::new();
+        for (i, line) in text.lines().enumerate() {
+            let line = line.trim_end_matches('\r');
+            if line.is_empty() {
+                continue;
+            }
+            let columns = columns(line).ok_or(TokenFileError::OpenQuote { line: i + 1 })?;
+            let [token, name, uid, rest @ ..] = columns.as_slice() else {
+                return Err(TokenFileError::TooFewColumns { line: i + 1, columns: columns.len() });
+            };
+            if token.is_empty() {
+                continue;
+            }
+            let groups = rest.first().map(|g| g.split(',').filter(|g| !g.is_empty()).map(Str::from).collect());
+            let identity =
+                Identity { name: name.into(), uid: uid.into(), groups: groups.unwrap_or_default(), extra: Vec::new() };
+            tokens.insert(token.clone(), identity);
+        }
+        Ok(Self { tokens })
+    }
+}
+
+/// The fields of a line of CSV (RFC 4180); spaces around them do not count. `None` if a quote does not close.
+fn columns(line: &str) -> Option<Vec<String>> {
+    let mut columns = Vec::new();
+    let mut field = String::new();
+    let mut quoted = false;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                field.push('"');
+            }
+            '"' if quoted => quoted = false,
+            '"' if field.trim().is_empty() => {
+                field.clear();
+                quoted = true;
+            }
+            ',' if !quoted => columns.push(std::mem::take(&mut field).trim().to_owned()),
+            c => field.push(c),
+        }
+    }
+    columns.push(field.trim().to_owned());
+    (!quoted).then_some(columns)
+}
+
+impl Authenticator for TokenFile {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Identity>, Rejected> {
+        let Some(token) = credentials.bearer() else { return Ok(None) };
+        // A look-up by hash does not tell by its time how much of a token was right.
+        match self.tokens.get(token) {
+            Some(identity) => Ok(Some(identity.clone())),
+            None => Err(Rejected("invalid bearer token".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, token: &str, expect: Result<(&str, &str, &[&str]), TokenFileError>) {
+        let found = TokenFile::parse(text).map(|file| file.tokens.get(token).cloned().unwrap_or_default());
+        let expect = expect.map(|(name, uid, groups)| Identity {
+            name: name.into(),
+            uid: uid.into(),
+            groups: groups.iter().map(|g| Str::from(*g)).collect(),
+            extra: Vec::new(),
+        });
+        assert_eq!(found, expect, "{text}");
+    }
+
+    #[test]
+    fn the_format_is_upstreams() {
+        check("t,alice,1", "t", Ok(("alice", "1", &[])));
+        check("\nt, alice ,1,\"a,b\"\n", "t", Ok(("alice", "1", &["a", "b"])));
+        check("t,alice,1,dev\r\nt,bob,2,ops", "t", Ok(("bob", "2", &["ops"])));
+        check("t,alice", "t", Err(TokenFileError::TooFewColumns { line: 1, columns: 2 }));
+        check("t,alice,1,\"a", "t", Err(TokenFileError::OpenQuote { line: 1 }));
+    }
+}

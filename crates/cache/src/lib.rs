@@ -1,0 +1,14 @@
+//! The event log, which is the truth in memory: for every stored collection one ordered log of committed changes and
+//! one ordered map from key to its versions, filled from the store's feed. Gets, lists at any revision of the window
+//! and watches are all answered from here; nothing here knows HTTP or what an object means.
+
+mod cache;
+mod log;
+mod object;
+mod progress;
+mod watcher;
+
+pub use cache::{Cache, CacheError, Describe, Pin, Window};
+pub use log::{KeyRange, Log, Page, TooOld};
+pub use object::{Event, Frame, FrameKey, Object, Outline};
+pub use watcher::{Scope, Watcher};

@@ -1,0 +1,252 @@
+//! Watchers: cursors in a log. A live watcher is handed the events of its scope; one that does not keep up loses its
+//! queue, not events, since it then reads on from the log at its own pace.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use pintle_value::Str;
+use tokio::sync::Notify;
+
+use crate::log::{Log, TooOld};
+use crate::{Event, Object};
+
+/// How many events wait in a live watcher's queue before it has to read from the log.
+const QUEUE: usize = 1024;
+/// How many events of the log are looked at under one hold of its lock.
+const STRIDE: usize = 4096;
+
+/// Which events a watcher is woken for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// All of the collection.
+    All,
+    /// Those of a namespace.
+    Namespace(Str),
+    /// Those of one object, by its key.
+    Key(Str),
+    /// Those of objects whose selectable field (by its place in the kind's order) has this value before or after.
+    Field(usize, Str),
+}
+
+impl Scope {
+    fn wants(&self, event: &Event) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Namespace(namespace) => namespace_of(&event.key) == namespace,
+            Scope::Key(key) => event.key == *key,
+            Scope::Field(place, value) => {
+                let is = |o: &Option<Arc<Object>>| {
+                    o.as_ref().is_some_and(|o| o.outline.fields.get(*place).is_some_and(|v| v == value))
+                };
+                is(&event.object) || is(&event.previous)
+            }
+        }
+    }
+}
+
+fn namespace_of(key: &str) -> &str {
+    key.split_once('/').map_or("", |(namespace, _)| namespace)
+}
+
+/// The part of a watcher that the log knows.
+#[derive(Debug)]
+struct Mailbox {
+    id: u64,
+    queue: Mutex<Queue>,
+    notify: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// True while events are handed over; false while the watcher reads from the log.
+    live: bool,
+    events: VecDeque<Arc<Event>>,
+}
+
+impl Mailbox {
+    fn offer(&self, event: &Arc<Event>) {
+        {
+            let mut queue = self.queue.lock();
+            if queue.live {
+                if queue.events.len() >= QUEUE {
+                    queue.live = false;
+                    queue.events = VecDeque::new();
+                } else {
+                    queue.events.push_back(event.clone());
+                }
+            }
+        }
+        self.notify.notify_one();
+    }
+}
+
+/// Who wants to know what: an event meets only the watchers whose scope it is in.
+#[derive(Debug, Default)]
+pub(crate) struct Interests {
+    next: AtomicU64,
+    watchers: Mutex<ByScope>,
+}
+
+#[derive(Debug, Default)]
+struct ByScope {
+    all: Vec<Arc<Mailbox>>,
+    namespaces: HashMap<Str, Vec<Arc<Mailbox>>>,
+    keys: HashMap<Str, Vec<Arc<Mailbox>>>,
+    fields: HashMap<(usize, Str), Vec<Arc<Mailbox>>>,
+    /// How many watchers want a field, by its place: places that nobody wants are not looked at.
+    places: HashMap<usize, usize>,
+}
+
+impl Interests {
+    fn join(&self, scope: &Scope) -> Arc<Mailbox> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let mailbox = Arc::new(Mailbox { id, queue: Mutex::default(), notify: Notify::new() });
+        let mut by = self.watchers.lock();
+        match scope {
+            Scope::All => by.all.push(mailbox.clone()),
+            Scope::Namespace(namespace) => {
+                by.namespaces.entry(namespace.clone()).or_default().push(mailbox.clone());
+            }
+            Scope::Key(key) => by.keys.entry(key.clone()).or_default().push(mailbox.clone()),
+            Scope::Field(place, value) => {
+                by.fields.entry((*place, value.clone())).or_default().push(mailbox.clone());
+                *by.places.entry(*place).or_default() += 1;
+            }
+        }
+        mailbox
+    }
+
+    fn leave(&self, scope: &Scope, id: u64) {
+        fn take<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Vec<Arc<Mailbox>>>, key: &K, id: u64) {
+            if let Some(list) = map.get_mut(key) {
+                list.retain(|m| m.id != id);
+                if list.is_empty() {
+                    map.remove(key);
+                }
+            }
+        }
+        let mut by = self.watchers.lock();
+        match scope {
+            Scope::All => by.all.retain(|m| m.id != id),
+            Scope::Namespace(namespace) => take(&mut by.namespaces, namespace, id),
+            Scope::Key(key) => take(&mut by.keys, key, id),
+            Scope::Field(place, value) => {
+                take(&mut by.fields, &(*place, value.clone()), id);
+                if let Some(count) = by.places.get_mut(place) {
+                    *count -= 1;
+                    if *count == 0 {
+                        by.places.remove(place);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn offer(&self, events: &[Arc<Event>]) {
+        let by = self.watchers.lock();
+        for event in events {
+            for mailbox in &by.all {
+                mailbox.offer(event);
+            }
+            if !by.namespaces.is_empty()
+                && let Some(list) = by.namespaces.get(namespace_of(&event.key))
+            {
+                list.iter().for_each(|m| m.offer(event));
+            }
+            if !by.keys.is_empty()
+                && let Some(list) = by.keys.get(&event.key)
+            {
+                list.iter().for_each(|m| m.offer(event));
+            }
+            for place in by.places.keys() {
+                let value = |o: &Option<Arc<Object>>| o.as_ref().and_then(|o| o.outline.fields.get(*place)).cloned();
+                let (after, before) = (value(&event.object), value(&event.previous));
+                let moved = after != before;
+                for value in after.into_iter().chain(before.filter(|_| moved)) {
+                    if let Some(list) = by.fields.get(&(*place, value)) {
+                        list.iter().for_each(|m| m.offer(event));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A cursor in a log: hands out the events of its scope, in order, each once.
+#[derive(Debug)]
+pub struct Watcher {
+    log: Arc<Log>,
+    scope: Scope,
+    mailbox: Arc<Mailbox>,
+    cursor: u64,
+}
+
+impl Watcher {
+    pub(crate) fn new(log: Arc<Log>, scope: Scope, after: u64) -> Self {
+        let mailbox = log.interests().join(&scope);
+        Self { log, scope, mailbox, cursor: after }
+    }
+
+    /// The events that have come since the last call; waits for the first one.
+    ///
+    /// # Errors
+    /// The watcher fell behind the window (or started there): events are lost to it, it must list again.
+    pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, TooOld> {
+        loop {
+            let events = self.pending()?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            self.mailbox.notify.notified().await;
+        }
+    }
+
+    /// The events that are there already; empty where the watcher has seen everything.
+    ///
+    /// # Errors
+    /// As [`Watcher::next`].
+    pub fn pending(&mut self) -> Result<Vec<Arc<Event>>, TooOld> {
+        loop {
+            {
+                let mut queue = self.mailbox.queue.lock();
+                if queue.live {
+                    let cursor = self.cursor;
+                    // Events between the last look at the log and going live may be in both.
+                    let events: Vec<_> = queue.events.drain(..).filter(|e| e.revision > cursor).collect();
+                    if let Some(last) = events.last() {
+                        self.cursor = last.revision;
+                    }
+                    return Ok(events);
+                }
+            }
+            let (events, seen, end) = self.log.events_after(self.cursor, STRIDE, |e| self.scope.wants(e))?;
+            self.cursor = seen;
+            if end {
+                // From here on events are handed over. What came in between is read from the log once more.
+                self.mailbox.queue.lock().live = true;
+                let (rest, seen, end) = self.log.events_after(self.cursor, STRIDE, |e| self.scope.wants(e))?;
+                self.cursor = seen;
+                if !end {
+                    self.mailbox.queue.lock().live = false;
+                }
+                let mut events = events;
+                events.extend(rest);
+                if !events.is_empty() {
+                    return Ok(events);
+                }
+                continue;
+            }
+            if !events.is_empty() {
+                return Ok(events);
+            }
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.log.interests().leave(&self.scope, self.mailbox.id);
+    }
+}
