@@ -1,9 +1,8 @@
 //! JSON as Go's `encoding/json` writes structs: fields in the order of their declaration. Needed where such text is part
 //! of the API: annotations that hold objects of another version, and values that error messages show.
 
-use std::fmt::Write;
-
 use pintle_value::Value;
+use pintle_value::print::{json, json_string};
 
 /// The fields of `metav1.LabelSelector` and its requirements, in order.
 const LABEL_SELECTOR: &[&str] = &["matchLabels", "matchExpressions", "key", "operator", "values"];
@@ -57,15 +56,6 @@ pub(crate) fn internal(value: Option<&Value>, shape: &Shape) -> String {
 
 fn write(out: &mut String, value: &Value, order: &[&str]) {
     match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-        Value::Int(i) => {
-            let _ = write!(out, "{i}");
-        }
-        Value::Float(x) => {
-            let _ = write!(out, "{x}");
-        }
-        Value::String(text) => quote(out, text),
         Value::Array(items) => {
             out.push('[');
             for (i, item) in items.iter().enumerate() {
@@ -85,34 +75,14 @@ fn write(out: &mut String, value: &Value, order: &[&str]) {
                 if i > 0 {
                     out.push(',');
                 }
-                quote(out, key);
+                json_string(out, key);
                 out.push(':');
                 write(out, value, if MAPS.contains(&key) { &[] } else { order });
             }
             out.push('}');
         }
+        scalar => out.push_str(&json(scalar)),
     }
-}
-
-/// A string as `json.Marshal` writes it, which is careful about HTML.
-fn quote(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{08}' => out.push_str("\\b"),
-            '\u{0c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]

@@ -1,0 +1,180 @@
+//! PodDisruptionBudget (upstream: `pkg/apis/policy/validation`, `pkg/registry/policy/poddisruptionbudget`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::metadata::validate_conditions;
+use pintle_value::object;
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use crate::apps::percent;
+use crate::gojson::{self, Shape};
+use crate::labels::validate_selector;
+use crate::strategy::{StatusRules, all_nonnegative, as_is, first_generation, keep, next_generation, same_at};
+
+/// Stands in selectors for what `policy/v1beta1` meant by an empty one.
+const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
+
+const EVICTION_POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
+
+const SPEC: Shape = Shape::Struct(&[
+    ("MinAvailable", "minAvailable", Shape::Plain("null")),
+    ("Selector", "selector", Shape::Plain("null")),
+    ("MaxUnavailable", "maxUnavailable", Shape::Plain("null")),
+    ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", Shape::Plain("null")),
+]);
+
+static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+
+/// The rules of PodDisruptionBudget.
+pub(super) struct PodDisruptionBudget;
+
+impl Behaviour for PodDisruptionBudget {
+    fn defaults(&self, object: &mut Value) {
+        strip_empty_selector_label(object);
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set(
+            "status",
+            object! {
+                "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
+            },
+        );
+        first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+        if !same_at(object, old, &["spec"]) {
+            next_generation(object, old);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        validate_spec(&object["spec"], false)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let old_selector = old.at(&["spec", "selector"]);
+        let was_wrong = !validate_selector(old_selector, false, &FieldPath::root()).is_empty();
+        validate_spec(&object["spec"], was_wrong)
+    }
+
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::path_segment_name(name, prefix)
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS)
+    }
+}
+
+/// The label means something only by itself; conversion takes it out from among other requirements.
+fn strip_empty_selector_label(object: &mut Value) {
+    let Some(selector) = object.at_mut(&["spec", "selector"]) else { return };
+    let Some(expressions) = selector.get("matchExpressions").and_then(Value::as_array) else { return };
+    let is_label = |expression: &Value| expression.str_at(&["key"]) == EMPTY_SELECTOR_LABEL;
+    let alone = expressions.len() == 1 && selector.entries_at(&["matchLabels"]).next().is_none();
+    let nobody = alone && expressions.iter().all(|e| is_label(e) && e.str_at(&["operator"]) == "Exists");
+    if nobody || !expressions.iter().any(is_label) {
+        return;
+    }
+    if let Some(expressions) = selector.get_mut("matchExpressions").and_then(Value::as_array_mut) {
+        expressions.retain(|expression| !is_label(expression));
+        if expressions.is_empty() {
+            selector.remove("matchExpressions");
+        }
+    }
+}
+
+fn validate_spec(spec: &Value, any_selector_value: bool) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("spec");
+    let fields = ["minAvailable", "maxUnavailable"];
+    if fields.iter().all(|field| spec.get(field).is_some()) {
+        let error = FieldError::invalid(&path, Value::Null, "minAvailable and maxUnavailable cannot be both set");
+        errors.push(error.showing(gojson::internal(Some(spec), &SPEC)));
+    }
+    for field in fields {
+        percent::validate(&mut errors, spec.get(field), &path.child(field));
+        percent::validate_at_most_all(&mut errors, spec.get(field), &path.child(field));
+    }
+    errors.append(validate_selector(spec.get("selector"), any_selector_value, &path.child("selector")));
+    if let Some(policy) = spec.get("unhealthyPodEvictionPolicy").and_then(Value::as_str)
+        && !EVICTION_POLICIES.contains(&policy)
+    {
+        errors.not_supported(&path.child("unhealthyPodEvictionPolicy"), policy, &EVICTION_POLICIES);
+    }
+    errors
+}
+
+fn validate_status(object: &Value, _: &Value) -> Errors {
+    const COUNTERS: [&str; 4] = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
+    let mut errors = Errors::new();
+    let path = FieldPath::new("status");
+    errors.append(validate_conditions(&object["status"]["conditions"], &path.child("conditions")));
+    all_nonnegative(&mut errors, object.get("status"), &COUNTERS, &path);
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn specs_are_checked() {
+        let check = |spec: &str, expect: &[&str]| {
+            let budget = object(&format!(r#"{{"spec":{spec}}}"#));
+            assert_eq!(messages(&PodDisruptionBudget.validate(&context(), &budget)), expect);
+        };
+        check(r#"{"minAvailable":"50%","selector":{"matchLabels":{"a":"b"}}}"#, &[]);
+        check(
+            r#"{"minAvailable":1,"maxUnavailable":"200%","selector":{}}"#,
+            &[
+                "spec: Invalid value: {\"MinAvailable\":1,\"Selector\":{},\"MaxUnavailable\":\"200%\",\"UnhealthyPodEvictionPolicy\":null}: minAvailable and maxUnavailable cannot be both set",
+                "spec.maxUnavailable: Invalid value: \"200%\": must not be greater than 100%",
+            ],
+        );
+        check(
+            r#"{"maxUnavailable":-1,"unhealthyPodEvictionPolicy":"Never"}"#,
+            &[
+                "spec.maxUnavailable: Invalid value: -1: must be greater than or equal to 0",
+                "spec.unhealthyPodEvictionPolicy: Unsupported value: \"Never\": supported values: \"AlwaysAllow\", \"IfHealthyBudget\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_label_of_empty_selectors_stands_alone() {
+        let check = |selector: &str, expect: &str| {
+            let selector = selector.replace("LABEL", EMPTY_SELECTOR_LABEL);
+            let mut budget = object(&format!(r#"{{"spec":{{"selector":{selector}}}}}"#));
+            PodDisruptionBudget.defaults(&mut budget);
+            assert_eq!(budget["spec"]["selector"], object(&expect.replace("LABEL", EMPTY_SELECTOR_LABEL)));
+        };
+        let none = r#"{"matchExpressions":[{"key":"LABEL","operator":"Exists"}]}"#;
+        check(none, none);
+        check(r#"{"matchExpressions":[{"key":"LABEL","operator":"DoesNotExist"}]}"#, "{}");
+        check(
+            r#"{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"LABEL","operator":"Exists"}]}"#,
+            r#"{"matchLabels":{"a":"b"}}"#,
+        );
+    }
+
+    #[test]
+    fn an_update_keeps_the_status() {
+        let mut old = object(r#"{"metadata":{},"spec":{"minAvailable":1}}"#);
+        PodDisruptionBudget.prepare_for_create(&context(), &mut old);
+        assert_eq!(
+            old["status"],
+            object(r#"{"disruptionsAllowed":0,"currentHealthy":0,"desiredHealthy":0,"expectedPods":0}"#)
+        );
+        let mut new = object(r#"{"metadata":{"generation":1},"spec":{"minAvailable":2},"status":{}}"#);
+        PodDisruptionBudget.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!((new.generation(), &new["status"]), (2, &old["status"]));
+    }
+}
