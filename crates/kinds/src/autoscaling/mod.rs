@@ -1,10 +1,21 @@
 //! The kinds of the group `autoscaling`.
 
+mod annotations;
+mod hpa;
+mod hpa_rules;
+mod metric_rules;
+mod metrics_v1;
+mod v1;
+
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
 pub(crate) fn behaviour(version: &str, plural: &str) -> Option<Arc<dyn Behaviour>> {
-    let _ = (version, plural);
-    None
+    let version = match (plural, version) {
+        ("horizontalpodautoscalers", "v1") => hpa::Version::V1,
+        ("horizontalpodautoscalers", _) => hpa::Version::V2,
+        _ => return None,
+    };
+    Some(Arc::new(hpa::HorizontalPodAutoscaler { version }))
 }

@@ -1,0 +1,108 @@
+//! The annotations in which `autoscaling/v1` keeps what it has no fields for (upstream:
+//! `pkg/apis/autoscaling/annotations.go`), and how values are read from them. An annotation that cannot be read is as good
+//! as none.
+
+use pintle_value::{Quantity, Value};
+
+/// Metrics beside CPU utilization.
+pub(super) const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
+/// The status of metrics.
+pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
+/// The conditions of the status.
+pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+/// `spec.behavior`, in the form of the internal version.
+pub(super) const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
+
+const ALL: [&str; 6] = [
+    METRICS,
+    CURRENT_METRICS,
+    CONDITIONS,
+    BEHAVIOR,
+    "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
+    "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
+];
+
+/// Takes all of them out.
+pub(super) fn drop_all(object: &mut Value) {
+    let Some(annotations) = object.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut) else { return };
+    annotations.retain(|key, _| !ALL.contains(&key));
+    if annotations.is_empty() {
+        object.remove_at(&["metadata", "annotations"]);
+    }
+}
+
+/// The JSON in an annotation.
+pub(super) fn read(object: &Value, name: &str) -> Option<Value> {
+    serde_json::from_str(object.annotation(name)?).ok()
+}
+
+/// The items of a list in an annotation, each changed.
+pub(super) fn read_list(object: &Value, name: &str, change: impl Fn(&Value) -> Option<Value>) -> Option<Vec<Value>> {
+    match read(object, name)? {
+        Value::Null => Some(Vec::new()),
+        Value::Array(items) => items.iter().map(change).collect(),
+        _ => None,
+    }
+}
+
+/// A struct of which fields are read one by one; a field of the wrong type spoils it all.
+pub(super) struct Fields<'a>(&'a Value);
+
+impl<'a> Fields<'a> {
+    /// The fields of an object; null has none.
+    pub(super) fn of(value: &'a Value) -> Option<Self> {
+        matches!(value, Value::Object(_) | Value::Null).then_some(Fields(value))
+    }
+
+    /// The fields of an object in a field, or `None` in it where there is none.
+    pub(super) fn part(&self, field: &str) -> Option<Option<Fields<'a>>> {
+        match self.0.get(field) {
+            None => Some(None),
+            Some(value) => Fields::of(value).map(Some),
+        }
+    }
+
+    /// A text; empty where there is none.
+    pub(super) fn text(&self, field: &str) -> Option<Value> {
+        match self.0.get(field) {
+            None => Some(Value::from("")),
+            Some(Value::String(text)) => Some(Value::from(text)),
+            Some(_) => None,
+        }
+    }
+
+    /// A 32-bit integer, or null where there is none.
+    pub(super) fn int(&self, field: &str) -> Option<Value> {
+        match self.0.get(field) {
+            None => Some(Value::Null),
+            Some(Value::Int(number)) if i32::try_from(*number).is_ok() => Some(Value::Int(*number)),
+            Some(_) => None,
+        }
+    }
+
+    /// A quantity in canonical form, or null where there is none.
+    pub(super) fn quantity(&self, field: &str) -> Option<Value> {
+        match self.0.get(field) {
+            None => Some(Value::Null),
+            Some(value) => Quantity::from_value(value).ok().map(|q| Value::from(q.canonical())),
+        }
+    }
+
+    /// A quantity in canonical form; zero where there is none.
+    pub(super) fn quantity_or_zero(&self, field: &str) -> Option<Value> {
+        self.quantity(field).map(|value| if value.is_null() { Value::from("0") } else { value })
+    }
+
+    /// An object as it is, or null where there is none.
+    pub(super) fn object(&self, field: &str) -> Option<Value> {
+        match self.0.get(field) {
+            None => Some(Value::Null),
+            Some(value) => value.as_object().map(|_| value.clone()),
+        }
+    }
+}
+
+/// An object of the entries that are not null.
+pub(super) fn present<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    Value::Object(entries.into_iter().filter(|(_, value)| !value.is_null()).collect())
+}

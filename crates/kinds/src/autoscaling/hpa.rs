@@ -1,0 +1,151 @@
+//! HorizontalPodAutoscaler at both of its versions: stored as `autoscaling/v2`, seen through `v1` by conversion
+//! (upstream: `pkg/apis/autoscaling/v1` and `v2`, `pkg/registry/autoscaling/horizontalpodautoscaler`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, Value, object};
+
+use super::{annotations, hpa_rules, v1};
+use crate::strategy::{StatusRules, as_is, keep};
+
+static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: hpa_rules::validate_status };
+
+/// The utilization of CPU that is aimed at where nothing is said.
+pub(super) const DEFAULT_CPU_UTILIZATION: i64 = 80;
+
+/// A served version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    /// `autoscaling/v1`, which knows only CPU and keeps the rest in annotations.
+    V1,
+    /// `autoscaling/v2`, the hub.
+    V2,
+}
+
+/// The rules of HorizontalPodAutoscaler, seen through one version.
+pub(super) struct HorizontalPodAutoscaler {
+    /// The version.
+    pub(super) version: Version,
+}
+
+impl Behaviour for HorizontalPodAutoscaler {
+    fn defaults(&self, object: &mut Value) {
+        match self.version {
+            Version::V1 => {
+                if let Some(spec) = object.get_mut("spec") {
+                    spec.set_default("minReplicas", 1);
+                }
+            }
+            Version::V2 => {
+                annotations::drop_all(object);
+                defaults(object);
+            }
+        }
+    }
+
+    fn convert_to_hub(&self, object: &mut Value) {
+        if self.version == Version::V1 {
+            v1::to_hub(object);
+            // Upstream sets these when it reads the object back from storage.
+            defaults(object);
+        }
+    }
+
+    fn convert_from_hub(&self, object: &mut Value) {
+        if self.version == Version::V1 {
+            v1::from_hub(object);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", object! { "desiredReplicas": 0, "currentMetrics": Value::Null });
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        hpa_rules::validate(object, None)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        hpa_rules::validate(object, Some(old))
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS)
+    }
+}
+
+/// The metric of an autoscaler that names none.
+pub(super) fn cpu_metric(utilization: i64) -> Value {
+    let target = object! { "type": "Utilization", "averageUtilization": utilization };
+    object! { "type": "Resource", "resource": object! { "name": "cpu", "target": target } }
+}
+
+/// The defaults of `v2`.
+fn defaults(object: &mut Value) {
+    let Some(spec) = object.get_mut("spec") else { return };
+    spec.set_default("minReplicas", 1);
+    if spec.items_at(&["metrics"]).is_empty() {
+        spec.set("metrics", vec![cpu_metric(DEFAULT_CPU_UTILIZATION)]);
+    }
+    if let Some(behavior) = spec.get_mut("behavior") {
+        behavior_defaults(behavior);
+    }
+}
+
+/// Fills the rules of both directions as soon as there is one.
+fn behavior_defaults(behavior: &mut Value) {
+    let policy = |kind: &str, value: i64| object! { "type": kind, "value": value, "periodSeconds": 15 };
+    behavior.set_default("scaleUp", Value::object());
+    if let Some(up) = behavior.get_mut("scaleUp") {
+        up.set_default("stabilizationWindowSeconds", 0);
+        up.set_default("selectPolicy", "Max");
+        up.set_default("policies", vec![policy("Pods", 4), policy("Percent", 100)]);
+    }
+    behavior.set_default("scaleDown", Value::object());
+    if let Some(down) = behavior.get_mut("scaleDown") {
+        // How long to wait before scaling down is a flag of the controller.
+        down.set_default("selectPolicy", "Max");
+        down.set_default("policies", vec![policy("Percent", 100)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, object};
+
+    const V2: HorizontalPodAutoscaler = HorizontalPodAutoscaler { version: Version::V2 };
+
+    #[test]
+    fn defaults() {
+        let check = |spec: &str, expect: &str| {
+            let mut hpa = object(&format!(r#"{{"spec":{spec}}}"#));
+            V2.defaults(&mut hpa);
+            assert_eq!(hpa["spec"], object(expect));
+        };
+        let cpu = r#"[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":80}}}]"#;
+        check(r#"{"maxReplicas":3}"#, &format!(r#"{{"maxReplicas":3,"minReplicas":1,"metrics":{cpu}}}"#));
+        check(
+            r#"{"minReplicas":2,"maxReplicas":3,"behavior":{"scaleDown":{"stabilizationWindowSeconds":60}}}"#,
+            &format!(
+                r#"{{"minReplicas":2,"maxReplicas":3,"metrics":{cpu},"behavior":{{
+                    "scaleUp":{{"stabilizationWindowSeconds":0,"selectPolicy":"Max","policies":[{{"type":"Pods","value":4,"periodSeconds":15}},{{"type":"Percent","value":100,"periodSeconds":15}}]}},
+                    "scaleDown":{{"stabilizationWindowSeconds":60,"selectPolicy":"Max","policies":[{{"type":"Percent","value":100,"periodSeconds":15}}]}}}}}}"#
+            ),
+        );
+    }
+
+    #[test]
+    fn annotations_of_the_other_version_are_dropped() {
+        let mut hpa = object(
+            r#"{"metadata":{"annotations":{"autoscaling.alpha.kubernetes.io/conditions":"[]"}},"spec":{},"status":{"x":1}}"#,
+        );
+        V2.defaults(&mut hpa);
+        V2.prepare_for_create(&context(), &mut hpa);
+        assert_eq!(hpa["metadata"], Value::object());
+        assert_eq!(hpa["status"], object(r#"{"desiredReplicas":0,"currentMetrics":null}"#));
+    }
+}

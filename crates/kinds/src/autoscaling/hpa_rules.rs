@@ -1,0 +1,225 @@
+//! Validation of HorizontalPodAutoscalers (upstream: `pkg/apis/autoscaling/validation`). Metrics have a file of their
+//! own.
+
+use pintle_value::{Errors, FieldPath, Quantity, Value, names};
+
+use super::metric_rules;
+use crate::strategy::{all_nonnegative, same_at};
+
+const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
+const POLICY_TYPES: [&str; 2] = ["Percent", "Pods"];
+const MAX_PERIOD: i64 = 1800;
+const MAX_STABILIZATION: i64 = 3600;
+
+/// What to let pass in the version of a reference.
+#[derive(Clone, Copy)]
+pub(super) struct ReferenceOptions {
+    /// The core group, which has no name.
+    pub(super) core_group: bool,
+    /// Any text.
+    pub(super) any_version: bool,
+}
+
+/// Checks an autoscaler; `old` is the one before, if it is an update.
+pub(super) fn validate(object: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("spec");
+    let empty = Value::object();
+    let spec = object.get("spec").unwrap_or(&empty);
+    let old = old.and_then(|old| old.get("spec"));
+
+    let min = spec.int_at(&["minReplicas"]);
+    // Scaling to zero is a feature that is off, unless it is in use.
+    let lowest = if old.is_some_and(|old| old.int_at(&["minReplicas"]) == Some(0)) { 0 } else { 1 };
+    if let Some(min) = min.filter(|min| *min < lowest) {
+        let text = format!("must be greater than or equal to {lowest}");
+        errors.invalid(&path.child("minReplicas"), min, text);
+    }
+    let max = spec.int_at(&["maxReplicas"]).unwrap_or(0);
+    let max_path = path.child("maxReplicas");
+    if max == 0 {
+        errors.required(&max_path, "must be set and greater than 0");
+    } else if max < 0 {
+        errors.invalid(&max_path, max, "must be greater than or equal to 1");
+    }
+    if min.is_some_and(|min| max < min) {
+        errors.invalid(&max_path, max, "must be greater than or equal to `minReplicas`");
+    }
+
+    let target = &spec["scaleTargetRef"];
+    let target_path = path.child("scaleTargetRef");
+    let unchanged = old.is_some_and(|old| {
+        let same = |field| same_at(spec, old, &["scaleTargetRef", field]);
+        same("apiVersion") && same("kind")
+    });
+    let core_group = !unchanged && target.str_at(&["kind"]) == "ReplicationController";
+    let options = ReferenceOptions { core_group, any_version: unchanged };
+    validate_reference(&mut errors, target, &target_path, options);
+
+    metric_rules::validate(&mut errors, spec, old, &path.child("metrics"));
+    for direction in ["scaleUp", "scaleDown"] {
+        if let Some(rules) = spec.at(&["behavior", direction]) {
+            let behavior = path.child("behavior");
+            validate_rules(&mut errors, rules, &behavior.child(direction));
+        }
+    }
+    errors
+}
+
+/// Checks a reference to an object of some version.
+pub(super) fn validate_reference(
+    errors: &mut Errors,
+    reference: &Value,
+    path: &FieldPath<'_>,
+    options: ReferenceOptions,
+) {
+    for field in ["kind", "name"] {
+        let text = reference.str_at(&[field]);
+        let path = path.child(field);
+        if text.is_empty() {
+            errors.required(&path, "");
+        } else {
+            for message in names::path_segment_name(text, false) {
+                errors.invalid(&path, text, message);
+            }
+        }
+    }
+    if let Some(message) = wrong_version(reference, options) {
+        errors.invalid(&path.child("apiVersion"), reference.str_at(&["apiVersion"]), message);
+    }
+}
+
+/// What is wrong with the version of a reference.
+pub(super) fn wrong_version(reference: &Value, options: ReferenceOptions) -> Option<String> {
+    if options.any_version {
+        return None;
+    }
+    let text = reference.str_at(&["apiVersion"]);
+    let parts: Vec<&str> = text.split('/').collect();
+    let group = match parts.as_slice() {
+        [group, _] => *group,
+        [] | [_] => "",
+        _ => return Some(format!("unexpected GroupVersion string: {text}")),
+    };
+    (group.is_empty() && !options.core_group).then(|| "apiVersion must specify API group".to_owned())
+}
+
+fn validate_rules(errors: &mut Errors, rules: &Value, path: &FieldPath<'_>) {
+    let window = "stabilizationWindowSeconds";
+    if let Some(seconds) = rules.int_at(&[window]) {
+        if seconds < 0 {
+            errors.invalid(&path.child(window), seconds, "must be greater than or equal to zero");
+        }
+        if seconds > MAX_STABILIZATION {
+            let text = format!("must be less than or equal to {MAX_STABILIZATION}");
+            errors.invalid(&path.child(window), seconds, text);
+        }
+    }
+    if let Some(policy) = rules.get("selectPolicy").and_then(Value::as_str)
+        && !SELECT_POLICIES.contains(&policy)
+    {
+        errors.not_supported(&path.child("selectPolicy"), policy, &SELECT_POLICIES);
+    }
+    let policies = rules.items_at(&["policies"]);
+    let policies_path = path.child("policies");
+    if policies.is_empty() {
+        errors.required(&policies_path, "must specify at least one Policy");
+    }
+    for (i, policy) in policies.iter().enumerate() {
+        validate_policy(errors, policy, &policies_path.index(i));
+    }
+    if let Some(Ok(tolerance)) = rules.get("tolerance").map(Quantity::from_value)
+        && tolerance.sign() < 0
+    {
+        let text = "must be greater than or equal to 0";
+        errors.invalid(&path.child("tolerance"), tolerance.canonical(), text);
+    }
+}
+
+fn validate_policy(errors: &mut Errors, policy: &Value, path: &FieldPath<'_>) {
+    let kind = policy.str_at(&["type"]);
+    if !POLICY_TYPES.contains(&kind) {
+        errors.not_supported(&path.child("type"), kind, &POLICY_TYPES);
+    }
+    for field in ["value", "periodSeconds"] {
+        let number = policy.int_at(&[field]).unwrap_or(0);
+        if number <= 0 {
+            errors.invalid(&path.child(field), number, "must be greater than zero");
+        }
+    }
+    if let Some(period) = policy.int_at(&["periodSeconds"]).filter(|period| *period > MAX_PERIOD) {
+        let text = format!("must be less than or equal to {MAX_PERIOD}");
+        errors.invalid(&path.child("periodSeconds"), period, text);
+    }
+}
+
+/// Checks a change of the status.
+pub(super) fn validate_status(object: &Value, _: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("status");
+    all_nonnegative(&mut errors, object.get("status"), &["currentReplicas", "desiredReplicas"], &path);
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    fn hpa(change: &str) -> Value {
+        let mut hpa = object(
+            r#"{"spec":{"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"},"minReplicas":1,"maxReplicas":5,
+                "metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":80}}}]}}"#,
+        );
+        for (field, value) in object(change).as_object().expect("object").iter() {
+            hpa.set_at(&["spec", field], value.clone());
+        }
+        hpa
+    }
+
+    #[test]
+    fn specs_are_checked() {
+        let check = |change: &str, expect: &[&str]| assert_eq!(messages(&validate(&hpa(change), None)), expect);
+        check("{}", &[]);
+        check(
+            r#"{"minReplicas":0,"maxReplicas":-1,"scaleTargetRef":{"kind":"a/b"}}"#,
+            &[
+                "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1",
+                "spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1",
+                "spec.maxReplicas: Invalid value: -1: must be greater than or equal to `minReplicas`",
+                "spec.scaleTargetRef.kind: Invalid value: \"a/b\": may not contain '/'",
+                "spec.scaleTargetRef.name: Required value",
+                "spec.scaleTargetRef.apiVersion: Invalid value: \"\": apiVersion must specify API group",
+                "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas",
+            ],
+        );
+        check(r#"{"scaleTargetRef":{"kind":"ReplicationController","name":"r","apiVersion":"v1"}}"#, &[]);
+        check(
+            r#"{"scaleTargetRef":{"kind":"X","name":"r","apiVersion":"a/b/c"},"maxReplicas":0}"#,
+            &[
+                "spec.maxReplicas: Required value: must be set and greater than 0",
+                "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`",
+                "spec.scaleTargetRef.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c",
+            ],
+        );
+        check(
+            r#"{"behavior":{"scaleUp":{"stabilizationWindowSeconds":4000,"selectPolicy":"Any","policies":[{"type":"Some","value":0,"periodSeconds":2000}],"tolerance":"-1"}}}"#,
+            &[
+                "spec.behavior.scaleUp.stabilizationWindowSeconds: Invalid value: 4000: must be less than or equal to 3600",
+                "spec.behavior.scaleUp.selectPolicy: Unsupported value: \"Any\": supported values: \"Disabled\", \"Max\", \"Min\"",
+                "spec.behavior.scaleUp.policies[0].type: Unsupported value: \"Some\": supported values: \"Percent\", \"Pods\"",
+                "spec.behavior.scaleUp.policies[0].value: Invalid value: 0: must be greater than zero",
+                "spec.behavior.scaleUp.policies[0].periodSeconds: Invalid value: 2000: must be less than or equal to 1800",
+                "spec.behavior.scaleUp.tolerance: Invalid value: \"-1\": must be greater than or equal to 0",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_was_wrong_before_may_stay() {
+        let wrong = r#"{"minReplicas":0,"scaleTargetRef":{"kind":"X","name":"r","apiVersion":"v1"},
+            "metrics":[{"type":"External","external":{"metric":{"name":"m"},"target":{"type":"Value","value":"1"}}}]}"#;
+        assert_eq!(validate(&hpa(wrong), None).0.len(), 2);
+        assert_eq!(messages(&validate(&hpa(wrong), Some(&hpa(wrong)))), [""; 0]);
+    }
+}

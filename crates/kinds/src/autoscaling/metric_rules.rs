@@ -1,0 +1,231 @@
+//! Validation of an autoscaler's metrics (upstream: `validateMetrics` and what it calls): one source per metric, the one
+//! that its type names, with a target of the right sort.
+
+use pintle_value::{Errors, FieldPath, Quantity, Value, names};
+
+use super::hpa_rules::{ReferenceOptions, validate_reference, wrong_version};
+
+const METRIC_TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
+
+/// The fields that hold a source and the type that names each, in the order in which upstream looks at them.
+const SOURCES: [(&str, &str); 5] = [
+    ("object", "Object"),
+    ("external", "External"),
+    ("pods", "Pods"),
+    ("resource", "Resource"),
+    ("containerResource", "ContainerResource"),
+];
+
+/// Checks the metrics of a spec.
+pub(super) fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
+    let mut options = ReferenceOptions { core_group: true, any_version: false };
+    let metrics = spec.items_at(&["metrics"]);
+    let old_metrics = old.map_or(&[][..], |old| old.items_at(&["metrics"]));
+    options.any_version = old_metrics
+        .iter()
+        .filter(|metric| metric.str_at(&["type"]) == "Object")
+        .filter_map(|metric| metric.at(&["object"]))
+        .any(|object| wrong_version(&object["describedObject"], options).is_some());
+    for (i, metric) in metrics.iter().enumerate() {
+        validate_metric(errors, metric, &path.index(i), options);
+    }
+    let from_outside = metrics.iter().any(|metric| ["Object", "External"].contains(&metric.str_at(&["type"])));
+    if spec.int_at(&["minReplicas"]) == Some(0) && !from_outside {
+        let text = "must specify at least one Object or External metric to support scaling to zero replicas";
+        errors.forbidden(path, text);
+    }
+}
+
+fn validate_metric(errors: &mut Errors, metric: &Value, path: &FieldPath<'_>, options: ReferenceOptions) {
+    let kind = metric.str_at(&["type"]);
+    let type_path = path.child("type");
+    if kind.is_empty() {
+        errors.required(&type_path, "must specify a metric source type");
+    }
+    if !METRIC_TYPES.contains(&kind) {
+        errors.not_supported(&type_path, kind, &METRIC_TYPES);
+    }
+    let mut present: Vec<&str> =
+        SOURCES.iter().map(|(field, _)| *field).filter(|field| metric.get(field).is_some()).collect();
+    // Only the first is looked into.
+    if let Some(field) = present.first() {
+        validate_source(errors, field, &metric[*field], &path.child(field), options);
+    }
+    match SOURCES.iter().find(|(_, name)| *name == kind) {
+        Some((field, _)) => {
+            if !present.contains(field) {
+                errors.required(&path.child(field), "must populate information for the given metric source");
+            }
+            if present.len() != 1 {
+                present.retain(|other| other != field);
+            } else {
+                present.clear();
+            }
+        }
+        None => {
+            errors.not_supported(&type_path, kind, &METRIC_TYPES);
+            if present.len() == 1 {
+                present.clear();
+            }
+        }
+    }
+    for field in present {
+        errors.forbidden(&path.child(field), "must populate the given metric source only");
+    }
+}
+
+fn validate_source(errors: &mut Errors, field: &str, source: &Value, path: &FieldPath<'_>, options: ReferenceOptions) {
+    let target = &source["target"];
+    let target_path = path.child("target");
+    let has = |field: &str| target.get(field).is_some();
+    match field {
+        "object" => {
+            validate_reference(errors, &source["describedObject"], &path.child("describedObject"), options);
+            validate_identifier(errors, source, path);
+            validate_target(errors, target, &target_path);
+            if !has("value") && !has("averageValue") {
+                let text = "must set either a target value or averageValue";
+                errors.required(&target_path.child("averageValue"), text);
+            }
+        }
+        "external" => {
+            validate_identifier(errors, source, path);
+            validate_target(errors, target, &target_path);
+            if !has("value") && !has("averageValue") {
+                let text = "must set either a target value for metric or a per-pod target";
+                errors.required(&target_path.child("averageValue"), text);
+            }
+            if has("value") && has("averageValue") {
+                let text = "may not set both a target value for metric and a per-pod target";
+                errors.forbidden(&target_path.child("value"), text);
+            }
+        }
+        "pods" => {
+            validate_identifier(errors, source, path);
+            validate_target(errors, target, &target_path);
+            if !has("averageValue") {
+                let text = "must specify a positive target averageValue";
+                errors.required(&target_path.child("averageValue"), text);
+            }
+        }
+        _ => {
+            validate_resource(errors, field, source, path);
+            validate_target(errors, target, &target_path);
+            if !has("averageUtilization") && !has("averageValue") {
+                let text = "must set either a target raw value or a target utilization";
+                errors.required(&target_path.child("averageUtilization"), text);
+            }
+            if has("averageUtilization") && has("averageValue") {
+                let text = "may not set both a target raw value and a target utilization";
+                errors.forbidden(&target_path.child("averageValue"), text);
+            }
+        }
+    }
+}
+
+fn validate_resource(errors: &mut Errors, field: &str, source: &Value, path: &FieldPath<'_>) {
+    let of_container = field == "containerResource";
+    let name = source.str_at(&["name"]);
+    if name.is_empty() {
+        errors.required(&path.child("name"), "must specify a resource name");
+    } else if of_container {
+        crate::apps::template::validate_container_resource_name(errors, name, &path.child("name"));
+    }
+    if of_container {
+        let container = source.str_at(&["container"]);
+        if container.is_empty() {
+            errors.required(&path.child("container"), "must specify a container");
+        } else {
+            for text in names::dns1123_label(container) {
+                errors.invalid(&path.child("container"), container, text);
+            }
+        }
+    }
+}
+
+fn validate_identifier(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
+    let name = source.str_at(&["metric", "name"]);
+    let path = path.child("metric");
+    let path = path.child("name");
+    if name.is_empty() {
+        errors.required(&path, "must specify a metric name");
+    } else {
+        for text in names::path_segment_name(name, false) {
+            errors.invalid(&path, name, text);
+        }
+    }
+}
+
+fn validate_target(errors: &mut Errors, target: &Value, path: &FieldPath<'_>) {
+    let kind = target.str_at(&["type"]);
+    if kind.is_empty() {
+        errors.required(&path.child("type"), "must specify a metric target type");
+    }
+    if !["Utilization", "Value", "AverageValue"].contains(&kind) {
+        errors.invalid(&path.child("type"), kind, "must be either Utilization, Value, or AverageValue");
+    }
+    for field in ["value", "averageValue"] {
+        if let Some(Ok(quantity)) = target.get(field).map(Quantity::from_value)
+            && quantity.sign() != 1
+        {
+            errors.invalid(&path.child(field), quantity.canonical(), "must be positive");
+        }
+    }
+    if let Some(percentage) = target.int_at(&["averageUtilization"]).filter(|percentage| *percentage < 1) {
+        errors.invalid(&path.child("averageUtilization"), percentage, "must be greater than 0");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    #[test]
+    fn metrics_are_checked() {
+        let check = |metric: &str, expect: &[&str]| {
+            let spec = object(&format!(r#"{{"metrics":[{metric}]}}"#));
+            let mut errors = Errors::new();
+            validate(&mut errors, &spec, None, &FieldPath::new("m"));
+            assert_eq!(messages(&errors), expect);
+        };
+        check(
+            r#"{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":80}}}"#,
+            &[],
+        );
+        check(
+            r#"{"type":"Resource","resource":{"name":"","target":{"type":"","averageUtilization":0,"averageValue":"0"}}}"#,
+            &[
+                "m[0].resource.name: Required value: must specify a resource name",
+                "m[0].resource.target.type: Required value: must specify a metric target type",
+                "m[0].resource.target.type: Invalid value: \"\": must be either Utilization, Value, or AverageValue",
+                "m[0].resource.target.averageValue: Invalid value: \"0\": must be positive",
+                "m[0].resource.target.averageUtilization: Invalid value: 0: must be greater than 0",
+                "m[0].resource.target.averageValue: Forbidden: may not set both a target raw value and a target utilization",
+            ],
+        );
+        check(
+            r#"{"type":"Pods"}"#,
+            &["m[0].pods: Required value: must populate information for the given metric source"],
+        );
+        check(
+            r#"{"type":"Other"}"#,
+            &[
+                "m[0].type: Unsupported value: \"Other\": supported values: \"ContainerResource\", \"External\", \"Object\", \"Pods\", \"Resource\"",
+                "m[0].type: Unsupported value: \"Other\": supported values: \"ContainerResource\", \"External\", \"Object\", \"Pods\", \"Resource\"",
+            ],
+        );
+        let pods = r#""pods":{"metric":{"name":"m"},"target":{"type":"AverageValue","averageValue":"1"}}"#;
+        check(
+            &format!(r#"{{"type":"Resource",{pods},"resource":{{}}}}"#),
+            &["m[0].pods: Forbidden: must populate the given metric source only"],
+        );
+        check(
+            r#"{"type":"Object","object":{"describedObject":{"kind":"K","name":"n","apiVersion":"v1"},"metric":{"name":"a/b"},"target":{"type":"Value"}}}"#,
+            &[
+                "m[0].object.metric.name: Invalid value: \"a/b\": may not contain '/'",
+                "m[0].object.target.averageValue: Required value: must set either a target value or averageValue",
+            ],
+        );
+    }
+}
