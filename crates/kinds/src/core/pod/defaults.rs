@@ -2,7 +2,7 @@
 //! `_Probe`, …, and what the conversion through the internal version does besides). Defaults that are plain data, such as
 //! a port's protocol, come from the schema and are not repeated here.
 
-use pintle_value::Value;
+use pintle_value::{Quantity, Value};
 
 use super::image::default_pull_policy;
 
@@ -131,35 +131,15 @@ fn volume_defaults(volume: &mut Value) {
 
 /// Rounds the quantities of a resource list up to thousandths, which is all that upstream keeps.
 pub(crate) fn resource_list_defaults(object: &mut Value, path: &[&str]) {
+    const MILLI: i32 = -3;
     let Some(list) = object.at_mut(path).and_then(Value::as_object_mut) else { return };
-    for (_, quantity) in list.iter_mut() {
-        if let Some(rounded) = quantity.as_str().and_then(round_up_to_milli) {
-            *quantity = Value::from(rounded);
+    for (_, value) in list.iter_mut() {
+        if let Ok(mut quantity) = Quantity::from_value(value)
+            && !quantity.round_up(MILLI)
+        {
+            *value = Value::from(&quantity);
         }
     }
-}
-
-/// A canonical quantity with digits below the thousandths, rounded away from zero; `None` for all others, which are
-/// well as they are.
-fn round_up_to_milli(quantity: &str) -> Option<String> {
-    let (digits, per_milli, exponent) =
-        [("u", 1_000_i128, false), ("n", 1_000_000, false), ("e-6", 1_000, true), ("e-9", 1_000_000, true)]
-            .into_iter()
-            .find_map(|(suffix, per, exponent)| quantity.strip_suffix(suffix).map(|d| (d, per, exponent)))?;
-    let amount: i128 = digits.parse().ok()?;
-    let mut milli = (amount.abs() + per_milli - 1) / per_milli * amount.signum();
-    // Canonical form: the largest suffix that leaves a whole number.
-    let suffixes = if exponent {
-        ["e-3", "", "e3", "e6", "e9", "e12", "e15", "e18"]
-    } else {
-        ["m", "", "k", "M", "G", "T", "P", "E"]
-    };
-    let mut step = 0;
-    while milli != 0 && milli % 1000 == 0 && step + 1 < suffixes.len() {
-        milli /= 1000;
-        step += 1;
-    }
-    Some(if milli == 0 { "0".to_owned() } else { format!("{milli}{}", suffixes[step]) })
 }
 
 /// Calls `change` for each item of the list at a path.
@@ -241,17 +221,5 @@ mod tests {
             r#"{"ephemeral":{"volumeClaimTemplate":{"spec":{"resources":{},"volumeMode":"Filesystem"}}}}"#,
         );
         check(r#"{"image":{"reference":"a:1"}}"#, r#"{"image":{"reference":"a:1","pullPolicy":"IfNotPresent"}}"#);
-    }
-
-    #[test]
-    fn quantities_are_kept_to_thousandths() {
-        let check =
-            |given: &str, expect: Option<&str>| assert_eq!(round_up_to_milli(given).as_deref(), expect, "{given}");
-        check("1u", Some("1m"));
-        check("999999999n", Some("1"));
-        check("-1500u", Some("-2m"));
-        check("1e-6", Some("1e-3"));
-        check("1m", None);
-        check("2Ki", None);
     }
 }

@@ -1,16 +1,73 @@
 //! Pods and what holds a pod template. The rules of a pod template are shared with the workload kinds of other groups,
 //! which call the functions exported here.
 
-mod defaults;
-mod image;
+pub(crate) mod annotations;
+mod binding;
+pub(crate) mod claim;
+pub(crate) mod containers;
+pub(crate) mod defaults;
+pub(crate) mod diff;
+pub(crate) mod disabled;
+pub(crate) mod env;
+pub(crate) mod image;
+mod kind;
+pub(crate) mod legacy_volumes;
+pub(crate) mod mounts;
+pub(crate) mod options;
+mod overlaps;
+mod pod_defaults;
+mod pod_template;
+mod probes;
+mod replication_controller;
+mod resize;
+pub(crate) mod resources;
+pub(crate) mod rules;
+pub(crate) mod scheduling;
+pub(crate) mod security;
+pub(crate) mod spec;
+mod status;
+mod update;
+pub(crate) mod volumes;
+pub(crate) mod warnings;
+pub(crate) mod windows;
 
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;
+use pintle_value::Value;
 
-pub(crate) use defaults::{pod_spec_defaults, template_defaults};
+use crate::strategy::{keep, same_at};
+
+pub use binding::bind;
+pub(crate) use defaults::template_defaults;
+pub(crate) use disabled::drop_disabled_template_fields;
+pub(crate) use options::PodOptions;
+pub(crate) use resources::validate_container_resource_name;
+pub(crate) use spec::{validate_pod_spec, validate_pod_template_spec};
+pub(crate) use warnings::warnings_for_pod_template;
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
-    let _ = plural;
-    None
+    Some(match plural {
+        "pods" => Arc::new(kind::Pod),
+        "podtemplates" => Arc::new(pod_template::PodTemplate),
+        "replicationcontrollers" => Arc::new(replication_controller::ReplicationController),
+        _ => return None,
+    })
+}
+
+/// Raises the generation if the spec changed, and keeps it otherwise.
+fn set_generation(object: &mut Value, old: &Value) {
+    keep(object, old, &["metadata", "generation"]);
+    if !same_at(object, old, &["spec"]) {
+        crate::strategy::next_generation(object, old);
+    }
+}
+
+/// Takes over what a subresource may not change of the metadata (upstream: `ResetObjectMetaForStatus`).
+fn keep_metadata(object: &mut Value, old: &Value) {
+    for field in
+        ["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"]
+    {
+        keep(object, old, &["metadata", field]);
+    }
 }

@@ -1,0 +1,127 @@
+//! Binding a pod to a node: what `pods/NAME/binding` and `bindings` do (upstream: `BindingREST`).
+
+use pintle_registry::{ApiError, GroupResource};
+use pintle_value::time::Time;
+use pintle_value::{Errors, FieldPath, Value};
+
+use super::status::set_condition;
+
+/// Assigns a pod to the node that a `Binding` names, and copies the binding's annotations and labels to it.
+///
+/// # Errors
+/// Malformed bindings and pods that cannot be bound (now terminating, bound already, gated, or another object than the
+/// binding's uid and resourceVersion say).
+pub fn bind(pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError> {
+    let errors = validate_binding(binding);
+    if !errors.is_empty() {
+        // Upstream returns the bare errors here, which a client sees as a fault of the server.
+        return Err(ApiError::Internal(errors.message()));
+    }
+    let name = pod.name().to_owned();
+    let conflict = |resource: &str, why: String| ApiError::Conflict {
+        resource: GroupResource::new("", resource),
+        name: name.as_str().into(),
+        why,
+    };
+    for (field, wanted, found) in
+        [("UID", binding.uid(), pod.uid()), ("ResourceVersion", binding.resource_version(), pod.resource_version())]
+    {
+        if !wanted.is_empty() && wanted != found {
+            let why =
+                format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
+            return Err(conflict("pods", why));
+        }
+    }
+    let refused = if pod.is_terminating() {
+        Some(format!("pod {name} is being deleted, cannot be assigned to a host"))
+    } else if !pod.str_at(&["spec", "nodeName"]).is_empty() {
+        Some(format!("pod {name} is already assigned to node \"{}\"", pod.str_at(&["spec", "nodeName"])))
+    } else if !pod.items_at(&["spec", "schedulingGates"]).is_empty() {
+        Some(format!("pod {name} has non-empty .spec.schedulingGates"))
+    } else {
+        None
+    };
+    if let Some(why) = refused {
+        return Err(conflict("pods/binding", why));
+    }
+
+    pod.set_at(&["spec", "nodeName"], binding.str_at(&["target", "name"]));
+    pod.remove_at(&["status", "nominatedNodeName"]);
+    for map in ["annotations", "labels"] {
+        for (key, value) in binding.entries_at(&["metadata", map]) {
+            pod.set_at(&["metadata", map, key], value.clone());
+        }
+    }
+    let mut condition = Value::object();
+    condition.set("type", "PodScheduled");
+    condition.set("status", "True");
+    set_condition(pod, condition, now);
+    Ok(())
+}
+
+fn validate_binding(binding: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("target");
+    let kind = binding.str_at(&["target", "kind"]);
+    if !matches!(kind, "" | "Node") {
+        errors.not_supported(&path.child("kind"), kind, &["Node", "<empty>"]);
+    }
+    if binding.str_at(&["target", "name"]).is_empty() {
+        errors.required(&path.child("name"), "");
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    const NOW: Time = Time { seconds: 1_700_000_000, nanos: 0 };
+
+    fn check(pod: &str, binding: &str, expect: Result<&str, &str>) {
+        let mut pod = object(pod);
+        match bind(&mut pod, &object(binding), NOW) {
+            Ok(()) => assert_eq!(Ok(pod), expect.map(object)),
+            Err(error) => assert_eq!(Err(error.to_string().as_str()), expect.map(object)),
+        }
+    }
+
+    #[test]
+    fn pods_are_bound_once() {
+        let binding = r#"{"metadata":{"name":"p","uid":"u","annotations":{"a":"1"},"labels":{"zone":"z"}},
+            "target":{"kind":"Node","name":"n"}}"#;
+        check(
+            r#"{"metadata":{"name":"p","uid":"u"},"spec":{},"status":{"phase":"Pending","nominatedNodeName":"m"}}"#,
+            binding,
+            Ok(r#"{"metadata":{"name":"p","uid":"u","annotations":{"a":"1"},"labels":{"zone":"z"}},
+                "spec":{"nodeName":"n"},"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True",
+                "lastProbeTime":null,"lastTransitionTime":"2023-11-14T22:13:20Z"}]}}"#),
+        );
+        check(
+            r#"{"metadata":{"name":"p","uid":"u"},"spec":{"nodeName":"x"}}"#,
+            binding,
+            Err("Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"x\""),
+        );
+        check(
+            r#"{"metadata":{"name":"p","uid":"v"},"spec":{}}"#,
+            binding,
+            Err(
+                "Operation cannot be fulfilled on pods \"p\": Precondition failed: UID in precondition: u, UID in object \
+                 meta: v",
+            ),
+        );
+        check(
+            r#"{"metadata":{"name":"p","uid":"u","deletionTimestamp":"x"},"spec":{}}"#,
+            binding,
+            Err(
+                "Operation cannot be fulfilled on pods/binding \"p\": pod p is being deleted, cannot be assigned to a host",
+            ),
+        );
+        check(
+            r#"{"metadata":{"name":"p"},"spec":{"schedulingGates":[{"name":"g"}]}}"#,
+            r#"{"target":{"name":"n"}}"#,
+            Err("Operation cannot be fulfilled on pods/binding \"p\": pod p has non-empty .spec.schedulingGates"),
+        );
+    }
+}

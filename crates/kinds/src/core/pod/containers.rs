@@ -1,0 +1,296 @@
+//! Rules of containers, init containers and ephemeral containers (upstream: `validateContainers`,
+//! `validateInitContainers`, `validateEphemeralContainers`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::env::{validate_env, validate_env_from};
+use super::mounts::{validate_devices, validate_mounts};
+use super::options::{PodOptions, is_sidecar};
+use super::probes::validate_lifecycle_and_probes;
+use super::resources::validate_container_resources;
+use super::rules::{dns_label, invalid_each, one_of, required_one_of};
+use super::security::validate_security_context;
+
+pub(crate) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
+
+/// What the rules of a container need to know of its pod.
+pub(crate) struct PodScope<'a> {
+    /// The volumes that are well formed, by name.
+    pub(crate) volumes: BTreeMap<&'a str, &'a Value>,
+    /// The names of the pod's resource claims.
+    pub(crate) claims: BTreeSet<&'a str>,
+    /// The pod's grace period.
+    pub(crate) grace: Option<i64>,
+    /// The pod's restart policy.
+    pub(crate) restart_policy: &'a str,
+    /// The pod's operating system, where it says one.
+    pub(crate) os: Option<&'a str>,
+    /// True if the pod has no user namespace of its own.
+    pub(crate) host_users: bool,
+    /// What is let pass.
+    pub(crate) options: &'a PodOptions,
+}
+
+/// Checks the regular containers.
+pub(crate) fn validate_containers(errors: &mut Errors, containers: &[Value], pod: &PodScope<'_>, list: &FieldPath<'_>) {
+    if containers.is_empty() {
+        errors.required(list, "");
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for (i, container) in containers.iter().enumerate() {
+        let path = list.index(i);
+        validate_common(errors, container, pod, &path);
+        let name = container.str_at(&["name"]);
+        if !seen.insert(name) {
+            errors.duplicate(&path.child("name"), name);
+        }
+        validate_lifecycle_and_probes(errors, container, pod.grace, pod.os, &path);
+        validate_restart_policy(errors, container, false, &path);
+    }
+    validate_host_ports(errors, containers, list);
+}
+
+/// Checks the init containers.
+pub(crate) fn validate_init_containers(errors: &mut Errors, spec: &Value, pod: &PodScope<'_>, list: &FieldPath<'_>) {
+    let mut seen: BTreeSet<&str> = spec.items_at(&["containers"]).iter().map(|c| c.str_at(&["name"])).collect();
+    for (i, container) in spec.items_at(&["initContainers"]).iter().enumerate() {
+        let path = list.index(i);
+        validate_common(errors, container, pod, &path);
+        validate_restart_policy(errors, container, true, &path);
+
+        let name = container.str_at(&["name"]);
+        if seen.contains(name) {
+            errors.duplicate(&path.child("name"), name);
+        } else if !name.is_empty() {
+            seen.insert(name);
+        }
+        // Init containers run one after the other, so their ports conflict with nobody else's; the path is that of the
+        // first container, as upstream has it.
+        validate_host_ports(errors, std::slice::from_ref(container), list);
+
+        let sidecar = is_sidecar(container);
+        if sidecar {
+            validate_lifecycle_and_probes(errors, container, pod.grace, pod.os, &path);
+        } else {
+            for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+                if container.get(field).is_some() {
+                    let detail = "may not be set for init containers without restartPolicy=Always";
+                    errors.forbidden(&path.child(field), detail);
+                }
+            }
+        }
+        if !sidecar && !pod.options.restarting_init_resize {
+            let list = path.child("resizePolicy");
+            for (j, policy) in container.items_at(&["resizePolicy"]).iter().enumerate() {
+                if policy.str_at(&["restartPolicy"]) == "RestartContainer" {
+                    errors.invalid(
+                        &list.index(j).child("restartPolicy"),
+                        "RestartContainer",
+                        "must not be set to 'RestartContainer' for non-sidecar initContainers",
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The fields of an ephemeral container that may not be set, in the order of their declaration.
+const NOT_EPHEMERAL: &[&str] = &[
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+];
+
+/// Checks the ephemeral containers.
+pub(crate) fn validate_ephemeral_containers(
+    errors: &mut Errors,
+    spec: &Value,
+    pod: &PodScope<'_>,
+    list: &FieldPath<'_>,
+) {
+    let others: BTreeSet<&str> = ["containers", "initContainers"]
+        .iter()
+        .flat_map(|l| spec.items_at(&[l]))
+        .map(|c| c.str_at(&["name"]))
+        .collect();
+    let mut seen = others.clone();
+    for (i, container) in spec.items_at(&["ephemeralContainers"]).iter().enumerate() {
+        let path = list.index(i);
+        validate_common(errors, container, pod, &path);
+        validate_padding(errors, container, &path);
+        let name = container.str_at(&["name"]);
+        if !seen.insert(name) {
+            errors.duplicate(&path.child("name"), name);
+        }
+        let target = container.str_at(&["targetContainerName"]);
+        if !target.is_empty() && !others.contains(target) {
+            errors.push(pintle_value::FieldError::not_found(&path.child("targetContainerName"), target));
+        }
+        for field in NOT_EPHEMERAL {
+            // An empty list is none; an empty struct behind a pointer is one.
+            let is_set = container.get(field).is_some_and(|value| {
+                !value.is_empty() || !matches!(*field, "ports" | "resources" | "resizePolicy" | "restartPolicyRules")
+            });
+            if is_set {
+                errors.forbidden(&path.child(field), "cannot be set for an Ephemeral Container");
+            }
+        }
+        let mounts = path.child("volumeMounts");
+        for (j, mount) in container.items_at(&["volumeMounts"]).iter().enumerate() {
+            for field in ["subPath", "subPathExpr"] {
+                if !mount.str_at(&[field]).is_empty() {
+                    errors.forbidden(&mounts.index(j).child(field), "cannot be set for an Ephemeral Container");
+                }
+            }
+        }
+    }
+}
+
+/// Refuses an image with white space around it, which templates are allowed to have.
+pub(crate) fn validate_padding(errors: &mut Errors, container: &Value, path: &FieldPath<'_>) {
+    let image = container.str_at(&["image"]);
+    if image.trim() != image {
+        errors.invalid(&path.child("image"), image, "must not have leading or trailing whitespace");
+    }
+}
+
+/// What holds for containers of all types.
+fn validate_common(errors: &mut Errors, container: &Value, pod: &PodScope<'_>, path: &FieldPath<'_>) {
+    let name = container.str_at(&["name"]);
+    if name.is_empty() {
+        errors.required(&path.child("name"), "");
+    } else {
+        dns_label(errors, &path.child("name"), name);
+    }
+    // An image of spaces has a meaning for some clients, so only emptiness is refused here.
+    if container.str_at(&["image"]).is_empty() {
+        errors.required(&path.child("image"), "");
+    }
+    let policy = container.str_at(&["terminationMessagePolicy"]);
+    required_one_of(errors, &path.child("terminationMessagePolicy"), policy, &["File", "FallbackToLogsOnError"]);
+    validate_ports(errors, container.items_at(&["ports"]), &path.child("ports"));
+    validate_env(errors, container.items_at(&["env"]), &path.child("env"));
+    validate_env_from(errors, container.items_at(&["envFrom"]), &path.child("envFrom"));
+    validate_mounts(errors, container, &pod.volumes, &path.child("volumeMounts"));
+    validate_devices(errors, container, &pod.volumes, &path.child("volumeDevices"));
+    required_one_of(errors, &path.child("imagePullPolicy"), container.str_at(&["imagePullPolicy"]), PULL_POLICIES);
+    if let Some(resources) = container.get("resources") {
+        validate_container_resources(errors, resources, &pod.claims, pod.options, &path.child("resources"));
+    }
+    let resize = container.items_at(&["resizePolicy"]);
+    validate_resize_policy(errors, resize, pod.restart_policy, &path.child("resizePolicy"));
+    if let Some(context) = container.get("securityContext") {
+        validate_security_context(errors, context, pod.host_users, &path.child("securityContext"));
+    }
+}
+
+fn validate_ports(errors: &mut Errors, ports: &[Value], list: &FieldPath<'_>) {
+    let mut seen = BTreeSet::new();
+    for (i, port) in ports.iter().enumerate() {
+        let path = list.index(i);
+        let name = port.str_at(&["name"]);
+        if !name.is_empty() {
+            let wrong = names::port_name(name);
+            if !wrong.is_empty() {
+                invalid_each(errors, &path.child("name"), name, wrong);
+            } else if !seen.insert(name) {
+                errors.duplicate(&path.child("name"), name);
+            }
+        }
+        for (field, required) in [("containerPort", true), ("hostPort", false)] {
+            match port.int_at(&[field]).unwrap_or(0) {
+                0 if required => errors.required(&path.child(field), ""),
+                0 => {}
+                number => {
+                    for message in names::port_number(number) {
+                        errors.invalid(&path.child(field), number, message);
+                    }
+                }
+            }
+        }
+        required_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &["SCTP", "TCP", "UDP"]);
+    }
+}
+
+/// Refuses a port of the host that is taken twice.
+fn validate_host_ports(errors: &mut Errors, containers: &[Value], list: &FieldPath<'_>) {
+    let mut taken = BTreeSet::new();
+    for (i, container) in containers.iter().enumerate() {
+        let ports = list.index(i);
+        let ports = ports.child("ports");
+        for (j, port) in container.items_at(&["ports"]).iter().enumerate() {
+            let number = port.int_at(&["hostPort"]).unwrap_or(0);
+            if number == 0 {
+                continue;
+            }
+            let key = format!("{}/{}/{number}", port.str_at(&["protocol"]), port.str_at(&["hostIP"]));
+            if taken.contains(&key) {
+                errors.duplicate(&ports.index(j).child("hostPort"), key);
+            } else {
+                taken.insert(key);
+            }
+        }
+    }
+}
+
+fn validate_resize_policy(errors: &mut Errors, policies: &[Value], pod_policy: &str, list: &FieldPath<'_>) {
+    let mut seen = BTreeSet::new();
+    for (i, policy) in policies.iter().enumerate() {
+        let resource = policy.str_at(&["resourceName"]);
+        if !seen.insert(resource) {
+            errors.duplicate(&list.index(i), resource);
+        }
+        // Upstream reports what follows at the list.
+        required_one_of(errors, list, resource, &["cpu", "memory"]);
+        let restart = policy.str_at(&["restartPolicy"]);
+        required_one_of(errors, list, restart, &["NotRequired", "RestartContainer"]);
+        if pod_policy == "Never" && restart != "NotRequired" {
+            errors.invalid(list, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
+        }
+    }
+}
+
+/// Checks a container's own restart policy and its rules.
+fn validate_restart_policy(errors: &mut Errors, container: &Value, init: bool, path: &FieldPath<'_>) {
+    let policy = container.get("restartPolicy").and_then(Value::as_str);
+    let rules = container.items_at(&["restartPolicyRules"]);
+    match policy {
+        None if rules.is_empty() => return,
+        None => {
+            errors.required(&path.child("restartPolicy"), "must specify restartPolicy when restart rules are used");
+            // Upstream stops here for init containers, and checks the rules of the others nevertheless.
+            if init {
+                return;
+            }
+        }
+        Some(_) => one_of(errors, &path.child("restartPolicy"), policy, &["Always", "Never", "OnFailure"]),
+    }
+    let list = path.child("restartPolicyRules");
+    if rules.len() > 20 {
+        errors.push(pintle_value::FieldError::too_many(&list, rules.len(), 20));
+    }
+    for (i, rule) in rules.iter().enumerate() {
+        let path = list.index(i);
+        let action = Some(rule.str_at(&["action"]));
+        one_of(errors, &path.child("action"), action, &["Restart", "RestartAllContainers"]);
+        let path = path.child("exitCodes");
+        let Some(codes) = rule.get("exitCodes") else {
+            errors.required(&path, "must be specified");
+            continue;
+        };
+        one_of(errors, &path.child("operator"), Some(codes.str_at(&["operator"])), &["In", "NotIn"]);
+        let values = codes.items_at(&["values"]).len();
+        if values > 255 {
+            errors.push(pintle_value::FieldError::too_many(&path.child("values"), values, 255));
+        }
+    }
+}

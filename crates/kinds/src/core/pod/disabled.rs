@@ -1,0 +1,101 @@
+//! Fields of features that are off by default in Kubernetes 1.36: a new object loses them, an object that has them keeps
+//! them (upstream: `DropDisabledPodFields`, `DropDisabledTemplateFields`).
+
+use pintle_value::Value;
+
+use super::defaults::each;
+use super::rules::{CONTAINER_LISTS, all_containers};
+
+/// The kinds of projected sources whose features are off: `ClusterTrustBundleProjection` and `PodCertificateRequest`.
+const PROJECTIONS: [&str; 2] = ["clusterTrustBundle", "podCertificate"];
+
+/// The lists of container statuses of a pod's status.
+pub(crate) const STATUS_LISTS: [&str; 3] = ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
+
+/// Takes disabled fields out of a pod template, or of the spec of a pod.
+pub(crate) fn drop_disabled_template_fields(template: &mut Value, old: Option<&Value>) {
+    let empty = Value::object();
+    let old_spec = old.and_then(|old| old.get("spec")).unwrap_or(&empty);
+    let Some(spec) = template.get_mut("spec") else { return };
+
+    for projection in PROJECTIONS {
+        let in_use = old_spec
+            .items_at(&["volumes"])
+            .iter()
+            .flat_map(|volume| volume.items_at(&["projected", "sources"]))
+            .any(|source| source.get(projection).is_some());
+        if !in_use {
+            each(spec, &["volumes"], |volume| {
+                each(volume, &["projected", "sources"], |source| {
+                    source.remove(projection);
+                });
+            });
+        }
+    }
+    // GenericWorkload.
+    if old_spec.get("schedulingGroup").is_none() {
+        spec.remove("schedulingGroup");
+    }
+    // ContainerStopSignals. A lifecycle that held nothing else goes too.
+    if !all_containers(old_spec).any(|c| c.at(&["lifecycle", "stopSignal"]).is_some()) {
+        for list in CONTAINER_LISTS {
+            each(spec, &[list], |container| {
+                let signal = container.remove_at(&["lifecycle", "stopSignal"]);
+                if signal.is_some() && container.get("lifecycle").is_some_and(Value::is_empty) {
+                    container.remove("lifecycle");
+                }
+            });
+        }
+    }
+}
+
+/// Takes disabled fields out of a pod.
+pub(crate) fn drop_disabled_pod_fields(pod: &mut Value, old: Option<&Value>) {
+    drop_disabled_template_fields(pod, old);
+    let empty = Value::object();
+    let old_status = old.and_then(|old| old.get("status")).unwrap_or(&empty);
+    let Some(status) = pod.get_mut("status") else { return };
+    // ImageVolumeWithDigest.
+    let in_use = STATUS_LISTS
+        .iter()
+        .flat_map(|list| old_status.items_at(&[list]))
+        .flat_map(|container| container.items_at(&["volumeMounts"]))
+        .any(|mount| mount.get("volumeStatus").is_some());
+    if !in_use {
+        for list in STATUS_LISTS {
+            each(status, &[list], |container| {
+                each(container, &["volumeMounts"], |mount| {
+                    mount.remove("volumeStatus");
+                });
+            });
+        }
+    }
+    // DRANodeAllocatableResources.
+    if old_status.items_at(&["nodeAllocatableResourceClaimStatuses"]).is_empty() {
+        status.remove("nodeAllocatableResourceClaimStatuses");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    #[test]
+    fn fields_go_unless_they_were_there() {
+        let given = r#"{"spec":{"schedulingGroup":{},"containers":[{"lifecycle":{"stopSignal":"SIGHUP"}}],
+            "volumes":[{"projected":{"sources":[{"podCertificate":{}}]}}]},
+            "status":{"containerStatuses":[{"volumeMounts":[{"volumeStatus":{}}]}]}}"#;
+        let check = |old: Option<&str>, expect: &str| {
+            let mut pod = object(given);
+            drop_disabled_pod_fields(&mut pod, old.map(object).as_ref());
+            assert_eq!(pod, object(expect));
+        };
+        check(
+            None,
+            r#"{"spec":{"containers":[{}],"volumes":[{"projected":{"sources":[{}]}}]},
+                "status":{"containerStatuses":[{"volumeMounts":[{}]}]}}"#,
+        );
+        check(Some(given), given);
+    }
+}

@@ -1,0 +1,280 @@
+//! Rules of the volume sources of the old in-tree plugins (upstream: `validateISCSIVolumeSource` and the like). Most of
+//! the plugins are gone; the fields, and what is required of them, stayed.
+
+use pintle_value::{Errors, FieldPath, Value};
+
+use super::options::PodOptions;
+use super::rules::{descending_path, dns_label, one_of, require, text};
+
+/// Defines a source of which nothing is known but the fields that it requires.
+macro_rules! requires {
+    ($($name:ident: $fields:expr;)*) => {$(
+        pub(crate) fn $name(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+            require(errors, source, &$fields, path);
+        }
+    )*};
+}
+
+requires! {
+    glusterfs: ["endpoints", "path"];
+    rbd: ["monitors", "image"];
+    cephfs: ["monitors"];
+    azure_file: ["secretName", "shareName"];
+    vsphere: ["volumePath"];
+    photon: ["pdID"];
+    portworx: ["volumeID"];
+    scale_io: ["gateway", "system", "volumeName"];
+}
+
+pub(crate) fn git_repo(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["repository"], path);
+    descending_path(errors, &path.child("directory"), source.str_at(&["directory"]));
+}
+
+pub(crate) fn gce_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["pdName"], path);
+    byte_range(errors, source, "partition", 1, path);
+}
+
+pub(crate) fn aws_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["volumeID"], path);
+    byte_range(errors, source, "partition", 1, path);
+}
+
+/// Refuses numbers outside 0 to 255; what the message calls the lowest differs.
+fn byte_range(errors: &mut Errors, source: &Value, field: &str, lowest: i64, path: &FieldPath<'_>) {
+    if let Some(number) = source.int_at(&[field]).filter(|n| !(0..=255).contains(n)) {
+        errors.invalid(&path.child(field), number, format!("must be between {lowest} and 255, inclusive"));
+    }
+}
+
+pub(crate) fn iscsi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["targetPortal", "iqn"], path);
+    let name = source.str_at(&["iqn"]);
+    if !name.is_empty() {
+        iscsi_name(errors, &path.child("iqn"), name);
+    }
+    byte_range(errors, source, "lun", 0, path);
+    let authenticates = source.bool_at(&["chapAuthDiscovery"]) || source.bool_at(&["chapAuthSession"]);
+    if authenticates && source.get("secretRef").is_none() {
+        errors.required(&path.child("secretRef"), "");
+    }
+    if let Some(initiator) = text(source, "initiatorName") {
+        iscsi_name(errors, &path.child("initiatorname"), initiator);
+    }
+}
+
+fn iscsi_name(errors: &mut Errors, path: &FieldPath<'_>, name: &str) {
+    let alphanumerics = |rest: &str, count: usize| {
+        // The prefix is followed by any one character.
+        let mut rest = rest.chars();
+        rest.next().is_some_and(|c| c != '\n')
+            && rest.clone().count() == count
+            && rest.all(|c| c.is_ascii_alphanumeric())
+    };
+    let valid = match name.get(..3) {
+        Some("iqn") => is_qualified_iscsi_name(name),
+        Some("eui") => alphanumerics(&name[3..], 16),
+        Some("naa") => alphanumerics(&name[3..], 32),
+        _ => {
+            errors.invalid(path, name, "must be valid format starting with iqn, eui, or naa");
+            return;
+        }
+    };
+    if !valid {
+        errors.invalid(path, name, "must be valid format");
+    }
+}
+
+/// `iqn.`, year and month, a domain, a colon and a name: somewhere in the text, up to its end.
+fn is_qualified_iscsi_name(name: &str) -> bool {
+    let digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
+    name.match_indices("iqn.").any(|(at, prefix)| {
+        let rest = &name.as_bytes()[at + prefix.len()..];
+        let dated = rest.len() > 8 && digits(&rest[..4]) && rest[4] == b'-' && digits(&rest[5..7]) && rest[7] == b'.';
+        if !dated {
+            return false;
+        }
+        let rest = &rest[8..];
+        let domain = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')).count();
+        let tail = &rest[domain..];
+        domain > 0 && tail.len() > 1 && tail[0] == b':' && !tail[1..].iter().any(|b| b",;*&$|\t\n\x0c\r ".contains(b))
+    })
+}
+
+pub(crate) fn flocker(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    let name = source.str_at(&["datasetName"]);
+    let uuid = source.str_at(&["datasetUUID"]);
+    if name.is_empty() && uuid.is_empty() {
+        errors.required(path, "one of datasetName and datasetUUID is required");
+    }
+    if !name.is_empty() && !uuid.is_empty() {
+        errors.invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously");
+    }
+    if name.contains('/') {
+        errors.invalid(&path.child("datasetName"), name, "must not contain '/'");
+    }
+}
+
+pub(crate) fn cinder(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["volumeID"], path);
+    secret_name(errors, source, path);
+}
+
+fn secret_name(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
+    if let Some(reference) = source.get("secretRef") {
+        require(errors, reference, &["name"], &path.child("secretRef"));
+    }
+}
+
+pub(crate) fn quobyte(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
+    let registry = source.str_at(&["registry"]);
+    if registry.is_empty() {
+        errors.required(&path.child("registry"), PAIRS);
+    } else if source.str_at(&["tenant"]).len() >= 65 {
+        errors.required(&path.child("tenant"), "must be a UUID and may not exceed a length of 64 characters");
+    } else {
+        for _ in registry.split(',').filter(|pair| !is_host_and_port(pair)) {
+            errors.invalid(&path.child("registry"), registry, PAIRS);
+        }
+    }
+    require(errors, source, &["volume"], path);
+}
+
+/// As Go's `net.SplitHostPort` takes it: one colon, or an address in brackets before the last one.
+fn is_host_and_port(pair: &str) -> bool {
+    let Some((host, port)) = pair.rsplit_once(':') else { return false };
+    let host = match host.strip_prefix('[') {
+        Some(inner) => match inner.strip_suffix(']') {
+            Some(address) => address,
+            None => return false,
+        },
+        None if host.contains(':') => return false,
+        None => host,
+    };
+    !host.contains(['[', ']']) && !port.contains(['[', ']'])
+}
+
+pub(crate) fn fibre_channel(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    let names = source.items_at(&["targetWWNs"]);
+    let ids = source.items_at(&["wwids"]);
+    if names.is_empty() && ids.is_empty() {
+        errors.required(&path.child("targetWWNs"), "must specify either targetWWNs or wwids, but not both");
+    }
+    if !names.is_empty() {
+        if !ids.is_empty() {
+            let detail = "targetWWNs and wwids can not be specified simultaneously";
+            errors.invalid(&path.child("targetWWNs"), Value::Array(names.to_vec()), detail);
+        }
+        if source.get("lun").is_none() {
+            errors.required(&path.child("lun"), "lun is required if targetWWNs is specified");
+        }
+        byte_range(errors, source, "lun", 0, path);
+    }
+}
+
+pub(crate) fn flex(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["driver"], path);
+    let options = path.child("options");
+    for (key, _) in source.entries_at(&["options"]) {
+        let namespace = key.split('/').next().unwrap_or_default().to_lowercase();
+        let reserved = |domain: &str| namespace == domain || namespace.ends_with(&format!(".{domain}"));
+        if reserved("kubernetes.io") || reserved("k8s.io") {
+            errors.invalid(&options.key(key), key, "kubernetes.io and k8s.io namespaces are reserved");
+        }
+    }
+}
+
+pub(crate) fn azure_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["diskName", "diskURI"], path);
+    let kind = text(source, "kind");
+    one_of(errors, &path.child("cachingMode"), text(source, "cachingMode"), &["None", "ReadOnly", "ReadWrite"]);
+    one_of(errors, &path.child("kind"), kind, &["Dedicated", "Managed", "Shared"]);
+    let uri = source.str_at(&["diskURI"]);
+    let (start, form) = match kind {
+        None => return,
+        Some("Managed") => (
+            "/subscriptions/",
+            "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
+        ),
+        Some(_) => ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"),
+    };
+    if !uri.starts_with(start) {
+        errors.not_supported(&path.child("diskURI"), uri, &[form]);
+    }
+}
+
+pub(crate) fn storage_os(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["volumeName"], path);
+    for field in ["volumeName", "volumeNamespace"] {
+        let name = source.str_at(&[field]);
+        if !name.is_empty() {
+            dns_label(errors, &path.child(field), name);
+        }
+    }
+    secret_name(errors, source, path);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    fn check(rule: fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions), source: &str, expect: &[&str]) {
+        let mut errors = Errors::new();
+        rule(&mut errors, &object(source), &FieldPath::new("s"), &PodOptions::default());
+        assert_eq!(messages(&errors), expect, "{source}");
+    }
+
+    #[test]
+    fn old_sources() {
+        check(iscsi, r#"{"targetPortal":"p","iqn":"iqn.2015-02.example.com:test"}"#, &[]);
+        check(iscsi, r#"{"targetPortal":"p","iqn":"eui.0123456789ABCDEF"}"#, &[]);
+        check(
+            iscsi,
+            r#"{"targetPortal":"p","iqn":"iqn.2015-2.example.com:test","lun":256,"chapAuthSession":true,"initiatorName":"x"}"#,
+            &[
+                "s.iqn: Invalid value: \"iqn.2015-2.example.com:test\": must be valid format",
+                "s.lun: Invalid value: 256: must be between 0 and 255, inclusive",
+                "s.secretRef: Required value",
+                "s.initiatorname: Invalid value: \"x\": must be valid format starting with iqn, eui, or naa",
+            ],
+        );
+        check(quobyte, r#"{"registry":"a:1,[::1]:2","volume":"v"}"#, &[]);
+        check(
+            quobyte,
+            r#"{"registry":"a:1,b"}"#,
+            &[
+                "s.registry: Invalid value: \"a:1,b\": must be a host:port pair or multiple pairs separated by commas",
+                "s.volume: Required value",
+            ],
+        );
+        check(
+            flex,
+            r#"{"driver":"d","options":{"k8s.io/x":"","a.Kubernetes.io/y":"","notk8s.io/z":""}}"#,
+            &[
+                "s.options[a.Kubernetes.io/y]: Invalid value: \"a.Kubernetes.io/y\": kubernetes.io and k8s.io namespaces \
+                 are reserved",
+                "s.options[k8s.io/x]: Invalid value: \"k8s.io/x\": kubernetes.io and k8s.io namespaces are reserved",
+            ],
+        );
+        check(
+            azure_disk,
+            r#"{"diskName":"d","diskURI":"x","kind":"Managed"}"#,
+            &[
+                "s.diskURI: Unsupported value: \"x\": supported values: \"/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}\"",
+            ],
+        );
+        check(
+            fibre_channel,
+            r#"{"targetWWNs":["a"]}"#,
+            &["s.lun: Required value: lun is required if targetWWNs is specified"],
+        );
+        check(
+            gce_disk,
+            r#"{"pdName":"d","partition":-1}"#,
+            &["s.partition: Invalid value: -1: must be between 1 and 255, inclusive"],
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! Defaults that pods have and templates do not (upstream: `SetDefaults_Pod`): requests from limits, the resources of the
+//! pod as a whole, ports of the host's network; and what the conversion of a pod does besides.
+
+use pintle_value::{Object, Value};
+
+use super::defaults::{drop_init_container_annotations, each, pod_spec_defaults, resource_list_defaults};
+use super::disabled::STATUS_LISTS;
+use super::resources::{aggregate, is_overcommit_allowed, is_pod_level};
+
+/// Sets the defaults of a pod.
+pub(crate) fn pod_defaults(pod: &mut Value) {
+    if let Some(spec) = pod.get_mut("spec") {
+        for list in ["containers", "initContainers"] {
+            each(spec, &[list], requests_from_limits);
+        }
+        limits_of_huge_pages(spec);
+        requests_of_pod(spec);
+        spec.set_default("enableServiceLinks", true);
+        if spec.bool_at(&["hostNetwork"]) {
+            for list in ["containers", "initContainers"] {
+                each(spec, &[list], |container| each(container, &["ports"], host_port));
+            }
+        }
+        pod_spec_defaults(spec);
+        if spec.int_at(&["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
+            spec.set("terminationGracePeriodSeconds", 1);
+        }
+    }
+    drop_init_container_annotations(pod);
+    if let Some(status) = pod.get_mut("status") {
+        status_defaults(status);
+    }
+}
+
+fn requests_from_limits(container: &mut Value) {
+    let Some(limits) = container.at(&["resources", "limits"]).and_then(Value::as_object).cloned() else { return };
+    for (name, limit) in limits.iter() {
+        if container.at(&["resources", "requests", name]).is_none() {
+            container.set_at(&["resources", "requests", name], limit.clone());
+        }
+    }
+}
+
+/// Huge pages of the containers become a limit of the pod, if the pod has resources of its own and does not say itself.
+fn limits_of_huge_pages(spec: &mut Value) {
+    let is_set = |kind: &str| spec.at(&["resources", kind]).is_some_and(|list| !list.is_empty());
+    if !is_set("limits") && !is_set("requests") {
+        return;
+    }
+    for (name, sum) in aggregate(spec, "limits") {
+        let said = ["requests", "limits"].iter().any(|kind| spec.at(&["resources", kind, &name]).is_some());
+        if name.starts_with("hugepages-") && !said {
+            spec.set_at(&["resources", "limits", &name], &sum);
+        }
+    }
+}
+
+/// Requests of the pod are those of its containers or else its limits.
+fn requests_of_pod(spec: &mut Value) {
+    let limits = spec.at(&["resources", "limits"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    let mut requests = spec.at(&["resources", "requests"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut add = |name: &str, amount: Value| {
+        if !requests.contains_key(name) {
+            requests.insert(name, amount);
+        }
+    };
+    for (name, sum) in aggregate(spec, "requests") {
+        if is_pod_level(&name) && is_overcommit_allowed(&name) {
+            add(&name, Value::from(&sum));
+        }
+    }
+    for (name, limit) in limits.iter().filter(|(name, _)| is_pod_level(name)) {
+        add(name, limit.clone());
+    }
+    if !requests.is_empty() {
+        spec.set_at(&["resources", "requests"], requests);
+    }
+}
+
+fn host_port(port: &mut Value) {
+    if port.int_at(&["hostPort"]).unwrap_or(0) == 0
+        && let Some(own) = port.get("containerPort").cloned()
+    {
+        port.set("hostPort", own);
+    }
+}
+
+fn status_defaults(status: &mut Value) {
+    // podIP and the first of podIPs are one; where they differ, podIP counts.
+    let first = status["podIPs"][0].str_at(&["ip"]).to_owned();
+    let single = status.str_at(&["podIP"]).to_owned();
+    if single.is_empty() {
+        if !first.is_empty() {
+            status.set("podIP", first);
+        }
+    } else if single != first {
+        let entry = Object::from_entries(vec![("ip".into(), Value::from(single))]);
+        status.set("podIPs", vec![entry]);
+    }
+    for list in STATUS_LISTS {
+        each(status, &[list], |container| {
+            resource_list_defaults(container, &["allocatedResources"]);
+            resource_list_defaults(container, &["resources", "limits"]);
+            resource_list_defaults(container, &["resources", "requests"]);
+        });
+    }
+    resource_list_defaults(status, &["allocatedResources"]);
+    resource_list_defaults(status, &["resources", "limits"]);
+    resource_list_defaults(status, &["resources", "requests"]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    fn check(pod: &str, path: &[&str], expect: &str) {
+        let mut pod = object(pod);
+        pod_defaults(&mut pod);
+        assert_eq!(pod.at(path).cloned().unwrap_or_default(), object(expect), "{path:?} of {pod:?}");
+        let once = pod.clone();
+        pod_defaults(&mut pod);
+        assert_eq!(pod, once);
+    }
+
+    #[test]
+    fn a_pod_gets_what_upstream_sets() {
+        check(
+            r#"{"spec":{"containers":[{"name":"c","image":"nginx","resources":{}}]},"status":{}}"#,
+            &[],
+            r#"{"spec":{"containers":[{"name":"c","image":"nginx","resources":{},"imagePullPolicy":"Always",
+                "terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],
+                "dnsPolicy":"ClusterFirst","enableServiceLinks":true,"restartPolicy":"Always","schedulerName":"default-scheduler",
+                "securityContext":{},"terminationGracePeriodSeconds":30},"status":{}}"#,
+        );
+    }
+
+    #[test]
+    fn requests_come_from_limits() {
+        check(
+            r#"{"spec":{"containers":[{"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"500m"}}}]}}"#,
+            &["spec", "containers"],
+            r#"[{"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"500m","memory":"1Gi"}},
+                "imagePullPolicy":"IfNotPresent","terminationMessagePath":"/dev/termination-log",
+                "terminationMessagePolicy":"File"}]"#,
+        );
+    }
+
+    #[test]
+    fn resources_of_the_pod() {
+        let containers = r#""containers":[{"resources":{"requests":{"cpu":"100m"}}},{"resources":{"requests":{"cpu":"1",
+            "hugepages-2Mi":"2Mi"},"limits":{"hugepages-2Mi":"2Mi"}}}]"#;
+        check(
+            &format!(r#"{{"spec":{{{containers},"resources":{{"limits":{{"cpu":"2","memory":"1Gi"}}}}}}}}"#),
+            &["spec", "resources"],
+            r#"{"limits":{"cpu":"2","memory":"1Gi","hugepages-2Mi":"2Mi"},
+                "requests":{"cpu":"1100m","memory":"1Gi","hugepages-2Mi":"2Mi"}}"#,
+        );
+        check(&format!(r#"{{"spec":{{{containers}}}}}"#), &["spec", "resources"], "null");
+    }
+
+    #[test]
+    fn host_ports_and_addresses() {
+        check(
+            r#"{"spec":{"hostNetwork":true,"containers":[{"ports":[{"containerPort":80}]}]}}"#,
+            &["spec", "containers"],
+            r#"[{"ports":[{"containerPort":80,"hostPort":80}],"imagePullPolicy":"IfNotPresent",
+                "terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}]"#,
+        );
+        check(r#"{"status":{"podIP":"1.1.1.1"}}"#, &["status", "podIPs"], r#"[{"ip":"1.1.1.1"}]"#);
+        check(r#"{"status":{"podIPs":[{"ip":"::1"}]}}"#, &["status", "podIP"], r#""::1""#);
+        check(
+            r#"{"status":{"podIP":"1.1.1.1","podIPs":[{"ip":"::1"}]}}"#,
+            &["status", "podIPs"],
+            r#"[{"ip":"1.1.1.1"}]"#,
+        );
+        check(r#"{"spec":{"terminationGracePeriodSeconds":-5}}"#, &["spec", "terminationGracePeriodSeconds"], "1");
+    }
+}

@@ -1,0 +1,53 @@
+//! The kind PodTemplate: a pod template as an object of its own (upstream: `pkg/registry/core/podtemplate/strategy.go`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldPath, Value};
+
+use super::{
+    PodOptions, drop_disabled_template_fields, template_defaults, validate_pod_template_spec, warnings_for_pod_template,
+};
+use crate::strategy::{first_generation, keep, next_generation, same_at};
+
+/// The rules of pod templates.
+pub(crate) struct PodTemplate;
+
+impl Behaviour for PodTemplate {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(template) = object.get_mut("template") {
+            template_defaults(template);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        first_generation(object);
+        if let Some(template) = object.get_mut("template") {
+            drop_disabled_template_fields(template, None);
+        }
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        if let Some(template) = object.get_mut("template") {
+            drop_disabled_template_fields(template, old.get("template"));
+        }
+        keep(object, old, &["metadata", "generation"]);
+        if !same_at(object, old, &["template"]) {
+            next_generation(object, old);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        validate_pod_template_spec(&object["template"], &FieldPath::new("template"), &PodOptions::for_template(None))
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let options = PodOptions::for_template(old.get("template"));
+        validate_pod_template_spec(&object["template"], &FieldPath::new("template"), &options)
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some_and(|old| old.generation() == object.generation()) {
+            return Vec::new();
+        }
+        warnings_for_pod_template(&object["template"], &FieldPath::new("template"))
+    }
+}

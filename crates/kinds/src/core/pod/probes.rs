@@ -1,0 +1,179 @@
+//! Rules of probes and lifecycle hooks (upstream: `validateProbe`, `validateHandler`, `validateLifecycle`).
+
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::rules::{invalid_each, nonnegative, one_of, port_number_or_name, require};
+
+/// Checks the lifecycle and the probes of a container that runs beside others.
+pub(crate) fn validate_lifecycle_and_probes(
+    errors: &mut Errors,
+    container: &Value,
+    grace: Option<i64>,
+    os: Option<&str>,
+    path: &FieldPath<'_>,
+) {
+    if let Some(lifecycle) = container.get("lifecycle") {
+        validate_lifecycle(errors, lifecycle, grace, os, &path.child("lifecycle"));
+    }
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = container.get(name) else { continue };
+        let path = path.child(name);
+        validate_probe(errors, probe, &path);
+        if name == "readinessProbe" {
+            if let Some(seconds) = probe.int_at(&["terminationGracePeriodSeconds"]) {
+                let path = path.child("terminationGracePeriodSeconds");
+                errors.invalid(&path, seconds, "must not be set for readinessProbes");
+            }
+        } else {
+            let threshold = probe.int_at(&["successThreshold"]).unwrap_or(0);
+            if threshold != 1 {
+                errors.invalid(&path.child("successThreshold"), threshold, "must be 1");
+            }
+        }
+    }
+}
+
+fn validate_probe(errors: &mut Errors, probe: &Value, path: &FieldPath<'_>) {
+    validate_handler(errors, probe, &["exec", "httpGet", "tcpSocket", "grpc"], None, path);
+    for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+        nonnegative(errors, &path.child(field), probe.int_at(&[field]).unwrap_or(0));
+    }
+    if let Some(seconds) = probe.int_at(&["terminationGracePeriodSeconds"]).filter(|s| *s <= 0) {
+        errors.invalid(&path.child("terminationGracePeriodSeconds"), seconds, "must be greater than 0");
+    }
+}
+
+fn validate_lifecycle(
+    errors: &mut Errors,
+    lifecycle: &Value,
+    grace: Option<i64>,
+    os: Option<&str>,
+    path: &FieldPath<'_>,
+) {
+    for name in ["postStart", "preStop"] {
+        if let Some(handler) = lifecycle.get(name) {
+            validate_handler(errors, handler, &["exec", "httpGet", "tcpSocket", "sleep"], grace, &path.child(name));
+        }
+    }
+    if let Some(signal) = lifecycle.get("stopSignal").and_then(Value::as_str) {
+        let path = path.child("stopSignal");
+        match os {
+            None => errors.forbidden(&path, "may not be set for containers with empty `spec.os.name`"),
+            Some("windows") => one_of(errors, &path, Some(signal), &["SIGKILL", "SIGTERM"]),
+            Some("linux") => {
+                let known = linux_signals();
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                one_of(errors, &path, Some(signal), &known);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The names of Linux' signals, sorted.
+fn linux_signals() -> Vec<String> {
+    let plain = [
+        "ABRT", "ALRM", "BUS", "CHLD", "CLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "IOT", "KILL", "PIPE", "POLL",
+        "PROF", "PWR", "QUIT", "RTMAX", "RTMIN", "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP", "TTIN",
+        "TTOU", "URG", "USR1", "USR2", "VTALRM", "WINCH", "XCPU", "XFSZ",
+    ];
+    let mut all: Vec<String> = plain.iter().map(|name| format!("SIG{name}")).collect();
+    all.extend((1..=14).map(|n| format!("SIGRTMAX-{n}")));
+    all.extend((1..=15).map(|n| format!("SIGRTMIN+{n}")));
+    all.sort();
+    all
+}
+
+/// Checks that there is exactly one action and that it is well formed.
+fn validate_handler(errors: &mut Errors, handler: &Value, actions: &[&str], grace: Option<i64>, path: &FieldPath<'_>) {
+    let mut found = false;
+    for name in actions {
+        let Some(action) = handler.get(name) else { continue };
+        let path = path.child(name);
+        if found {
+            errors.forbidden(&path, "may not specify more than 1 handler type");
+            continue;
+        }
+        found = true;
+        match *name {
+            "exec" => require(errors, action, &["command"], &path),
+            "httpGet" => validate_http_get(errors, action, &path),
+            "sleep" => {
+                let seconds = action.int_at(&["seconds"]).unwrap_or(0);
+                if let Some(grace) = grace.filter(|grace| seconds < 0 || seconds > *grace) {
+                    let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+                    errors.invalid(&path, seconds, detail);
+                }
+            }
+            _ => port_number_or_name(errors, &path.child("port"), action.get("port")),
+        }
+    }
+    if !found {
+        errors.required(path, "must specify a handler type");
+    }
+}
+
+fn validate_http_get(errors: &mut Errors, action: &Value, path: &FieldPath<'_>) {
+    require(errors, action, &["path"], path);
+    port_number_or_name(errors, &path.child("port"), action.get("port"));
+    one_of(errors, &path.child("scheme"), Some(action.str_at(&["scheme"])), &["HTTP", "HTTPS"]);
+    for header in action.items_at(&["httpHeaders"]) {
+        let name = header.str_at(&["name"]);
+        invalid_each(errors, &path.child("httpHeaders"), name, names::http_header_name(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    fn check(container: &str, expect: &[&str]) {
+        let mut errors = Errors::new();
+        validate_lifecycle_and_probes(&mut errors, &object(container), Some(30), Some("linux"), &FieldPath::new("c"));
+        assert_eq!(messages(&errors), expect, "{container}");
+    }
+
+    #[test]
+    fn handlers() {
+        check(r#"{"lifecycle":{"preStop":{"sleep":{"seconds":30}}}}"#, &[]);
+        check(
+            r#"{"lifecycle":{"preStop":{"sleep":{"seconds":31}},"postStart":{}}}"#,
+            &[
+                "c.lifecycle.postStart: Required value: must specify a handler type",
+                "c.lifecycle.preStop.sleep: Invalid value: 31: must be non-negative and less than \
+                 terminationGracePeriodSeconds (30)",
+            ],
+        );
+        check(r#"{"lifecycle":{"stopSignal":"SIGRTMIN+15"}}"#, &[]);
+        check(
+            r#"{"lifecycle":{"postStart":{"exec":{},"tcpSocket":{"port":1}}}}"#,
+            &[
+                "c.lifecycle.postStart.exec.command: Required value",
+                "c.lifecycle.postStart.tcpSocket: Forbidden: may not specify more than 1 handler type",
+            ],
+        );
+    }
+
+    #[test]
+    fn probes() {
+        let fine = r#""timeoutSeconds":1,"periodSeconds":10,"failureThreshold":3"#;
+        check(
+            &format!(
+                r#"{{"livenessProbe":{{"httpGet":{{"path":"/","port":70000,"scheme":"ftp"}},"successThreshold":2,{fine}}},
+                "readinessProbe":{{"grpc":{{"port":1}},"terminationGracePeriodSeconds":0,"successThreshold":2,{fine}}},
+                "startupProbe":{{"tcpSocket":{{"port":"no_name"}},"successThreshold":1,"periodSeconds":-1}}}}"#
+            ),
+            &[
+                "c.livenessProbe.httpGet.port: Invalid value: 70000: must be between 1 and 65535, inclusive",
+                "c.livenessProbe.httpGet.scheme: Unsupported value: \"ftp\": supported values: \"HTTP\", \"HTTPS\"",
+                "c.livenessProbe.successThreshold: Invalid value: 2: must be 1",
+                "c.readinessProbe.terminationGracePeriodSeconds: Invalid value: 0: must be greater than 0",
+                "c.readinessProbe.terminationGracePeriodSeconds: Invalid value: 0: must not be set for readinessProbes",
+                "c.startupProbe.tcpSocket.port: Invalid value: \"no_name\": must contain only alpha-numeric characters \
+                 (a-z, 0-9), and hyphens (-)",
+                "c.startupProbe.periodSeconds: Invalid value: -1: must be greater than or equal to 0",
+            ],
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! The kind ReplicationController (upstream: `pkg/registry/core/replicationcontroller/strategy.go`,
+//! `ValidateReplicationControllerSpec`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
+
+use super::rules::nonnegative;
+use super::{
+    PodOptions, drop_disabled_template_fields, set_generation, template_defaults, validate_pod_template_spec,
+    warnings_for_pod_template,
+};
+use crate::strategy::{StatusRules, all_nonnegative, as_is, first_generation, keep, same_at};
+
+/// Marks fields that another version of the object has and this one cannot show.
+const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
+
+/// The rules of replication controllers.
+pub(crate) struct ReplicationController;
+
+static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+
+impl Behaviour for ReplicationController {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(labels) = object.at(&["spec", "template", "metadata", "labels"]).cloned() {
+            for path in [&["spec", "selector"], &["metadata", "labels"]] {
+                if object.at(path).is_none_or(Value::is_empty) {
+                    object.set_at(path, labels.clone());
+                }
+            }
+        }
+        if let Some(template) = object.at_mut(&["spec", "template"]) {
+            template_defaults(template);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        let mut status = Value::object();
+        status.set("replicas", 0);
+        object.set("status", status);
+        first_generation(object);
+        if let Some(template) = object.at_mut(&["spec", "template"]) {
+            drop_disabled_template_fields(template, None);
+        }
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+        if let Some(template) = object.at_mut(&["spec", "template"]) {
+            drop_disabled_template_fields(template, old.at(&["spec", "template"]));
+        }
+        set_generation(object, old);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        validate_spec(object, None)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = validate_spec(object, Some(old));
+        for (key, value) in old.entries_at(&["metadata", "annotations"]) {
+            let Some((_, field)) = key.split_once('/').filter(|_| key.starts_with(NON_CONVERTIBLE)) else { continue };
+            if field.contains('/') {
+                continue;
+            }
+            if !field.contains("selector") {
+                let path = FieldPath::new(field);
+                let detail = "unknown non-convertible field";
+                errors.push(FieldError::new(ErrorKind::NotFound, &path, value.clone(), detail));
+            } else if !same_at(object, old, &["spec", "selector"]) {
+                let selector = object["spec"]["selector"].clone();
+                let path = FieldPath::new("spec.selector");
+                errors.invalid(&path, selector, "cannot update non-convertible selector");
+            }
+        }
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let path = FieldPath::new("spec.template");
+        // On updates upstream looks at the old template.
+        match old {
+            Some(old) if old.generation() == object.generation() => Vec::new(),
+            Some(old) => warnings_for_pod_template(&old["spec"]["template"], &path),
+            None => {
+                let mut warnings = Vec::new();
+                let wrong = names::dns1123_label(object.name());
+                if !wrong.is_empty() {
+                    warnings.push(format!(
+                        "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
+                         a DNS label is recommended: [{}]",
+                        wrong.join(" ")
+                    ));
+                }
+                warnings.extend(warnings_for_pod_template(&object["spec"]["template"], &path));
+                warnings
+            }
+        }
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
+        let replicas = object.int_at(&["status", "replicas"]).unwrap_or(0);
+        vec![("status.replicas", Str::from(replicas.to_string()))]
+    }
+
+    fn selectable_field_names(&self) -> &[&'static str] {
+        &["status.replicas"]
+    }
+
+    fn orphans_by_default(&self) -> bool {
+        true
+    }
+}
+
+fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("spec");
+    let spec = &object["spec"];
+    nonnegative(&mut errors, &path.child("minReadySeconds"), spec.int_at(&["minReadySeconds"]).unwrap_or(0));
+    let selects_nothing = spec.get("selector").is_none_or(Value::is_empty);
+    if selects_nothing {
+        errors.required(&path.child("selector"), "");
+    }
+    match spec.int_at(&["replicas"]) {
+        Some(replicas) => nonnegative(&mut errors, &path.child("replicas"), replicas),
+        None => errors.required(&path.child("replicas"), ""),
+    }
+    let path = path.child("template");
+    let Some(template) = spec.get("template") else {
+        errors.required(&path, "");
+        return errors;
+    };
+    let labels = &template["metadata"]["labels"];
+    let matches = |(key, value): (&str, &Value)| labels.get(key) == Some(value);
+    if !selects_nothing && !spec.entries_at(&["selector"]).all(matches) {
+        let path = path.child("metadata");
+        let detail = "`selector` does not match template `labels`";
+        errors.invalid(&path.child("labels"), labels.clone(), detail);
+    }
+    let options = PodOptions::for_template(old.and_then(|old| old.at(&["spec", "template"])));
+    errors.append(validate_pod_template_spec(template, &path, &options));
+    let path = path.child("spec");
+    let policy = template.str_at(&["spec", "restartPolicy"]);
+    if policy != "Always" {
+        errors.not_supported(&path.child("restartPolicy"), policy, &["Always"]);
+    }
+    if template.at(&["spec", "activeDeadlineSeconds"]).is_some() {
+        let detail = "activeDeadlineSeconds in ReplicationController is not Supported";
+        errors.forbidden(&path.child("activeDeadlineSeconds"), detail);
+    }
+    errors
+}
+
+fn validate_status(object: &Value, _: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("status");
+    let fields = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"];
+    all_nonnegative(&mut errors, object.get("status"), &fields, &path);
+    let count = |field: &str| object.int_at(&["status", field]).unwrap_or(0);
+    let replicas = count("replicas");
+    for field in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
+        if count(field) > replicas {
+            errors.invalid(&path.child(field), count(field), "cannot be greater than status.replicas");
+        }
+    }
+    if count("availableReplicas") > count("readyReplicas") {
+        let path = path.child("availableReplicas");
+        errors.invalid(&path, count("availableReplicas"), "cannot be greater than readyReplicas");
+    }
+    errors
+}

@@ -1,0 +1,231 @@
+//! Changing the CPU and memory of a running pod's containers through `pods/resize` (upstream: `podResizeStrategy`,
+//! `ValidatePodResize`).
+
+use pintle_registry::{Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Value};
+
+use super::disabled::drop_disabled_pod_fields;
+use super::options::{PodOptions, is_sidecar};
+use super::resources::qos_class;
+use super::spec::MIRROR_POD;
+use super::update::validate_whole;
+use super::{keep_metadata, set_generation};
+use crate::strategy::{keep, same, same_at};
+
+/// The rules of `pods/resize`.
+pub(crate) struct ResizeRules;
+
+impl SubresourceRules for ResizeRules {
+    fn prepare_for_update(&self, _: &Context, pod: &mut Value, old: &Value) {
+        keep_all_but_resources(pod, old);
+        drop_disabled_pod_fields(pod, Some(old));
+        set_generation(pod, old);
+    }
+
+    fn validate_update(&self, _: &Context, pod: &Value, old: &Value) -> Errors {
+        validate_resize(pod, old)
+    }
+}
+
+fn keep_all_but_resources(pod: &mut Value, old: &Value) {
+    let count = |pod: &Value, list: &str| pod.items_at(&["spec", list]).len();
+    // Added and removed containers are left for validation to find.
+    if ["containers", "initContainers"].iter().any(|list| count(pod, list) != count(old, list)) {
+        return;
+    }
+    let merged = ["containers", "initContainers"].map(|list| {
+        let new = pod.items_at(&["spec", list]);
+        let old = old.items_at(&["spec", list]);
+        if new.iter().zip(old).any(|(new, old)| new.str_at(&["name"]) != old.str_at(&["name"])) {
+            return new.to_vec();
+        }
+        let pairs = new.iter().zip(old);
+        let merge = |(new, old): (&Value, &Value)| {
+            let mut container = old.clone();
+            keep(&mut container, new, &["resources"]);
+            keep(&mut container, new, &["resizePolicy"]);
+            container
+        };
+        pairs.map(merge).collect()
+    });
+    let resources = pod.at(&["spec", "resources"]).cloned();
+    keep(pod, old, &["spec"]);
+    match resources {
+        Some(resources) => pod.set_at(&["spec", "resources"], resources),
+        None => {
+            pod.remove_at(&["spec", "resources"]);
+        }
+    }
+    for (list, containers) in ["containers", "initContainers"].into_iter().zip(merged) {
+        if !containers.is_empty() {
+            pod.set_at(&["spec", list], Value::Array(containers));
+        }
+    }
+    keep(pod, old, &["status"]);
+    keep_metadata(pod, old);
+}
+
+fn validate_resize(pod: &Value, old: &Value) -> Errors {
+    let refused = |why: &str| {
+        let mut errors = Errors::new();
+        errors.forbidden(&FieldPath::root(), why);
+        errors
+    };
+    if old.annotation(MIRROR_POD).is_some() {
+        return refused("static pods cannot be resized");
+    }
+    if old.str_at(&["spec", "os", "name"]) == "windows" {
+        return refused("windows pods cannot be resized");
+    }
+    let mut errors = validate_whole(pod, &PodOptions::for_pod(Some(old)));
+    let path = FieldPath::new("spec");
+    let (new_spec, old_spec) = (&pod["spec"], &old["spec"]);
+    let class = match old.str_at(&["status", "qosClass"]) {
+        "" => qos_class(old_spec),
+        class => class,
+    };
+    if class != qos_class(new_spec) {
+        let detail = "Pod QOS Class may not change as a result of resizing";
+        errors.invalid(&path, pod.str_at(&["status", "qosClass"]), detail);
+    }
+    if !is_supported(old) {
+        errors.forbidden(&path, "Pod running on node without support for resize");
+    }
+
+    let mut rest = new_spec.clone();
+    let has_resources = |spec: &Value| {
+        ["requests", "limits"].iter().any(|kind| spec.at(&["resources", kind]).is_some_and(|list| !list.is_empty()))
+    };
+    if has_resources(old_spec) || has_resources(new_spec) {
+        validate_pod_level(&mut errors, &mut rest, new_spec, old_spec, &path);
+    }
+    if !old.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).is_empty() {
+        errors.forbidden(&path, "pods with node allocatable resource claims cannot be resized");
+    }
+    if !validate_order(&mut errors, new_spec, old_spec, &path) {
+        return errors;
+    }
+    for list in ["initContainers", "containers"] {
+        let list_path = path.child(list);
+        let pairs = new_spec.items_at(&[list]).iter().zip(old_spec.items_at(&[list]));
+        for (i, (new, old)) in pairs.enumerate() {
+            let path = list_path.index(i);
+            let path = path.child("resources");
+            for kind in ["requests", "limits"] {
+                if was_removed(&new["resources"], &old["resources"], kind) {
+                    let singular = kind.trim_end_matches('s');
+                    errors.forbidden(&path.child(kind), format!("resource {singular}s cannot be removed"));
+                }
+            }
+        }
+    }
+    put_container_resources_back(&mut errors, &mut rest, old_spec, &path);
+    if errors.is_empty() && !same(Some(&rest), Some(old_spec)) {
+        errors.forbidden(&path, "only cpu and memory resources are mutable");
+    }
+    errors
+}
+
+/// A node that can resize reports the resources of the containers that run.
+fn is_supported(pod: &Value) -> bool {
+    let running =
+        pod.items_at(&["status", "containerStatuses"]).iter().find(|status| status.at(&["state", "running"]).is_some());
+    running.is_none_or(|status| status.get("resources").is_some())
+}
+
+fn validate_pod_level(errors: &mut Errors, rest: &mut Value, new: &Value, old: &Value, path: &FieldPath<'_>) {
+    let resources_path = path.child("resources");
+    if old.get("resources").is_some() {
+        if new.get("resources").is_none() {
+            errors.forbidden(&resources_path, "pod-level resources cannot be removed");
+            return;
+        }
+        for (kind, singular) in [("requests", "request"), ("limits", "limit")] {
+            if was_removed(&new["resources"], &old["resources"], kind) {
+                let detail = format!("pod-level resource {singular}s cannot be removed");
+                errors.forbidden(&resources_path.child(kind), detail);
+            }
+        }
+    }
+    if let Some(resources) = rest.get_mut("resources") {
+        put_cpu_and_memory_back(resources, &old["resources"]);
+        if old.get("resources").is_none() && resources.is_empty() {
+            rest.remove("resources");
+        }
+    }
+    if !same_at(rest, old, &["resources"]) {
+        errors.forbidden(path, "only cpu and memory resources are mutable at pod-level");
+    }
+}
+
+fn validate_order(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath<'_>) -> bool {
+    let before = errors.0.len();
+    for list in ["containers", "initContainers"] {
+        let list_path = path.child(list);
+        let (new, old) = (new.items_at(&[list]), old.items_at(&[list]));
+        if new.len() != old.len() {
+            errors.forbidden(&list_path, format!("{list} may not be added or removed on resize"));
+            continue;
+        }
+        for (i, (new, old)) in new.iter().zip(old).enumerate() {
+            if new.str_at(&["name"]) != old.str_at(&["name"]) {
+                let path = list_path.index(i);
+                errors.forbidden(&path.child("name"), format!("{list} may not be renamed or reordered on resize"));
+            }
+        }
+    }
+    errors.0.len() == before
+}
+
+fn was_removed(new: &Value, old: &Value, kind: &str) -> bool {
+    old.entries_at(&[kind]).any(|(name, _)| new.at(&[kind, name]).is_none())
+}
+
+/// Gives resources the CPU and memory of the old ones.
+fn put_cpu_and_memory_back(resources: &mut Value, old: &Value) {
+    for kind in ["requests", "limits"] {
+        for name in ["cpu", "memory"] {
+            keep(resources, old, &[kind, name]);
+        }
+        // A list that held nothing else is not there any more.
+        if resources.get(kind).is_some_and(Value::is_empty) && old.get(kind).is_none() {
+            resources.remove(kind);
+        }
+    }
+}
+
+fn put_container_resources_back(errors: &mut Errors, rest: &mut Value, old: &Value, path: &FieldPath<'_>) {
+    for list in ["containers", "initContainers"] {
+        let list_path = path.child(list);
+        let old = old.items_at(&[list]);
+        let Some(containers) = rest.get_mut(list).and_then(Value::as_array_mut) else { continue };
+        for (i, (container, old)) in containers.iter_mut().zip(old).enumerate() {
+            let modified = !same(Some(container), Some(old));
+            if let Some(resources) = container.get_mut("resources") {
+                put_cpu_and_memory_back(resources, &old["resources"]);
+                // Upstream compares without the claims of the new container, so any claim is a difference there.
+                resources.remove("claims");
+            }
+            let differs = !same(Some(container), Some(old));
+            if list == "containers" {
+                if differs {
+                    errors.forbidden(path, "only cpu and memory resources are mutable");
+                }
+                continue;
+            }
+            if differs {
+                let detail = "only cpu and memory resources for init or sidecar containers are mutable";
+                errors.forbidden(&list_path.index(i), detail);
+            }
+            if modified && !is_sidecar(container) {
+                for policy in container.items_at(&["resizePolicy"]) {
+                    if policy.str_at(&["restartPolicy"]) == "RestartContainer" {
+                        let detail =
+                            "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
+                        errors.forbidden(&list_path.index(i), detail);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! Compute resources of containers and pods: which names there are, what a request and a limit may be, how those of
+//! containers add up to a pod's (upstream: `validateResourceRequirements`, `validatePodResources`, and
+//! `AggregateContainerRequests` of component-helpers).
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_value::quantity::Quantity;
+use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, names};
+
+use super::options::{PodOptions, is_sidecar};
+use super::rules::{all_containers, dns_label};
+
+/// The resources that a pod as a whole may have; the last is a prefix.
+const POD_LEVEL: &[&str] = &["cpu", "hugepages-", "memory"];
+const HUGE_PAGES: &str = "hugepages-";
+const COUNTED: &[&str] = &[
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+const MEASURED: &[&str] = &[
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "storage",
+];
+
+/// Quantities by the name of their resource.
+pub(crate) type ResourceList = BTreeMap<String, Quantity>;
+
+/// A quantity of a normalised object; zero for anything else.
+pub(crate) fn quantity(value: &Value) -> Quantity {
+    Quantity::from_value(value).unwrap_or_default()
+}
+
+/// True for a quantity below zero.
+pub(crate) fn is_negative(value: &Value) -> bool {
+    quantity(value).sign() < 0
+}
+
+/// True for a quantity that is not a whole number.
+pub(crate) fn is_fractional(value: &Value) -> bool {
+    quantity(value).milli_value() % 1000 != 0
+}
+
+/// The resource list at a path.
+pub(crate) fn resource_list(object: &Value, path: &[&str]) -> ResourceList {
+    object.entries_at(path).map(|(name, value)| (name.to_owned(), quantity(value))).collect()
+}
+
+/// True for the names that belong to Kubernetes.
+pub(crate) fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// True for the names of resources that devices and others add.
+pub(crate) fn is_extended(name: &str) -> bool {
+    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+/// True if requests may be lower than limits.
+pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
+    is_native(name) && !name.starts_with(HUGE_PAGES)
+}
+
+/// True for the resources that a pod as a whole may have.
+pub(crate) fn is_pod_level(name: &str) -> bool {
+    POD_LEVEL.contains(&name) || name.starts_with(HUGE_PAGES)
+}
+
+fn is_standard(name: &str) -> bool {
+    COUNTED.contains(&name)
+        || MEASURED.contains(&name)
+        || name.starts_with(HUGE_PAGES)
+        || name.starts_with("requests.hugepages-")
+}
+
+fn is_divisible(name: &str, amount: &Quantity) -> bool {
+    let Some(Ok(page)) = name.strip_prefix(HUGE_PAGES).map(Quantity::parse) else { return false };
+    page.sign() > 0
+        && page.milli_value() % 1000 == 0
+        && amount.value().checked_rem(page.value()).is_some_and(|rest| rest == 0)
+}
+
+/// True if a container or the overhead has huge pages that are not whole pages.
+pub(crate) fn has_indivisible_huge_pages(spec: &Value) -> bool {
+    let broken = |object: &Value, path: &[&str]| {
+        object
+            .entries_at(path)
+            .any(|(name, value)| name.starts_with(HUGE_PAGES) && !is_divisible(name, &quantity(value)))
+    };
+    broken(spec, &["overhead"])
+        || all_containers(spec).any(|c| broken(c, &["resources", "limits"]) || broken(c, &["resources", "requests"]))
+}
+
+fn validate_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) -> bool {
+    let wrong = names::qualified_name(name);
+    let qualified = wrong.is_empty();
+    for message in wrong {
+        errors.invalid(path, name, message);
+    }
+    if qualified && !name.contains('/') && !is_standard(name) {
+        errors.invalid(path, name, "must be a standard resource type or fully qualified");
+        return false;
+    }
+    qualified
+}
+
+pub(crate) fn validate_container_resource_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) {
+    validate_name(errors, name, path);
+    if !name.contains('/') {
+        if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !name.starts_with(HUGE_PAGES) {
+            errors.invalid(path, name, "must be a standard resource for containers");
+        }
+    } else if !is_native(name) && !is_extended(name) {
+        errors.invalid(path, name, "doesn't follow extended resource name standard");
+    }
+}
+
+fn validate_pod_resource_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) {
+    if validate_name(errors, name, path) && !is_pod_level(name) {
+        errors.not_supported(path, name, POD_LEVEL);
+    }
+}
+
+/// Refuses negative quantities, and fractions of what is counted.
+pub(crate) fn validate_quantity(errors: &mut Errors, name: &str, amount: &Quantity, path: &FieldPath<'_>) {
+    if amount.sign() < 0 {
+        errors.invalid(path, amount.to_string(), "must be greater than or equal to 0");
+    }
+    if (COUNTED.contains(&name) || is_extended(name)) && amount.milli_value() % 1000 != 0 {
+        errors.invalid(path, amount.to_string(), "must be an integer");
+    }
+}
+
+/// Checks the resources of a container.
+pub(crate) fn validate_container_resources(
+    errors: &mut Errors,
+    resources: &Value,
+    claims: &BTreeSet<&str>,
+    options: &PodOptions,
+    path: &FieldPath<'_>,
+) {
+    validate_requirements(errors, resources, validate_container_resource_name, claims, options, path);
+}
+
+/// Checks the overhead of a pod, which upstream takes for the limits of a container.
+pub(crate) fn validate_overhead(errors: &mut Errors, overhead: &Value, options: &PodOptions, path: &FieldPath<'_>) {
+    let mut requirements = Value::object();
+    requirements.set("limits", overhead.clone());
+    validate_container_resources(errors, &requirements, &BTreeSet::new(), options, path);
+}
+
+fn validate_requirements(
+    errors: &mut Errors,
+    resources: &Value,
+    validate_name: fn(&mut Errors, &str, &FieldPath<'_>),
+    claims: &BTreeSet<&str>,
+    options: &PodOptions,
+    path: &FieldPath<'_>,
+) {
+    let limits = resource_list(resources, &["limits"]);
+    let requests = resource_list(resources, &["requests"]);
+    let limits_path = path.child("limits");
+    let requests_path = path.child("requests");
+    let whole_pages = |errors: &mut Errors, name: &str, amount: &Quantity, path: &FieldPath<'_>| {
+        if name.starts_with(HUGE_PAGES) && !options.indivisible_huge_pages && !is_divisible(name, amount) {
+            let detail = format!("{amount} is not positive integer multiple of {name}");
+            errors.invalid(path, amount.to_string(), detail);
+        }
+    };
+    for (name, amount) in &limits {
+        let path = limits_path.key(name);
+        validate_name(errors, name, &path);
+        validate_quantity(errors, name, amount, &path);
+        whole_pages(errors, name, amount, &path);
+    }
+    for (name, amount) in &requests {
+        let path = requests_path.key(name);
+        validate_name(errors, name, &path);
+        validate_quantity(errors, name, amount, &path);
+        match limits.get(name) {
+            Some(limit) => {
+                let order = amount.cmp(limit);
+                let relation = if order != Ordering::Equal && !is_overcommit_allowed(name) {
+                    Some("equal to")
+                } else if order == Ordering::Greater {
+                    Some("less than or equal to")
+                } else {
+                    None
+                };
+                if let Some(relation) = relation {
+                    let detail = format!("must be {relation} {name} limit of {limit}");
+                    errors.invalid(&requests_path, amount.to_string(), detail);
+                }
+            }
+            None if !is_overcommit_allowed(name) => {
+                errors.required(&limits_path, "Limit must be set for non overcommitable resources");
+            }
+            None => {}
+        }
+        whole_pages(errors, name, amount, &path);
+    }
+    let has = |wanted: &dyn Fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| wanted(name));
+    if has(&|name| name.starts_with(HUGE_PAGES)) && !has(&|name| matches!(name, "cpu" | "memory")) {
+        errors.forbidden(path, "HugePages require cpu or memory");
+    }
+    validate_claim_names(errors, resources.items_at(&["claims"]), claims, &path.child("claims"));
+}
+
+/// Checks that the claims that a container refers to are the pod's, each once.
+fn validate_claim_names(errors: &mut Errors, claims: &[Value], known: &BTreeSet<&str>, list: &FieldPath<'_>) {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    for (i, claim) in claims.iter().enumerate() {
+        let path = list.index(i);
+        let name = claim.str_at(&["name"]);
+        let request = claim.str_at(&["request"]);
+        if name.is_empty() {
+            errors.required(&path, "");
+            continue;
+        }
+        if seen.contains(name) {
+            errors.duplicate(&path, name);
+        } else {
+            let mut key = name.to_owned();
+            if !request.is_empty() {
+                dns_label(errors, &path.child("request"), request);
+                key = format!("{name}/{request}");
+            }
+            if seen.contains(&key) {
+                errors.duplicate(&path, key.as_str());
+            } else if request.is_empty() {
+                for _ in seen.iter().filter(|s| s.split_once('/').is_some_and(|(claim, _)| claim == name)) {
+                    errors.duplicate(&path, name);
+                }
+            }
+            seen.insert(key);
+        }
+        if !known.contains(name) {
+            let mut detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
+            if known.is_empty() {
+                detail.push_str(" which is empty");
+            } else {
+                detail = format!("{detail}: {}", known.iter().copied().collect::<Vec<_>>().join(", "));
+            }
+            errors.push(FieldError::new(ErrorKind::NotFound, &path, name, detail));
+        }
+    }
+}
+
+/// Checks the resources of the pod as a whole.
+pub(crate) fn validate_pod_resources(
+    errors: &mut Errors,
+    spec: &Value,
+    claims: &BTreeSet<&str>,
+    options: &PodOptions,
+    spec_path: &FieldPath<'_>,
+) {
+    let Some(resources) = spec.get("resources") else { return };
+    let path = spec_path.child("resources");
+    if spec.str_at(&["os", "name"]) == "windows" {
+        errors.forbidden(&path, "may not be set for a windows pod");
+        return;
+    }
+    if resources.get("claims").is_some() {
+        errors.forbidden(&path.child("claims"), "claims may not be set for Resources at pod-level");
+    }
+    validate_requirements(errors, resources, validate_pod_resource_name, claims, options, &path);
+
+    let requests = resource_list(resources, &["requests"]);
+    let limits = resource_list(resources, &["limits"]);
+    let requests_path = path.child("requests");
+    for (name, sum) in aggregate(spec, "requests") {
+        if let Some(whole) = requests.get(&name).filter(|whole| sum.cmp(whole) == Ordering::Greater) {
+            let detail = format!("must be greater than or equal to aggregate container requests of {sum}");
+            errors.invalid(&requests_path.key(&name), whole.to_string(), detail);
+        }
+    }
+    let limits_path = path.child("limits");
+    for (name, sum) in aggregate(spec, "limits").into_iter().filter(|(name, _)| name.starts_with(HUGE_PAGES)) {
+        if let Some(whole) = limits.get(&name).filter(|whole| sum.cmp(whole) == Ordering::Greater) {
+            let detail = format!("must be greater than or equal to aggregate container limits of {sum}");
+            errors.invalid(&limits_path.key(&name), whole.to_string(), detail);
+        }
+    }
+    let containers = path.child("containers");
+    for (i, container) in spec.items_at(&["containers"]).iter().enumerate() {
+        for (name, limit) in resource_list(container, &["resources", "limits"]) {
+            if let Some(whole) = limits.get(&name).filter(|whole| limit.cmp(whole) == Ordering::Greater) {
+                let path = containers.index(i);
+                let path = path.key(&name);
+                let detail = format!("must be less than or equal to pod limits of {whole}");
+                errors.invalid(&path.child("limits"), limit.to_string(), detail);
+            }
+        }
+    }
+}
+
+/// What the containers of a pod need together: the sum of those that run side by side, or what an init container needs
+/// beside the sidecars started before it, whichever is more. `kind` is `requests` or `limits`.
+pub(crate) fn aggregate(spec: &Value, kind: &str) -> ResourceList {
+    let mut total = ResourceList::new();
+    for container in spec.items_at(&["containers"]) {
+        add(&mut total, &resource_list(container, &["resources", kind]));
+    }
+    let mut sidecars = ResourceList::new();
+    let mut starting = ResourceList::new();
+    for container in spec.items_at(&["initContainers"]) {
+        let own = resource_list(container, &["resources", kind]);
+        if is_sidecar(container) {
+            add(&mut total, &own);
+            add(&mut sidecars, &own);
+            raise(&mut starting, &sidecars);
+        } else {
+            let mut here = own;
+            add(&mut here, &sidecars);
+            raise(&mut starting, &here);
+        }
+    }
+    raise(&mut total, &starting);
+    total
+}
+
+fn add(list: &mut ResourceList, other: &ResourceList) {
+    for (name, amount) in other {
+        match list.get_mut(name) {
+            Some(sum) => sum.add(amount),
+            None => {
+                list.insert(name.clone(), amount.clone());
+            }
+        }
+    }
+}
+
+fn raise(list: &mut ResourceList, other: &ResourceList) {
+    for (name, amount) in other {
+        if list.get(name).is_none_or(|present| amount.cmp(present) == Ordering::Greater) {
+            list.insert(name.clone(), amount.clone());
+        }
+    }
+}
+
+/// The quality of service that the resources of a pod promise (upstream: `ComputePodQOS`).
+pub(crate) fn qos_class(spec: &Value) -> &'static str {
+    let mut guaranteed = true;
+    let mut totals = [ResourceList::new(), ResourceList::new()];
+    let mut count = |resources: &Value, limits_decide: bool| {
+        for (total, kind) in totals.iter_mut().zip(["requests", "limits"]) {
+            let mut list = resource_list(resources, &[kind]);
+            list.retain(|name, amount| matches!(name.as_str(), "cpu" | "memory") && amount.sign() > 0);
+            if kind == "limits" && limits_decide && list.len() < 2 {
+                guaranteed = false;
+            }
+            add(total, &list);
+        }
+    };
+    if let Some(resources) = spec.get("resources") {
+        let has_limits = resources.get("limits").is_some_and(|limits| !limits.is_empty());
+        count(resources, has_limits);
+    } else {
+        for container in spec.items_at(&["containers"]).iter().chain(spec.items_at(&["initContainers"])) {
+            count(&container["resources"], true);
+        }
+    }
+    let [requests, limits] = totals;
+    if requests.is_empty() && limits.is_empty() {
+        return "BestEffort";
+    }
+    let equal = requests.len() == limits.len()
+        && requests.iter().all(|(name, amount)| limits.get(name).is_some_and(|l| l.cmp(amount) == Ordering::Equal));
+    if guaranteed && equal { "Guaranteed" } else { "Burstable" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    #[test]
+    fn quality_of_service() {
+        let check = |spec: &str, expect: &str| assert_eq!(qos_class(&object(spec)), expect, "{spec}");
+        check(r#"{"containers":[{"resources":{}}]}"#, "BestEffort");
+        check(r#"{"containers":[{"resources":{"requests":{"cpu":"0","nvidia.com/gpu":"1"}}}]}"#, "BestEffort");
+        check(r#"{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}"#, "Burstable");
+        let full = r#"{"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1000m","memory":"1Gi"}}}"#;
+        check(&format!(r#"{{"containers":[{full}]}}"#), "Guaranteed");
+        check(&format!(r#"{{"containers":[{full},{{"resources":{{}}}}]}}"#), "Burstable");
+        check(r#"{"containers":[{}],"resources":{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}}"#, "Burstable");
+        check(
+            r#"{"containers":[{}],"resources":{"limits":{"cpu":"1","memory":"1"},"requests":{"cpu":"1","memory":"1"}}}"#,
+            "Guaranteed",
+        );
+    }
+
+    #[test]
+    fn sums_take_init_containers_into_account() {
+        let check = |spec: &str, expect: &str| {
+            let sum = aggregate(&object(spec), "requests");
+            assert_eq!(sum.get("cpu").map(ToString::to_string).unwrap_or_default(), expect, "{spec}");
+        };
+        let c = |cpu: &str| format!(r#"{{"resources":{{"requests":{{"cpu":"{cpu}"}}}}}}"#);
+        let sidecar = |cpu: &str| c(cpu).replacen('{', r#"{"restartPolicy":"Always","#, 1);
+        check(&format!(r#"{{"containers":[{},{}]}}"#, c("1"), c("500m")), "1500m");
+        check(&format!(r#"{{"containers":[{}],"initContainers":[{}]}}"#, c("1"), c("3")), "3");
+        check(&format!(r#"{{"containers":[{}],"initContainers":[{},{}]}}"#, c("1"), sidecar("1"), c("3")), "4");
+        check(&format!(r#"{{"containers":[{}],"initContainers":[{},{}]}}"#, c("1"), c("1"), sidecar("1")), "2");
+    }
+
+    #[test]
+    fn requirements() {
+        let check = |resources: &str, expect: &[&str]| {
+            let mut errors = Errors::new();
+            let known = BTreeSet::from(["a"]);
+            let options = PodOptions::default();
+            validate_container_resources(&mut errors, &object(resources), &known, &options, &FieldPath::new("r"));
+            assert_eq!(messages(&errors), expect, "{resources}");
+        };
+        check(r#"{"limits":{"cpu":"1","example.com/x":"1"},"requests":{"cpu":"1","example.com/x":"1"}}"#, &[]);
+        check(
+            r#"{"limits":{"cpu":"1"},"requests":{"cpu":"2"}}"#,
+            &["r.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1"],
+        );
+        check(
+            r#"{"limits":{"cpus":"-1"}}"#,
+            &[
+                "r.limits[cpus]: Invalid value: \"cpus\": must be a standard resource type or fully qualified",
+                "r.limits[cpus]: Invalid value: \"cpus\": must be a standard resource for containers",
+                "r.limits[cpus]: Invalid value: \"-1\": must be greater than or equal to 0",
+            ],
+        );
+        check(
+            r#"{"requests":{"example.com/x":"500m"}}"#,
+            &[
+                "r.requests[example.com/x]: Invalid value: \"500m\": must be an integer",
+                "r.limits: Required value: Limit must be set for non overcommitable resources",
+            ],
+        );
+        check(
+            r#"{"limits":{"hugepages-2Mi":"3Mi"}}"#,
+            &[
+                "r.limits[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple of hugepages-2Mi",
+                "r: Forbidden: HugePages require cpu or memory",
+            ],
+        );
+        check(
+            r#"{"claims":[{"name":"a"},{"name":"a"},{"name":"b","request":"r"}]}"#,
+            &[
+                "r.claims[1]: Duplicate value: \"a\"",
+                "r.claims[2]: Not found: \"b\": must be one of the names in pod.spec.resourceClaims: a",
+            ],
+        );
+    }
+}

@@ -1,0 +1,324 @@
+//! The rules of a pod's spec as a whole, and of a pod template (upstream: `ValidatePodSpec`, `ValidatePodTemplateSpec`). The
+//! parts have files of their own.
+
+use std::collections::BTreeSet;
+
+use pintle_value::ip::valid_legacy_ip;
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use super::annotations::{validate_annotations_and_fields, validate_pod_annotations};
+use super::containers::{PodScope, validate_containers, validate_ephemeral_containers, validate_init_containers};
+use super::options::{PodOptions, user_namespaces};
+use super::resources::{validate_overhead, validate_pod_resources};
+use super::rules::{
+    dns_label, dns_subdomain, invalid_each, object_name, qualified_name, required_one_of, text, visit_containers,
+};
+use super::scheduling::{validate_affinity, validate_gates, validate_labels, validate_spread, validate_tolerations};
+use super::security::validate_pod_security_context;
+use super::volumes::validate_volumes;
+use super::windows::{validate_host_processes, validate_os};
+
+/// Marks a pod that a node runs by itself and only shows to the API server.
+pub(crate) const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+
+const MAX_NAMESERVERS: usize = 3;
+const MAX_SEARCH_PATHS: usize = 32;
+const MAX_SEARCH_CHARS: usize = 2048;
+const MAX_HOSTNAME_OVERRIDE: usize = 64;
+
+/// Checks a pod template.
+pub(crate) fn validate_pod_template_spec(template: &Value, path: &FieldPath<'_>, options: &PodOptions) -> Errors {
+    let mut errors = Errors::new();
+    let spec = &template["spec"];
+    let spec_path = path.child("spec");
+    let annotations_path = path.child("annotations");
+    validate_labels(&mut errors, template.at(&["metadata", "labels"]), &path.child("labels"));
+    let annotations = &template["metadata"]["annotations"];
+    errors.append(pintle_value::metadata::validate_annotations(annotations, &annotations_path));
+    validate_pod_annotations(&mut errors, template, options, &annotations_path);
+    errors.append(validate_pod_spec(spec, None, &spec_path, options));
+    validate_annotations_and_fields(&mut errors, template, &spec_path);
+    if !spec.items_at(&["ephemeralContainers"]).is_empty() {
+        let detail = "ephemeral containers not allowed in pod template";
+        errors.forbidden(&spec_path.child("ephemeralContainers"), detail);
+    }
+    errors
+}
+
+/// Checks a pod's spec; `pod` is the whole pod where there is one, and `None` for a template.
+pub(crate) fn validate_pod_spec(
+    spec: &Value,
+    pod: Option<&Value>,
+    path: &FieldPath<'_>,
+    options: &PodOptions,
+) -> Errors {
+    let mut errors = Errors::new();
+    let grace = spec.int_at(&["terminationGracePeriodSeconds"]);
+    if grace.is_none() {
+        errors.required(&path.child("terminationGracePeriodSeconds"), "");
+    }
+    let pod_name = pod.map_or("", Value::name);
+    let volumes = spec.items_at(&["volumes"]);
+    let volumes = validate_volumes(&mut errors, volumes, pod_name, &path.child("volumes"), options);
+    let claims = spec.items_at(&["resourceClaims"]);
+    validate_resource_claims(&mut errors, claims, pod, &path.child("resourceClaims"));
+
+    let restart_policy = spec.str_at(&["restartPolicy"]);
+    let scope = PodScope {
+        volumes,
+        claims: claims.iter().map(|claim| claim.str_at(&["name"])).filter(|name| !name.is_empty()).collect(),
+        grace,
+        restart_policy,
+        os: spec.get("os").map(|os| os.str_at(&["name"])),
+        host_users: !user_namespaces(spec),
+        options,
+    };
+    validate_containers(&mut errors, spec.items_at(&["containers"]), &scope, &path.child("containers"));
+    validate_init_containers(&mut errors, spec, &scope, &path.child("initContainers"));
+    validate_ephemeral_containers(&mut errors, spec, &scope, &path.child("ephemeralContainers"));
+    validate_pod_resources(&mut errors, spec, &scope.claims, options, path);
+
+    validate_host_network(&mut errors, spec, options, path);
+    required_one_of(&mut errors, &path.child("restartPolicy"), restart_policy, &["Always", "OnFailure", "Never"]);
+    let dns_policy = spec.str_at(&["dnsPolicy"]);
+    let dns_policies = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    required_one_of(&mut errors, &path.child("dnsPolicy"), dns_policy, dns_policies);
+    validate_labels(&mut errors, spec.get("nodeSelector"), &path.child("nodeSelector"));
+    if let Some(context) = spec.get("securityContext") {
+        validate_pod_security_context(&mut errors, context, spec, options, &path.child("securityContext"));
+    }
+    if let Some(affinity) = spec.get("affinity") {
+        validate_affinity(&mut errors, affinity, options, &path.child("affinity"));
+    }
+    validate_dns(&mut errors, spec.get("dnsConfig"), dns_policy, &path.child("dnsConfig"));
+    let gates = path.child("readinessGates");
+    for (i, gate) in spec.items_at(&["readinessGates"]).iter().enumerate() {
+        let path = gates.index(i);
+        qualified_name(&mut errors, &path.child("conditionType"), gate.str_at(&["conditionType"]));
+    }
+    validate_gates(&mut errors, spec.items_at(&["schedulingGates"]), &path.child("schedulingGates"));
+    validate_spread(&mut errors, spec, options, &path.child("topologySpreadConstraints"));
+    validate_host_processes(&mut errors, spec, path);
+    validate_user_namespaces(&mut errors, spec, options, path);
+    validate_hostname_override(&mut errors, spec, path);
+    validate_simple_fields(&mut errors, spec, options, path);
+    validate_file_keys(&mut errors, spec, path);
+    errors
+}
+
+/// The fields at the end of upstream's list, each with a rule of its own.
+fn validate_simple_fields(errors: &mut Errors, spec: &Value, options: &PodOptions, path: &FieldPath<'_>) {
+    let set = |field: &str| Some(spec.str_at(&[field])).filter(|value| !value.is_empty());
+    if let Some(name) = set("serviceAccountName") {
+        invalid_each(errors, &path.child("serviceAccountName"), name, names::service_account_name(name, false));
+    }
+    if let Some(name) = set("nodeName") {
+        object_name(errors, &path.child("nodeName"), name);
+    }
+    if let Some(seconds) = spec.int_at(&["activeDeadlineSeconds"]) {
+        for message in names::in_range(seconds, 1, i64::from(i32::MAX)) {
+            errors.invalid(&path.child("activeDeadlineSeconds"), seconds, message);
+        }
+    }
+    for field in ["hostname", "subdomain"] {
+        if let Some(name) = set(field) {
+            dns_label(errors, &path.child(field), name);
+        }
+    }
+    validate_tolerations(errors, spec.items_at(&["tolerations"]), options, &path.child("tolerations"));
+    let aliases = path.child("hostAliases");
+    for (i, alias) in spec.items_at(&["hostAliases"]).iter().enumerate() {
+        let path = aliases.index(i);
+        errors.append(valid_legacy_ip(&path.child("ip"), alias.str_at(&["ip"]), true, &[]));
+        let list = path.child("hostnames");
+        for (j, name) in alias.items_at(&["hostnames"]).iter().enumerate() {
+            dns_subdomain(errors, &list.index(j), name.as_str().unwrap_or_default());
+        }
+    }
+    if let Some(name) = set("priorityClassName") {
+        object_name(errors, &path.child("priorityClassName"), name);
+    }
+    if let Some(name) = text(spec, "runtimeClassName") {
+        object_name(errors, &path.child("runtimeClassName"), name);
+    }
+    if let Some(policy) = text(spec, "preemptionPolicy") {
+        let policies = &["PreemptLowerPriority", "Never"];
+        required_one_of(errors, &path.child("preemptionPolicy"), policy, policies);
+    }
+    if let Some(overhead) = spec.get("overhead") {
+        validate_overhead(errors, overhead, options, &path.child("overhead"));
+    }
+    validate_os(errors, spec, path);
+}
+
+fn validate_resource_claims(errors: &mut Errors, claims: &[Value], pod: Option<&Value>, list: &FieldPath<'_>) {
+    let is_mirror = pod.is_some_and(|pod| pod.annotation(MIRROR_POD).is_some());
+    let mut seen = BTreeSet::new();
+    for (i, claim) in claims.iter().enumerate() {
+        if is_mirror {
+            errors.forbidden(&FieldPath::root(), "static pods do not support resource claims");
+            continue;
+        }
+        let path = list.index(i);
+        let name_path = path.child("name");
+        let name = claim.str_at(&["name"]);
+        if name.is_empty() {
+            errors.required(&name_path, "");
+        } else if !seen.insert(name) {
+            errors.duplicate(&name_path, name);
+        } else {
+            dns_label(errors, &name_path, name);
+        }
+        let sources = ["resourceClaimName", "resourceClaimTemplateName"];
+        let given = sources.iter().filter(|field| claim.get(field).is_some()).count();
+        // The internal type, which upstream shows here, has no JSON names of its own.
+        let shown = || {
+            ["Name", "ResourceClaimName", "ResourceClaimTemplateName"]
+                .into_iter()
+                .zip(["name", sources[0], sources[1]])
+                .map(|(name, field)| (name, claim[field].clone()))
+                .collect::<pintle_value::Object>()
+        };
+        if given == 2 {
+            let detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
+            errors.invalid(&path, shown(), detail);
+        }
+        if given == 0 {
+            let detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
+            errors.invalid(&path, shown(), detail);
+        }
+        for field in sources {
+            if let Some(name) = text(claim, field) {
+                object_name(errors, &path.child(field), name);
+            }
+        }
+    }
+}
+
+/// With the host's network, a container's port is the host's. In templates it may be left to the pod's defaults.
+fn validate_host_network(errors: &mut Errors, spec: &Value, options: &PodOptions, path: &FieldPath<'_>) {
+    if !spec.bool_at(&["hostNetwork"]) {
+        return;
+    }
+    let list = path.child("containers");
+    for (i, container) in spec.items_at(&["containers"]).iter().enumerate() {
+        let ports = list.index(i);
+        let ports = ports.child("ports");
+        for (j, port) in container.items_at(&["ports"]).iter().enumerate() {
+            let host = port.int_at(&["hostPort"]).unwrap_or(0);
+            let own = port.int_at(&["containerPort"]).unwrap_or(0);
+            if (options.is_pod || host != 0) && host != own {
+                let detail = "must match `containerPort` when `hostNetwork` is true";
+                errors.invalid(&ports.index(j).child("hostPort"), host, detail);
+            }
+        }
+    }
+}
+
+fn validate_dns(errors: &mut Errors, config: Option<&Value>, policy: &str, path: &FieldPath<'_>) {
+    let none = policy == "None";
+    let Some(config) = config else {
+        if none {
+            errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None");
+        }
+        return;
+    };
+    let servers = config.items_at(&["nameservers"]);
+    let list = path.child("nameservers");
+    if none && servers.is_empty() {
+        errors.required(&list, "must provide at least one DNS nameserver when `dnsPolicy` is None");
+        return;
+    }
+    if servers.len() > MAX_NAMESERVERS {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
+        errors.invalid(&list, Value::Array(servers.to_vec()), detail);
+    }
+    for (i, server) in servers.iter().enumerate() {
+        errors.append(valid_legacy_ip(&list.index(i), server.as_str().unwrap_or_default(), true, &[]));
+    }
+    let searches = config.items_at(&["searches"]);
+    let list = path.child("searches");
+    if searches.len() > MAX_SEARCH_PATHS {
+        let detail = format!("must not have more than {MAX_SEARCH_PATHS} search paths");
+        errors.invalid(&list, Value::Array(searches.to_vec()), detail);
+    }
+    let characters: usize = searches.iter().map(|search| search.as_str().unwrap_or_default().len() + 1).sum();
+    if characters.saturating_sub(1) > MAX_SEARCH_CHARS {
+        let detail =
+            format!("must not have more than {MAX_SEARCH_CHARS} characters (including spaces) in the search list");
+        errors.invalid(&list, Value::Array(searches.to_vec()), detail);
+    }
+    for (i, search) in searches.iter().enumerate() {
+        let search = search.as_str().unwrap_or_default();
+        if search != "." {
+            let search = search.strip_suffix('.').unwrap_or(search);
+            invalid_each(errors, &list.index(i), search, names::dns1123_subdomain_with_underscore(search));
+        }
+    }
+    let list = path.child("options");
+    for (i, option) in config.items_at(&["options"]).iter().enumerate() {
+        if option.str_at(&["name"]).is_empty() {
+            errors.required(&list.index(i), "must not be empty");
+        }
+    }
+}
+
+fn validate_user_namespaces(errors: &mut Errors, spec: &Value, options: &PodOptions, path: &FieldPath<'_>) {
+    const DETAIL: &str = "when `hostUsers` is false";
+    if !user_namespaces(spec) {
+        return;
+    }
+    if spec.bool_at(&["hostNetwork"]) && !options.user_namespaces_with_host_network {
+        errors.forbidden(&path.child("hostNetwork"), DETAIL);
+    }
+    for (field, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.bool_at(&[field]) {
+            errors.forbidden(&path.child(shown), DETAIL);
+        }
+    }
+    if !options.user_namespaces_with_devices {
+        visit_containers(spec, path, |container, path| {
+            if !container.items_at(&["volumeDevices"]).is_empty() {
+                errors.forbidden(&path.child("volumeDevices"), DETAIL);
+            }
+        });
+    }
+}
+
+fn validate_hostname_override(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let Some(name) = text(spec, "hostnameOverride") else { return };
+    let path = path.child("hostnameOverride");
+    for field in ["setHostnameAsFQDN", "hostNetwork"] {
+        if spec.bool_at(&[field]) {
+            errors.forbidden(&path, format!("may not be specified when {field} is true"));
+        }
+    }
+    if name.len() > MAX_HOSTNAME_OVERRIDE {
+        errors.push(FieldError::too_long(&path, MAX_HOSTNAME_OVERRIDE));
+    }
+    dns_subdomain(errors, &path, name);
+}
+
+/// Files with variables are in `emptyDir` volumes.
+fn validate_file_keys(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let volumes = spec.items_at(&["volumes"]);
+    visit_containers(spec, path, |container, path| {
+        let list = path.child("env");
+        for (i, variable) in container.items_at(&["env"]).iter().enumerate() {
+            let Some(reference) = variable.at(&["valueFrom", "fileKeyRef"]) else { continue };
+            let path = list.index(i);
+            let path = path.child("valueFrom");
+            let path = path.child("fileKeyRef");
+            let path = path.child("volumeName");
+            let name = reference.str_at(&["volumeName"]);
+            // Of volumes with one name the last counts.
+            match volumes.iter().rfind(|volume| volume.str_at(&["name"]) == name) {
+                None => errors.push(FieldError::not_found(&path, name)),
+                Some(volume) if volume.get("emptyDir").is_none() => {
+                    errors.invalid(&path, name, "referenced volume must be of type emptyDir");
+                }
+                Some(_) => {}
+            }
+        }
+    });
+}

@@ -1,0 +1,501 @@
+//! Rules of a pod's status: conditions, and what the `status` subresource may change (upstream:
+//! `ValidatePodStatusUpdate`, `podStatusStrategy`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use pintle_registry::{Context, SubresourceRules};
+use pintle_value::ip::{parse_sloppy, valid_legacy_ip};
+use pintle_value::time::Time;
+use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, names};
+
+use super::annotations::{validate_annotation_updates, validate_pod_annotations};
+use super::defaults::each;
+use super::disabled::{STATUS_LISTS, drop_disabled_pod_fields};
+use super::options::PodOptions;
+use super::resources::{is_native, quantity};
+use super::rules::{dns_label, object_name, one_of, qualified_name, text};
+use crate::strategy::keep;
+
+const MAX_HEALTH_MESSAGE: usize = 1024;
+
+/// Sets the condition of its type, with the time of its last change (upstream: `UpdatePodCondition`).
+pub(crate) fn set_condition(pod: &mut Value, mut condition: Value, now: Time) {
+    condition.set("lastProbeTime", Value::Null);
+    condition.set("lastTransitionTime", now.rfc3339());
+    if pod.at(&["status", "conditions"]).is_none() {
+        pod.set_at(&["status", "conditions"], Value::Array(Vec::new()));
+    }
+    let Some(conditions) = pod.at_mut(&["status", "conditions"]).and_then(Value::as_array_mut) else { return };
+    let kind = condition.str_at(&["type"]).to_owned();
+    match conditions.iter_mut().find(|c| c.str_at(&["type"]) == kind) {
+        Some(present) => {
+            if present.get("status") == condition.get("status")
+                && let Some(time) = present.get("lastTransitionTime")
+            {
+                condition.set("lastTransitionTime", time.clone());
+            }
+            *present = condition;
+        }
+        None => conditions.push(condition),
+    }
+}
+
+/// The rules of `pods/status`.
+pub(crate) struct StatusRules;
+
+impl SubresourceRules for StatusRules {
+    fn prepare_for_update(&self, _: &Context, pod: &mut Value, old: &Value) {
+        keep(pod, old, &["spec"]);
+        for field in ["deletionTimestamp", "ownerReferences"] {
+            keep(pod, old, &["metadata", field]);
+        }
+        if pod.str_at(&["status", "qosClass"]).is_empty() {
+            keep(pod, old, &["status", "qosClass"]);
+        }
+        keep_observed_generations(pod, old);
+        drop_disabled_pod_fields(pod, Some(old));
+    }
+
+    fn validate_update(&self, _: &Context, pod: &Value, old: &Value) -> Errors {
+        validate_status_update(pod, old)
+    }
+}
+
+/// Keeps generations that a client leaves out, in the status and in conditions of the same type.
+fn keep_observed_generations(pod: &mut Value, old: &Value) {
+    const FIELD: &str = "observedGeneration";
+    let is_unset = |object: &Value| object.int_at(&[FIELD]).unwrap_or(0) == 0;
+    if is_unset(&pod["status"]) {
+        keep(pod, old, &["status", FIELD]);
+    }
+    // A type may occur more than once, and then its conditions correspond in their order.
+    let mut known: BTreeMap<&str, Vec<Option<&Value>>> = BTreeMap::new();
+    for condition in old.items_at(&["status", "conditions"]).iter().rev() {
+        known.entry(condition.str_at(&["type"])).or_default().push(condition.get(FIELD));
+    }
+    each(pod, &["status", "conditions"], |condition| {
+        let kind = condition.str_at(&["type"]).to_owned();
+        let generation = known.get_mut(kind.as_str()).and_then(Vec::pop).flatten();
+        if let Some(generation) = generation.filter(|_| is_unset(condition)) {
+            condition.set(FIELD, generation.clone());
+        }
+    });
+}
+
+fn validate_status_update(pod: &Value, old: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let annotations = FieldPath::new("metadata.annotations");
+    validate_annotation_updates(&mut errors, pod, old, &annotations);
+    validate_pod_annotations(&mut errors, pod, &PodOptions::for_pod(Some(old)), &annotations);
+
+    let path = FieldPath::new("status");
+    let status = &pod["status"];
+    let old_status = &old["status"];
+    let conditions = path.child("conditions");
+    for (i, condition) in status.items_at(&["conditions"]).iter().enumerate() {
+        let path = conditions.index(i);
+        validate_generation(&mut errors, condition, &path);
+        let kind = condition.str_at(&["type"]);
+        if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
+            // Upstream writes this one with a capital letter.
+            qualified_name(&mut errors, &path.child("Type"), kind);
+        }
+    }
+    validate_nomination(&mut errors, status, old_status, old, &path);
+    validate_generation(&mut errors, status, &path);
+    let qos = path.child("qosClass");
+    let class = |status: &Value| Value::from(status.str_at(&["qosClass"]));
+    errors.append(metadata::validate_immutable_field(&class(status), &class(old_status), &qos));
+
+    for list in STATUS_LISTS {
+        // Upstream looks at the regular containers first.
+        let list = match list {
+            "initContainerStatuses" => "containerStatuses",
+            "containerStatuses" => "initContainerStatuses",
+            other => other,
+        };
+        validate_transitions(&mut errors, status, old, list, &path.child(list));
+    }
+    validate_claim_statuses(&mut errors, pod, &path);
+    validate_extended_claim_status(&mut errors, pod, &path.child("extendedResourceClaimStatus"));
+    validate_allocatable_claim_statuses(&mut errors, pod, &path.child("nodeAllocatableResourceClaimStatuses"));
+    validate_ips(&mut errors, status, old_status, &path);
+    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        validate_users(&mut errors, pod, list, &path.child(list));
+    }
+    for (list, containers) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
+        validate_allocated(&mut errors, pod, list, containers, &path.child(list));
+    }
+    let list = path.child("ephemeralContainerStatuses");
+    for (i, container) in status.items_at(&["ephemeralContainerStatuses"]).iter().enumerate() {
+        if !container.items_at(&["allocatedResourcesStatus"]).is_empty() {
+            let path = list.index(i);
+            errors.forbidden(&path.child("allocatedResourcesStatus"), "must not be specified in container status");
+        }
+    }
+    errors
+}
+
+fn validate_generation(errors: &mut Errors, object: &Value, path: &FieldPath<'_>) {
+    if let Some(generation) = object.int_at(&["observedGeneration"]).filter(|g| *g < 0) {
+        errors.invalid(&path.child("observedGeneration"), generation, "must be a non-negative integer");
+    }
+}
+
+fn validate_nomination(errors: &mut Errors, status: &Value, old_status: &Value, old: &Value, path: &FieldPath<'_>) {
+    let node = status.str_at(&["nominatedNodeName"]);
+    if node.is_empty() || node == old_status.str_at(&["nominatedNodeName"]) {
+        return;
+    }
+    let path = path.child("nominatedNodeName");
+    object_name(errors, &path, node);
+    if !old.str_at(&["spec", "nodeName"]).is_empty() {
+        errors.forbidden(&path, "may not be set on pods that are already bound to a node");
+    }
+}
+
+/// A container that ended and is not to be restarted stays ended.
+fn validate_transitions(errors: &mut Errors, status: &Value, old: &Value, list: &str, path: &FieldPath<'_>) {
+    let spec = &old["spec"];
+    let containers = match list {
+        "containerStatuses" => spec.items_at(&["containers"]),
+        "initContainerStatuses" => spec.items_at(&["initContainers"]),
+        _ => &[],
+    };
+    let ephemeral = list == "ephemeralContainerStatuses";
+    let rules = ["initContainers", "containers"].iter().flat_map(|l| spec.items_at(&[l]));
+    let mut rules = rules.flat_map(|c| c.items_at(&["restartPolicyRules"]));
+    if !ephemeral && rules.any(|rule| rule.str_at(&["action"]) == "RestartAllContainers") {
+        return;
+    }
+    for (i, before) in old.items_at(&["status", list]).iter().enumerate() {
+        let Some(ended) = before.at(&["state", "terminated"]) else { continue };
+        let name = before.str_at(&["name"]);
+        let exit = ended.int_at(&["exitCode"]).unwrap_or(0);
+        let may_restart = containers
+            .iter()
+            .find(|c| c.str_at(&["name"]) == name)
+            .is_some_and(|container| restarts(container, spec, exit));
+        let runs_again = |now: &&Value| now.str_at(&["name"]) == name && now.at(&["state", "terminated"]).is_none();
+        let again = status.items_at(&[list]).iter().filter(runs_again).count();
+        // Of regular and init containers upstream reports the first only.
+        for _ in 0..if ephemeral { again } else { again.min(1) } {
+            if !may_restart {
+                let path = path.index(i);
+                errors.forbidden(&path.child("state"), "may not be transitioned to non-terminated state");
+            }
+        }
+    }
+}
+
+/// True if a container that ended with an exit code is started again (upstream: `ContainerShouldRestart`).
+fn restarts(container: &Value, spec: &Value, exit: i64) -> bool {
+    let by_policy = |policy: &str| match policy {
+        "Always" => Some(true),
+        "OnFailure" => Some(exit != 0),
+        "Never" => Some(false),
+        _ => None,
+    };
+    if let Some(policy) = text(container, "restartPolicy") {
+        let matching = container.items_at(&["restartPolicyRules"]).iter().find(|rule| {
+            let listed = rule.items_at(&["exitCodes", "values"]).iter().any(|code| code.as_int() == Some(exit));
+            match rule.str_at(&["exitCodes", "operator"]) {
+                "In" => listed,
+                "NotIn" => !listed,
+                _ => false,
+            }
+        });
+        let action = matching.map(|rule| rule.str_at(&["action"]));
+        if matches!(action, Some("Restart" | "RestartAllContainers")) {
+            return true;
+        }
+        if let Some(answer) = by_policy(policy) {
+            return answer;
+        }
+    }
+    by_policy(spec.str_at(&["restartPolicy"])).unwrap_or(true)
+}
+
+fn validate_claim_statuses(errors: &mut Errors, pod: &Value, path: &FieldPath<'_>) {
+    let list = path.child("resourceClaimStatuses");
+    let claims = pod.items_at(&["spec", "resourceClaims"]);
+    let mut seen = BTreeSet::new();
+    for (i, status) in pod.items_at(&["status", "resourceClaimStatuses"]).iter().enumerate() {
+        let path = list.index(i);
+        let name = status.str_at(&["name"]);
+        if !claims.iter().any(|claim| claim.str_at(&["name"]) == name) {
+            let detail = "must match the name of an entry in `spec.resourceClaims`";
+            errors.invalid(&path.child("name"), name, detail);
+        }
+        if !seen.insert(name) {
+            errors.duplicate(&path.child("name"), name);
+        }
+        if let Some(claim) = text(status, "resourceClaimName") {
+            object_name(errors, &path.child("resourceClaimName"), claim);
+        }
+    }
+}
+
+fn validate_extended_claim_status(errors: &mut Errors, pod: &Value, path: &FieldPath<'_>) {
+    let Some(status) = pod.at(&["status", "extendedResourceClaimStatus"]) else { return };
+    let containers: BTreeMap<&str, &Value> = ["initContainers", "containers"]
+        .iter()
+        .flat_map(|list| pod.items_at(&["spec", list]))
+        .map(|container| (container.str_at(&["name"]), container))
+        .collect();
+    let list = path.child("requestMappings");
+    let mappings = status.items_at(&["requestMappings"]);
+    if mappings.is_empty() {
+        errors.required(&list, "at least one request mapping is required");
+    }
+    let mut seen = BTreeSet::new();
+    for (i, mapping) in mappings.iter().enumerate() {
+        let item = list.index(i);
+        let fields = ["containerName", "resourceName", "requestName"];
+        let key = fields.map(|field| mapping.str_at(&[field]));
+        let [container, resource, request] = key;
+        match containers.get(container) {
+            None => {
+                let detail = "must match the name of an entry in spec.initContainers.name or spec.containers.name";
+                errors.invalid(&item.child("containerName"), container, detail);
+            }
+            Some(c) if c.at(&["resources", "requests", resource]).is_none() => {
+                let detail = "must match the extended resource name of an entry in \
+                              spec.initContainers.resources.requests or spec.containers.resources.requests";
+                errors.invalid(&item.child("resourceName"), resource, detail);
+            }
+            Some(_) => {}
+        }
+        dns_label(errors, &path.child("requestName"), request);
+        if !seen.insert(key) {
+            for (field, value) in fields.into_iter().zip(key) {
+                errors.duplicate(&item.child(field), value);
+            }
+        }
+    }
+    let name = status.str_at(&["resourceClaimName"]);
+    if name.is_empty() {
+        errors.required(&path.child("resourceClaimName"), "");
+    } else {
+        object_name(errors, &path.child("resourceClaimName"), name);
+    }
+}
+
+fn validate_allocatable_claim_statuses(errors: &mut Errors, pod: &Value, list: &FieldPath<'_>) {
+    for (i, status) in pod.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).iter().enumerate() {
+        let path = list.index(i);
+        let name = status.str_at(&["resourceClaimName"]);
+        if name.is_empty() {
+            errors.required(&path.child("resourceClaimName"), "must not be empty");
+        }
+        let refers = |list: &[&str]| pod.items_at(list).iter().any(|c| text(c, "resourceClaimName") == Some(name));
+        if !refers(&["spec", "resourceClaims"]) && !refers(&["status", "resourceClaimStatuses"]) {
+            errors.invalid(&path.child("resourceClaimName"), name, "no mapping found in pod reference");
+        }
+        if status.items_at(&["containers"]).is_empty() {
+            errors.required(&path.child("containers"), "must not be empty");
+        }
+        let resources = path.child("resources");
+        if status.get("resources").is_none_or(Value::is_empty) {
+            errors.required(&resources, "must not be empty");
+        }
+        for (name, amount) in status.entries_at(&["resources"]) {
+            let path = resources.key(name);
+            if !is_native(name) {
+                errors.invalid(&path, name, "must be a node allocatable resource name");
+            }
+            let amount = quantity(amount);
+            if amount.sign() < 0 {
+                errors.invalid(&path, amount.to_string(), "must be non-negative");
+            }
+        }
+    }
+}
+
+/// Addresses are valid, those that were there excepted, and at most one of each family.
+fn validate_ips(errors: &mut Errors, status: &Value, old: &Value, path: &FieldPath<'_>) {
+    for field in ["podIPs", "hostIPs"] {
+        let addresses = |status: &Value| -> Vec<String> {
+            status.items_at(&[field]).iter().map(|entry| entry.str_at(&["ip"]).to_owned()).collect()
+        };
+        let (new, old) = (addresses(status), addresses(old));
+        let old: Vec<&str> = old.iter().map(String::as_str).collect();
+        let list = path.child(field);
+        if let Some(first) = new.first().filter(|first| field == "hostIPs" && *first != status.str_at(&["hostIP"])) {
+            let path = list.index(0);
+            errors.invalid(&path.child("ip"), first.as_str(), "must be equal to `hostIP`");
+        }
+        for (i, address) in new.iter().enumerate() {
+            errors.append(valid_legacy_ip(&list.index(i), address, true, &old));
+        }
+        if new.len() > 1 {
+            let parsed: Vec<Option<IpAddr>> = new.iter().map(|address| parse_sloppy(address)).collect();
+            if let Some(i) = parsed.iter().position(Option::is_none) {
+                let detail = format!("failed to check for dual stack with error:invalid IP[{i}]: {}", new[i]);
+                errors.push(FieldError::internal(&list, detail));
+            }
+            let has = |six: bool| parsed.iter().flatten().any(|ip| ip.is_ipv6() == six);
+            let dual = parsed.iter().all(Option::is_some) && has(true) && has(false);
+            if !dual || new.len() > 2 {
+                let detail = "may specify no more than one IP for each IP family";
+                errors.invalid(&list, status[field].clone(), detail);
+            }
+        }
+    }
+}
+
+fn validate_users(errors: &mut Errors, pod: &Value, list: &str, path: &FieldPath<'_>) {
+    let windows = match pod.at(&["spec", "os"]).map(|os| os.str_at(&["name"])) {
+        None | Some("linux") => false,
+        Some("windows") => true,
+        Some(_) => return,
+    };
+    for (i, container) in pod.items_at(&["status", list]).iter().enumerate() {
+        let Some(user) = container.at(&["user", "linux"]) else { continue };
+        let path = path.index(i);
+        let path = path.child("user");
+        let path = path.child("linux");
+        if windows {
+            errors.forbidden(&path, "cannot be set for a windows pod");
+            continue;
+        }
+        let uid = user.int_at(&["uid"]).unwrap_or(0);
+        for message in names::user_id(uid) {
+            errors.invalid(&path.child("uid"), uid, message);
+        }
+        let gid = user.int_at(&["gid"]).unwrap_or(0);
+        for message in names::group_id(gid) {
+            errors.invalid(&path.child("gid"), gid, message);
+        }
+        let groups = path.child("supplementalGroups");
+        for (i, group) in user.items_at(&["supplementalGroups"]).iter().enumerate() {
+            let group = group.as_int().unwrap_or(0);
+            for message in names::group_id(group) {
+                errors.invalid(&groups.index(i), group, message);
+            }
+        }
+    }
+}
+
+/// The health of devices that a container has.
+fn validate_allocated(errors: &mut Errors, pod: &Value, list: &str, containers: &str, path: &FieldPath<'_>) {
+    for (i, status) in pod.items_at(&["status", list]).iter().enumerate() {
+        let path = path.index(i);
+        let path = path.child("allocatedResourcesStatus");
+        let containers = pod.items_at(&["spec", containers]);
+        let container = containers.iter().find(|c| c.str_at(&["name"]) == status.str_at(&["name"]));
+        for (j, allocated) in status.items_at(&["allocatedResourcesStatus"]).iter().enumerate() {
+            let path = path.index(j);
+            let name = allocated.str_at(&["name"]);
+            if let Some(container) = container {
+                let (found, detail) = if let Some(wanted) = name.strip_prefix("claim:") {
+                    let found = container.items_at(&["resources", "claims"]).iter().any(|claim| {
+                        let request = claim.str_at(&["request"]);
+                        let name = claim.str_at(&["name"]);
+                        if request.is_empty() { wanted == name } else { wanted == format!("{name}/{request}") }
+                    });
+                    let detail = "must match one of the container's resource claims in a format \
+                                  'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
+                    (found, detail)
+                } else {
+                    let found = container.at(&["resources", "requests", name]).is_some();
+                    (found, "must match one of the container's resource requests")
+                };
+                if !found {
+                    errors.invalid(&path.child("name"), name, detail);
+                }
+            }
+            validate_health(errors, allocated.items_at(&["resources"]), &path.child("resources"));
+        }
+    }
+}
+
+fn validate_health(errors: &mut Errors, resources: &[Value], list: &FieldPath<'_>) {
+    let mut seen = BTreeSet::new();
+    for (i, resource) in resources.iter().enumerate() {
+        let path = list.index(i);
+        let health = Some(resource.str_at(&["health"]));
+        one_of(errors, &path.child("health"), health, &["Healthy", "Unhealthy", "Unknown"]);
+        match text(resource, "message") {
+            Some("") => errors.required(&path.child("message"), "must be non-empty if specified"),
+            Some(message) if message.len() > MAX_HEALTH_MESSAGE => {
+                errors.push(FieldError::too_long(&path.child("message"), MAX_HEALTH_MESSAGE));
+            }
+            _ => {}
+        }
+        let id = resource.str_at(&["resourceID"]);
+        if !seen.insert(id) {
+            errors.duplicate(&path.child("resourceID"), id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    fn check(new: &str, old: &str, expect: &[&str]) {
+        let errors = StatusRules.validate_update(&context(), &object(new), &object(old));
+        assert_eq!(messages(&errors), expect, "{new}");
+    }
+
+    #[test]
+    fn what_ended_stays_ended() {
+        let ended = |code: i64| {
+            format!(r#""containerStatuses":[{{"name":"c","state":{{"terminated":{{"exitCode":{code}}}}}}}]"#)
+        };
+        let running = r#""containerStatuses":[{"name":"c","state":{"running":{}}}]"#;
+        let pod = |spec: &str, status: &str| {
+            format!(
+                r#"{{"spec":{{"containers":[{{"name":"c"{spec}}}],"restartPolicy":"OnFailure"}},"status":{{{status}}}}}"#
+            )
+        };
+        check(&pod("", running), &pod("", &ended(1)), &[]);
+        let refused = "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state";
+        check(&pod("", running), &pod("", &ended(0)), &[refused]);
+        let rules = r#","restartPolicy":"Never","restartPolicyRules":[{"action":"Restart","exitCodes":{"operator":"In","values":[0]}}]"#;
+        check(&pod(rules, running), &pod(rules, &ended(0)), &[]);
+        check(&pod(rules, running), &pod(rules, &ended(1)), &[refused]);
+    }
+
+    #[test]
+    fn status_is_checked() {
+        check(
+            r#"{"spec":{},"status":{"qosClass":"BestEffort","podIPs":[{"ip":"10.0.0.1"},{"ip":"10.0.0.2"}],
+                "hostIP":"1.2.3.4","hostIPs":[{"ip":"1.2.3.5"}],"conditions":[{"type":"Ready"},{"type":"a b"}],
+                "resourceClaimStatuses":[{"name":"x"}],"nominatedNodeName":"n"}}"#,
+            r#"{"spec":{"nodeName":"m"},"status":{"qosClass":"Burstable"}}"#,
+            &[
+                "status.conditions[1].Type: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', \
+                 '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
+                 '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+                "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node",
+                "status.qosClass: Invalid value: \"BestEffort\": field is immutable",
+                "status.resourceClaimStatuses[0].name: Invalid value: \"x\": must match the name of an entry in \
+                 `spec.resourceClaims`",
+                "status.podIPs: Invalid value: [{\"ip\":\"10.0.0.1\"},{\"ip\":\"10.0.0.2\"}]: may specify no more than one \
+                 IP for each IP family",
+                "status.hostIPs[0].ip: Invalid value: \"1.2.3.5\": must be equal to `hostIP`",
+            ],
+        );
+    }
+
+    #[test]
+    fn generations_are_kept() {
+        let mut new = object(
+            r#"{"metadata":{},"spec":{"a":1},"status":{"conditions":[{"type":"A"},{"type":"A","observedGeneration":9}]}}"#,
+        );
+        let old = object(
+            r#"{"metadata":{"deletionTimestamp":"t"},"spec":{},"status":{"qosClass":"BestEffort","observedGeneration":3,
+                "conditions":[{"type":"A","observedGeneration":1},{"type":"A","observedGeneration":2}]}}"#,
+        );
+        StatusRules.prepare_for_update(&context(), &mut new, &old);
+        let expect = object(
+            r#"{"metadata":{"deletionTimestamp":"t"},"spec":{},"status":{"qosClass":"BestEffort","observedGeneration":3,
+                "conditions":[{"type":"A","observedGeneration":1},{"type":"A","observedGeneration":9}]}}"#,
+        );
+        assert_eq!(new, expect);
+    }
+}

@@ -1,0 +1,261 @@
+//! What an update of a pod may change: images, the deadline, added tolerations, removed scheduling gates and, while there
+//! are gates, where the pod may run (upstream: `ValidatePodUpdate`, `ValidatePodEphemeralContainersUpdate`).
+
+use std::collections::BTreeMap;
+
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::annotations::{validate_annotation_updates, validate_annotations_and_fields, validate_pod_annotations};
+use super::containers::validate_padding;
+use super::diff::unified;
+use super::options::PodOptions;
+use super::rules::text;
+use super::scheduling::validate_tolerations;
+use super::spec::{MIRROR_POD, validate_pod_spec};
+use super::volumes::projected_tokens;
+use crate::strategy::{keep, same, same_at};
+
+const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
+                         `spec.tolerations` (only additions to existing tolerations),\
+                         `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// Checks a new pod.
+pub(crate) fn validate_create(pod: &Value) -> Errors {
+    let mut errors = validate_whole(pod, &PodOptions::for_pod(None));
+    let path = FieldPath::new("spec");
+    let spec = &pod["spec"];
+    if !spec.items_at(&["ephemeralContainers"]).is_empty() {
+        errors.forbidden(&path.child("ephemeralContainers"), "cannot be set on create");
+    }
+    if !spec.str_at(&["nodeName"]).is_empty() && !spec.items_at(&["schedulingGates"]).is_empty() {
+        errors.forbidden(&path.child("nodeName"), "cannot be set until all schedulingGates have been cleared");
+    }
+    validate_annotations_and_fields(&mut errors, pod, &path);
+    errors
+}
+
+/// Checks a pod as it is, but for its metadata (upstream: `validatePodMetadataAndSpec`).
+pub(crate) fn validate_whole(pod: &Value, options: &PodOptions) -> Errors {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("spec");
+    let spec = &pod["spec"];
+    validate_pod_annotations(&mut errors, pod, options, &FieldPath::new("metadata.annotations"));
+    errors.append(validate_pod_spec(spec, Some(pod), &path, options));
+    if spec.str_at(&["serviceAccountName"]).is_empty() {
+        let volumes = path.child("volumes");
+        for (i, j, _) in projected_tokens(spec) {
+            let path = volumes.index(i);
+            let path = path.child("projected");
+            let path = path.child("sources");
+            let path = path.index(j);
+            let detail = "must not be specified when serviceAccountName is not set";
+            errors.forbidden(&path.child("serviceAccountToken"), detail);
+        }
+    }
+    for list in ["containers", "initContainers"] {
+        let list_path = path.child(list);
+        for (i, container) in spec.items_at(&[list]).iter().enumerate() {
+            validate_padding(&mut errors, container, &list_path.index(i));
+        }
+    }
+    errors
+}
+
+/// Checks an update of a pod.
+pub(crate) fn validate_update(pod: &Value, old: &Value) -> Errors {
+    let options = PodOptions::for_pod(Some(old));
+    let mut errors = validate_whole(pod, &options);
+    let annotations = FieldPath::new("metadata.annotations");
+    validate_annotation_updates(&mut errors, pod, old, &annotations);
+    validate_pod_annotations(&mut errors, pod, &options, &annotations);
+
+    let path = FieldPath::new("spec");
+    let (new_spec, old_spec) = (&pod["spec"], &old["spec"]);
+    for list in ["containers", "initContainers"] {
+        let new = new_spec.items_at(&[list]);
+        let list_path = path.child(list);
+        if new.len() != old_spec.items_at(&[list]).len() {
+            errors.forbidden(&list_path, "pod updates may not add or remove containers");
+            return errors;
+        }
+        for (i, container) in new.iter().enumerate() {
+            let path = list_path.index(i);
+            if container.str_at(&["image"]).is_empty() {
+                errors.required(&path.child("image"), "");
+            }
+            validate_padding(&mut errors, container, &path);
+        }
+    }
+
+    let deadline_path = path.child("activeDeadlineSeconds");
+    let old_deadline = old_spec.int_at(&["activeDeadlineSeconds"]);
+    match new_spec.int_at(&["activeDeadlineSeconds"]) {
+        Some(deadline) => {
+            let wrong = names::in_range(deadline, 0, i64::from(i32::MAX));
+            if !wrong.is_empty() {
+                errors.invalid(&deadline_path, deadline, wrong.concat());
+                return errors;
+            }
+            if old_deadline.is_some_and(|old| old < deadline) {
+                errors.invalid(&deadline_path, deadline, "must be less than or equal to previous value");
+                return errors;
+            }
+        }
+        None if old_deadline.is_some() => {
+            let detail = "must not update from a positive integer to nil value";
+            errors.invalid(&deadline_path, Value::Null, detail);
+        }
+        None => {}
+    }
+    validate_added_tolerations(&mut errors, new_spec, old_spec, &options, &path.child("tolerations"));
+    validate_removed_gates(&mut errors, new_spec, old_spec, &path.child("schedulingGates"));
+    if same(Some(new_spec), Some(old_spec)) {
+        return errors;
+    }
+
+    // What may change is put back, and then nothing must be left.
+    let mut rest = new_spec.clone();
+    put_images_back(&mut rest, old_spec);
+    for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
+        keep(&mut rest, old_spec, &[field]);
+    }
+    let grace = |spec: &Value| spec.int_at(&["terminationGracePeriodSeconds"]);
+    if grace(old_spec).is_some_and(|seconds| seconds < 0) && grace(&rest) == Some(1) {
+        keep(&mut rest, old_spec, &["terminationGracePeriodSeconds"]);
+    }
+    if !old_spec.items_at(&["schedulingGates"]).is_empty() {
+        put_node_choice_back(&mut errors, &mut rest, old_spec, &path);
+    }
+    if !same(Some(&rest), Some(old_spec)) {
+        let diff = unified(old_spec, &rest);
+        errors.forbidden(&path, format!("pod updates may not change fields other than {UPDATABLE}\n{diff}"));
+    }
+    errors
+}
+
+fn put_images_back(spec: &mut Value, old: &Value) {
+    for list in ["containers", "initContainers"] {
+        let old = old.items_at(&[list]);
+        let Some(containers) = spec.get_mut(list).and_then(Value::as_array_mut) else { continue };
+        for (container, old) in containers.iter_mut().zip(old) {
+            keep(container, old, &["image"]);
+        }
+    }
+}
+
+/// A gated pod's choice of nodes may become narrower.
+fn put_node_choice_back(errors: &mut Errors, spec: &mut Value, old: &Value, path: &FieldPath<'_>) {
+    if !same_at(spec, old, &["nodeSelector"]) {
+        let selector = &spec["nodeSelector"];
+        if old.entries_at(&["nodeSelector"]).any(|(key, value)| selector.get(key) != Some(value)) {
+            let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+            errors.invalid(&path.child("nodeSelector"), selector.clone(), detail);
+        }
+        keep(spec, old, &["nodeSelector"]);
+    }
+    let affinity = ["affinity", "nodeAffinity"];
+    if !same_at(spec, old, &affinity) {
+        let node_path = path.child("affinity");
+        validate_node_affinity(errors, spec.at(&affinity), old.at(&affinity), &node_path.child("nodeAffinity"));
+        keep(spec, old, &affinity);
+        // An affinity that held nothing but the node's was not there before.
+        if old.get("affinity").is_none() && spec.get("affinity").is_some_and(Value::is_empty) {
+            spec.remove("affinity");
+        }
+    }
+}
+
+fn validate_node_affinity(errors: &mut Errors, new: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = |affinity: Option<&Value>| -> Vec<Value> {
+        affinity.map(|a| a.items_at(&[REQUIRED, "nodeSelectorTerms"]).to_vec()).unwrap_or_default()
+    };
+    let (new, old) = (terms(new), terms(old));
+    let path = path.child(REQUIRED);
+    let list = path.child("nodeSelectorTerms");
+    if !old.is_empty() && old.len() != new.len() {
+        let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        errors.invalid(&list, Value::Array(new), detail);
+        return;
+    }
+    for (i, (new, old)) in new.into_iter().zip(old).enumerate() {
+        let fields = ["matchExpressions", "matchFields"];
+        let was_empty = fields.iter().all(|field| old.items_at(&[field]).is_empty());
+        let only_adds = fields.iter().all(|field| {
+            let (new, old) = (new.items_at(&[field]), old.items_at(&[field]));
+            let prefix = new.iter().zip(old).all(|(new, old)| same(Some(new), Some(old)));
+            if was_empty { new.is_empty() } else { new.len() >= old.len() && prefix }
+        });
+        if !only_adds {
+            errors.invalid(&list.index(i), new, "only additions are allowed (no mutations or deletions)");
+        }
+    }
+}
+
+fn validate_added_tolerations(
+    errors: &mut Errors,
+    new: &Value,
+    old: &Value,
+    options: &PodOptions,
+    path: &FieldPath<'_>,
+) {
+    let without_seconds = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        toleration.remove("tolerationSeconds");
+        toleration
+    };
+    let new = new.items_at(&["tolerations"]);
+    for old in old.items_at(&["tolerations"]) {
+        let old = without_seconds(old);
+        if !new.iter().any(|new| without_seconds(new) == old) {
+            errors.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
+            return;
+        }
+    }
+    validate_tolerations(errors, new, options, path);
+}
+
+fn validate_removed_gates(errors: &mut Errors, new: &Value, old: &Value, list: &FieldPath<'_>) {
+    let gates = |spec: &Value| -> BTreeMap<String, usize> {
+        let gates = spec.items_at(&["schedulingGates"]).iter().enumerate();
+        gates.map(|(i, gate)| (gate.str_at(&["name"]).to_owned(), i)).collect()
+    };
+    let old = gates(old);
+    for (name, i) in gates(new).into_iter().filter(|(name, _)| !old.contains_key(name)) {
+        let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+        let path = list.index(i);
+        errors.forbidden(&path.child("name"), detail);
+    }
+}
+
+/// Checks an update through `pods/ephemeralcontainers`, which adds containers and touches none.
+pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
+    let options = PodOptions::for_pod(Some(old));
+    if old.annotation(MIRROR_POD).is_some() {
+        let mut errors = Errors::new();
+        errors.forbidden(&FieldPath::root(), "static pods do not support ephemeral containers");
+        return errors;
+    }
+    let mut errors = validate_whole(pod, &options);
+    let annotations = FieldPath::new("metadata.annotations");
+    validate_annotation_updates(&mut errors, pod, old, &annotations);
+    validate_pod_annotations(&mut errors, pod, &options, &annotations);
+    let path = FieldPath::new("spec.ephemeralContainers");
+    let containers = pod.items_at(&["spec", "ephemeralContainers"]);
+    for old in old.items_at(&["spec", "ephemeralContainers"]) {
+        let name = old.str_at(&["name"]);
+        // Of containers with one name the last counts.
+        match containers.iter().rfind(|new| text(new, "name") == Some(name)) {
+            None => {
+                errors.forbidden(&path, format!("existing ephemeral containers {name:?} may not be removed\n"));
+            }
+            Some(new) if !same(Some(old), Some(new)) => {
+                let diff = unified(old, new);
+                let detail = format!("existing ephemeral containers {name:?} may not be changed\n{diff}");
+                errors.forbidden(&path, detail);
+            }
+            Some(_) => {}
+        }
+    }
+    errors
+}

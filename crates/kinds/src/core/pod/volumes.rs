@@ -1,0 +1,400 @@
+//! Rules of a pod's volumes (upstream: `ValidateVolumes`, `validateVolumeSource`): names, exactly one source, and the
+//! sources that are in use today. Those of the old in-tree plugins are in `legacy_volumes`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::claim::validate_claim_template;
+use super::containers::PULL_POLICIES;
+use super::env::{VOLUME_FIELDS, validate_field_ref, validate_resource_ref};
+use super::legacy_volumes as legacy;
+use super::options::{PodOptions, passes};
+use super::resources::is_negative;
+use super::rules::{
+    dns_label, file_mode, invalid_each, no_backsteps, non_reserved_path, object_name, one_of, require, required_one_of,
+};
+
+const HOST_PATH_TYPES: &[&str] =
+    &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+
+/// A rule of a volume source.
+type SourceRule = fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions);
+
+/// The sources in the order in which upstream looks at them. Two paths per source: the one of the error that there is
+/// more than one source, and the one of the source's own errors, since upstream's are not all the field's name.
+const SOURCES: &[(&str, &str, &str, SourceRule)] = &[
+    ("hostPath", "hostPath", "hostPath", host_path),
+    ("gitRepo", "gitRepo", "gitRepo", legacy::git_repo),
+    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", legacy::gce_disk),
+    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", legacy::aws_disk),
+    ("secret", "secret", "secret", secret),
+    ("nfs", "nfs", "nfs", nfs),
+    ("iscsi", "iscsi", "iscsi", legacy::iscsi),
+    ("glusterfs", "glusterfs", "glusterfs", legacy::glusterfs),
+    ("flocker", "flocker", "flocker", legacy::flocker),
+    ("persistentVolumeClaim", "persistentVolumeClaim", "persistentVolumeClaim", claim),
+    ("rbd", "rbd", "rbd", legacy::rbd),
+    ("cinder", "cinder", "cinder", legacy::cinder),
+    ("cephfs", "cephFS", "cephfs", legacy::cephfs),
+    ("quobyte", "quobyte", "quobyte", legacy::quobyte),
+    ("downwardAPI", "downwarAPI", "downwardAPI", downward_api),
+    ("fc", "fc", "fc", legacy::fibre_channel),
+    ("flexVolume", "flexVolume", "flexVolume", legacy::flex),
+    ("configMap", "configMap", "configMap", config_map),
+    ("azureFile", "azureFile", "azureFile", legacy::azure_file),
+    ("vsphereVolume", "vsphereVolume", "vsphereVolume", legacy::vsphere),
+    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk", legacy::photon),
+    ("portworxVolume", "portworxVolume", "portworxVolume", legacy::portworx),
+    ("azureDisk", "azureDisk", "azureDisk", legacy::azure_disk),
+    ("storageos", "storageos", "storageos", legacy::storage_os),
+    ("projected", "projected", "projected", projected),
+    ("scaleIO", "scaleIO", "scaleIO", legacy::scale_io),
+    ("csi", "csi", "csi", csi),
+    ("ephemeral", "ephemeral", "ephemeral", ephemeral),
+    ("image", "image", "image", image),
+];
+
+/// Checks the volumes of a pod. Returns those that are well formed, by name; `pod_name` is empty for templates.
+pub(crate) fn validate_volumes<'v>(
+    errors: &mut Errors,
+    volumes: &'v [Value],
+    pod_name: &str,
+    list: &FieldPath<'_>,
+    options: &PodOptions,
+) -> BTreeMap<&'v str, &'v Value> {
+    let claim_name = |volume: &Value| format!("{pod_name}-{}", volume.str_at(&["name"]));
+    let created: BTreeSet<String> = volumes
+        .iter()
+        .filter(|volume| !pod_name.is_empty() && volume.get("ephemeral").is_some())
+        .map(claim_name)
+        .collect();
+    let mut found = BTreeMap::new();
+    for (i, volume) in volumes.iter().enumerate() {
+        let path = list.index(i);
+        let name_path = path.child("name");
+        let name = volume.str_at(&["name"]);
+        let mut wrong = validate_source(volume, pod_name, &path, options);
+        if name.is_empty() {
+            wrong.required(&name_path, "");
+        } else {
+            dns_label(&mut wrong, &name_path, name);
+        }
+        if found.contains_key(name) {
+            wrong.duplicate(&name_path, name);
+        }
+        if wrong.is_empty() {
+            found.insert(name, volume);
+        } else {
+            errors.append(wrong);
+        }
+        let claim = volume.str_at(&["persistentVolumeClaim", "claimName"]);
+        if volume.get("persistentVolumeClaim").is_some() && created.contains(claim) {
+            let path = path.child("persistentVolumeClaim");
+            let detail = "must not reference a PVC that gets created for an ephemeral volume";
+            errors.invalid(&path.child("claimName"), claim, detail);
+        }
+    }
+    found
+}
+
+fn validate_source(volume: &Value, pod_name: &str, path: &FieldPath<'_>, options: &PodOptions) -> Errors {
+    let mut errors = Errors::new();
+    let name = volume.str_at(&["name"]);
+    let mut found = false;
+    if let Some(source) = volume.get("emptyDir") {
+        found = true;
+        if source.get("sizeLimit").is_some_and(is_negative) {
+            let path = path.child("emptyDir");
+            errors.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
+        }
+    }
+    for (field, taken_path, rule_path, rule) in SOURCES {
+        let Some(source) = volume.get(field) else { continue };
+        if found {
+            errors.forbidden(&path.child(taken_path), "may not specify more than 1 volume type");
+        } else {
+            found = true;
+            rule(&mut errors, source, &path.child(rule_path), options);
+            if *field == "ephemeral" && !pod_name.is_empty() && !name.is_empty() {
+                let claim = format!("{pod_name}-{name}");
+                for message in names::dns1123_subdomain_name(&claim, false) {
+                    errors.invalid(&path.child("name"), name, format!("PVC name {claim:?}: {message}"));
+                }
+            }
+        }
+        let portal = source.str_at(&["targetPortal"]).len();
+        if *field == "iscsi" && source.get("initiatorName").is_some() && name.len() + 1 + portal > 64 {
+            let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
+                          iscsi.initiatorName is specified.";
+            errors.invalid(&path.child("name"), name, detail);
+        }
+    }
+    if !found {
+        errors.required(path, "must specify a volume type");
+    }
+    errors
+}
+
+fn host_path(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    let target = source.str_at(&["path"]);
+    if target.is_empty() {
+        errors.required(&path.child("path"), "");
+        return;
+    }
+    no_backsteps(errors, &path.child("path"), target);
+    one_of(errors, &path.child("type"), source.get("type").and_then(Value::as_str), HOST_PATH_TYPES);
+}
+
+fn secret(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["secretName"], path);
+    file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+    keys_to_paths(errors, source, path, None);
+}
+
+fn config_map(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["name"], path);
+    file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+    keys_to_paths(errors, source, path, None);
+}
+
+/// The paths that the sources of a projected volume have taken, and where a conflict is reported.
+struct Taken<'p, 'v> {
+    paths: BTreeSet<&'v str>,
+    report_at: &'p FieldPath<'p>,
+}
+
+impl<'v> Taken<'_, 'v> {
+    fn take(&mut self, errors: &mut Errors, target: &'v str, shown: &str) {
+        if !target.is_empty() && !self.paths.insert(target) {
+            errors.invalid(self.report_at, shown, "conflicting duplicate paths");
+        }
+    }
+}
+
+fn keys_to_paths<'v>(
+    errors: &mut Errors,
+    source: &'v Value,
+    path: &FieldPath<'_>,
+    mut taken: Option<&mut Taken<'_, 'v>>,
+) {
+    let list = path.child("items");
+    for (i, item) in source.items_at(&["items"]).iter().enumerate() {
+        let path = list.index(i);
+        let target = item.str_at(&["path"]);
+        require(errors, item, &["key", "path"], &path);
+        non_reserved_path(errors, &path.child("path"), target);
+        file_mode(errors, &path.child("mode"), item.int_at(&["mode"]));
+        if let Some(taken) = taken.as_deref_mut() {
+            taken.take(errors, target, source.str_at(&["name"]));
+        }
+    }
+}
+
+fn nfs(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["server", "path"], path);
+    let target = source.str_at(&["path"]);
+    if !target.starts_with('/') {
+        errors.invalid(&path.child("path"), target, "must be an absolute path");
+    }
+}
+
+fn claim(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require(errors, source, &["claimName"], path);
+}
+
+fn downward_api(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+    for file in source.items_at(&["items"]) {
+        // Upstream leaves the item's index out.
+        downward_file(errors, file, path);
+    }
+}
+
+fn downward_file(errors: &mut Errors, file: &Value, path: &FieldPath<'_>) {
+    require(errors, file, &["path"], path);
+    non_reserved_path(errors, &path.child("path"), file.str_at(&["path"]));
+    match (file.get("fieldRef"), file.get("resourceFieldRef")) {
+        (Some(field), resource) => {
+            validate_field_ref(errors, field, VOLUME_FIELDS, &path.child("fieldRef"));
+            if resource.is_some() {
+                errors.invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously");
+            }
+        }
+        (None, Some(resource)) => validate_resource_ref(errors, resource, true, &path.child("resourceFieldRef")),
+        (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
+    }
+    file_mode(errors, &path.child("mode"), file.int_at(&["mode"]));
+}
+
+/// `clusterTrustBundle` and `podCertificate` never get here: their features are off, and the fields are dropped.
+fn projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
+    file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+    let mut taken = Taken { paths: BTreeSet::new(), report_at: path };
+    let list = path.child("sources");
+    for (i, projection) in source.items_at(&["sources"]).iter().enumerate() {
+        let item = list.index(i);
+        let mut found = 0;
+        for name in ["secret", "configMap"] {
+            let Some(source) = projection.get(name) else { continue };
+            found += 1;
+            let path = item.child(name);
+            require(errors, source, &["name"], &path);
+            keys_to_paths(errors, source, &path, Some(&mut taken));
+        }
+        if let Some(source) = projection.get("downwardAPI") {
+            found += 1;
+            let path = item.child("downwardAPI");
+            for file in source.items_at(&["items"]) {
+                downward_file(errors, file, &path);
+                let target = file.str_at(&["path"]);
+                taken.take(errors, target, target);
+            }
+        }
+        if let Some(token) = projection.get("serviceAccountToken") {
+            found += 1;
+            let seconds_path = item.child("serviceAccountToken");
+            let seconds_path = seconds_path.child("expirationSeconds");
+            let seconds = token.int_at(&["expirationSeconds"]).unwrap_or(0);
+            if seconds < 600 {
+                errors.invalid(&seconds_path, seconds, "may not specify a duration less than 10 minutes");
+            }
+            if seconds > 1 << 32 {
+                errors.invalid(&seconds_path, seconds, "may not specify a duration larger than 2^32 seconds");
+            }
+            let target = token.str_at(&["path"]);
+            if target.is_empty() {
+                errors.required(&path.child("path"), "");
+            } else if !options.any_token_path {
+                non_reserved_path(errors, &path.child("path"), target);
+            }
+        }
+        if found > 1 {
+            errors.forbidden(&item, "may not specify more than 1 volume type per source");
+        }
+    }
+}
+
+fn csi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    let driver = source.str_at(&["driver"]);
+    let driver_path = path.child("driver");
+    if driver.is_empty() {
+        errors.required(&driver_path, "");
+    } else {
+        if driver.len() > 63 {
+            errors.push(pintle_value::FieldError::too_long(&driver_path, 63));
+        }
+        invalid_each(errors, &driver_path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
+    }
+    if let Some(reference) = source.get("nodePublishSecretRef") {
+        let name = reference.str_at(&["name"]);
+        if name.is_empty() {
+            errors.required(&path.child("nodePublishSecretRef").child("name"), "");
+        } else {
+            object_name(errors, &path.child("name"), name);
+        }
+    }
+}
+
+fn ephemeral(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    let path = path.child("volumeClaimTemplate");
+    match source.get("volumeClaimTemplate") {
+        Some(template) => validate_claim_template(errors, template, &path),
+        None => errors.required(&path, ""),
+    }
+}
+
+fn image(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
+    if options.is_pod {
+        require(errors, source, &["reference"], path);
+    }
+    required_one_of(errors, &path.child("pullPolicy"), source.str_at(&["pullPolicy"]), PULL_POLICIES);
+}
+
+/// The service account tokens that volumes project, with the indices of volume and source.
+pub(crate) fn projected_tokens(spec: &Value) -> impl Iterator<Item = (usize, usize, &Value)> {
+    spec.items_at(&["volumes"]).iter().enumerate().flat_map(|(i, volume)| {
+        let sources = volume.items_at(&["projected", "sources"]).iter().enumerate();
+        sources.filter_map(move |(j, source)| Some((i, j, source.get("serviceAccountToken")?)))
+    })
+}
+
+/// True if a token is projected to a path that is not allowed today.
+pub(crate) fn has_non_local_token_path(spec: &Value) -> bool {
+    projected_tokens(spec)
+        .any(|(_, _, token)| !passes(|errors, path| non_reserved_path(errors, path, token.str_at(&["path"]))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    fn check(volumes: &str, expect: &[&str]) {
+        let volumes = object(volumes);
+        let mut errors = Errors::new();
+        let items = volumes.as_array().unwrap();
+        validate_volumes(&mut errors, items, "pod", &FieldPath::new("v"), &PodOptions::default());
+        assert_eq!(messages(&errors), expect, "{volumes:?}");
+    }
+
+    #[test]
+    fn one_source_each_under_a_name_of_its_own() {
+        check(r#"[{"name":"a","emptyDir":{}},{"name":"b","secret":{"secretName":"s","defaultMode":420}}]"#, &[]);
+        check(
+            r#"[{"name":"a","emptyDir":{},"downwardAPI":{}},{"emptyDir":{}},{"name":"b"},{"name":"c","emptyDir":{}},
+                {"name":"c","hostPath":{"path":"/a/../b","type":"Fifo"}}]"#,
+            &[
+                "v[0].downwarAPI: Forbidden: may not specify more than 1 volume type",
+                "v[1].name: Required value",
+                "v[2]: Required value: must specify a volume type",
+                "v[4].hostPath.path: Invalid value: \"/a/../b\": must not contain '..'",
+                "v[4].hostPath.type: Unsupported value: \"Fifo\": supported values: \"\", \"BlockDevice\", \
+                 \"CharDevice\", \"Directory\", \"DirectoryOrCreate\", \"File\", \"FileOrCreate\", \"Socket\"",
+                "v[4].name: Duplicate value: \"c\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn sources() {
+        check(
+            r#"[{"name":"a","configMap":{"defaultMode":512,"items":[{"path":"../x"}]}}]"#,
+            &[
+                "v[0].configMap.name: Required value",
+                "v[0].configMap.defaultMode: Invalid value: 512: must be a number between 0 and 0777 (octal), both \
+                 inclusive",
+                "v[0].configMap.items[0].key: Required value",
+                "v[0].configMap.items[0].path: Invalid value: \"../x\": must not contain '..'",
+            ],
+        );
+        check(
+            r#"[{"name":"a","projected":{"sources":[{"secret":{"name":"s","items":[{"key":"k","path":"p"}]},
+                "configMap":{"name":"c","items":[{"key":"k","path":"p"}]}},
+                {"serviceAccountToken":{"expirationSeconds":1,"path":"/t"}},{"downwardAPI":{"items":[{"path":"n"}]}}]}}]"#,
+            &[
+                "v[0].projected: Invalid value: \"c\": conflicting duplicate paths",
+                "v[0].projected.sources[0]: Forbidden: may not specify more than 1 volume type per source",
+                "v[0].projected.sources[1].serviceAccountToken.expirationSeconds: Invalid value: 1: may not specify a \
+                 duration less than 10 minutes",
+                "v[0].projected.path: Invalid value: \"/t\": must be a relative path",
+                "v[0].projected.sources[2].downwardAPI: Required value: one of fieldRef and resourceFieldRef is required",
+            ],
+        );
+        check(
+            r#"[{"name":"a","ephemeral":{}},{"name":"b","persistentVolumeClaim":{"claimName":"pod-a"}},
+                {"name":"c","csi":{"driver":"a_b","nodePublishSecretRef":{}}},{"name":"d","nfs":{"server":"s"}}]"#,
+            &[
+                "v[0].ephemeral.volumeClaimTemplate: Required value",
+                "v[1].persistentVolumeClaim.claimName: Invalid value: \"pod-a\": must not reference a PVC that gets \
+                 created for an ephemeral volume",
+                "v[2].csi.driver: Invalid value: \"a_b\": a lowercase RFC 1123 subdomain must consist of lower case \
+                 alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
+                 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+                "v[2].csi.nodePublishSecretRef.name: Required value",
+                "v[3].nfs.path: Required value",
+                "v[3].nfs.path: Invalid value: \"\": must be an absolute path",
+            ],
+        );
+    }
+}

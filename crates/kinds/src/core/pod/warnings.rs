@@ -1,0 +1,405 @@
+//! Warnings about pods and pod templates: what is deprecated, does nothing, or hides something else (upstream:
+//! `GetWarningsForPod`, `GetWarningsForPodTemplate`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_value::ip::ip_warnings;
+use pintle_value::{FieldPath, Value, names};
+
+use super::annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD, app_armor_of_annotation};
+use super::claim::warnings_for_claim_spec;
+use super::overlaps::warnings_for_overlapping_paths;
+use super::resources::{is_fractional, quantity};
+use super::rules::visit_containers;
+use crate::strategy::same;
+
+const ANNOTATIONS: [(&str, &str); 3] = [
+    (
+        "scheduler.alpha.kubernetes.io/critical-pod",
+        r#"non-functional in v1.16+; use the "priorityClassName" field instead"#,
+    ),
+    ("security.alpha.kubernetes.io/sysctls", r#"non-functional in v1.11+; use the "sysctls" field instead"#),
+    ("security.alpha.kubernetes.io/unsafe-sysctls", r#"non-functional in v1.11+; use the "sysctls" field instead"#),
+];
+
+/// Volume plugins that are gone: the field, the path that upstream names, the text.
+const VOLUMES: [(&str, &str, &str); 7] = [
+    ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+];
+const CEPH: &str = "deprecated in v1.28, non-functional in v1.31+";
+
+/// Why a label of nodes should not be used any more.
+pub(crate) fn deprecated_node_label(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,
+        "beta.kubernetes.io/os" => r#"deprecated since v1.14; use "kubernetes.io/os" instead"#,
+        "failure-domain.beta.kubernetes.io/region" => {
+            r#"deprecated since v1.17; use "topology.kubernetes.io/region" instead"#
+        }
+        "failure-domain.beta.kubernetes.io/zone" => {
+            r#"deprecated since v1.17; use "topology.kubernetes.io/zone" instead"#
+        }
+        "beta.kubernetes.io/instance-type" => {
+            r#"deprecated since v1.17; use "node.kubernetes.io/instance-type" instead"#
+        }
+        "app.kubernetes.io/created-by" => "deprecated since v1.9",
+        "scheduler.alpha.kubernetes.io/preferAvoidPods" => "deprecated since v1.22; use Taints and Tolerations instead",
+        "node-role.kubernetes.io/master" => r#"use "node-role.kubernetes.io/control-plane" instead"#,
+        _ => return None,
+    })
+}
+
+/// The warnings for a pod.
+pub(crate) fn warnings_for_pod(pod: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    collect(&mut warnings, pod, &FieldPath::root(), false);
+    warnings
+}
+
+/// The warnings for a pod template, which is at `path`.
+pub(crate) fn warnings_for_pod_template(template: &Value, path: &FieldPath<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    collect(&mut warnings, template, path, true);
+    warnings
+}
+
+fn collect(warnings: &mut Vec<String>, object: &Value, path: &FieldPath<'_>, is_template: bool) {
+    let spec = &object["spec"];
+    let spec_path = path.child("spec");
+    let metadata_path = path.child("metadata");
+    let annotations_path = metadata_path.child("annotations");
+
+    node_labels(warnings, spec, &spec_path);
+    for (key, text) in ANNOTATIONS {
+        if object.annotation(key).is_some() {
+            warnings.push(format!("{}: {text}", annotations_path.key(key)));
+        }
+    }
+    volumes(warnings, spec, &spec_path);
+    warnings_for_overlapping_paths(warnings, spec.items_at(&["volumes"]));
+    duplicates(warnings, spec, &spec_path);
+    let overhead = spec_path.child("overhead");
+    for name in ["memory", "ephemeral-storage"] {
+        fraction(warnings, spec.at(&["overhead", name]), &overhead.key(name));
+    }
+    if object.annotation(SECCOMP_POD).is_some() && spec.at(&["securityContext", "seccompProfile"]).is_none() {
+        let path = annotations_path.key(SECCOMP_POD);
+        warnings.push(format!(r#"{path}: non-functional in v1.27+; use the "seccompProfile" field instead"#));
+    }
+    visit_containers(spec, &spec_path, |container, path| {
+        profiles(warnings, object, container, &annotations_path, is_template);
+        let resources = path.child("resources");
+        for name in ["memory", "ephemeral-storage"] {
+            for kind in ["limits", "requests"] {
+                let list = resources.child(kind);
+                fraction(warnings, container.at(&["resources", kind, name]), &list.key(name));
+            }
+        }
+        hidden_variables(warnings, container, path);
+    });
+    ports(warnings, spec, &spec_path);
+    if spec.int_at(&["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
+        let path = spec_path.child("terminationGracePeriodSeconds");
+        warnings.push(format!("{path}: must be >= 0; negative values are invalid and will be treated as 1"));
+    }
+    null_selectors(warnings, spec, &spec_path);
+
+    let dns = spec_path.child("dnsConfig");
+    let servers = dns.child("nameservers");
+    for (i, server) in spec.items_at(&["dnsConfig", "nameservers"]).iter().enumerate() {
+        warnings.extend(ip_warnings(&servers.index(i), server.as_str().unwrap_or_default()));
+    }
+    let aliases = spec_path.child("hostAliases");
+    for (i, alias) in spec.items_at(&["hostAliases"]).iter().enumerate() {
+        let path = aliases.index(i);
+        warnings.extend(ip_warnings(&path.child("ip"), alias.str_at(&["ip"])));
+    }
+}
+
+/// Old labels in node selectors, node affinity and topology spread.
+fn node_labels(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
+    let selector = spec_path.child("nodeSelector");
+    for (key, _) in spec.entries_at(&["nodeSelector"]) {
+        if let Some(text) = deprecated_node_label(key) {
+            warnings.push(format!("{}: {text}", selector.key(key)));
+        }
+    }
+    let affinity = spec_path.child("affinity");
+    let affinity = affinity.child("nodeAffinity");
+    let (required, preferred) =
+        ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution");
+    let required_path = affinity.child(required);
+    let terms_path = required_path.child("nodeSelectorTerms");
+    let terms = spec.items_at(&["affinity", "nodeAffinity", required, "nodeSelectorTerms"]);
+    for (i, term) in terms.iter().enumerate() {
+        node_term(warnings, term, false, &terms_path.index(i));
+    }
+    let preferred_path = affinity.child(preferred);
+    for (i, term) in spec.items_at(&["affinity", "nodeAffinity", preferred]).iter().enumerate() {
+        let path = preferred_path.index(i);
+        node_term(warnings, &term["preference"], true, &path.child("preference"));
+    }
+    let spread = spec_path.child("topologySpreadConstraints");
+    for (i, constraint) in spec.items_at(&["topologySpreadConstraints"]).iter().enumerate() {
+        let path = spread.index(i);
+        let key = constraint.str_at(&["topologyKey"]);
+        if let Some(text) = deprecated_node_label(key) {
+            warnings.push(format!("{}: {key} is {text}", path.child("topologyKey")));
+        }
+        null_selector(warnings, constraint, &path);
+    }
+}
+
+/// Warnings for a `NodeSelectorTerm`; the values of preferences are looked at here, since validation does not.
+pub(crate) fn node_term(warnings: &mut Vec<String>, term: &Value, check_values: bool, path: &FieldPath<'_>) {
+    let list = path.child("matchExpressions");
+    for (i, expression) in term.items_at(&["matchExpressions"]).iter().enumerate() {
+        let path = list.index(i);
+        let key = expression.str_at(&["key"]);
+        if let Some(text) = deprecated_node_label(key) {
+            warnings.push(format!("{}: {key} is {text}", path.child("key")));
+        }
+        let values = path.child("values");
+        for (j, value) in expression.items_at(&["values"]).iter().enumerate().filter(|_| check_values) {
+            let value = value.as_str().unwrap_or_default();
+            for text in names::label_value(value) {
+                warnings.push(format!("{}: {value} is invalid, {text}", values.index(j)));
+            }
+        }
+    }
+}
+
+fn null_selector(warnings: &mut Vec<String>, object: &Value, path: &FieldPath<'_>) {
+    if object.get("labelSelector").is_none() {
+        warnings.push(format!("{}: a null labelSelector results in matching no pod", path.child("labelSelector")));
+    }
+}
+
+fn null_selectors(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
+    let path = spec_path.child("affinity");
+    for field in ["podAffinity", "podAntiAffinity"] {
+        let path = path.child(field);
+        let name = "requiredDuringSchedulingIgnoredDuringExecution";
+        let list = path.child(name);
+        for (i, term) in spec.items_at(&["affinity", field, name]).iter().enumerate() {
+            null_selector(warnings, term, &list.index(i));
+        }
+        let name = "preferredDuringSchedulingIgnoredDuringExecution";
+        let list = path.child(name);
+        for (i, term) in spec.items_at(&["affinity", field, name]).iter().enumerate() {
+            let path = list.index(i);
+            null_selector(warnings, &term["podAffinityTerm"], &path.child("podAffinityTerm"));
+        }
+    }
+}
+
+fn volumes(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
+    let list = spec_path.child("volumes");
+    for (i, volume) in spec.items_at(&["volumes"]).iter().enumerate() {
+        let path = list.index(i);
+        for (field, shown, text) in VOLUMES {
+            if volume.get(field).is_some() {
+                warnings.push(format!("{}: {text}", path.child(shown)));
+            }
+        }
+        if let Some(claim) = volume.at(&["ephemeral", "volumeClaimTemplate"]) {
+            let path = path.child("ephemeral");
+            let path = path.child("volumeClaimTemplate");
+            warnings.extend(warnings_for_claim_spec(&claim["spec"], &path.child("spec")));
+        }
+        for field in ["cephfs", "rbd"] {
+            if volume.get(field).is_some() {
+                warnings.push(format!("{}: {CEPH}", path.child(field)));
+            }
+        }
+    }
+}
+
+fn duplicates(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
+    for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
+        let path = spec_path.child(list);
+        let mut seen = BTreeSet::new();
+        for (i, item) in spec.items_at(&[list]).iter().enumerate() {
+            let value = item.str_at(&[field]);
+            if !seen.insert(value) {
+                let path = path.index(i);
+                warnings.push(format!("{}: duplicate {field} {value:?}", path.child(field)));
+            }
+        }
+    }
+    let path = spec_path.child("imagePullSecrets");
+    for (i, secret) in spec.items_at(&["imagePullSecrets"]).iter().enumerate() {
+        if secret.str_at(&["name"]).is_empty() {
+            let path = path.index(i);
+            warnings.push(format!("{}: invalid empty name \"\"", path.child("name")));
+        }
+    }
+}
+
+fn fraction(warnings: &mut Vec<String>, amount: Option<&Value>, path: &FieldPath<'_>) {
+    if let Some(amount) = amount.filter(|amount| is_fractional(amount)) {
+        let amount = quantity(amount);
+        warnings.push(format!("{path}: fractional byte value \"{amount}\" is invalid, must be an integer"));
+    }
+}
+
+/// Seccomp and AppArmor annotations of a container that has no such field.
+fn profiles(
+    warnings: &mut Vec<String>,
+    object: &Value,
+    container: &Value,
+    annotations: &FieldPath<'_>,
+    is_template: bool,
+) {
+    let name = container.str_at(&["name"]);
+    let key = format!("{SECCOMP_CONTAINER}{name}");
+    if object.annotation(&key).is_some() && container.at(&["securityContext", "seccompProfile"]).is_none() {
+        let path = annotations.key(&key);
+        warnings.push(format!(r#"{path}: non-functional in v1.27+; use the "seccompProfile" field instead"#));
+    }
+    let key = format!("{APP_ARMOR}{name}");
+    let Some(annotation) = object.annotation(&key) else { return };
+    let meant = app_armor_of_annotation(annotation);
+    let of_pod = object.at(&["spec", "securityContext", "appArmorProfile"]);
+    let own = container.at(&["securityContext", "appArmorProfile"]);
+    // In a pod the annotation was copied to the field by now; it is superfluous only where the pod's profile says it.
+    let warns = if is_template {
+        own.is_none() && (of_pod.is_none() || !same(of_pod, meant.as_ref()))
+    } else {
+        meant.is_none() && own.is_none() || meant.is_some() && same(own, meant.as_ref())
+    };
+    if warns && (is_template || object.str_at(&["spec", "os", "name"]) != "windows") {
+        let path = annotations.key(&key);
+        warnings.push(format!(r#"{path}: deprecated since v1.30; use the "appArmorProfile" field instead"#));
+    }
+}
+
+/// Variables that are defined again without making use of what they were.
+fn hidden_variables(warnings: &mut Vec<String>, container: &Value, path: &FieldPath<'_>) {
+    let list = path.child("env");
+    let mut seen = BTreeSet::new();
+    for (i, variable) in container.items_at(&["env"]).iter().enumerate() {
+        let name = variable.str_at(&["name"]);
+        if seen.insert(name) {
+            continue;
+        }
+        let value = variable.str_at(&["value"]);
+        let reference = format!("$({name})");
+        if variable.get("valueFrom").is_some() || value == reference || !value.contains(&reference) {
+            let path = list.index(i);
+            warnings
+                .push(format!("{path}: hides previous definition of {name:?}, which may be dropped when using apply"));
+        }
+    }
+}
+
+fn ports(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
+    struct Seen<'v> {
+        path: String,
+        address: &'v str,
+        host: i64,
+    }
+    let mut seen: BTreeMap<(i64, &str), Vec<Seen<'_>>> = BTreeMap::new();
+    visit_containers(spec, spec_path, |container, path| {
+        let list = path.child("ports");
+        for (i, port) in container.items_at(&["ports"]).iter().enumerate() {
+            let path = list.index(i).to_string();
+            let address = port.str_at(&["hostIP"]);
+            let host = port.int_at(&["hostPort"]).unwrap_or(0);
+            let own = port.int_at(&["containerPort"]).unwrap_or(0);
+            let protocol = port.str_at(&["protocol"]);
+            if !address.is_empty() && host == 0 {
+                let name = port.str_at(&["name"]);
+                warnings.push(format!(
+                    "{path}: hostIP set without hostPort: {{Name:{name} HostPort:0 ContainerPort:{own} \
+                     Protocol:{protocol} HostIP:{address}}}"
+                ));
+            }
+            let others = seen.entry((own, protocol)).or_default();
+            for other in others.iter() {
+                let what = if address == other.address && host == other.host {
+                    "duplicate"
+                } else if host == 0 || other.host == 0 {
+                    "overlapping"
+                } else if host == other.host && address.is_empty() != other.address.is_empty() {
+                    "dangerously ambiguous"
+                } else {
+                    continue;
+                };
+                warnings.push(format!("{path}: {what} port definition with {}", other.path));
+            }
+            others.push(Seen { path, address, host });
+        }
+    });
+    let mut named: BTreeMap<&str, String> = BTreeMap::new();
+    visit_containers(spec, spec_path, |container, path| {
+        let list = path.child("ports");
+        for (i, port) in container.items_at(&["ports"]).iter().enumerate() {
+            let name = port.str_at(&["name"]);
+            if name.is_empty() {
+                continue;
+            }
+            let path = list.index(i).to_string();
+            match named.get(name) {
+                Some(other) => warnings.push(format!(
+                    "{path}: duplicate port name {name:?} with {other}, services and probes that select ports by name \
+                     will use {other}"
+                )),
+                None => {
+                    named.insert(name, path);
+                }
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    fn check(pod: &str, expect: &[&str]) {
+        assert_eq!(warnings_for_pod(&object(pod)), expect, "{pod}");
+    }
+
+    #[test]
+    fn what_is_deprecated_or_odd() {
+        check(r#"{"spec":{"containers":[{"name":"c"}]}}"#, &[]);
+        check(
+            r#"{"spec":{"nodeSelector":{"beta.kubernetes.io/os":"linux"},"containers":[{"name":"c",
+                "resources":{"limits":{"memory":"100m"}},"env":[{"name":"A","value":"1"},{"name":"A","value":"2"}],
+                "ports":[{"containerPort":80,"protocol":"TCP"},{"containerPort":80,"protocol":"TCP","hostPort":80}]}],
+                "imagePullSecrets":[{"name":"a"},{"name":"a"},{}],"volumes":[{"name":"v","rbd":{}}]}}"#,
+            &[
+                "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead",
+                "spec.volumes[0].rbd: deprecated in v1.28, non-functional in v1.31+",
+                "spec.imagePullSecrets[1].name: duplicate name \"a\"",
+                "spec.imagePullSecrets[2].name: invalid empty name \"\"",
+                "spec.containers[0].resources.limits[memory]: fractional byte value \"100m\" is invalid, must be an integer",
+                "spec.containers[0].env[1]: hides previous definition of \"A\", which may be dropped when using apply",
+                "spec.containers[0].ports[1]: overlapping port definition with spec.containers[0].ports[0]",
+            ],
+        );
+        check(
+            r#"{"spec":{"hostAliases":[{"ip":"::FF"}],"terminationGracePeriodSeconds":-1,
+                "topologySpreadConstraints":[{"topologyKey":"zone"}],"containers":[
+                {"name":"a","ports":[{"name":"p","containerPort":1,"protocol":"TCP","hostIP":"1.2.3.4"}]},
+                {"name":"b","ports":[{"name":"p","containerPort":2,"protocol":"TCP"}]}]}}"#,
+            &[
+                "spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod",
+                "spec.containers[0].ports[0]: hostIP set without hostPort: {Name:p HostPort:0 ContainerPort:1 Protocol:TCP \
+                 HostIP:1.2.3.4}",
+                "spec.containers[1].ports[0]: duplicate port name \"p\" with spec.containers[0].ports[0], services and \
+                 probes that select ports by name will use spec.containers[0].ports[0]",
+                "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
+                "spec.hostAliases[0].ip: IPv6 address \"::FF\" should be in RFC 5952 canonical format (\"::ff\")",
+            ],
+        );
+    }
+}

@@ -1,0 +1,264 @@
+//! What depends on a pod's operating system: Windows' own options, host process containers, and the fields that one of the
+//! systems does not have (upstream: `validateWindowsSecurityContextOptions`, `validateWindowsHostProcessPod`,
+//! `validateLinux`, `validateWindows`).
+
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::rules::{invalid_each, one_of, text, visit_containers};
+
+/// The most bytes of a credential spec.
+const MAX_CREDENTIAL_SPEC: usize = 64 * 1024;
+const MAX_DOMAIN: usize = 256;
+const MAX_USER: usize = 104;
+
+/// Checks the Windows options of a security context.
+pub(crate) fn validate_windows_options(errors: &mut Errors, options: Option<&Value>, path: &FieldPath<'_>) {
+    let Some(options) = options else { return };
+    if let Some(name) = text(options, "gmsaCredentialSpecName") {
+        invalid_each(errors, &path.child("gmsaCredentialSpecName"), name, names::dns1123_subdomain(name));
+    }
+    if let Some(spec) = text(options, "gmsaCredentialSpec") {
+        let path = path.child("gmsaCredentialSpec");
+        if spec.is_empty() {
+            errors.invalid(&path, spec, "gmsaCredentialSpec cannot be an empty string");
+        } else if spec.len() > MAX_CREDENTIAL_SPEC {
+            errors.invalid(&path, spec, "gmsaCredentialSpec size must be under 64 KiB");
+        }
+    }
+    if let Some(name) = text(options, "runAsUserName") {
+        let wrong = wrong_user_name(name);
+        invalid_each(errors, &path.child("runAsUserName"), name, wrong);
+    }
+}
+
+/// What is wrong with a user's name, which may have a domain before a backslash.
+fn wrong_user_name(name: &str) -> Vec<String> {
+    let one = |text: &str| vec![format!("runAsUserName{text}")];
+    if name.is_empty() {
+        return one(" cannot be an empty string");
+    }
+    if name.chars().any(|c| c.is_ascii_control()) {
+        return one(" cannot contain control characters");
+    }
+    let parts: Vec<&str> = name.split('\\').collect();
+    let (domain, user) = match parts.as_slice() {
+        [user] => (None, *user),
+        [domain, user] => (Some(*domain), *user),
+        _ => return one(" cannot contain more than one backslash"),
+    };
+    let mut wrong = Vec::new();
+    if let Some(domain) = domain {
+        if domain.len() >= MAX_DOMAIN {
+            wrong.push(format!("runAsUserName's Domain length must be under {MAX_DOMAIN} characters"));
+        }
+        if !is_net_bios_name(domain) && !is_dns_domain(domain) {
+            wrong.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
+        }
+    }
+    if user.is_empty() {
+        wrong.push("runAsUserName's User cannot be empty".to_owned());
+    } else if user.len() > MAX_USER {
+        wrong.push(format!("runAsUserName's User length must not be longer than {MAX_USER} characters"));
+    }
+    if !user.is_empty() && user.chars().all(|c| matches!(c, '.' | ' ')) {
+        wrong.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
+    }
+    if user.contains(['"', '/', '\\', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@', '[', ']']) {
+        let text = r#"runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]"#;
+        wrong.push(text.to_owned());
+    }
+    wrong
+}
+
+fn is_net_bios_name(domain: &str) -> bool {
+    let length = domain.chars().count();
+    (1..=15).contains(&length)
+        && !domain.starts_with('.')
+        && !domain.contains(['\\', '/', ':', '*', '?', '"', '<', '>', '|'])
+}
+
+fn is_dns_domain(domain: &str) -> bool {
+    domain.split('.').all(|label| {
+        let bytes = label.as_bytes();
+        (1..=63).contains(&bytes.len())
+            && bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-')
+            && bytes[0] != b'-'
+            && bytes[bytes.len() - 1] != b'-'
+    })
+}
+
+/// Checks that host process containers keep among themselves, on the host's network.
+pub(crate) fn validate_host_processes(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let host_process = |context: Option<&Value>| {
+        context.and_then(|c| c.at(&["windowsOptions", "hostProcess"])).and_then(Value::as_bool)
+    };
+    let of_pod = host_process(spec.get("securityContext"));
+    let (mut containers, mut host_processes) = (0, 0);
+    visit_containers(spec, path, |container, path| {
+        containers += 1;
+        let own = host_process(container.get("securityContext"));
+        if let (Some(of_pod), Some(own)) = (of_pod, own)
+            && of_pod != own
+        {
+            let path = path.child("securityContext");
+            let path = path.child("windowsOptions");
+            let detail = format!("pod hostProcess value must be identical if both are specified, was {of_pod}");
+            errors.invalid(&path.child("hostProcess"), own, detail);
+        }
+        if own.or(of_pod) == Some(true) {
+            host_processes += 1;
+        }
+    });
+    if host_processes == 0 {
+        return;
+    }
+    if host_processes != containers {
+        let detail = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+        errors.invalid(path, "", detail);
+    }
+    if !spec.bool_at(&["hostNetwork"]) {
+        let detail = "hostNetwork must be true if pod contains any hostProcess containers";
+        errors.invalid(&path.child("hostNetwork"), false, detail);
+    }
+}
+
+/// Checks the operating system that a pod says it is for, and that it sets nothing that this system does not have.
+pub(crate) fn validate_os(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let Some(os) = spec.get("os") else { return };
+    let os_path = path.child("os");
+    match os.str_at(&["name"]) {
+        "" => errors.required(&os_path.child("name"), ""),
+        "linux" => {
+            let detail = "windows options cannot be set for a linux pod";
+            let mut check = |object: &Value, path: &FieldPath<'_>| {
+                if object.at(&["securityContext", "windowsOptions"]).is_some() {
+                    errors.forbidden(&path.child("securityContext").child("windowsOptions"), detail);
+                }
+            };
+            check(spec, path);
+            visit_containers(spec, path, check);
+        }
+        "windows" => validate_windows(errors, spec, path),
+        other => one_of(errors, &os_path, Some(other), &["linux", "windows"]),
+    }
+}
+
+/// The fields of a pod that Windows does not have, in upstream's order; those of the security context say so.
+const NOT_FOR_WINDOWS: &[(bool, &str)] = &[
+    (true, "appArmorProfile"),
+    (true, "seLinuxOptions"),
+    (false, "hostUsers"),
+    (false, "hostPID"),
+    (false, "hostIPC"),
+    (true, "seccompProfile"),
+    (true, "fsGroup"),
+    (true, "fsGroupChangePolicy"),
+    (true, "sysctls"),
+    (false, "shareProcessNamespace"),
+    (true, "runAsUser"),
+    (true, "runAsGroup"),
+    (true, "supplementalGroups"),
+    (true, "supplementalGroupsPolicy"),
+    (true, "seLinuxChangePolicy"),
+];
+
+/// The same of a container's security context.
+const NOT_FOR_WINDOWS_CONTAINERS: &[&str] = &[
+    "appArmorProfile",
+    "seLinuxOptions",
+    "seccompProfile",
+    "capabilities",
+    "readOnlyRootFilesystem",
+    "privileged",
+    "allowPrivilegeEscalation",
+    "procMount",
+    "runAsUser",
+    "runAsGroup",
+];
+
+fn validate_windows(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    const DETAIL: &str = "cannot be set for a windows pod";
+    let context = path.child("securityContext");
+    for (in_context, field) in NOT_FOR_WINDOWS {
+        let (holder, path) = if *in_context { (&spec["securityContext"], &context) } else { (spec, path) };
+        // hostPID and hostIPC are plain booleans, sysctls a list: false and empty are as good as absent.
+        let is_plain = matches!(*field, "hostPID" | "hostIPC" | "sysctls");
+        if holder.get(field).is_some_and(|value| !is_plain || !value.is_empty()) {
+            errors.forbidden(&path.child(field), DETAIL);
+        }
+    }
+    visit_containers(spec, path, |container, path| {
+        let path = path.child("securityContext");
+        for field in NOT_FOR_WINDOWS_CONTAINERS {
+            if container.at(&["securityContext", field]).is_some() {
+                errors.forbidden(&path.child(field), DETAIL);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    #[test]
+    fn user_names() {
+        let check = |name: &str, expect: &[&str]| {
+            let expect: Vec<String> = expect.iter().map(|text| format!("runAsUserName{text}")).collect();
+            assert_eq!(wrong_user_name(name), expect, "{name}");
+        };
+        check("ContainerUser", &[]);
+        check("NT AUTHORITY\\NETWORK SERVICE", &[]);
+        check("my-domain.example.com\\user", &[]);
+        check("", &[" cannot be an empty string"]);
+        check("a\\b\\c", &[" cannot contain more than one backslash"]);
+        check(
+            "-a-domain-that-is-long\\..",
+            &[
+                "'s Domain doesn't match the NetBios nor the DNS format",
+                "'s User cannot contain only periods or spaces",
+            ],
+        );
+        check("a@b", &[r#"'s User cannot contain the following characters: "/\:;|=,+*?<>@[]"#]);
+    }
+
+    #[test]
+    fn systems() {
+        let check = |spec: &str, expect: &[&str]| {
+            let mut errors = Errors::new();
+            let spec = object(spec);
+            validate_host_processes(&mut errors, &spec, &FieldPath::new("spec"));
+            validate_os(&mut errors, &spec, &FieldPath::new("spec"));
+            assert_eq!(messages(&errors), expect, "{spec:?}");
+        };
+        check(r#"{"os":{"name":"linux"},"containers":[{}]}"#, &[]);
+        check(
+            r#"{"os":{"name":"linux"},"containers":[{"securityContext":{"windowsOptions":{}}}]}"#,
+            &[
+                "spec.containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod",
+            ],
+        );
+        check(
+            r#"{"os":{"name":"windows"},"hostPID":true,"securityContext":{"fsGroup":1},
+                "containers":[{"securityContext":{"privileged":false}}]}"#,
+            &[
+                "spec.hostPID: Forbidden: cannot be set for a windows pod",
+                "spec.securityContext.fsGroup: Forbidden: cannot be set for a windows pod",
+                "spec.containers[0].securityContext.privileged: Forbidden: cannot be set for a windows pod",
+            ],
+        );
+        check(
+            r#"{"os":{"name":"beos"}}"#,
+            &["spec.os: Unsupported value: \"beos\": supported values: \"linux\", \"windows\""],
+        );
+        check(
+            r#"{"containers":[{"securityContext":{"windowsOptions":{"hostProcess":true}}},{}]}"#,
+            &[
+                "spec: Invalid value: \"\": If pod contains any hostProcess containers then all containers must be \
+                 HostProcess containers",
+                "spec.hostNetwork: Invalid value: false: hostNetwork must be true if pod contains any hostProcess containers",
+            ],
+        );
+    }
+}
