@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use pintle_registry::{Behaviour, NoBehaviour, Table};
 
+pub use self::core::pod::bind;
 pub use builtin::resources;
 
 /// The behaviour of a built-in resource at one version.
