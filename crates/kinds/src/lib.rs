@@ -29,6 +29,8 @@ use pintle_registry::{Behaviour, NoBehaviour, Table};
 pub use self::core::pod::bind;
 pub use builtin::resources;
 
+pub use self::core::{NetworkError, ServiceNetwork, services};
+
 /// The behaviour of a built-in resource at one version.
 #[must_use]
 pub fn behaviour(group: &str, version: &str, plural: &str) -> Arc<dyn Behaviour> {

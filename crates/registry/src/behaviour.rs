@@ -155,6 +155,11 @@ pub trait SubresourceRules: Send + Sync {
     fn validate_update(&self, _context: &Context, _object: &Value, _old: &Value) -> Errors {
         Errors::new()
     }
+
+    /// Warnings for the client (upstream: `WarningsOnUpdate`).
+    fn warnings(&self, _context: &Context, _object: &Value, _old: &Value) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Deletion in two steps: first a grace period, then removal (upstream: `RESTGracefulDeleteStrategy`).

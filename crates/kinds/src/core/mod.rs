@@ -11,6 +11,8 @@ pub(crate) mod pod;
 /// Services and endpoints.
 mod service;
 
+pub use service::{NetworkError, ServiceNetwork, services};
+
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     pod::behaviour(plural)
         .or_else(|| service::behaviour(plural))

@@ -4,10 +4,12 @@
 use std::net::IpAddr;
 
 use pintle_registry::{Behaviour, Context};
+use pintle_value::ip::{ip_warnings, valid_ip};
+use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::networking::address::{canonical_ip, endpoint_ip, ip_warnings, legacy_ip, parse_ip};
-use crate::networking::rules::{invalid_each, labels, required_one_of, strings, text};
+use crate::networking::address::{endpoint_ip, legacy_ip, parse_ip};
+use crate::networking::rules::{invalid_each, required_one_of, strings, text};
 use crate::strategy::{first_generation, immutable, next_generation, same, same_at};
 
 const MAX_ENDPOINTS: usize = 1000;
@@ -75,7 +77,7 @@ impl Behaviour for EndpointSlice {
         let path = FieldPath::new("endpoints");
         for (i, endpoint) in object.items_at(&["endpoints"]).iter().enumerate() {
             for (j, address) in strings(endpoint, &["addresses"]).into_iter().enumerate() {
-                ip_warnings(&mut warnings, &path.index(i).child("addresses").index(j), address);
+                warnings.extend(ip_warnings(&path.index(i).child("addresses").index(j), address));
             }
         }
         warnings
@@ -187,7 +189,7 @@ fn check_address(errors: &mut Errors, list: &FieldPath<'_>, i: usize, address: &
             (IpAddr::is_ipv4, "must be an IPv4 address")
         }
         "IPv6" => {
-            canonical_ip(&mut wrong, &path, address);
+            wrong.append(valid_ip(&path, address));
             (IpAddr::is_ipv6, "must be an IPv6 address")
         }
         "FQDN" => {
@@ -212,8 +214,9 @@ fn check_topology(errors: &mut Errors, path: &FieldPath<'_>, endpoint: &Value) {
     if entries > MAX_TOPOLOGY_LABELS {
         errors.push(FieldError::too_many(path, entries, MAX_TOPOLOGY_LABELS));
     }
-    labels(errors, path, topology);
-    if topology.is_some_and(|topology| topology.get(ZONE).is_some()) {
+    let Some(topology) = topology else { return };
+    errors.append(validate_labels(topology, path));
+    if topology.get(ZONE).is_some() {
         errors.push(FieldError::internal(&path.key(ZONE), "reserved key was not removed in conversion"));
     }
 }

@@ -3,9 +3,10 @@
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::address::{ip_warnings, legacy_ip, parse_ip};
-use super::rules::{balancer_hostname, invalid_each, required_path_segment, strings, text};
-use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
+use super::address::parse_ip;
+use super::balancer::{BalancerStatus, no_balancer};
+use super::rules::{invalid_each, required_path_segment, strings, text};
+use crate::strategy::{first_generation, keep, next_generation, same_at};
 
 /// The annotation that named the class before there was a field for it.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -17,11 +18,11 @@ const BAD_ENDINGS: [&str; 2] = ["/..", "/."];
 /// The rules of Ingress.
 pub(super) struct Ingress;
 
-static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: check_status };
+static STATUS: BalancerStatus = BalancerStatus { forbidden: |_| None, check_point: |_, _, _| {} };
 
 impl Behaviour for Ingress {
     fn prepare_for_create(&self, _: &Context, object: &mut Value) {
-        object.set("status", empty_status());
+        object.set("status", no_balancer());
         first_generation(object);
     }
 
@@ -62,12 +63,6 @@ impl Behaviour for Ingress {
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
         (name == "status").then_some(&STATUS as &dyn SubresourceRules)
     }
-}
-
-fn empty_status() -> Value {
-    let mut status = Value::object();
-    status.set("loadBalancer", Value::object());
-    status
 }
 
 /// What an old object has that would not be accepted today, and therefore goes on being accepted.
@@ -228,33 +223,6 @@ fn check_service(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) {
     }
 }
 
-fn check_status(ingress: &Value, old: &Value) -> Errors {
-    let mut errors = Errors::new();
-    let balancers = ["status", "loadBalancer", "ingress"];
-    let existing: Vec<&str> =
-        old.items_at(&balancers).iter().map(|b| b.str_at(&["ip"])).filter(|ip| !ip.is_empty()).collect();
-    let path = FieldPath::new("status.loadBalancer.ingress");
-    for (i, balancer) in ingress.items_at(&balancers).iter().enumerate() {
-        let path = path.index(i);
-        let ip = balancer.str_at(&["ip"]);
-        if !ip.is_empty() {
-            legacy_ip(&mut errors, &path.child("ip"), ip, &existing);
-        }
-        balancer_hostname(&mut errors, &path.child("hostname"), balancer.str_at(&["hostname"]));
-    }
-    errors
-}
-
-/// Warnings about the addresses in the status of an Ingress or a Service.
-pub(crate) fn status_warnings(object: &Value) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let path = FieldPath::new("status.loadBalancer.ingress");
-    for (i, balancer) in object.items_at(&["status", "loadBalancer", "ingress"]).iter().enumerate() {
-        ip_warnings(&mut warnings, &path.index(i), balancer.str_at(&["ip"]));
-    }
-    warnings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,7 +333,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            status_warnings(&new),
+            STATUS.warnings(&context(), &new, &old),
             ["status.loadBalancer.ingress[0]: non-standard IP address \"10.0.0.01\" is invalid: use \"10.0.0.1\"",]
         );
         let mut created = object(r#"{"spec":{},"status":{"loadBalancer":{"ingress":[{}]}}}"#);

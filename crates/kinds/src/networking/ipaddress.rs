@@ -2,9 +2,9 @@
 //! `pkg/registry/networking/ipaddress`).
 
 use pintle_registry::{Behaviour, Context};
+use pintle_value::ip::valid_ip;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use super::address::canonical_ip;
 use super::rules::{invalid_each, required_path_segment};
 use crate::gojson;
 use crate::strategy::same;
@@ -45,9 +45,7 @@ impl Behaviour for IpAddress {
     }
 
     fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
-        let mut errors = Errors::new();
-        canonical_ip(&mut errors, &FieldPath::root(), name);
-        errors.0.into_iter().map(|error| error.detail).collect()
+        valid_ip(&FieldPath::root(), name).0.into_iter().map(|error| error.detail).collect()
     }
 }
 

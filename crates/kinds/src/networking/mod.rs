@@ -1,6 +1,7 @@
 //! The kinds of the group `networking.k8s.io`, and what they share with services and endpoints: addresses and checks.
 
 pub(crate) mod address;
+pub(crate) mod balancer;
 mod ingress;
 mod ingressclass;
 mod ipaddress;

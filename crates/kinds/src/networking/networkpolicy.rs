@@ -2,10 +2,12 @@
 //! `pkg/registry/networking/networkpolicy`).
 
 use pintle_registry::{Behaviour, Context};
+use pintle_value::ip::{Cidr, cidr_warnings};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::address::{Cidr, cidr_warnings, legacy_cidr};
-use super::rules::{bad_label_selector, invalid_each, label_selector, strings, text};
+use super::address::legacy_cidr;
+use super::rules::{bad_label_selector, invalid_each, strings, text};
+use crate::labels::validate_selector;
 use crate::strategy::{first_generation, next_generation, same_at};
 
 /// The directions that rules are for, with the name of the peers that each has.
@@ -64,9 +66,9 @@ impl Behaviour for NetworkPolicy {
                     let path = path.index(j);
                     let path = path.child("ipBlock");
                     let Some(block) = peer.get("ipBlock") else { continue };
-                    cidr_warnings(&mut warnings, &path.child("cidr"), block.str_at(&["cidr"]));
+                    warnings.extend(cidr_warnings(&path.child("cidr"), block.str_at(&["cidr"])));
                     for (k, except) in strings(block, &["except"]).into_iter().enumerate() {
-                        cidr_warnings(&mut warnings, &path.child("except").index(k), except);
+                        warnings.extend(cidr_warnings(&path.child("except").index(k), except));
                     }
                 }
             }
@@ -100,7 +102,7 @@ fn check(policy: &Value, tolerance: &Tolerance<'_>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let spec = &policy["spec"];
-    label_selector(&mut errors, &path.child("podSelector"), &spec["podSelector"], tolerance.label_values);
+    errors.append(validate_selector(spec.get("podSelector"), tolerance.label_values, &path.child("podSelector")));
     for (direction, peers) in DIRECTIONS {
         let path = path.child(direction);
         for (i, rule) in spec.items_at(&[direction]).iter().enumerate() {
@@ -162,7 +164,7 @@ fn check_peer(errors: &mut Errors, path: &FieldPath<'_>, peer: &Value, tolerance
     for field in ["podSelector", "namespaceSelector"] {
         if let Some(selector) = peer.get(field) {
             selectors += 1;
-            label_selector(errors, &path.child(field), selector, tolerance.label_values);
+            errors.append(validate_selector(Some(selector), tolerance.label_values, &path.child(field)));
         }
     }
     match peer.get("ipBlock") {
@@ -184,13 +186,13 @@ fn check_block(errors: &mut Errors, path: &FieldPath<'_>, block: &Value, toleran
         return;
     }
     legacy_cidr(errors, &path.child("cidr"), cidr, &tolerance.cidrs);
-    let Some(outer) = Cidr::parse(cidr) else { return };
+    let Some(outer) = Cidr::parse_sloppy(cidr) else { return };
     let except_path = path.child("except");
     for (i, except) in strings(block, &["except"]).into_iter().enumerate() {
         let path = except_path.index(i);
         legacy_cidr(errors, &path, except, &tolerance.cidrs);
-        let Some(inner) = Cidr::parse(except) else { continue };
-        if !outer.contains(inner.network) || outer.bits >= inner.bits {
+        let Some(inner) = Cidr::parse_sloppy(except) else { continue };
+        if !outer.contains(inner.network().0) || outer.network().1 >= inner.network().1 {
             errors.invalid(&path, except, "must be a strict subset of `cidr`");
         }
     }

@@ -2,9 +2,10 @@
 //! `pkg/registry/networking/servicecidr`).
 
 use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::ip::valid_cidr;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::address::{Cidr, canonical_cidr};
+use super::address::Network;
 use super::rules::strings;
 use crate::gojson;
 use crate::strategy::{StatusRules, as_is, keep, unchecked};
@@ -91,10 +92,10 @@ fn check_ranges(errors: &mut Errors, ranges: &[&str]) {
         return;
     }
     for (i, range) in ranges.iter().enumerate() {
-        canonical_cidr(errors, &path.index(i), range);
+        errors.append(valid_cidr(&path.index(i), range));
     }
     if let [first, second] = ranges
-        && let (Some(first), Some(second)) = (Cidr::parse(first), Cidr::parse(second))
+        && let (Some(first), Some(second)) = (Network::parse(first), Network::parse(second))
         && first.family() == second.family()
     {
         let problem = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";

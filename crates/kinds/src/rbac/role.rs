@@ -3,7 +3,8 @@
 use pintle_registry::{Behaviour, Context};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::networking::rules::{bad_label_selector, label_selector, strings};
+use crate::labels::validate_selector;
+use crate::networking::rules::{bad_label_selector, strings};
 
 /// The rules of Role and of ClusterRole.
 pub(super) struct Role {
@@ -51,7 +52,7 @@ impl Role {
             }
             for (i, selector) in aggregated(role).iter().enumerate() {
                 let path = path.index(i);
-                label_selector(&mut errors, &path, selector, any_value);
+                errors.append(validate_selector(Some(selector), any_value, &path));
                 // Upstream shows the selector that could not be built, which is nil.
                 if bad_label_selector(selector) {
                     errors.invalid(&path, Value::Null, "invalid label selector.");

@@ -1,10 +1,37 @@
-//! The service kinds of the core group.
+//! Services and endpoints. A service is checked in `validation`, `cluster_ips`; what its fields imply for each other is in
+//! `linked` and `families`; addresses and node ports are allocated in `allocation`.
+
+mod addresses;
+mod allocation;
+mod bootstrap;
+mod cluster_ips;
+mod endpoints;
+mod families;
+mod kind;
+mod linked;
+mod network;
+mod node_ports;
+#[cfg(test)]
+mod scenarios;
+mod validation;
+mod view;
 
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
+pub use network::{NetworkError, ServiceNetwork};
+
+/// The rules of services of a cluster with this network. They hold what is allocated, so that each cluster needs its own.
+#[must_use]
+pub fn services(network: ServiceNetwork) -> Arc<dyn Behaviour> {
+    Arc::new(kind::Service::new(network))
+}
+
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
-    let _ = plural;
-    None
+    match plural {
+        "services" => Some(services(ServiceNetwork::default())),
+        "endpoints" => Some(Arc::new(endpoints::Endpoints)),
+        _ => None,
+    }
 }

@@ -1,0 +1,366 @@
+//! What happens around the commit of a service: addresses and node ports are taken before it, and given back after it or,
+//! if nothing was stored, instead of it (upstream: `pkg/registry/core/service/storage/{storage,alloc}.go`). The ticket
+//! between the two says what was taken and what is to be given back.
+
+use std::collections::BTreeMap;
+
+use pintle_registry::{Allocation, ApiError, BoxFuture, Context, GroupResource, GroupVersionKind, Objects, Write};
+use pintle_value::{Errors, FieldPath, Value};
+
+use super::addresses::{self, AddressError};
+use super::families::{prefers_dual_stack_still, settle};
+use super::linked::{align_cluster_ips, keep_allocated};
+use super::network::ServiceNetwork;
+use super::node_ports::{NodePorts, PortOperation};
+use super::view::{
+    NONE, allocates_node_ports, cluster_ips, families, health_check_node_port, is_headless, may_have_node_ports,
+    needs_cluster_ip, needs_health_check, node_port, node_ports, ports, ports_mut, shown_cluster_ips,
+};
+use crate::networking::address::parse_ip;
+use crate::networking::rules::strings;
+
+/// What a cluster's services take from: families of addresses and node ports.
+#[derive(Debug)]
+pub(super) struct Allocator {
+    families: Vec<&'static str>,
+    node_ports: NodePorts,
+}
+
+impl Allocator {
+    pub(super) fn new(network: &ServiceNetwork) -> Self {
+        Self { families: network.families(), node_ports: NodePorts::new(network.node_ports()) }
+    }
+}
+
+impl Allocation for Allocator {
+    fn begin<'a>(
+        &'a self,
+        context: &'a Context,
+        objects: &'a dyn Objects,
+        write: Write<'a>,
+    ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            self.node_ports.load(objects)?;
+            let mut claim = Claim {
+                objects,
+                dry_run: context.dry_run,
+                taken: Vec::new(),
+                freed: Vec::new(),
+                ports: PortOperation::new(&self.node_ports, context.dry_run),
+            };
+            let outcome = match write {
+                Write::Create(service) => self.begin_create(&mut claim, service).await,
+                Write::Update { object, old } => self.begin_update(&mut claim, object, old).await,
+                Write::Delete(service) => {
+                    claim.free_all(service);
+                    return Ok(claim.ticket(Some(service)));
+                }
+            };
+            match outcome {
+                Ok(()) => Ok(claim.ticket(None)),
+                Err(error) => {
+                    claim.undo().await;
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    fn commit<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.give_back(objects, &ticket["freed"]).await;
+            // Upstream does not trust the controller to remove the endpoints before a service of the same name appears.
+            let deleted = &ticket["deleted"];
+            if deleted.get("name").is_some() {
+                let endpoints = GroupResource::new("", "endpoints");
+                let _ = objects.delete(&endpoints, deleted.str_at(&["namespace"]), deleted.str_at(&["name"])).await;
+            }
+        })
+    }
+
+    fn revert<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()> {
+        Box::pin(async move { self.give_back(objects, &ticket["taken"]).await })
+    }
+}
+
+impl Allocator {
+    async fn give_back(&self, objects: &dyn Objects, what: &Value) {
+        self.node_ports.release(what.items_at(&["nodePorts"]).iter().filter_map(Value::as_int));
+        for ip in strings(what, &["clusterIPs"]) {
+            addresses::release(objects, ip).await;
+        }
+    }
+
+    async fn begin_create(&self, claim: &mut Claim<'_>, service: &mut Value) -> Result<(), ApiError> {
+        align_cluster_ips(service, None);
+        settle(service, None, &self.families).map_err(|errors| invalid(service, errors))?;
+        claim.take_cluster_ips(service).await?;
+        if may_have_node_ports(service) {
+            claim.take_node_ports(service)?;
+        }
+        if needs_health_check(service) {
+            claim.take_health_check_port(service)?;
+        }
+        Ok(())
+    }
+
+    async fn begin_update(&self, claim: &mut Claim<'_>, service: &mut Value, old: &Value) -> Result<(), ApiError> {
+        keep_allocated(service, old);
+        align_cluster_ips(service, Some(old));
+        settle(service, Some(old), &self.families).map_err(|errors| invalid(service, errors))?;
+        claim.change_cluster_ips(service, old).await?;
+        if may_have_node_ports(old) && !may_have_node_ports(service) {
+            claim.ports.freed.extend(node_ports(old));
+        }
+        if may_have_node_ports(service) {
+            claim.change_node_ports(service, old)?;
+        }
+        match (needs_health_check(old), needs_health_check(service)) {
+            (false, true) => claim.take_health_check_port(service)?,
+            (true, false) => claim.ports.freed.push(health_check_node_port(old)),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// What one write takes and gives back.
+struct Claim<'a> {
+    objects: &'a dyn Objects,
+    dry_run: bool,
+    /// The addresses that were taken.
+    taken: Vec<String>,
+    /// The addresses to give back if the write is stored.
+    freed: Vec<String>,
+    ports: PortOperation<'a>,
+}
+
+impl Claim<'_> {
+    async fn undo(&mut self) {
+        self.ports.undo();
+        for ip in self.taken.drain(..) {
+            addresses::release(self.objects, &ip).await;
+        }
+    }
+
+    fn ticket(self, deleted: Option<&Value>) -> Value {
+        let mut ticket = Value::object();
+        if self.dry_run {
+            return ticket;
+        }
+        let sides = [("taken", self.taken, self.ports.taken), ("freed", self.freed, self.ports.freed)];
+        for (side, ips, ports) in sides {
+            ticket.set_at(&[side, "clusterIPs"], ips.into_iter().map(Value::from).collect::<Vec<_>>());
+            ticket.set_at(&[side, "nodePorts"], ports.into_iter().map(Value::from).collect::<Vec<_>>());
+        }
+        if let Some(service) = deleted {
+            ticket.set_at(&["deleted", "namespace"], service.namespace());
+            ticket.set_at(&["deleted", "name"], service.name());
+        }
+        ticket
+    }
+
+    /// Gives back all that a service has.
+    fn free_all(&mut self, service: &Value) {
+        if needs_cluster_ip(service) && !is_headless(service) {
+            self.freed.extend(cluster_ips(service).into_iter().map(str::to_owned));
+        }
+        self.ports.freed.extend(node_ports(service));
+        if needs_health_check(service) {
+            self.ports.freed.push(health_check_node_port(service));
+        }
+    }
+
+    /// Takes an address for each family; those that the service names, where it does.
+    async fn take_cluster_ips(&mut self, service: &mut Value) -> Result<(), ApiError> {
+        if !needs_cluster_ip(service) || cluster_ips(service).first() == Some(&NONE) {
+            return Ok(());
+        }
+        for i in 0..families(service).len() {
+            self.take_cluster_ip(service, i).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the address of the family at an index.
+    async fn take_cluster_ip(&mut self, service: &mut Value, i: usize) -> Result<(), ApiError> {
+        let wanted = cluster_ips(service).get(i).map_or_else(String::new, |ip| (*ip).to_owned());
+        let ip = if wanted.is_empty() {
+            let family = families(service).get(i).map_or_else(String::new, |family| (*family).to_owned());
+            let ip = addresses::take_any(self.objects, service, &family, self.dry_run).await;
+            ip.map_err(|error| no_address(service, error))?.to_string()
+        } else {
+            let ip = parse_ip(&wanted)
+                .ok_or_else(|| ApiError::Internal(format!("failed to parse service IP {wanted:?}")))?;
+            let outcome = addresses::take(self.objects, service, ip, self.dry_run).await;
+            outcome.map_err(|error| wrong_address(service, &format!("failed to allocate IP {wanted}: {error}")))?;
+            wanted
+        };
+        if !self.dry_run {
+            self.taken.push(ip.clone());
+        }
+        set_cluster_ip(service, i, &ip);
+        Ok(())
+    }
+
+    async fn change_cluster_ips(&mut self, service: &mut Value, old: &Value) -> Result<(), ApiError> {
+        if prefers_dual_stack_still(service, old) {
+            return Ok(());
+        }
+        if !needs_cluster_ip(old) && needs_cluster_ip(service) {
+            return self.take_cluster_ips(service).await;
+        }
+        if cluster_ips(old).first() == Some(&NONE) {
+            return Ok(());
+        }
+        if needs_cluster_ip(old) && !needs_cluster_ip(service) {
+            self.freed.extend(cluster_ips(old).into_iter().map(str::to_owned));
+            return Ok(());
+        }
+        match (families(old).len(), families(service).len()) {
+            (1, 2) => self.take_cluster_ip(service, 1).await,
+            (2, 1) => {
+                self.freed.extend(cluster_ips(old).get(1).map(|ip| (*ip).to_owned()));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes node ports for a new service. Ports with the same number, for different protocols, share one.
+    fn take_node_ports(&mut self, service: &mut Value) -> Result<(), ApiError> {
+        let allocates = allocates_node_ports(service);
+        let mut by_port: BTreeMap<i64, i64> = BTreeMap::new();
+        for i in 0..ports(service).len() {
+            let (number, named) = port_at(service, i);
+            if named == 0 && !allocates {
+                continue;
+            }
+            match by_port.get(&number) {
+                Some(shared) if named == 0 => set_node_port(service, i, *shared),
+                Some(shared) if named == *shared => {}
+                Some(_) => self.take_node_port(service, i, named)?,
+                None => {
+                    let wish = ports(service).iter().filter(|p| p.int_at(&["port"]).unwrap_or(0) == number);
+                    let wish = wish.map(node_port).find(|port| *port != 0);
+                    let port = match wish {
+                        Some(port) => {
+                            self.take_node_port(service, i, port)?;
+                            port
+                        }
+                        None => self.take_any_node_port()?,
+                    };
+                    set_node_port(service, i, port);
+                    by_port.insert(number, port);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the node ports that are new in an update and gives those back that are gone.
+    fn change_node_ports(&mut self, service: &mut Value, old: &Value) -> Result<(), ApiError> {
+        let allocates = allocates_node_ports(service);
+        let before = node_ports(old);
+        let mut seen: Vec<(String, i64)> = Vec::new();
+        for i in 0..ports(service).len() {
+            let (_, mut port) = port_at(service, i);
+            if port != 0 {
+                let taken_here = seen.iter().any(|(_, other)| *other == port) && !before.contains(&port);
+                if !before.contains(&port) && !taken_here {
+                    self.take_node_port(service, i, port)?;
+                }
+            } else if allocates {
+                port = self.take_any_node_port()?;
+                set_node_port(service, i, port);
+            } else {
+                continue;
+            }
+            let protocol = ports(service).get(i).map_or("", |p| p.str_at(&["protocol"]));
+            let entry = (protocol.to_owned(), port);
+            if seen.contains(&entry) {
+                // Nobody upstream says what kind of error this is.
+                return Err(ApiError::Unclassified(format!("duplicate nodePort: {{{} {}}}", entry.0, entry.1)));
+            }
+            seen.push(entry);
+        }
+        let now = node_ports(service);
+        self.ports.freed.extend(before.into_iter().filter(|port| !now.contains(port)));
+        Ok(())
+    }
+
+    /// Takes a node port that the port at an index asks for.
+    fn take_node_port(&mut self, service: &Value, i: usize, port: i64) -> Result<(), ApiError> {
+        self.ports.take(port).map_err(|error| {
+            let path = FieldPath::new("spec.ports");
+            let mut errors = Errors::new();
+            errors.invalid(&path.index(i).child("nodePort"), port, error.to_string());
+            invalid(service, errors)
+        })
+    }
+
+    fn take_any_node_port(&mut self) -> Result<i64, ApiError> {
+        self.ports.take_any().map_err(|error| ApiError::Internal(format!("failed to allocate a nodePort: {error}")))
+    }
+
+    fn take_health_check_port(&mut self, service: &mut Value) -> Result<(), ApiError> {
+        let wanted = health_check_node_port(service);
+        if wanted != 0 {
+            return self.ports.take(wanted).map_err(|error| {
+                ApiError::Internal(format!("failed to allocate requested HealthCheck NodePort {wanted}: {error}"))
+            });
+        }
+        let port = self
+            .ports
+            .take_any()
+            .map_err(|error| ApiError::Internal(format!("failed to allocate a HealthCheck NodePort 0: {error}")))?;
+        service.set_at(&["spec", "healthCheckNodePort"], port);
+        Ok(())
+    }
+}
+
+/// The number and the node port of the port at an index.
+fn port_at(service: &Value, i: usize) -> (i64, i64) {
+    ports(service).get(i).map_or((0, 0), |port| (port.int_at(&["port"]).unwrap_or(0), node_port(port)))
+}
+
+fn set_node_port(service: &mut Value, i: usize, node_port: i64) {
+    if let Some(port) = ports_mut(service).get_mut(i) {
+        port.set("nodePort", node_port);
+    }
+}
+
+fn set_cluster_ip(service: &mut Value, i: usize, ip: &str) {
+    let mut ips: Vec<Value> = cluster_ips(service).into_iter().map(Value::from).collect();
+    ips.truncate(ips.len().max(i + 1));
+    while ips.len() <= i {
+        ips.push(Value::from(""));
+    }
+    ips[i] = Value::from(ip);
+    service.set_at(&["spec", "clusterIPs"], ips);
+    if i == 0 {
+        service.set_at(&["spec", "clusterIP"], ip);
+    }
+}
+
+fn invalid(service: &Value, errors: Errors) -> ApiError {
+    ApiError::Invalid { kind: GroupVersionKind::new("", "v1", "Service"), name: service.name().into(), errors }
+}
+
+/// The error about an address that a service asks for.
+fn wrong_address(service: &Value, problem: &str) -> ApiError {
+    let mut errors = Errors::new();
+    errors.invalid(&FieldPath::new("spec.clusterIPs"), shown_cluster_ips(service), problem);
+    invalid(service, errors)
+}
+
+/// The error about an address that could not be found.
+fn no_address(service: &Value, error: AddressError) -> ApiError {
+    match error {
+        AddressError::Full => ApiError::Internal(format!(
+            "failed to allocate a serviceIP for Service {}: {error}",
+            pintle_value::field::quote(service.name())
+        )),
+        other => wrong_address(service, &format!("failed to allocate IP: {other}")),
+    }
+}

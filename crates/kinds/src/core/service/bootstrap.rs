@@ -1,0 +1,103 @@
+//! The objects that a cluster's services start with: the range of their addresses and the service of the API server itself
+//! (upstream: `pkg/controlplane/controller/{defaultservicecidr,kubernetesservice}`).
+
+use pintle_registry::GroupResource;
+use pintle_value::time::Time;
+use pintle_value::{Object, Value};
+
+use super::addresses::first_address;
+use super::addresses::service_cidrs;
+use super::network::ServiceNetwork;
+
+const NAME: &str = "kubernetes";
+
+impl ServiceNetwork {
+    /// The objects that must exist before services are created, each to be created unless it is there: the ServiceCIDR
+    /// `kubernetes` and the Service `default/kubernetes`, whose port leads to `secure_port`. The status of the former is
+    /// set as well; a creation clears it like that of any new object, so that it takes an update of the status.
+    #[must_use]
+    pub fn bootstrap_objects(&self, now: Time, secure_port: u16) -> Vec<(GroupResource, Value)> {
+        vec![
+            (service_cidrs(), self.service_cidr(now)),
+            (GroupResource::new("", "services"), self.kubernetes_service(secure_port)),
+        ]
+    }
+
+    fn service_cidr(&self, now: Time) -> Value {
+        let mut object = named("networking.k8s.io/v1", "ServiceCIDR");
+        let cidrs: Vec<Value> = self.ranges().iter().map(|range| Value::from(range.to_string())).collect();
+        object.set_at(&["spec", "cidrs"], cidrs);
+        let ready = Object::from_iter([
+            ("type", Value::from("Ready")),
+            ("status", Value::from("True")),
+            ("lastTransitionTime", Value::from(now.rfc3339())),
+            ("reason", Value::from("")),
+            ("message", Value::from("Kubernetes default Service CIDR is ready")),
+        ]);
+        object.set_at(&["status", "conditions"], vec![Value::from(ready)]);
+        object
+    }
+
+    /// The service that clients in the cluster reach the API server by; it has the first address of the range.
+    fn kubernetes_service(&self, secure_port: u16) -> Value {
+        let mut object = named("v1", "Service");
+        object.set_at(&["metadata", "namespace"], "default");
+        object.set_at(
+            &["metadata", "labels"],
+            Object::from_iter([("component", "apiserver"), ("provider", "kubernetes")]),
+        );
+        let port = Object::from_iter([
+            ("name", Value::from("https")),
+            ("port", Value::from(443)),
+            ("protocol", Value::from("TCP")),
+            ("targetPort", Value::from(secure_port)),
+        ]);
+        let mut spec = Object::from_iter([
+            ("ports", Value::from(vec![Value::from(port)])),
+            ("ipFamilyPolicy", Value::from("SingleStack")),
+            ("sessionAffinity", Value::from("None")),
+            ("type", Value::from("ClusterIP")),
+        ]);
+        if let Some(range) = self.ranges().first() {
+            spec.insert("clusterIP", first_address(range).to_string());
+            spec.insert("ipFamilies", vec![Value::from(range.family())]);
+        }
+        object.set("spec", spec);
+        object
+    }
+}
+
+fn named(api_version: &str, kind: &str) -> Value {
+    let mut object = Value::object();
+    object.set("apiVersion", api_version);
+    object.set("kind", kind);
+    object.set_at(&["metadata", "name"], NAME);
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    #[test]
+    fn a_cluster_has_a_range_and_a_service() {
+        let objects = ServiceNetwork::default().bootstrap_objects(Time { seconds: 1_700_000_000, nanos: 0 }, 6443);
+        assert_eq!(objects[0].0.to_string(), "servicecidrs.networking.k8s.io");
+        assert_eq!(
+            objects[0].1,
+            object(
+                r#"{"apiVersion":"networking.k8s.io/v1","kind":"ServiceCIDR","metadata":{"name":"kubernetes"},"spec":{"cidrs":["10.0.0.0/24"]},
+                "status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2023-11-14T22:13:20Z","reason":"","message":"Kubernetes default Service CIDR is ready"}]}}"#
+            )
+        );
+        assert_eq!(
+            objects[1].1,
+            object(
+                r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"kubernetes","namespace":"default","labels":{"component":"apiserver","provider":"kubernetes"}},
+                "spec":{"clusterIP":"10.0.0.1","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","sessionAffinity":"None","type":"ClusterIP",
+                "ports":[{"name":"https","port":443,"protocol":"TCP","targetPort":6443}]}}"#
+            )
+        );
+    }
+}

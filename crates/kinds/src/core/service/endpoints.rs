@@ -1,0 +1,152 @@
+//! Endpoints (upstream: `ValidateEndpoints` in `pkg/apis/core/validation`, `pkg/registry/core/endpoint`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::ip::ip_warnings;
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use crate::networking::address::{endpoint_ip, legacy_ip};
+use crate::networking::rules::{invalid_each, required_one_of, text};
+use crate::strategy::same_at;
+
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const ADDRESS_LISTS: [&str; 2] = ["addresses", "notReadyAddresses"];
+
+const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+const CONTROLLER: &str = "endpoint-controller";
+
+/// The rules of Endpoints.
+pub(super) struct Endpoints;
+
+impl Behaviour for Endpoints {
+    fn defaults(&self, object: &mut Value) {
+        for subset in object.get_mut("subsets").and_then(Value::as_array_mut).into_iter().flatten() {
+            for port in subset.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                if port.str_at(&["protocol"]).is_empty() {
+                    port.set("protocol", "TCP");
+                }
+            }
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let path = FieldPath::new("subsets");
+        for (i, subset) in object.items_at(&["subsets"]).iter().enumerate() {
+            check_subset(&mut errors, &path.index(i), subset);
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        // What an older server accepted stays acceptable as long as it does not change.
+        if same_at(object, old, &["subsets"]) { Errors::new() } else { self.validate(context, object) }
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if object.label(MANAGED_BY) == Some(CONTROLLER) {
+            return warnings;
+        }
+        let path = FieldPath::new("subsets");
+        for (i, subset) in object.items_at(&["subsets"]).iter().enumerate() {
+            for list in ADDRESS_LISTS {
+                for (j, address) in subset.items_at(&[list]).iter().enumerate() {
+                    let path = path.index(i);
+                    let path = path.child(list);
+                    warnings.extend(ip_warnings(&path.index(j).child("ip"), address.str_at(&["ip"])));
+                }
+            }
+        }
+        warnings
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+}
+
+fn check_subset(errors: &mut Errors, path: &FieldPath<'_>, subset: &Value) {
+    if ADDRESS_LISTS.iter().all(|list| subset.items_at(&[list]).is_empty()) {
+        errors.required(path, "must specify `addresses` or `notReadyAddresses`");
+    }
+    for list in ADDRESS_LISTS {
+        let path = path.child(list);
+        for (i, address) in subset.items_at(&[list]).iter().enumerate() {
+            check_address(errors, &path.index(i), address);
+        }
+    }
+    let ports = subset.items_at(&["ports"]);
+    let path = path.child("ports");
+    for (i, port) in ports.iter().enumerate() {
+        check_port(errors, &path.index(i), port, ports.len() > 1);
+    }
+}
+
+fn check_address(errors: &mut Errors, path: &FieldPath<'_>, address: &Value) {
+    let ip = address.str_at(&["ip"]);
+    legacy_ip(errors, &path.child("ip"), ip, &[]);
+    let host = address.str_at(&["hostname"]);
+    if !host.is_empty() {
+        invalid_each(errors, &path.child("hostname"), host, names::dns1123_label(host));
+    }
+    if let Some(node) = text(address, "nodeName") {
+        invalid_each(errors, &path.child("nodeName"), node, names::dns1123_subdomain_name(node, false));
+    }
+    endpoint_ip(errors, &path.child("ip"), ip);
+}
+
+fn check_port(errors: &mut Errors, path: &FieldPath<'_>, port: &Value, needs_name: bool) {
+    let name = port.str_at(&["name"]);
+    if !name.is_empty() {
+        invalid_each(errors, &path.child("name"), name, names::dns1123_label(name));
+    } else if needs_name {
+        errors.required(&path.child("name"), "");
+    }
+    let number = port.int_at(&["port"]).unwrap_or(0);
+    invalid_each(errors, &path.child("port"), number, names::port_number(number));
+    required_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &PROTOCOLS);
+    if let Some(protocol) = text(port, "appProtocol") {
+        invalid_each(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn subsets() {
+        let check = |subset: &str, expect: &[&str]| {
+            let mut endpoints = object(&format!(r#"{{"subsets":[{subset}]}}"#));
+            Endpoints.defaults(&mut endpoints);
+            assert_eq!(messages(&Endpoints.validate(&context(), &endpoints)), expect, "{subset}");
+        };
+        check(r#"{"addresses":[{"ip":"10.0.0.1"}],"ports":[{"port":80}]}"#, &[]);
+        check(
+            r#"{"ports":[{"port":80},{"name":"b","port":0,"protocol":"X"}]}"#,
+            &[
+                "subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`",
+                "subsets[0].ports[0].name: Required value",
+                "subsets[0].ports[1].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+                "subsets[0].ports[1].protocol: Unsupported value: \"X\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
+            ],
+        );
+        check(
+            r#"{"notReadyAddresses":[{"ip":"127.0.0.1"},{"ip":"x"}]}"#,
+            &[
+                "subsets[0].notReadyAddresses[0].ip: Invalid value: \"127.0.0.1\": may not be in the loopback range (127.0.0.0/8, ::1/128)",
+                "subsets[0].notReadyAddresses[1].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+                "subsets[0].notReadyAddresses[1].ip: Invalid value: \"x\": must be a valid IP address",
+            ],
+        );
+    }
+
+    #[test]
+    fn old_subsets_stay() {
+        let old = object(r#"{"subsets":[{"addresses":[{"ip":"127.0.0.1"}]}]}"#);
+        assert!(Endpoints.validate_update(&context(), &old, &old).is_empty());
+        let new = object(r#"{"subsets":[{"addresses":[{"ip":"127.0.0.2"}]}]}"#);
+        assert_eq!(Endpoints.validate_update(&context(), &new, &old).0.len(), 1);
+    }
+}

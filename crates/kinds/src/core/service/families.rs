@@ -1,0 +1,270 @@
+//! The families of a service's addresses: what a client leaves open is settled by what the cluster has, before addresses
+//! are allocated (upstream: `initIPFamilyFields` in `pkg/registry/core/service/storage/alloc.go`).
+
+use pintle_value::{Errors, FieldPath, Value};
+
+use super::cluster_ips;
+use super::view::{
+    NONE, cluster_ips as ips_of, families, family_policy, is_headless_without_selector, kind, needs_cluster_ip,
+    shown_cluster_ips, shown_policy,
+};
+use crate::networking::address::{family, parse_ip};
+use crate::strategy::keep;
+
+const POLICY: [&str; 2] = ["spec", "ipFamilyPolicy"];
+const FAMILIES: [&str; 2] = ["spec", "ipFamilies"];
+const SINGLE: &str = "SingleStack";
+const PREFER: &str = "PreferDualStack";
+const REQUIRE: &str = "RequireDualStack";
+
+/// Settles `ipFamilyPolicy` and `ipFamilies`; `configured` are the cluster's families, the default one first.
+///
+/// # Errors
+/// Where the fields contradict each other or the cluster.
+pub(super) fn settle(service: &mut Value, old: Option<&Value>, configured: &[&'static str]) -> Result<(), Errors> {
+    if !needs_cluster_ip(service) || old.is_some_and(|old| prefers_dual_stack_still(service, old)) {
+        return Ok(());
+    }
+    if family_policy(service).is_none() {
+        match old {
+            Some(old) if family_policy(old).is_some() => keep(service, old, &POLICY),
+            _ if is_headless_without_selector(service) => service.set_at(&POLICY, REQUIRE),
+            _ => service.set_at(&POLICY, SINGLE),
+        }
+    }
+    let single = family_policy(service) == Some(SINGLE);
+    none(cluster_ips::check(service, old))?;
+
+    let mut errors = Errors::new();
+    let spec = FieldPath::new("spec");
+    let policy_path = spec.child("ipFamilyPolicy");
+    if let Some(old) = old {
+        if single {
+            shrink(service, old);
+        } else {
+            let reduced = |of: fn(&Value) -> Vec<&str>| (1..of(old).len()).contains(&of(service).len());
+            if reduced(ips_of) {
+                let problem = "must be 'SingleStack' to release the secondary cluster IP";
+                errors.invalid(&policy_path, shown_policy(service), problem);
+            }
+            if reduced(families) {
+                let problem = "must be 'SingleStack' to release the secondary IP family";
+                errors.invalid(&policy_path, shown_policy(service), problem);
+            }
+        }
+    }
+    if single {
+        for (count, what) in [(ips_of(service).len(), "cluster IPs"), (families(service).len(), "IP families")] {
+            if count == 2 {
+                let problem =
+                    format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+                errors.invalid(&policy_path, shown_policy(service), problem);
+            }
+        }
+    }
+    infer_from_addresses(&mut errors, service, configured);
+    none(errors)?;
+
+    let default = configured.first().copied().unwrap_or("IPv4");
+    if is_headless_without_selector(service) {
+        // Whoever maintains the endpoints may use families that the cluster's own services do not have.
+        if families(service).is_empty() {
+            set_families(service, &[default]);
+        }
+        if !single {
+            add_other_family(service);
+        }
+        return Ok(());
+    }
+
+    let mut errors = Errors::new();
+    if family_policy(service) == Some(REQUIRE) && configured.len() < 2 {
+        let problem = "this cluster is not configured for dual-stack services";
+        errors.invalid(&policy_path, shown_policy(service), problem);
+    }
+    let families_path = spec.child("ipFamilies");
+    for (i, family) in families(service).into_iter().enumerate().filter(|(_, family)| !configured.contains(family)) {
+        errors.invalid(&families_path.index(i), family, "not configured on this cluster");
+    }
+    none(errors)?;
+    if families(service).is_empty() {
+        set_families(service, &[default]);
+    }
+    if !single && configured.len() == 2 {
+        add_other_family(service);
+    }
+    Ok(())
+}
+
+fn none(errors: Errors) -> Result<(), Errors> {
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// True if nothing about addresses changes for a service that takes two families where it can get them: such a service
+/// is not touched when the cluster gains or loses a family.
+pub(super) fn prefers_dual_stack_still(service: &Value, old: &Value) -> bool {
+    family_policy(service) == Some(PREFER)
+        && family_policy(old).is_none_or(|policy| policy == PREFER)
+        && kind(service) == kind(old)
+        && matches!(kind(service), "ClusterIP" | "NodePort" | "LoadBalancer")
+        && ips_of(service) == ips_of(old)
+        && families(service) == families(old)
+}
+
+/// Drops the secondary address and family of a service that becomes single-stack and says nothing else about them.
+fn shrink(service: &mut Value, old: &Value) {
+    let lists = [(&["spec", "clusterIPs"], ips_of as fn(&Value) -> Vec<&str>), (&FAMILIES, families)];
+    for (path, of) in lists {
+        if of(service) == of(old)
+            && let Some(list) = service.at_mut(path).and_then(Value::as_array_mut)
+        {
+            list.truncate(1);
+        }
+    }
+}
+
+/// Adds the families of addresses that have none.
+fn infer_from_addresses(errors: &mut Errors, service: &mut Value, configured: &[&'static str]) {
+    let ips: Vec<String> = ips_of(service).into_iter().map(str::to_owned).collect();
+    let mut named: Vec<String> = families(service).into_iter().map(str::to_owned).collect();
+    let known = named.len();
+    for (i, ip) in ips.iter().enumerate().take_while(|(_, ip)| *ip != NONE) {
+        if i < named.len() {
+            continue;
+        }
+        let family = parse_ip(ip).map_or("unknown", family);
+        if configured.contains(&family) {
+            named.push(family.to_owned());
+        } else {
+            let path = FieldPath::new("spec.clusterIPs");
+            let problem = format!("{family} is not configured on this cluster");
+            errors.invalid(&path.index(i), shown_cluster_ips(service), problem);
+        }
+    }
+    if named.len() > known {
+        set_families(service, &named);
+    }
+}
+
+fn set_families(service: &mut Value, families: &[impl AsRef<str>]) {
+    let families: Vec<Value> = families.iter().map(|family| Value::from(family.as_ref())).collect();
+    service.set_at(&FAMILIES, families);
+}
+
+fn add_other_family(service: &mut Value) {
+    match families(service).as_slice() {
+        ["IPv4"] => set_families(service, &["IPv4", "IPv6"]),
+        ["IPv6"] => set_families(service, &["IPv6", "IPv4"]),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    const V4: &[&str] = &["IPv4"];
+    const DUAL: &[&str] = &["IPv4", "IPv6"];
+
+    fn service(spec: &str) -> Value {
+        object(&format!(r#"{{"spec":{spec}}}"#))
+    }
+
+    /// Expects `policy families` or errors.
+    #[track_caller]
+    fn check(configured: &[&'static str], old: Option<&str>, spec: &str, expect: &[&str]) {
+        let old = old.map(service);
+        let mut service = service(spec);
+        let found = match settle(&mut service, old.as_ref(), configured) {
+            Ok(()) => vec![format!("{} {}", family_policy(&service).unwrap_or("-"), families(&service).join(","))],
+            Err(errors) => messages(&errors),
+        };
+        assert_eq!(found, expect, "{spec}");
+    }
+
+    #[test]
+    fn what_is_open_is_settled() {
+        check(V4, None, r#"{"type":"ClusterIP"}"#, &["SingleStack IPv4"]);
+        check(DUAL, None, r#"{"type":"ClusterIP"}"#, &["SingleStack IPv4"]);
+        check(V4, None, r#"{"type":"ExternalName"}"#, &["- "]);
+        check(V4, None, r#"{"type":"ClusterIP","ipFamilyPolicy":"PreferDualStack"}"#, &["PreferDualStack IPv4"]);
+        check(
+            DUAL,
+            None,
+            r#"{"type":"ClusterIP","ipFamilyPolicy":"PreferDualStack","ipFamilies":["IPv6"]}"#,
+            &["PreferDualStack IPv6,IPv4"],
+        );
+        check(
+            DUAL,
+            None,
+            r#"{"type":"ClusterIP","clusterIP":"fd00::1","clusterIPs":["fd00::1"]}"#,
+            &["SingleStack IPv6"],
+        );
+        check(
+            V4,
+            None,
+            r#"{"type":"ClusterIP","clusterIP":"None","clusterIPs":["None"]}"#,
+            &["RequireDualStack IPv4,IPv6"],
+        );
+        check(
+            V4,
+            None,
+            r#"{"type":"ClusterIP","clusterIP":"None","clusterIPs":["None"],"selector":{"a":"b"}}"#,
+            &["SingleStack IPv4"],
+        );
+    }
+
+    #[test]
+    fn contradictions() {
+        check(
+            V4,
+            None,
+            r#"{"type":"ClusterIP","ipFamilyPolicy":"RequireDualStack","ipFamilies":["IPv6"]}"#,
+            &[
+                "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services",
+                "spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster",
+            ],
+        );
+        check(
+            V4,
+            None,
+            r#"{"type":"ClusterIP","clusterIP":"fd00::1","clusterIPs":["fd00::1"]}"#,
+            &["spec.clusterIPs[0]: Invalid value: [\"fd00::1\"]: IPv6 is not configured on this cluster"],
+        );
+        check(
+            DUAL,
+            None,
+            r#"{"type":"ClusterIP","ipFamilies":["IPv6","IPv4"]}"#,
+            &[
+                "spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified",
+            ],
+        );
+        check(
+            V4,
+            None,
+            r#"{"type":"ClusterIP","clusterIP":"x","clusterIPs":["x"]}"#,
+            &[
+                "spec.clusterIPs[0]: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+            ],
+        );
+    }
+
+    #[test]
+    fn updates() {
+        let dual = r#"{"type":"ClusterIP","clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1","fd00::1"],"ipFamilies":["IPv4","IPv6"],"ipFamilyPolicy":"RequireDualStack"}"#;
+        check(DUAL, Some(dual), &dual.replace("RequireDualStack", "SingleStack"), &["SingleStack IPv4"]);
+        check(
+            DUAL,
+            Some(dual),
+            r#"{"type":"ClusterIP","clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ipFamilies":["IPv4"]}"#,
+            &[
+                "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": must be 'SingleStack' to release the secondary cluster IP",
+                "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": must be 'SingleStack' to release the secondary IP family",
+            ],
+        );
+        // The cluster lost a family; the service keeps what it has.
+        let preferring = dual.replace("RequireDualStack", "PreferDualStack");
+        check(V4, Some(&preferring), &preferring, &["PreferDualStack IPv4,IPv6"]);
+    }
+}

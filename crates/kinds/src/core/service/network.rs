@@ -1,0 +1,99 @@
+//! What a cluster's services get their addresses and node ports from: kube-apiserver's flags
+//! `--service-cluster-ip-range` and `--service-node-port-range`.
+
+use std::ops::RangeInclusive;
+
+use crate::networking::address::Network;
+
+/// The ranges for services of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceNetwork {
+    ranges: Vec<Network>,
+    node_ports: RangeInclusive<u16>,
+}
+
+/// Why ranges for services are refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkError {
+    /// A range is no CIDR value.
+    #[error("invalid CIDR value {0:?}")]
+    Malformed(String),
+    /// An IPv6 range is too large, or a range has no address to give.
+    #[error("range {0} has an unsuitable size: at most /64 for IPv6 and at least two free addresses")]
+    Size(String),
+    /// There is no range, or there are more than two, or two of one family.
+    #[error("one range, or two of different families, are needed")]
+    Count,
+    /// The node ports are no range within 1-65535.
+    #[error("invalid range of node ports {0}-{1}")]
+    NodePorts(u16, u16),
+}
+
+impl ServiceNetwork {
+    /// Ranges of addresses (one, or one of each family, the first of which is the default) and of node ports.
+    ///
+    /// # Errors
+    /// Where a range is malformed or does not fit.
+    pub fn new(ranges: &[&str], node_ports: RangeInclusive<u16>) -> Result<Self, NetworkError> {
+        let ranges: Vec<Network> = ranges
+            .iter()
+            .map(|range| Network::parse(range).ok_or_else(|| NetworkError::Malformed((*range).to_owned())))
+            .collect::<Result<_, _>>()?;
+        if let Some(odd) = ranges.iter().find(|range| range.host_bits() < 2 || range.host_bits() > 64) {
+            return Err(NetworkError::Size(odd.to_string()));
+        }
+        match ranges.as_slice() {
+            [_] => {}
+            [first, second] if first.family() != second.family() => {}
+            _ => return Err(NetworkError::Count),
+        }
+        if node_ports.is_empty() || *node_ports.start() == 0 {
+            return Err(NetworkError::NodePorts(*node_ports.start(), *node_ports.end()));
+        }
+        Ok(Self { ranges, node_ports })
+    }
+
+    /// The families that services can have, the default one first.
+    pub(super) fn families(&self) -> Vec<&'static str> {
+        self.ranges.iter().map(Network::family).collect()
+    }
+
+    /// The ranges of addresses.
+    pub(super) fn ranges(&self) -> &[Network] {
+        &self.ranges
+    }
+
+    /// The node ports.
+    pub(super) fn node_ports(&self) -> RangeInclusive<u16> {
+        self.node_ports.clone()
+    }
+}
+
+impl Default for ServiceNetwork {
+    /// What kube-apiserver takes without flags: `10.0.0.0/24` and 30000-32767.
+    fn default() -> Self {
+        let range = Network { address: std::net::IpAddr::from([10, 0, 0, 0]), bits: 24 };
+        Self { ranges: vec![range], node_ports: 30000..=32767 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_fit() {
+        let check = |ranges: &[&str], expect: Result<&[&str], NetworkError>| {
+            let network = ServiceNetwork::new(ranges, 30000..=32767);
+            assert_eq!(network.map(|n| n.families()), expect.map(<[&str]>::to_vec), "{ranges:?}");
+        };
+        check(&["10.0.0.0/24"], Ok(&["IPv4"]));
+        check(&["fd00::/108", "10.0.0.0/16"], Ok(&["IPv6", "IPv4"]));
+        check(&[], Err(NetworkError::Count));
+        check(&["10.0.0.0/24", "10.0.1.0/24"], Err(NetworkError::Count));
+        check(&["10.0.0.0"], Err(NetworkError::Malformed("10.0.0.0".to_owned())));
+        check(&["fd00::/48"], Err(NetworkError::Size("fd00::/48".to_owned())));
+        assert_eq!(ServiceNetwork::new(&["10.0.0.0/24"], 30000..=32767), Ok(ServiceNetwork::default()));
+        assert_eq!(ServiceNetwork::new(&["10.0.0.0/24"], 0..=5), Err(NetworkError::NodePorts(0, 5)));
+    }
+}

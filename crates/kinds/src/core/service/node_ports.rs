@@ -1,0 +1,197 @@
+//! Node ports: which of them services hold, kept in memory and read from the stored services once. A port is held from the
+//! moment that a write asks for it, and given back only when a write that drops it is stored, since a port held in vain
+//! does less harm than one held twice (upstream: `pkg/registry/core/service/portallocator`).
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pintle_registry::{ApiError, GroupResource, Objects};
+
+use super::addresses::random;
+use super::view::{health_check_node_port, needs_health_check, node_ports};
+
+/// Why a node port could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PortError {
+    /// Someone has it.
+    #[error("provided port is already allocated")]
+    Allocated,
+    /// It is no node port.
+    #[error("provided port is not in the valid range. The range of valid ports is {0}-{1}")]
+    OutOfRange(u16, u16),
+    /// All are taken.
+    #[error("range is full")]
+    Full,
+}
+
+/// The node ports of a cluster.
+#[derive(Debug)]
+pub(super) struct NodePorts {
+    range: RangeInclusive<u16>,
+    /// The ports that are held; `None` until the stored services have been read.
+    held: Mutex<Option<BTreeSet<u16>>>,
+}
+
+impl NodePorts {
+    /// The node ports of a range, with none of them known to be held.
+    pub(super) fn new(range: RangeInclusive<u16>) -> Self {
+        Self { range, held: Mutex::new(None) }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<BTreeSet<u16>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what the stored services hold, the first time that it is called.
+    pub(super) fn load(&self, objects: &dyn Objects) -> Result<(), ApiError> {
+        let mut held = self.held();
+        if held.is_none() {
+            let services = objects.list(&GroupResource::new("", "services"), "")?;
+            let mut found = BTreeSet::new();
+            for service in &services {
+                let health_check = needs_health_check(service).then(|| health_check_node_port(service));
+                found.extend(node_ports(service).into_iter().chain(health_check).filter_map(|port| self.known(port)));
+            }
+            *held = Some(found);
+        }
+        Ok(())
+    }
+
+    fn known(&self, port: i64) -> Option<u16> {
+        u16::try_from(port).ok().filter(|port| self.range.contains(port))
+    }
+
+    /// True if the port is held.
+    fn is_held(&self, port: i64) -> bool {
+        self.known(port).is_some_and(|port| self.held().as_ref().is_some_and(|held| held.contains(&port)))
+    }
+
+    fn take(&self, port: i64) -> Result<(), PortError> {
+        let port = self.known(port).ok_or(PortError::OutOfRange(*self.range.start(), *self.range.end()))?;
+        if self.held().get_or_insert_default().insert(port) { Ok(()) } else { Err(PortError::Allocated) }
+    }
+
+    /// Takes any port: one of those above the part that is left to people who choose by themselves, while there are some.
+    fn take_any(&self) -> Result<i64, PortError> {
+        let mut held = self.held();
+        let held = held.get_or_insert_default();
+        let (start, end) = (*self.range.start(), *self.range.end());
+        let size = usize::from(end - start) + 1;
+        let reserved = if size <= 16 { 0 } else { (size / 32).clamp(16, 128) };
+        let dynamic = start + u16::try_from(reserved).unwrap_or(0);
+        let parts = [dynamic..=end, start..=dynamic.saturating_sub(1)];
+        for part in parts.into_iter().take(if reserved > 0 { 2 } else { 1 }) {
+            let length = usize::from(part.end() - part.start()) + 1;
+            let offset = usize::try_from(random() % length as u64).unwrap_or(0);
+            let free = part.clone().skip(offset).chain(part.take(offset)).find(|port| !held.contains(port));
+            if let Some(port) = free {
+                held.insert(port);
+                return Ok(i64::from(port));
+            }
+        }
+        Err(PortError::Full)
+    }
+
+    /// Gives ports back; others than held ones are ignored.
+    pub(super) fn release(&self, ports: impl IntoIterator<Item = i64>) {
+        let mut held = self.held();
+        for port in ports {
+            if let (Some(held), Some(port)) = (held.as_mut(), self.known(port)) {
+                held.remove(&port);
+            }
+        }
+    }
+}
+
+/// What one write takes and gives back. Ports are taken at once; they are given back when the write is stored.
+#[derive(Debug)]
+pub(super) struct PortOperation<'a> {
+    ports: &'a NodePorts,
+    dry_run: bool,
+    /// The ports that were taken.
+    pub(super) taken: Vec<i64>,
+    /// The ports to give back if the write is stored.
+    pub(super) freed: Vec<i64>,
+}
+
+impl<'a> PortOperation<'a> {
+    /// An operation that has taken nothing yet.
+    pub(super) fn new(ports: &'a NodePorts, dry_run: bool) -> Self {
+        Self { ports, dry_run, taken: Vec::new(), freed: Vec::new() }
+    }
+
+    /// Takes the port that a service asks for. A dry run does not ask whether it is in the range, as upstream.
+    pub(super) fn take(&mut self, port: i64) -> Result<(), PortError> {
+        if !self.dry_run {
+            self.ports.take(port)?;
+        } else if self.ports.is_held(port) || self.taken.contains(&port) {
+            return Err(PortError::Allocated);
+        }
+        self.taken.push(port);
+        Ok(())
+    }
+
+    /// Takes any port. A dry run answers with numbers beyond the usual range, as upstream.
+    pub(super) fn take_any(&mut self) -> Result<i64, PortError> {
+        let port = if self.dry_run {
+            self.taken.iter().max().map_or(32769, |port| port.saturating_add(1))
+        } else {
+            self.ports.take_any()?
+        };
+        self.taken.push(port);
+        Ok(port)
+    }
+
+    /// Gives back what was taken, for a write that fails.
+    pub(super) fn undo(&mut self) {
+        if !self.dry_run {
+            self.ports.release(self.taken.drain(..));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_held_once() {
+        let ports = NodePorts::new(30000..=32767);
+        let mut operation = PortOperation::new(&ports, false);
+        assert_eq!(operation.take(30001), Ok(()));
+        assert_eq!(operation.take(30001), Err(PortError::Allocated));
+        let text = operation.take(80).map_err(|e| e.to_string());
+        assert_eq!(
+            text,
+            Err("provided port is not in the valid range. The range of valid ports is 30000-32767".to_owned())
+        );
+        let any = operation.take_any();
+        assert!(any.is_ok_and(|port| (30086..=32767).contains(&port)));
+        operation.undo();
+        assert_eq!(PortOperation::new(&ports, false).take(30001), Ok(()));
+    }
+
+    #[test]
+    fn the_static_part_is_used_last() {
+        let ports = NodePorts::new(30000..=30031);
+        let mut operation = PortOperation::new(&ports, false);
+        let taken: Vec<i64> = (0..32).map_while(|_| operation.take_any().ok()).collect();
+        assert!(taken[..16].iter().all(|port| *port >= 30016));
+        assert!(taken[16..].iter().all(|port| *port < 30016));
+        assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 32);
+        assert_eq!(operation.take_any(), Err(PortError::Full));
+    }
+
+    #[test]
+    fn a_dry_run_takes_nothing() {
+        let ports = NodePorts::new(30000..=32767);
+        assert_eq!(PortOperation::new(&ports, false).take(30005), Ok(()));
+        let mut operation = PortOperation::new(&ports, true);
+        assert_eq!(operation.take(30005), Err(PortError::Allocated));
+        assert_eq!(operation.take_any(), Ok(32769));
+        assert_eq!(operation.take_any(), Ok(32770));
+        operation.undo();
+        assert_eq!(ports.held().as_ref().map(BTreeSet::len), Some(1));
+    }
+}

@@ -1,0 +1,363 @@
+//! Services through their whole life, as the server leads them: defaults, preparation, allocation, validation, storing.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use pintle_registry::{ApiError, Behaviour, BoxFuture, Context, GroupResource, GroupVersionKind, Objects, Write};
+use pintle_value::{Errors, Value};
+
+use super::kind::Service;
+use super::network::ServiceNetwork;
+use crate::testing::{context, object};
+
+/// Runs a future whose parts are always ready.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+}
+
+/// The objects of a cluster.
+#[derive(Default)]
+struct Store {
+    objects: Mutex<BTreeMap<(String, String, String), Value>>,
+    /// Makes reads find nothing, as they do just before another write is stored.
+    blind: AtomicBool,
+}
+
+impl Store {
+    fn key(resource: &GroupResource, namespace: &str, name: &str) -> (String, String, String) {
+        (resource.to_string(), namespace.to_owned(), name.to_owned())
+    }
+
+    fn put(&self, resource: &str, object: Value) {
+        let key = (resource.to_owned(), object.namespace().to_owned(), object.name().to_owned());
+        self.objects.lock().unwrap().insert(key, object);
+    }
+
+    /// The names of all objects of a resource.
+    fn names(&self, resource: &str) -> Vec<String> {
+        self.objects.lock().unwrap().keys().filter(|(r, ..)| r == resource).map(|(.., name)| name.clone()).collect()
+    }
+}
+
+impl Objects for Store {
+    fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
+        let hidden = self.blind.load(Ordering::Relaxed);
+        let found = self.objects.lock().unwrap().get(&Self::key(resource, namespace, name)).cloned();
+        Ok(found.filter(|_| !hidden))
+    }
+
+    fn list(&self, resource: &GroupResource, _: &str) -> Result<Vec<Value>, ApiError> {
+        let resource = resource.to_string();
+        Ok(self.objects.lock().unwrap().iter().filter(|((r, ..), _)| *r == resource).map(|(_, o)| o.clone()).collect())
+    }
+
+    fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let mut objects = self.objects.lock().unwrap();
+            let key = Self::key(resource, object.namespace(), object.name());
+            if objects.contains_key(&key) {
+                return Err(ApiError::AlreadyExists { resource: resource.clone(), name: object.name().into() });
+            }
+            objects.insert(key, object.clone());
+            Ok(object)
+        })
+    }
+
+    fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            self.put(&resource.to_string(), object.clone());
+            Ok(object)
+        })
+    }
+
+    fn delete<'a>(
+        &'a self,
+        resource: &'a GroupResource,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            self.objects.lock().unwrap().remove(&Self::key(resource, namespace, name));
+            Ok(())
+        })
+    }
+}
+
+/// A cluster with a network.
+struct Cluster {
+    store: Store,
+    rules: Service,
+}
+
+impl Cluster {
+    fn new(ranges: &[&str]) -> Self {
+        let network = ServiceNetwork::new(ranges, 30000..=32767).unwrap();
+        let store = Store::default();
+        store.put("servicecidrs.networking.k8s.io", network.bootstrap_objects(context().now, 6443).remove(0).1);
+        Self { store, rules: Service::new(network) }
+    }
+
+    fn stored(&self, name: &str) -> Value {
+        self.store.get(&GroupResource::new("", "services"), "ns", name).unwrap().unwrap_or_default()
+    }
+
+    /// Writes a service: a creation, or an update where there is one of this name.
+    fn apply(&self, name: &str, spec: &str, dry_run: bool) -> Result<Value, ApiError> {
+        let mut new = object(&format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}},"spec":{spec}}}"#));
+        let context = Context { dry_run, ..context() };
+        let old = self.store.get(&GroupResource::new("", "services"), "ns", name).unwrap();
+        let allocation = self.rules.allocation().unwrap();
+        self.rules.defaults(&mut new);
+        let ticket = match &old {
+            None => {
+                self.rules.prepare_for_create(&context, &mut new);
+                run(allocation.begin(&context, &self.store, Write::Create(&mut new)))?
+            }
+            Some(old) => {
+                self.rules.prepare_for_update(&context, &mut new, old);
+                run(allocation.begin(&context, &self.store, Write::Update { object: &mut new, old }))?
+            }
+        };
+        let errors = match &old {
+            None => self.rules.validate(&context, &new),
+            Some(old) => self.rules.validate_update(&context, &new, old),
+        };
+        if !errors.is_empty() || dry_run {
+            run(allocation.revert(&self.store, ticket));
+            return if errors.is_empty() { Ok(new) } else { Err(invalid(name, errors)) };
+        }
+        self.rules.canonicalize(&mut new);
+        self.store.put("services", new.clone());
+        run(allocation.commit(&self.store, ticket));
+        Ok(new)
+    }
+
+    fn delete(&self, name: &str) {
+        let service = self.stored(name);
+        let allocation = self.rules.allocation().unwrap();
+        let ticket = run(allocation.begin(&context(), &self.store, Write::Delete(&service))).unwrap();
+        run(self.store.delete(&GroupResource::new("", "services"), "ns", name)).unwrap();
+        run(allocation.commit(&self.store, ticket));
+    }
+
+    /// Expects a write to work, and returns the service's spec.
+    #[track_caller]
+    fn write(&self, name: &str, spec: &str) -> Value {
+        self.apply(name, spec, false).unwrap()["spec"].clone()
+    }
+
+    /// Expects a write to fail with this text.
+    #[track_caller]
+    fn refuse(&self, name: &str, spec: &str, expect: &str) {
+        assert_eq!(self.apply(name, spec, false).map_err(|error| error.to_string()), Err(expect.to_owned()), "{spec}");
+    }
+
+    /// Expects these addresses to be taken.
+    #[track_caller]
+    fn taken(&self, expect: &[&str]) {
+        assert_eq!(self.store.names("ipaddresses.networking.k8s.io"), expect);
+    }
+}
+
+fn invalid(name: &str, errors: Errors) -> ApiError {
+    ApiError::Invalid { kind: GroupVersionKind::new("", "v1", "Service"), name: name.into(), errors }
+}
+
+const PLAIN: &str = r#"{"ports":[{"port":80}]}"#;
+
+#[test]
+fn a_new_service_is_completed() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let spec = cluster.write("web", PLAIN);
+    let ip = spec.str_at(&["clusterIP"]).to_owned();
+    let expect = format!(
+        r#"{{"clusterIP":"{ip}","clusterIPs":["{ip}"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack",
+        "ports":[{{"port":80,"protocol":"TCP","targetPort":80}}],"sessionAffinity":"None","type":"ClusterIP"}}"#
+    );
+    assert_eq!(spec, object(&expect));
+    cluster.taken(&[&ip]);
+    // The manifest can be sent again.
+    assert_eq!(cluster.write("web", PLAIN), spec);
+    cluster.taken(&[&ip]);
+    cluster.delete("web");
+    cluster.taken(&[]);
+}
+
+#[test]
+fn addresses_are_given_once() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let with = |ip: &str| format!(r#"{{"clusterIP":"{ip}","ports":[{{"port":80}}]}}"#);
+    cluster.write("a", &with("10.0.0.9"));
+    cluster.refuse("b", &with("10.0.0.9"), "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.9\"]: failed to allocate IP 10.0.0.9: provided IP is already allocated");
+    cluster.refuse("b", &with("10.1.0.9"), "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"10.1.0.9\"]: failed to allocate IP 10.1.0.9: the provided network does not match the current range");
+    cluster.refuse(
+        "a",
+        &with("10.0.0.8"),
+        "Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: [\"10.0.0.8\"]: may not change once set",
+    );
+    // What fails later gives back what it took.
+    cluster.refuse("c", r#"{"ports":[]}"#, "Service \"c\" is invalid: spec.ports: Required value");
+    cluster.taken(&["10.0.0.9"]);
+}
+
+#[test]
+fn a_range_can_be_full() {
+    let cluster = Cluster::new(&["10.0.0.0/30"]);
+    cluster.write("a", PLAIN);
+    // A read that comes too early does not hand out an address twice.
+    cluster.store.blind.store(true, Ordering::Relaxed);
+    cluster.write("b", PLAIN);
+    cluster.store.blind.store(false, Ordering::Relaxed);
+    cluster.taken(&["10.0.0.1", "10.0.0.2"]);
+    cluster.refuse(
+        "c",
+        PLAIN,
+        "Internal error occurred: failed to allocate a serviceIP for Service \"c\": range is full",
+    );
+    cluster.delete("a");
+    cluster.write("c", PLAIN);
+}
+
+#[test]
+fn services_without_addresses() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let spec = cluster.write("headless", r#"{"clusterIP":"None","selector":{"a":"b"}}"#);
+    assert_eq!(spec["clusterIPs"], object(r#"["None"]"#));
+    let spec = cluster.write("elsewhere", r#"{"type":"ExternalName","externalName":"a.example.com"}"#);
+    assert_eq!(spec, object(r#"{"type":"ExternalName","externalName":"a.example.com","sessionAffinity":"None"}"#));
+    cluster.taken(&[]);
+    // It may become an ordinary one, and go back.
+    let spec = cluster.write("elsewhere", r#"{"clusterIP":"10.0.0.7","ports":[{"port":80}]}"#);
+    assert_eq!(spec["clusterIPs"], object(r#"["10.0.0.7"]"#));
+    cluster.taken(&["10.0.0.7"]);
+    cluster.write("elsewhere", r#"{"type":"ExternalName","externalName":"a.example.com"}"#);
+    cluster.taken(&[]);
+}
+
+#[test]
+fn node_ports_come_and_go() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let node_port = |port: i64| format!(r#"{{"type":"NodePort","ports":[{{"port":80,"nodePort":{port}}}]}}"#);
+    cluster.write("a", &node_port(30001));
+    cluster.refuse(
+        "b",
+        &node_port(30001),
+        "Service \"b\" is invalid: spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated",
+    );
+    cluster.refuse("b", &node_port(80), "Service \"b\" is invalid: spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767");
+    assert_eq!(cluster.store.names("ipaddresses.networking.k8s.io").len(), 1);
+    // Moving on frees the port, and so does a change of type.
+    cluster.write("a", &node_port(30002));
+    cluster.write("b", &node_port(30001));
+    cluster.write("b", PLAIN);
+    assert!(cluster.stored("b")["spec"]["ports"][0].get("nodePort").is_none());
+    cluster.write("c", &node_port(30001));
+    cluster.delete("c");
+    cluster.write("d", &node_port(30001));
+    // Ports of one number share a node port.
+    let spec = cluster.write(
+        "dns",
+        r#"{"type":"NodePort","ports":[{"name":"u","port":53,"protocol":"UDP"},{"name":"t","port":53}]}"#,
+    );
+    assert_eq!(spec["ports"][0]["nodePort"], spec["ports"][1]["nodePort"]);
+    // After a restart the stored services say what is held.
+    let restarted = Cluster { store: cluster.store, rules: Service::new(ServiceNetwork::default()) };
+    restarted.refuse(
+        "e",
+        &node_port(30001),
+        "Service \"e\" is invalid: spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated",
+    );
+    restarted.write("e", &node_port(30003));
+}
+
+#[test]
+fn load_balancers_may_need_a_health_check_port() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let local = r#"{"type":"LoadBalancer","externalTrafficPolicy":"Local","allocateLoadBalancerNodePorts":false,"ports":[{"port":80}]}"#;
+    let spec = cluster.write("lb", local);
+    let port = spec.int_at(&["healthCheckNodePort"]).unwrap();
+    assert!((30086..=32767).contains(&port));
+    assert!(spec["ports"][0].get("nodePort").is_none());
+    let wish = |port: i64| local.replace("\"ports\"", &format!("\"healthCheckNodePort\":{port},\"ports\""));
+    cluster.refuse("other", &wish(port), &format!("Internal error occurred: failed to allocate requested HealthCheck NodePort {port}: provided port is already allocated"));
+    assert_eq!(cluster.write("lb", local), spec);
+    cluster.write("lb", PLAIN);
+    assert!(cluster.stored("lb").at(&["spec", "healthCheckNodePort"]).is_none());
+    cluster.write("other", &wish(port));
+}
+
+#[test]
+fn two_families() {
+    let cluster = Cluster::new(&["10.0.0.0/24", "fd00::/112"]);
+    let policy = |policy: &str| format!(r#"{{"ipFamilyPolicy":"{policy}","ports":[{{"port":80}}]}}"#);
+    let spec = cluster.write("a", &policy("SingleStack"));
+    assert_eq!(spec["ipFamilies"], object(r#"["IPv4"]"#));
+    let spec = cluster.write("a", &policy("RequireDualStack"));
+    assert_eq!(spec["ipFamilies"], object(r#"["IPv4","IPv6"]"#));
+    assert_eq!(
+        (spec.items_at(&["clusterIPs"]).len(), cluster.store.names("ipaddresses.networking.k8s.io").len()),
+        (2, 2)
+    );
+    let spec =
+        cluster.write("a", &policy("SingleStack").replace("\"ports\"", "\"ipFamilies\":[\"IPv4\",\"IPv6\"],\"ports\""));
+    assert_eq!(
+        (spec.items_at(&["clusterIPs"]).len(), cluster.store.names("ipaddresses.networking.k8s.io").len()),
+        (1, 1)
+    );
+    let spec = cluster.write("b", &policy("PreferDualStack"));
+    assert_eq!(spec.items_at(&["clusterIPs"]).len(), 2);
+}
+
+#[test]
+fn a_dry_run_leaves_no_trace() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let dry = cluster.apply("a", r#"{"type":"NodePort","ports":[{"port":80}]}"#, true).unwrap();
+    assert_eq!(dry.str_at(&["spec", "clusterIP"]), "10.0.0.0");
+    assert_eq!(dry["spec"]["ports"][0].int_at(&["nodePort"]), Some(32769));
+    cluster
+        .apply("a", r#"{"type":"NodePort","clusterIP":"10.0.0.5","ports":[{"port":80,"nodePort":30005}]}"#, true)
+        .unwrap();
+    cluster.taken(&[]);
+    cluster.write("b", r#"{"type":"NodePort","clusterIP":"10.0.0.5","ports":[{"port":80,"nodePort":30005}]}"#);
+    let text = cluster.apply("c", r#"{"clusterIP":"10.9.0.5","ports":[{"port":80}]}"#, true).map_err(|e| e.to_string());
+    assert_eq!(text, Err("Service \"c\" is invalid: spec.clusterIPs: Invalid value: [\"10.9.0.5\"]: failed to allocate IP 10.9.0.5: the provided IP (10.9.0.5) is not in the valid range. The range of valid IPs is 10.0.0.0/24".to_owned()));
+}
+
+#[test]
+fn a_deleted_service_takes_its_endpoints_along() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    cluster.write("a", PLAIN);
+    for name in ["a", "b"] {
+        cluster.store.put("endpoints", object(&format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}}}}"#)));
+    }
+    cluster.delete("a");
+    assert_eq!(cluster.store.names("endpoints"), ["b"]);
+}
+
+#[test]
+fn many_at_once_share_nothing() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let cluster = &cluster;
+            scope.spawn(move || {
+                for i in 0..10 {
+                    cluster.write(&format!("s-{thread}-{i}"), r#"{"type":"NodePort","ports":[{"port":80}]}"#);
+                }
+            });
+        }
+    });
+    assert_eq!(cluster.store.names("ipaddresses.networking.k8s.io").len(), 80);
+    let services = cluster.store.list(&GroupResource::new("", "services"), "").unwrap();
+    let ports: std::collections::BTreeSet<i64> =
+        services.iter().filter_map(|s| s["spec"]["ports"][0].int_at(&["nodePort"])).collect();
+    assert_eq!(ports.len(), 80);
+}
