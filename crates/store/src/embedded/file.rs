@@ -74,13 +74,16 @@ impl Fault {
             | rusqlite::Error::IntegralValueOutOfRange(..)
             | rusqlite::Error::Utf8Error(..)
             | rusqlite::Error::QueryReturnedNoRows => Error::Damaged { path, detail },
+            // Our statements are right, so the tables are not those that we made.
+            rusqlite::Error::SqliteFailure(cause, _) if cause.extended_code == ffi::SQLITE_ERROR => {
+                Error::Damaged { path, detail }
+            }
             rusqlite::Error::SqliteFailure(cause, _) => match cause.code {
                 ErrorCode::DatabaseCorrupt => Error::Damaged { path, detail },
                 ErrorCode::NotADatabase => Error::Foreign { path, detail },
                 ErrorCode::DiskFull => Error::DiskFull { path },
                 _ => Error::Io { path, detail },
             },
-            // The tables are not those that we made.
             rusqlite::Error::SqlInputError { .. } => Error::Damaged { path, detail },
             _ => Error::Io { path, detail },
         }
@@ -100,7 +103,16 @@ impl Fault {
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Closing the file would do only after every process that was just forked from this one has dropped its copy.
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(%error, folder = %self.path.display(), "the data folder cannot be unlocked");
+        }
+    }
 }
 
 impl Folder {
@@ -122,7 +134,7 @@ impl Folder {
         }
         lock.set_len(0).map_err(io(&lock_path))?;
         write!(lock, "{}", std::process::id()).map_err(io(&lock_path))?;
-        Ok(Folder { path: path.to_owned(), _lock: lock })
+        Ok(Folder { path: path.to_owned(), lock })
     }
 
     pub(super) fn file(&self) -> PathBuf {

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod contract;
+mod damage;
 mod kill;
+mod model;
 mod power;
 mod script;

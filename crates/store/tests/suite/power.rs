@@ -78,7 +78,15 @@ async fn check(store: &Embedded, log: &Log, what: &str) -> Revision {
     let oldest = store.oldest_revision().await.unwrap();
     let mut feed = store.changes(oldest).await.unwrap();
     while feed.complete_to() < current {
-        for StoredChange { revision, key, value, .. } in feed.next_batch().await.unwrap().changes {
+        let batch = match feed.next_batch().await {
+            // The window moved on meanwhile.
+            Err(Error::Compacted { oldest }) => {
+                feed = store.changes(oldest).await.unwrap();
+                continue;
+            }
+            batch => batch.unwrap(),
+        };
+        for StoredChange { revision, key, value, .. } in batch.changes {
             let expected = log.get(&revision).map(|(key, value)| (key, value.as_deref()));
             assert!(expected == Some((&key, value.as_deref())), "{what}: change {revision} differs");
         }

@@ -1,0 +1,244 @@
+//! Files that are not what they should be: each gives an error that a person can act on, and never wrong answers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pintle_store::{Change, Embedded, Error, Key, Options, Revision, Span, Store};
+
+fn open(folder: &Path) -> Result<Embedded, Error> {
+    Embedded::open(folder, Options::default())
+}
+
+fn file(folder: &Path) -> PathBuf {
+    folder.join("pintle.db")
+}
+
+/// A closed store with some history, and everything that it can tell.
+async fn sample() -> (tempfile::TempDir, Told) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).unwrap();
+    fill(&store).await;
+    let told = everything(&store).await.unwrap();
+    store.close().await.unwrap();
+    (folder, told)
+}
+
+async fn fill(store: &Embedded) {
+    for number in 0..60_usize {
+        let value = vec![b'a' + (number % 26) as u8; 40 + number * 90];
+        store.commit(Change::put(format!("/registry/things/{:02}", number % 40), value)).await.unwrap();
+    }
+    store.commit(Change::delete("/registry/things/07", pintle_store::Expect::Any)).await.unwrap();
+    store.compact(Revision(20)).await.unwrap();
+}
+
+/// The state and, by revision, the history.
+type Told = (BTreeMap<Key, (Revision, Vec<u8>)>, BTreeMap<Revision, (Key, Option<Vec<u8>>)>);
+
+async fn everything(store: &Embedded) -> Result<Told, Error> {
+    let range = store.range(Span::all(), None, None).await?;
+    let state =
+        range.records.into_iter().map(|record| (record.key, (record.mod_revision, record.value.to_vec()))).collect();
+    let mut history = BTreeMap::new();
+    let mut feed = store.changes(store.oldest_revision().await?).await?;
+    while feed.complete_to() < range.revision {
+        for change in feed.next_batch().await?.changes {
+            history.insert(change.revision, (change.key, change.value.map(|value| value.to_vec())));
+        }
+    }
+    Ok((state, history))
+}
+
+/// Opens a sample whose file was changed and expects an error with this in its message.
+async fn check(change: impl FnOnce(&Path), expect: &[&str]) {
+    let (folder, _) = sample().await;
+    change(folder.path());
+    let error = open(folder.path()).unwrap_err().to_string();
+    for part in expect {
+        assert!(error.contains(part), "{error:?} does not say {part:?}");
+    }
+    assert!(error.contains("pintle.db"), "{error:?} does not name the file");
+}
+
+fn rewrite(folder: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut content = fs::read(file(folder)).unwrap();
+    change(&mut content);
+    fs::write(file(folder), content).unwrap();
+}
+
+fn sql(folder: &Path, statements: &str) {
+    let connection = rusqlite::Connection::open(file(folder)).unwrap();
+    connection.execute_batch(statements).unwrap();
+}
+
+#[tokio::test]
+async fn foreign_files() {
+    check(|folder| fs::write(file(folder), "").unwrap(), &["is not a Pintle store", "empty"]).await;
+    check(|folder| fs::write(file(folder), "hello").unwrap(), &["is not a Pintle store", "header"]).await;
+    let garbage: Vec<u8> = (0..100_000_u32).map(|at| (at.wrapping_mul(at) >> 3) as u8).collect();
+    check(|folder| fs::write(file(folder), garbage).unwrap(), &["is not a Pintle store", "header"]).await;
+    let other = |folder: &Path| {
+        fs::remove_file(file(folder)).unwrap();
+        sql(folder, "CREATE TABLE theirs (id INTEGER); INSERT INTO theirs VALUES (1);");
+    };
+    check(other, &["is not a Pintle store", "another program", "0x00000000"]).await;
+}
+
+#[tokio::test]
+async fn later_formats() {
+    check(|folder| sql(folder, "PRAGMA user_version = 2"), &["format 2", "up to 1", "newer version"]).await;
+}
+
+#[tokio::test]
+async fn missing_parts() {
+    let half = |content: &mut Vec<u8>| content.truncate(content.len() / 2);
+    check(|folder| rewrite(folder, half), &["is damaged"]).await;
+    check(|folder| rewrite(folder, |content| content.truncate(4096)), &["is damaged"]).await;
+    check(|folder| rewrite(folder, |content| content[4096..].fill(0)), &["is damaged"]).await;
+    check(|folder| sql(folder, "DELETE FROM log WHERE revision = 33"), &["is damaged", "revision 33 is missing"]).await;
+    let all = "DELETE FROM log";
+    check(|folder| sql(folder, all), &["is damaged", "is missing"]).await;
+    check(|folder| sql(folder, "DELETE FROM meta"), &["is damaged"]).await;
+    check(|folder| sql(folder, "UPDATE meta SET swept = -1"), &["is damaged"]).await;
+    check(|folder| sql(folder, "UPDATE meta SET compacted = 1000"), &["is damaged"]).await;
+    check(|folder| sql(folder, "DROP TABLE log"), &["is damaged"]).await;
+    check(
+        |folder| {
+            fs::remove_file(file(folder)).unwrap();
+            fs::write(folder.join("pintle.db-wal"), "something").unwrap();
+        },
+        &["is damaged", "missing", "pintle.db-wal"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn altered_records() {
+    let altered = ["is damaged", "revision 40", "checksum"];
+    check(|folder| sql(folder, "UPDATE log SET key = '/other' WHERE revision = 40"), &altered).await;
+    check(|folder| sql(folder, "UPDATE log SET created = 39 WHERE revision = 40"), &altered).await;
+    check(|folder| sql(folder, "UPDATE log SET expires = 1 WHERE revision = 40"), &altered).await;
+    check(|folder| sql(folder, "UPDATE log SET value = NULL WHERE revision = 40"), &altered).await;
+
+    // A value is read, and so checked, only when it is asked for; others are not affected.
+    let (folder, told) = sample().await;
+    sql(folder.path(), "UPDATE log SET value = zeroblob(length(value)) WHERE revision = 40");
+    let store = open(folder.path()).unwrap();
+    let key = |revision: u64| told.1[&Revision(revision)].0.clone();
+    let error = store.get(key(40), None).await.unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("revision 40"), "{error}");
+    assert!(store.range(Span::all(), None, None).await.is_err());
+    assert!(store.get(key(41), None).await.unwrap().is_some());
+    let (damaged, sound) =
+        tokio::join!(store.commit(Change::put(key(40), "new")), store.commit(Change::put(key(41), "new")));
+    assert!(matches!(damaged, Err(Error::Damaged { .. })), "{damaged:?}");
+    assert!(sound.is_ok(), "{sound:?}");
+}
+
+#[tokio::test]
+async fn any_flipped_byte_is_an_error_or_no_matter() {
+    let (folder, told) = sample().await;
+    let content = fs::read(file(folder.path())).unwrap();
+    let mut noticed = 0;
+    let positions = (0..400_usize).map(|at| at * 7919 % content.len()).chain(0..200).chain(4096..4200);
+    for at in positions {
+        let mut altered = content.clone();
+        altered[at] ^= 1 << (at % 8);
+        let copy = tempfile::tempdir().unwrap();
+        fs::write(file(copy.path()), altered).unwrap();
+        let outcome = match open(copy.path()) {
+            Ok(store) => everything(&store).await,
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Err(Error::Damaged { .. } | Error::Foreign { .. } | Error::NewerFormat { .. } | Error::Io { .. }) => {
+                noticed += 1;
+            }
+            Err(error) => panic!("byte {at}: {error}"),
+            Ok((state, history)) => {
+                assert!(state == told.0, "byte {at}: the state is wrong");
+                // Where history begins may have been flipped, but not what it says.
+                assert!(
+                    history.iter().all(|(at, change)| told.1.get(at).is_none_or(|told| told == change)),
+                    "byte {at}"
+                );
+            }
+        }
+    }
+    assert!(noticed > 300, "most bytes matter: {noticed}");
+}
+
+#[tokio::test]
+async fn a_damaged_write_ahead_log_ends_before_the_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).unwrap();
+    fill(&store).await;
+    let (_, history) = everything(&store).await.unwrap();
+    let current = store.current_revision().await.unwrap();
+    let (main, wal) = (fs::read(file(folder.path())).unwrap(), fs::read(folder.path().join("pintle.db-wal")).unwrap());
+    for at in (0..wal.len()).step_by(wal.len() / 40) {
+        let mut wal = wal.clone();
+        wal[at] ^= 0x10;
+        let copy = tempfile::tempdir().unwrap();
+        fs::write(file(copy.path()), &main).unwrap();
+        fs::write(copy.path().join("pintle.db-wal"), wal).unwrap();
+        let store = open(copy.path()).unwrap();
+        let found = store.current_revision().await.unwrap();
+        assert!(found <= current, "byte {at}");
+        for (revision, change) in everything(&store).await.unwrap().1 {
+            assert!(history.get(&revision).is_none_or(|told| *told == change), "byte {at}, revision {revision}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_process_per_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).unwrap();
+    let error = open(folder.path()).unwrap_err();
+    let Error::Locked { path, pid } = &error else { panic!("{error}") };
+    assert_eq!((path.as_path(), *pid), (folder.path(), Some(std::process::id())));
+    assert!(error.to_string().contains("in use by another process (process id"), "{error}");
+    store.commit(Change::create("a", "1")).await.unwrap();
+    store.close().await.unwrap();
+    let store = open(folder.path()).unwrap();
+    assert_eq!(store.current_revision().await.unwrap(), Revision(2));
+    drop(store);
+    assert!(open(folder.path()).is_ok(), "dropping lets go as well");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn nobody_else_reads_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("made/here");
+    let store = open(&folder).unwrap();
+    store.commit(Change::create("a", "1")).await.unwrap();
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    for entry in fs::read_dir(&folder).unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", entry.path());
+    }
+}
+
+#[tokio::test]
+async fn an_interrupted_first_start_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("pintle.db.new"), "half").unwrap();
+    fs::write(folder.path().join("pintle.db.new-journal"), "half").unwrap();
+    let store = open(folder.path()).unwrap();
+    store.commit(Change::create("a", "1")).await.unwrap();
+    assert!(!folder.path().join("pintle.db.new").exists());
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("taken"), "a file").unwrap();
+    let error = open(&folder.path().join("taken")).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(error.to_string().contains("taken"), "{error}");
+}

@@ -1,0 +1,220 @@
+//! Random operations on every engine, each answer compared with a model that keeps every state there ever was.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use pintle_store::{Change, Error, Expect, Key, Record, Revision, Span, Store, StoredChange, Window};
+use proptest::prelude::*;
+
+use crate::script::Bench;
+
+/// One operation. Numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+enum Operation {
+    Write { key: u8, expect: Expected, value: Option<u16> },
+    Get { key: u8, at: Option<u16> },
+    Range { from: u8, to: u8, at: Option<u16>, limit: Option<u8> },
+    Feed { from: u16 },
+    Compact { before: u16 },
+    Reopen,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Expected {
+    Absent,
+    Newest,
+    Outdated(u16),
+    Any,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let expected = prop_oneof![
+        2 => Just(Expected::Absent),
+        3 => Just(Expected::Newest),
+        1 => any::<u16>().prop_map(Expected::Outdated),
+        3 => Just(Expected::Any),
+    ];
+    prop_oneof![
+        20 => (any::<u8>(), expected, prop::option::weighted(0.7, any::<u16>()))
+            .prop_map(|(key, expect, value)| Operation::Write { key, expect, value }),
+        4 => (any::<u8>(), any::<Option<u16>>()).prop_map(|(key, at)| Operation::Get { key, at }),
+        4 => (any::<u8>(), any::<u8>(), any::<Option<u16>>(), prop::option::of(0..5_u8))
+            .prop_map(|(from, to, at, limit)| Operation::Range { from, to, at, limit }),
+        2 => any::<u16>().prop_map(|from| Operation::Feed { from }),
+        1 => any::<u16>().prop_map(|before| Operation::Compact { before }),
+        1 => Just(Operation::Reopen),
+    ]
+}
+
+/// Every change there was and every state.
+#[derive(Debug)]
+struct Model {
+    /// The state at revision 1, 2, …
+    states: Vec<BTreeMap<Key, Record>>,
+    changes: Vec<StoredChange>,
+    compacted: Revision,
+}
+
+impl Model {
+    fn current(&self) -> Revision {
+        Revision(self.states.len() as u64)
+    }
+
+    /// A revision from somewhat before the oldest to somewhat after the newest.
+    fn pick(&self, number: u16) -> Revision {
+        Revision(u64::from(number) % (self.current().0 + 3))
+    }
+
+    fn state(&self, at: Option<Revision>) -> Result<(&BTreeMap<Key, Record>, Revision), String> {
+        let at = at.unwrap_or(self.current());
+        match at {
+            at if at < self.compacted => Err(format!("compacted {}", self.compacted)),
+            at if at > self.current() => Err(format!("future {}", self.current())),
+            at => Ok((&self.states[at.0 as usize - 1], at)),
+        }
+    }
+
+    fn write(&mut self, key: Key, expect: Expect, value: Option<Bytes>) -> Result<String, String> {
+        let mut state = self.states.last().cloned().unwrap();
+        let previous = state.get(&key).cloned();
+        let holds = match expect {
+            Expect::Absent => previous.is_none(),
+            Expect::At(revision) => previous.as_ref().is_some_and(|record| record.mod_revision == revision),
+            Expect::Any => true,
+        };
+        if !holds || (previous.is_none() && value.is_none()) {
+            return Err(format!("conflict {previous:?}"));
+        }
+        let revision = self.current().next();
+        let create_revision = previous.as_ref().map_or(revision, |record| record.create_revision);
+        match value.clone() {
+            Some(value) => {
+                let record = Record { key: key.clone(), value, mod_revision: revision, create_revision, stale: false };
+                drop(state.insert(key.clone(), record));
+            }
+            None => drop(state.remove(&key)),
+        }
+        self.states.push(state);
+        self.changes.push(StoredChange { revision, key, value, previous: previous.clone(), create_revision });
+        Ok(format!("{revision} {previous:?}"))
+    }
+}
+
+fn told(error: Error) -> String {
+    match error {
+        Error::Conflict { current } => format!("conflict {:?}", current.map(|record| *record)),
+        Error::Compacted { oldest } => format!("compacted {oldest}"),
+        Error::Future { current } => format!("future {current}"),
+        other => panic!("unexpected: {other}"),
+    }
+}
+
+fn name(key: u8) -> Key {
+    Key::from(format!("/things/{}", key % 9))
+}
+
+/// Runs the operations on a store and on the model.
+async fn check(mut bench: Bench, operations: &[Operation]) {
+    let mut model = Model { states: vec![BTreeMap::new()], changes: Vec::new(), compacted: Revision::EMPTY };
+    // A feed that lives as long as the store is open, with what it has told.
+    let mut live = bench.store.changes(Revision::EMPTY).await.unwrap();
+    for operation in operations {
+        let store = bench.store.clone();
+        let (found, expected) = match operation.clone() {
+            Operation::Write { key, expect, value } => {
+                let key = name(key);
+                let expect = match expect {
+                    Expected::Absent => Expect::Absent,
+                    Expected::Any => Expect::Any,
+                    Expected::Newest => {
+                        let record = model.states.last().unwrap().get(&key);
+                        record.map_or(Expect::Absent, |record| Expect::At(record.mod_revision))
+                    }
+                    Expected::Outdated(number) => Expect::At(model.pick(number)),
+                };
+                let value = value.map(|value| Bytes::from(vec![value as u8; usize::from(value % 6000)]));
+                let change = match value.clone() {
+                    Some(value) => Change { expect, ..Change::put(key.clone(), value) },
+                    None => Change::delete(key.clone(), expect),
+                };
+                let found = store.commit(change).await;
+                let found = found.map(|done| format!("{} {:?}", done.revision, done.previous)).map_err(told);
+                (found, model.write(key, expect, value))
+            }
+            Operation::Get { key, at } => {
+                let (key, at) = (name(key), at.map(|at| model.pick(at)));
+                let found = store.get(key.clone(), at).await.map(|record| format!("{record:?}")).map_err(told);
+                (found, model.state(at).map(|(state, _)| format!("{:?}", state.get(&key))))
+            }
+            Operation::Range { from, to, at, limit } => {
+                let (from, to, at) = (name(from), name(to), at.map(|at| model.pick(at)));
+                let limit = limit.map(usize::from);
+                let span = Span::between(from, to);
+                let found = store.range(span.clone(), at, limit).await;
+                let found = found.map(|range| format!("{:?} {} {}", range.records, range.remaining, range.revision));
+                let expected = model.state(at).map(|(state, at)| {
+                    let inside: Vec<&Record> = state.values().filter(|record| span.contains(&record.key)).collect();
+                    let shown = limit.unwrap_or(usize::MAX).min(inside.len());
+                    format!("{:?} {} {at}", &inside[..shown], inside.len() - shown)
+                });
+                (found.map_err(told), expected)
+            }
+            Operation::Feed { from } => {
+                let from = model.pick(from);
+                let found = collect(&*store, from, model.current()).await.map(|changes| format!("{changes:?}"));
+                let expected = model.state(Some(from)).map(|_| {
+                    let after: Vec<_> = model.changes.iter().filter(|change| change.revision > from).collect();
+                    format!("{after:?}")
+                });
+                (found.map_err(told), expected)
+            }
+            Operation::Compact { before } => {
+                let before = model.pick(before);
+                let expected = model.state(Some(before)).map(|_| String::new());
+                if expected.is_ok() {
+                    model.compacted = before;
+                }
+                (store.compact(before).await.map(|()| String::new()).map_err(told), expected)
+            }
+            Operation::Reopen => {
+                if live.complete_to() >= model.compacted {
+                    let changes = drain(&mut live, model.current()).await.unwrap();
+                    assert!(changes.iter().all(|change| model.changes.contains(change)));
+                }
+                drop(store);
+                bench.reopen().await;
+                live = bench.store.changes(model.current()).await.unwrap();
+                (Ok(String::new()), Ok(String::new()))
+            }
+        };
+        assert_eq!(found, expected, "{operation:?}");
+        assert_eq!(bench.store.current_revision().await.unwrap(), model.current());
+        assert_eq!(bench.store.oldest_revision().await.unwrap(), model.compacted);
+    }
+    bench.store.close().await.unwrap();
+}
+
+async fn collect(store: &dyn Store, from: Revision, until: Revision) -> Result<Vec<StoredChange>, Error> {
+    drain(&mut store.changes(from).await?, until).await
+}
+
+async fn drain(feed: &mut pintle_store::ChangeFeed, until: Revision) -> Result<Vec<StoredChange>, Error> {
+    let mut changes = Vec::new();
+    while feed.complete_to() < until {
+        changes.extend(feed.next_batch().await?.changes);
+    }
+    Ok(changes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_engine_does_as_the_model(operations in prop::collection::vec(operation(), 1..120)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            check(Bench::memory(Window::default()), &operations).await;
+            check(Bench::embedded(Window::default()), &operations).await;
+        });
+    }
+}
