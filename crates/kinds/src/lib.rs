@@ -15,6 +15,7 @@ mod labels;
 mod networking;
 mod policy;
 mod rbac;
+pub mod scale;
 mod scheduling;
 mod storage;
 mod strategy;

@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 use super::deployment::ROLLING_UPDATE;
 use super::{percent, selected, template};
 use crate::gojson::{self, Shape};
-use crate::labels::{Selector, has_invalid_value, selects_everything, validate_selector};
+use crate::labels::{self, has_invalid_value, selects_everything, validate_selector};
 use crate::strategy::{
     StatusRules, all_nonnegative, as_is, first_generation, keep, next_generation, nonnegative, same_at, set_if_empty,
 };
@@ -86,8 +86,7 @@ impl Behaviour for DaemonSet {
         }
         let spec = FieldPath::new("spec");
         let empty = Value::object();
-        let old_spec = old.and_then(|old| old.get("spec"));
-        template::warnings(object.get("spec").unwrap_or(&empty), old_spec, &spec.child("template"))
+        template::warnings(object.get("spec").unwrap_or(&empty), &spec.child("template"))
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
@@ -114,7 +113,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let any_value = has_invalid_value(old.and_then(|old| old.get("selector")));
     errors.append(validate_selector(selector, any_value, &path.child("selector")));
     let labels = spec.at(&["template", "metadata", "labels"]);
-    if Selector::new(selector).is_some_and(|selector| !selector.matches(labels)) {
+    if labels::read(selector).is_some_and(|selector| !labels::selects(&selector, labels)) {
         template::labels_do_not_match(&mut errors, labels, &template_path);
     }
     if let Some(selector) = selector.filter(|selector| selects_everything(selector)) {

@@ -5,7 +5,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::template;
 use crate::gojson;
-use crate::labels::{Selector, selects_everything, validate_selector};
+use crate::labels::{self, selects_everything, validate_selector};
 use crate::strategy::immutable;
 
 /// Checks the selector of a spec, which must be there and ask for something; `kind` is who the message speaks of.
@@ -29,13 +29,13 @@ pub(super) fn invalid_selector(selector: &Value, text: impl Into<String>, path: 
 /// Checks the template of a Deployment or ReplicaSet against its selector and by itself.
 pub(super) fn validate_replicated(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
     let template_path = path.child("template");
-    let Some(selector) = Selector::new(spec.get("selector")) else {
+    let Some(selector) = labels::read(spec.get("selector")) else {
         let error = invalid_selector(&spec["selector"], "invalid label selector", &path.child("selector"));
         errors.push(error);
         return;
     };
     let labels = spec.at(&["template", "metadata", "labels"]);
-    if !selector.is_everything() && !selector.matches(labels) {
+    if !selector.is_everything() && !labels::selects(&selector, labels) {
         template::labels_do_not_match(errors, labels, &template_path);
     }
     let old_template = old.and_then(|old| old.get("template"));

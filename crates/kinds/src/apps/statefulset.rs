@@ -6,6 +6,7 @@ use pintle_value::object;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::{statefulset_rules as rules, template};
+use crate::core::pod::defaults::resource_list_defaults;
 use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at, set_if_empty};
 
 static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: rules::validate_status };
@@ -109,14 +110,14 @@ fn claim_defaults(claim: &mut Value) {
     claim.set_default("status", Value::object());
     if let Some(status) = claim.get_mut("status") {
         set_if_empty(status, "phase", "Pending");
-        template::resource_list_defaults(status, &["capacity"]);
-        template::resource_list_defaults(status, &["allocatedResources"]);
+        resource_list_defaults(status, &["capacity"]);
+        resource_list_defaults(status, &["allocatedResources"]);
     }
     claim.set_default("spec", Value::object());
     if let Some(spec) = claim.get_mut("spec") {
         spec.set_default("volumeMode", "Filesystem");
-        template::resource_list_defaults(spec, &["resources", "limits"]);
-        template::resource_list_defaults(spec, &["resources", "requests"]);
+        resource_list_defaults(spec, &["resources", "limits"]);
+        resource_list_defaults(spec, &["resources", "requests"]);
     }
 }
 

@@ -5,7 +5,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::{percent, selected, template};
 use crate::gojson::{self, Shape};
-use crate::labels::Selector;
+use crate::labels;
 use crate::strategy::{all_nonnegative, keep, nonnegative, same};
 
 const ROLLING_UPDATE: Shape = Shape::Struct(&[
@@ -87,19 +87,19 @@ fn validate_spec(spec: &Value, old: Option<&Value>, skip: Skip) -> Errors {
         }
     }
     selected::validate_own_selector(&mut errors, spec, "statefulset", &path);
-    match Selector::new(spec.get("selector")) {
+    match labels::read(spec.get("selector")) {
         None => errors.push(selected::invalid_selector(&spec["selector"], "", &path.child("selector"))),
         Some(selector) => {
             let labels = spec.at(&["template", "metadata", "labels"]);
-            if !selector.is_everything() && !selector.matches(labels) {
+            if !selector.is_everything() && !labels::selects(&selector, labels) {
                 template::labels_do_not_match(&mut errors, labels, &template_path);
             }
             let pods = template_of_pods(spec);
+            let old_template = old.and_then(|old| old.get("template"));
             if !skip.template {
-                let old_template = old.and_then(|old| old.get("template"));
                 errors.append(template::validate(Some(&pods), old_template, &template_path));
             }
-            template::validate_metadata(&mut errors, &pods, &template_path);
+            template::validate_metadata(&mut errors, &pods, old_template, &template_path);
         }
     }
     selected::validate_runs_for_ever(&mut errors, spec, "StatefulSet", &template_path);

@@ -1,8 +1,11 @@
 //! Pod templates and claims as the kinds that hold them use them: the rules themselves are those of pods (`core::pod`).
 
+use pintle_value::metadata::{validate_annotations, validate_labels};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use crate::core::pod;
+use crate::core::pod::annotations::validate_pod_annotations;
+use crate::core::pod::claim::{self, ClaimOptions};
+use crate::core::pod::{self, PodOptions};
 
 /// Sets the defaults of the template of a spec.
 pub(crate) fn defaults(spec: &mut Value) {
@@ -13,40 +16,38 @@ pub(crate) fn defaults(spec: &mut Value) {
 
 /// Drops from the template at `path` the fields of features that are off, unless the old object uses them.
 pub(crate) fn drop_disabled(object: &mut Value, old: Option<&Value>, path: &[&str]) {
-    let _ = (object, old, path);
+    if let Some(template) = object.at_mut(path) {
+        pod::drop_disabled_template_fields(template, old.and_then(|old| old.at(path)));
+    }
 }
 
 /// Checks a template; `old` is the one before, for which looser rules may have held.
 pub(crate) fn validate(template: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) -> Errors {
-    let _ = (template, old, path);
-    Errors::new()
+    let empty = Value::object();
+    pod::validate_pod_template_spec(template.unwrap_or(&empty), path, &PodOptions::for_template(old))
 }
 
 /// Checks labels and annotations of a template.
-pub(crate) fn validate_metadata(errors: &mut Errors, template: &Value, path: &FieldPath<'_>) {
-    let _ = (errors, template, path);
+pub(crate) fn validate_metadata(errors: &mut Errors, template: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
+    let annotations_path = path.child("annotations");
+    errors.append(validate_labels(&template["metadata"]["labels"], &path.child("labels")));
+    errors.append(validate_annotations(&template["metadata"]["annotations"], &annotations_path));
+    validate_pod_annotations(errors, template, &PodOptions::for_template(old), &annotations_path);
 }
 
-/// Checks the spec of a claim.
+/// Checks the spec of a new claim.
 pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
-    let _ = (errors, spec, path);
+    claim::validate_claim_spec(errors, spec, ClaimOptions::default(), path);
 }
 
 /// The warnings about the spec of a claim.
 pub(crate) fn claim_warnings(spec: &Value, path: &FieldPath<'_>) -> Vec<String> {
-    let _ = (spec, path);
-    Vec::new()
+    claim::warnings_for_claim_spec(spec, path)
 }
 
-/// Rounds the quantities of a resource list.
-pub(crate) fn resource_list_defaults(object: &mut Value, path: &[&str]) {
-    let _ = (object, path);
-}
-
-/// The warnings about the template of a spec.
-pub(crate) fn warnings(spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) -> Vec<String> {
-    let _ = (spec, old, path);
-    Vec::new()
+/// The warnings about the template of a spec, which is at `path`.
+pub(crate) fn warnings(spec: &Value, path: &FieldPath<'_>) -> Vec<String> {
+    spec.get("template").map_or_else(Vec::new, |template| pod::warnings_for_pod_template(template, path))
 }
 
 /// The warnings about the template of an object whose generation tells whether it may have changed.
@@ -55,8 +56,7 @@ pub(crate) fn warnings_of_change(object: &Value, old: Option<&Value>) -> Vec<Str
         return Vec::new();
     }
     let spec = FieldPath::new("spec");
-    let old_spec = old.and_then(|old| old.get("spec"));
-    object.get("spec").map_or_else(Vec::new, |new| warnings(new, old_spec, &spec.child("template")))
+    object.get("spec").map_or_else(Vec::new, |new| warnings(new, &spec.child("template")))
 }
 
 /// Adds the error of a selector that does not select the template's pods.
@@ -64,9 +64,4 @@ pub(crate) fn labels_do_not_match(errors: &mut Errors, labels: Option<&Value>, t
     let metadata = template.child("metadata");
     let text = "`selector` does not match template `labels`";
     errors.push(FieldError::invalid(&metadata.child("labels"), labels.cloned(), text));
-}
-
-/// Checks the name of a resource that a container has.
-pub(crate) fn validate_container_resource_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) {
-    let _ = (errors, name, path);
 }

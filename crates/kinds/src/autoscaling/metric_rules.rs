@@ -129,7 +129,7 @@ fn validate_resource(errors: &mut Errors, field: &str, source: &Value, path: &Fi
     if name.is_empty() {
         errors.required(&path.child("name"), "must specify a resource name");
     } else if of_container {
-        crate::apps::template::validate_container_resource_name(errors, name, &path.child("name"));
+        crate::core::pod::validate_container_resource_name(errors, name, &path.child("name"));
     }
     if of_container {
         let container = source.str_at(&["container"]);

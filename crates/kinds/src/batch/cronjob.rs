@@ -69,16 +69,16 @@ impl Behaviour for CronJob {
         let path = template.child("spec");
         let empty = Value::object();
         let job = ["spec", "jobTemplate", "spec"];
-        let job_warnings = |old| spec_warnings(object.at(&job).unwrap_or(&empty), old, &path);
+        let job_warnings = || spec_warnings(object.at(&job).unwrap_or(&empty), &path);
         let mut warnings = Vec::new();
         match old {
             None => {
                 warnings.extend(pod_name_warning(object));
-                warnings.extend(job_warnings(None));
+                warnings.extend(job_warnings());
             }
             Some(old) => {
                 if object.generation() != old.generation() {
-                    warnings.extend(job_warnings(old.at(&job)));
+                    warnings.extend(job_warnings());
                 }
                 if object.str_at(&["spec", "schedule"]).contains("TZ") {
                     warnings.push(

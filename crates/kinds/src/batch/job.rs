@@ -77,10 +77,10 @@ impl Behaviour for Job {
         match old {
             None => {
                 let mut warnings: Vec<String> = pod_name_warning(object).into_iter().collect();
-                warnings.extend(spec_warnings(spec, None, &path));
+                warnings.extend(spec_warnings(spec, &path));
                 warnings
             }
-            Some(old) if object.generation() != old.generation() => spec_warnings(spec, old.get("spec"), &path),
+            Some(old) if object.generation() != old.generation() => spec_warnings(spec, &path),
             Some(_) => Vec::new(),
         }
     }
@@ -115,7 +115,7 @@ pub(super) fn pattern_defaults(spec: &mut Value) {
 }
 
 /// The warnings about a job's spec, at `path`.
-pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) -> Vec<String> {
+pub(super) fn spec_warnings(spec: &Value, path: &FieldPath<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     let number = |field: &str| spec.int_at(&[field]).unwrap_or(0);
     if spec.str_at(&["completionMode"]) == "Indexed"
@@ -127,7 +127,7 @@ pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, path: &FieldPath<
              Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
         ));
     }
-    warnings.extend(template::warnings(spec, old, &path.child("template")));
+    warnings.extend(template::warnings(spec, &path.child("template")));
     warnings
 }
 

@@ -7,7 +7,7 @@ use super::job::{NAME_LABELS, UID_LABELS};
 use super::policies;
 use crate::apps::template;
 use crate::gojson;
-use crate::labels::{Selector, has_invalid_value, validate_selector};
+use crate::labels::{self, has_invalid_value, validate_selector};
 use crate::strategy::nonnegative;
 
 const MAX_INDEXED_PARALLELISM: i64 = 100_000;
@@ -70,7 +70,7 @@ fn validate_generated_selector(errors: &mut Errors, job: &Value, prefixed: bool)
         }
     }
     let expected: pintle_value::Object = expected.into_iter().collect();
-    if Selector::new(Some(selector)).is_some_and(|s| !s.matches(Some(&Value::Object(expected)))) {
+    if labels::read(Some(selector)).is_some_and(|s| !labels::selects(&s, Some(&Value::Object(expected)))) {
         errors.push(
             FieldError::invalid(
                 &FieldPath::new("spec").child("selector"),
@@ -95,7 +95,7 @@ pub(super) fn validate_spec_with_selector(job: &Value, old: Option<&Value>) -> E
     let any_value = has_invalid_value(old.and_then(|old| old.at(&["spec", "selector"])));
     errors.append(validate_selector(selector, any_value, &path.child("selector")));
     let labels = spec.at(&["template", "metadata", "labels"]);
-    if Selector::new(selector).is_some_and(|selector| !selector.matches(labels)) {
+    if labels::read(selector).is_some_and(|selector| !labels::selects(&selector, labels)) {
         template::labels_do_not_match(&mut errors, labels, &path.child("template"));
     }
     errors

@@ -1,0 +1,257 @@
+//! The scale subresource: a view (`autoscaling/v1` Scale) of the few fields of an object that say how many replicas it
+//! has. One implementation over paths serves built-in kinds and custom resources (upstream: the `ScaleREST` of each).
+
+use pintle_registry::ApiError;
+use pintle_selector::LabelSelector;
+use pintle_value::metadata::validate_object_meta;
+use pintle_value::{Errors, FieldPath, Str, Value, names, object};
+
+use crate::strategy::nonnegative;
+
+/// Where an object keeps what its scale shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// How many replicas there should be.
+    pub replicas: Vec<Str>,
+    /// How many there are.
+    pub status_replicas: Vec<Str>,
+    /// What selects their pods.
+    pub selector: ScaleSelector,
+    /// True for built-in kinds, whose scale is held to the rules of typed objects.
+    pub typed: bool,
+}
+
+/// What selects the pods of a scaled object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScaleSelector {
+    /// Nothing that the scale could show.
+    None,
+    /// A `metav1.LabelSelector` at this path.
+    LabelSelector(Vec<Str>),
+    /// A map of labels at this path.
+    Labels(Vec<Str>),
+    /// The text of a selector at this path.
+    Text(Vec<Str>),
+}
+
+/// Why an object has no scale.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScaleError {
+    /// The number of replicas is not set, at this path; upstream answers 500 to a GET and 400 to an update that does not
+    /// set it either.
+    #[error("the spec replicas field {} does not exist", pintle_value::field::quote(.0))]
+    NoReplicas(String),
+    /// A field cannot be read: 400.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+fn path(dotted: &str) -> Vec<Str> {
+    dotted.trim_start_matches('.').split('.').map(Str::from).collect()
+}
+
+fn keys(path: &[Str]) -> Vec<&str> {
+    path.iter().map(Str::as_str).collect()
+}
+
+fn dotted(path: &[Str]) -> String {
+    format!(".{}", path.join("."))
+}
+
+impl ScalePaths {
+    /// The paths of a built-in kind.
+    #[must_use]
+    pub fn built_in(group: &str, plural: &str) -> Option<Self> {
+        let selector = match (group, plural) {
+            ("apps", "deployments" | "replicasets" | "statefulsets") => {
+                ScaleSelector::LabelSelector(path("spec.selector"))
+            }
+            ("", "replicationcontrollers") => ScaleSelector::Labels(path("spec.selector")),
+            _ => return None,
+        };
+        let (replicas, status_replicas) = (path("spec.replicas"), path("status.replicas"));
+        Some(Self { replicas, status_replicas, selector, typed: true })
+    }
+
+    /// The paths of a custom resource, in the notation of its definition (`.spec.replicas`).
+    #[must_use]
+    pub fn of_custom(replicas: &str, status_replicas: &str, label_selector: Option<&str>) -> Self {
+        let selector = label_selector.filter(|path| !path.is_empty());
+        Self {
+            replicas: path(replicas),
+            status_replicas: path(status_replicas),
+            selector: selector.map_or(ScaleSelector::None, |text| ScaleSelector::Text(path(text))),
+            typed: false,
+        }
+    }
+}
+
+/// The scale of an object.
+pub fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError> {
+    let number = |path: &[Str]| match object.at(&keys(path)) {
+        None => Ok(None),
+        Some(Value::Int(number)) => Ok(Some(*number)),
+        Some(_) => Err(ScaleError::Malformed(format!("{} accessor error: expected int64", dotted(path)))),
+    };
+    let replicas = match number(&paths.replicas)? {
+        Some(replicas) => replicas,
+        None if paths.typed => 0,
+        None => return Err(ScaleError::NoReplicas(dotted(&paths.replicas))),
+    };
+    let current = number(&paths.status_replicas)?.unwrap_or(0);
+    let selector = selector_text(object, &paths.selector)?;
+
+    let mut metadata = Value::object();
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object.at(&["metadata", field]) {
+            metadata.set(field, value.clone());
+        }
+    }
+    let mut scale = object! {
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": Value::object(),
+        "status": object! { "replicas": current },
+    };
+    // Go leaves out what is zero, save the replicas that there are.
+    if replicas != 0 {
+        scale.set_at(&["spec", "replicas"], replicas);
+    }
+    if !selector.is_empty() {
+        scale.set_at(&["status", "selector"], selector);
+    }
+    Ok(scale)
+}
+
+fn selector_text(object: &Value, selector: &ScaleSelector) -> Result<String, ScaleError> {
+    let at = |path: &[Str]| object.at(&keys(path)).cloned().unwrap_or_default();
+    match selector {
+        ScaleSelector::None => Ok(String::new()),
+        ScaleSelector::LabelSelector(path) => LabelSelector::from_tree(&at(path))
+            .map(|selector| selector.to_string())
+            .map_err(|e| ScaleError::Malformed(e.to_string())),
+        ScaleSelector::Labels(path) => Ok(LabelSelector::from_labels(&at(path)).to_string()),
+        ScaleSelector::Text(path) => match at(path) {
+            Value::Null => Ok(String::new()),
+            Value::String(text) => Ok(text.into()),
+            _ => Err(ScaleError::Malformed(format!("{} accessor error: expected string", dotted(path)))),
+        },
+    }
+}
+
+/// Writes a scale into its object: the number of replicas, and the resourceVersion that the update depends on. Changes
+/// nothing if there are errors, which are about a `Scale` of the group `autoscaling` with the object's name.
+pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Errors {
+    let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
+    if paths.typed {
+        let mut errors = validate_object_meta(scale, true, &names::dns1123_subdomain_name);
+        let spec = FieldPath::new("spec");
+        nonnegative(&mut errors, Some(replicas), &spec.child("replicas"));
+        if !errors.is_empty() {
+            return errors;
+        }
+    }
+    object.set_at(&keys(&paths.replicas), replicas);
+    let version = ["metadata", "resourceVersion"];
+    match scale.at(&version) {
+        Some(asked) => object.set_at(&version, asked.clone()),
+        None if paths.typed => {
+            object.remove_at(&version);
+        }
+        None => {}
+    }
+    Errors::new()
+}
+
+/// Refuses a scale that was meant for another object of the same name. `resource` is that of the object.
+pub fn check_scale_uid(
+    object: &Value,
+    scale: &Value,
+    resource: &pintle_registry::GroupResource,
+) -> Result<(), ApiError> {
+    if scale.uid().is_empty() || scale.uid() == object.uid() {
+        return Ok(());
+    }
+    let plural = format!("{}/scale", resource.resource);
+    Err(ApiError::Conflict {
+        resource: pintle_registry::GroupResource::new(resource.group.clone(), Str::from(plural)),
+        name: Str::from(object.name()),
+        why: format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", scale.uid(), object.uid()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    fn deployment() -> Value {
+        object(
+            r#"{"kind":"Deployment","metadata":{"name":"d","namespace":"n","uid":"u","resourceVersion":"5","labels":{"a":"b"},"creationTimestamp":"2024-01-01T00:00:00Z"},
+                "spec":{"replicas":3,"selector":{"matchLabels":{"app":"x"},"matchExpressions":[{"key":"t","operator":"In","values":["b","a"]}]}},
+                "status":{"replicas":2}}"#,
+        )
+    }
+
+    #[test]
+    fn built_in_kinds_have_a_scale() {
+        let paths = ScalePaths::built_in("apps", "deployments").expect("scalable");
+        let expect = r#"{"kind":"Scale","apiVersion":"autoscaling/v1",
+            "metadata":{"name":"d","namespace":"n","uid":"u","resourceVersion":"5","creationTimestamp":"2024-01-01T00:00:00Z"},
+            "spec":{"replicas":3},"status":{"replicas":2,"selector":"app=x,t in (a,b)"}}"#;
+        assert_eq!(scale_of(&deployment(), &paths), Ok(object(expect)));
+        let controller = object(r#"{"metadata":{"name":"r"},"spec":{"replicas":0,"selector":{"a":"b"}},"status":{}}"#);
+        let paths = ScalePaths::built_in("", "replicationcontrollers").expect("scalable");
+        let scale = scale_of(&controller, &paths).expect("a scale");
+        assert_eq!(scale["spec"], Value::object());
+        assert_eq!(scale["status"], object(r#"{"replicas":0,"selector":"a=b"}"#));
+        assert_eq!(ScalePaths::built_in("apps", "daemonsets"), None);
+    }
+
+    #[test]
+    fn custom_resources_say_where() {
+        let paths = ScalePaths::of_custom(".spec.size", ".status.size", Some(".status.selector"));
+        let check = |json: &str, expect: Result<&str, &str>| {
+            let found = scale_of(&object(json), &paths).map_err(|e| e.to_string());
+            let found = found.map(|scale| object! { "spec": scale["spec"].clone(), "status": scale["status"].clone() });
+            assert_eq!(found, expect.map(object).map_err(str::to_owned));
+        };
+        check(
+            r#"{"spec":{"size":1},"status":{"selector":"a=b"}}"#,
+            Ok(r#"{"spec":{"replicas":1},"status":{"replicas":0,"selector":"a=b"}}"#),
+        );
+        check(r#"{"spec":{}}"#, Err("the spec replicas field \".spec.size\" does not exist"));
+        let mut custom = object(r#"{"metadata":{"resourceVersion":"1"},"spec":{}}"#);
+        let errors = apply_scale(&mut custom, &object(r#"{"spec":{"replicas":4}}"#), &paths);
+        assert!(errors.is_empty());
+        assert_eq!(custom, object(r#"{"metadata":{"resourceVersion":"1"},"spec":{"size":4}}"#));
+    }
+
+    #[test]
+    fn a_scale_is_written_into_its_object() {
+        let paths = ScalePaths::built_in("apps", "deployments").expect("scalable");
+        let mut deployment = deployment();
+        let check = |deployment: &mut Value, scale: &str, expect: &[&str], replicas: i64| {
+            assert_eq!(messages(&apply_scale(deployment, &object(scale), &paths)), expect);
+            assert_eq!(deployment.int_at(&["spec", "replicas"]), Some(replicas));
+        };
+        check(
+            &mut deployment,
+            r#"{"metadata":{"name":"d","namespace":"n"},"spec":{"replicas":-1}}"#,
+            &["spec.replicas: Invalid value: -1: must be greater than or equal to 0"],
+            3,
+        );
+        check(
+            &mut deployment,
+            r#"{"metadata":{"name":"d","namespace":"n","resourceVersion":"4"},"spec":{"replicas":7}}"#,
+            &[],
+            7,
+        );
+        assert_eq!(deployment.resource_version(), "4");
+        check(&mut deployment, r#"{"metadata":{"name":"d","namespace":"n"},"spec":{}}"#, &[], 0);
+        let resource = pintle_registry::GroupResource::new("apps", "deployments");
+        let other = check_scale_uid(&deployment, &object(r#"{"metadata":{"uid":"v"}}"#), &resource);
+        assert_eq!(
+            other.map_err(|e| e.to_string()),
+            Err("Operation cannot be fulfilled on deployments/scale.apps \"d\": Precondition failed: UID in precondition: v, UID in object meta: u".to_owned())
+        );
+    }
+}
