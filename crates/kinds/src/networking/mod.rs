@@ -1,6 +1,8 @@
 //! The kinds of the group `networking.k8s.io`, and what they share with services and endpoints: addresses and checks.
 
 pub(crate) mod address;
+#[cfg(test)]
+pub(crate) mod any_tree;
 pub(crate) mod balancer;
 mod ingress;
 mod ingressclass;

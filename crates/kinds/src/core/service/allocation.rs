@@ -136,8 +136,7 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    async fn undo(&mut self) {
-        self.ports.undo();
+    async fn undo(mut self) {
         for ip in self.taken.drain(..) {
             addresses::release(self.objects, &ip).await;
         }
@@ -148,7 +147,8 @@ impl Claim<'_> {
         if self.dry_run {
             return ticket;
         }
-        let sides = [("taken", self.taken, self.ports.taken), ("freed", self.freed, self.ports.freed)];
+        let (ports_taken, ports_freed) = self.ports.claim();
+        let sides = [("taken", self.taken, ports_taken), ("freed", self.freed, ports_freed)];
         for (side, ips, ports) in sides {
             ticket.set_at(&[side, "clusterIPs"], ips.into_iter().map(Value::from).collect::<Vec<_>>());
             ticket.set_at(&[side, "nodePorts"], ports.into_iter().map(Value::from).collect::<Vec<_>>());

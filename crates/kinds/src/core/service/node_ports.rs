@@ -104,7 +104,9 @@ impl NodePorts {
     }
 }
 
-/// What one write takes and gives back. Ports are taken at once; they are given back when the write is stored.
+/// What one write takes and gives back. Ports are taken at once; they are given back when the write is stored. What was
+/// taken and not claimed by the time that the operation is dropped is given back, so that a request that is abandoned
+/// holds nothing.
 #[derive(Debug)]
 pub(super) struct PortOperation<'a> {
     ports: &'a NodePorts,
@@ -143,8 +145,14 @@ impl<'a> PortOperation<'a> {
         Ok(port)
     }
 
-    /// Gives back what was taken, for a write that fails.
-    pub(super) fn undo(&mut self) {
+    /// Ends the operation; the caller answers for what it took and is to give back.
+    pub(super) fn claim(mut self) -> (Vec<i64>, Vec<i64>) {
+        (std::mem::take(&mut self.taken), std::mem::take(&mut self.freed))
+    }
+}
+
+impl Drop for PortOperation<'_> {
+    fn drop(&mut self) {
         if !self.dry_run {
             self.ports.release(self.taken.drain(..));
         }
@@ -168,7 +176,7 @@ mod tests {
         );
         let any = operation.take_any();
         assert!(any.is_ok_and(|port| (30086..=32767).contains(&port)));
-        operation.undo();
+        drop(operation);
         assert_eq!(PortOperation::new(&ports, false).take(30001), Ok(()));
     }
 
@@ -186,12 +194,14 @@ mod tests {
     #[test]
     fn a_dry_run_takes_nothing() {
         let ports = NodePorts::new(30000..=32767);
-        assert_eq!(PortOperation::new(&ports, false).take(30005), Ok(()));
+        let mut other = PortOperation::new(&ports, false);
+        assert_eq!(other.take(30005), Ok(()));
+        assert_eq!(other.claim(), (vec![30005], vec![]));
         let mut operation = PortOperation::new(&ports, true);
         assert_eq!(operation.take(30005), Err(PortError::Allocated));
         assert_eq!(operation.take_any(), Ok(32769));
         assert_eq!(operation.take_any(), Ok(32770));
-        operation.undo();
+        drop(operation);
         assert_eq!(ports.held().as_ref().map(BTreeSet::len), Some(1));
     }
 }

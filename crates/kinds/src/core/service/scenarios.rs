@@ -343,6 +343,29 @@ fn a_deleted_service_takes_its_endpoints_along() {
 }
 
 #[test]
+fn no_tree_makes_the_allocator_panic() {
+    let cluster = Cluster::new(&["10.0.0.0/24"]);
+    let allocation = cluster.rules.allocation().unwrap();
+    let sample = object(
+        r#"{"metadata":{"name":"s","namespace":"ns"},"spec":{"type":"LoadBalancer","clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ipFamilies":["IPv4"],
+        "ipFamilyPolicy":"PreferDualStack","ports":[{"name":"a","port":80,"nodePort":30001},{"name":"b","port":81}],"externalTrafficPolicy":"Local",
+        "healthCheckNodePort":30002,"allocateLoadBalancerNodePorts":true}}"#,
+    );
+    let go = |write: Write<'_>| {
+        if let Ok(ticket) = run(allocation.begin(&context(), &cluster.store, write)) {
+            run(allocation.commit(&cluster.store, ticket.clone()));
+            run(allocation.revert(&cluster.store, ticket));
+        }
+    };
+    for odd in crate::networking::any_tree::variants(&sample) {
+        go(Write::Create(&mut odd.clone()));
+        go(Write::Update { object: &mut odd.clone(), old: &sample });
+        go(Write::Update { object: &mut sample.clone(), old: &odd });
+        go(Write::Delete(&odd));
+    }
+}
+
+#[test]
 fn many_at_once_share_nothing() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     std::thread::scope(|scope| {
