@@ -190,10 +190,10 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     fn cron_job(spec: &str) -> Value {
-        let mut job = object(&format!(
-            r#"{{"metadata":{{"name":"c"}},"spec":{{"jobTemplate":{{"metadata":{{}},"spec":{{"template":{{"metadata":{{}},"spec":
-                {{"restartPolicy":"Never","containers":[{{"name":"c","image":"i:1"}}]}}}}}}}}}}}}"#
-        ));
+        let mut job = object(
+            r#"{"metadata":{"name":"c"},"spec":{"jobTemplate":{"metadata":{},"spec":{"template":{"metadata":{},"spec":
+                {"restartPolicy":"Never","containers":[{"name":"c","image":"i:1"}]}}}}}}"#,
+        );
         for (field, value) in object(spec).as_object().expect("object").iter() {
             job.set_at(&["spec", field], value.clone());
         }
