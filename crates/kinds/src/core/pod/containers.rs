@@ -294,3 +294,76 @@ fn validate_restart_policy(errors: &mut Errors, container: &Value, init: bool, p
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::pod::{template_defaults, validate_pod_template_spec};
+    use crate::testing::{messages, object};
+
+    fn check(spec: &str, expect: &[&str]) {
+        let mut template = object(&format!(r#"{{"spec":{spec}}}"#));
+        template_defaults(&mut template);
+        let errors = validate_pod_template_spec(&template, &FieldPath::new("t"), &PodOptions::default());
+        assert_eq!(messages(&errors), expect, "{spec}");
+    }
+
+    #[test]
+    fn names_and_ports_are_unique() {
+        check(
+            r#"{"containers":[{"name":"a","image":"i","ports":[{"name":"p","containerPort":1,"protocol":"TCP","hostPort":9},
+                {"name":"p","containerPort":0,"protocol":"tcp"}]},
+                {"name":"a","image":"i","ports":[{"containerPort":70000,"protocol":"TCP","hostPort":9}]}],
+                "initContainers":[{"name":"a","image":"i"}]}"#,
+            &[
+                "t.spec.containers[0].ports[1].name: Duplicate value: \"p\"",
+                "t.spec.containers[0].ports[1].containerPort: Required value",
+                "t.spec.containers[0].ports[1].protocol: Unsupported value: \"tcp\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
+                "t.spec.containers[1].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+                "t.spec.containers[1].name: Duplicate value: \"a\"",
+                "t.spec.containers[1].ports[0].hostPort: Duplicate value: \"TCP//9\"",
+                "t.spec.initContainers[0].name: Duplicate value: \"a\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn init_containers_and_sidecars() {
+        let c = r#""containers":[{"name":"c","image":"i"}]"#;
+        let probe = r#""readinessProbe":{"exec":{"command":["x"]}}"#;
+        check(
+            &format!(r#"{{{c},"initContainers":[{{"name":"s","image":"i","restartPolicy":"Always",{probe}}}]}}"#),
+            &[],
+        );
+        check(
+            &format!(
+                r#"{{{c},"initContainers":[{{"name":"s","image":"i",{probe},"restartPolicy":"Sometimes",
+                "resizePolicy":[{{"resourceName":"cpu","restartPolicy":"RestartContainer"}}]}}]}}"#
+            ),
+            &[
+                "t.spec.initContainers[0].restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \
+                 \"Never\", \"OnFailure\"",
+                "t.spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without \
+                 restartPolicy=Always",
+                "t.spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: \"RestartContainer\": must not be \
+                 set to 'RestartContainer' for non-sidecar initContainers",
+            ],
+        );
+    }
+
+    #[test]
+    fn restart_rules() {
+        check(
+            r#"{"containers":[{"name":"c","image":"i","restartPolicyRules":[{"action":"Stop"},
+                {"action":"Restart","exitCodes":{"operator":"Is","values":[1]}}]}]}"#,
+            &[
+                "t.spec.containers[0].restartPolicy: Required value: must specify restartPolicy when restart rules are used",
+                "t.spec.containers[0].restartPolicyRules[0].action: Unsupported value: \"Stop\": supported values: \
+                 \"Restart\", \"RestartAllContainers\"",
+                "t.spec.containers[0].restartPolicyRules[0].exitCodes: Required value: must be specified",
+                "t.spec.containers[0].restartPolicyRules[1].exitCodes.operator: Unsupported value: \"Is\": supported \
+                 values: \"In\", \"NotIn\"",
+            ],
+        );
+    }
+}

@@ -86,8 +86,8 @@ fn is_lower_hex(b: u8) -> bool {
 }
 
 fn is_domain(domain: &str) -> bool {
-    let (host, port) = if domain.starts_with('[') {
-        let Some((address, rest)) = domain[1..].split_once(']') else { return false };
+    let (host, port) = if let Some(bracketed) = domain.strip_prefix('[') {
+        let Some((address, rest)) = bracketed.split_once(']') else { return false };
         if address.is_empty() || !address.bytes().all(|b| b.is_ascii_hexdigit() || b == b':') {
             return false;
         }

@@ -204,3 +204,192 @@ impl SubresourceRules for EphemeralContainersRules {
         validate_ephemeral_update(pod, old)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    /// What is stored of a pod that a client sends.
+    fn stored(json: &str) -> Value {
+        let catalog = pintle_catalog::shared();
+        let schema = catalog.kind_schema("", "v1", "Pod").unwrap();
+        let mut pod = object(json);
+        let mut problems = pintle_schema::Problems::default();
+        pintle_schema::normalise(&schema.types, schema.root, &mut pod, &mut problems);
+        assert!(problems.is_empty(), "{problems:?}");
+        pintle_schema::static_defaults(&schema.types, schema.root, &mut pod);
+        Pod.defaults(&mut pod);
+        Pod.prepare_for_create(&context(), &mut pod);
+        pod
+    }
+
+    fn check_stored(json: &str, expect: &str) {
+        let pod = stored(json);
+        assert_eq!(pod, object(expect), "{pod:#?}");
+        assert_eq!(messages(&Pod.validate(&context(), &pod)), [""; 0]);
+        let once = pod.clone();
+        let mut pod = pod;
+        Pod.defaults(&mut pod);
+        assert_eq!(pod, once);
+    }
+
+    #[test]
+    fn pods_are_stored_as_upstream_stores_them() {
+        check_stored(
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"default"},
+                "spec":{"containers":[{"name":"c","image":"nginx:1.27","ports":[{"containerPort":80}],
+                "resources":{"limits":{"cpu":"0.5","memory":"128Mi"}},
+                "livenessProbe":{"httpGet":{"port":80}},"env":[{"name":"N","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}],
+                "volumeMounts":[{"name":"v","mountPath":"/v"}]}],"volumes":[{"name":"v","configMap":{"name":"m"}}]},
+                "status":{"phase":"Running"}}"#,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"default","generation":1},
+                "spec":{"containers":[{"name":"c","image":"nginx:1.27","imagePullPolicy":"IfNotPresent",
+                "ports":[{"containerPort":80,"protocol":"TCP"}],
+                "resources":{"limits":{"cpu":"500m","memory":"128Mi"},"requests":{"cpu":"500m","memory":"128Mi"}},
+                "livenessProbe":{"httpGet":{"path":"/","port":80,"scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":10,
+                "successThreshold":1,"failureThreshold":3},
+                "env":[{"name":"N","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.name"}}}],
+                "volumeMounts":[{"name":"v","mountPath":"/v"}],"terminationMessagePath":"/dev/termination-log",
+                "terminationMessagePolicy":"File"}],"volumes":[{"name":"v","configMap":{"name":"m","defaultMode":420}}],
+                "restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","securityContext":{},
+                "schedulerName":"default-scheduler","enableServiceLinks":true},
+                "status":{"phase":"Pending","qosClass":"Guaranteed"}}"#,
+        );
+    }
+
+    #[test]
+    fn gates_and_label_keys() {
+        let pod = stored(
+            r#"{"metadata":{"name":"p","labels":{"app":"a"}},"spec":{"schedulingGates":[{"name":"g/x"}],
+                "containers":[{"name":"c","image":"i"}],"topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"zone",
+                "whenUnsatisfiable":"DoNotSchedule","labelSelector":{},"matchLabelKeys":["app","gone"]}]}}"#,
+        );
+        let expect = r#"[{"type":"PodScheduled","status":"False","reason":"SchedulingGated",
+            "message":"Scheduling is blocked due to non-empty scheduling gates","lastProbeTime":null,
+            "lastTransitionTime":"2023-11-14T22:13:20Z"}]"#;
+        assert_eq!(pod["status"]["conditions"], object(expect));
+        let selector = &pod["spec"]["topologySpreadConstraints"][0]["labelSelector"];
+        assert_eq!(*selector, object(r#"{"matchExpressions":[{"key":"app","operator":"In","values":["a"]}]}"#));
+        assert_eq!(messages(&Pod.validate(&context(), &pod)), [""; 0]);
+    }
+
+    #[test]
+    fn new_pods_are_checked() {
+        let check = |json: &str, expect: &[&str]| {
+            assert_eq!(messages(&Pod.validate(&context(), &stored(json))), expect, "{json}");
+        };
+        check(r#"{"metadata":{"name":"p"},"spec":{}}"#, &["spec.containers: Required value"]);
+        check(
+            r#"{"metadata":{"name":"p"},"spec":{"containers":[{"image":" nginx"},{"name":"C"}],"nodeName":"n",
+                "schedulingGates":[{"name":"g"}],"ephemeralContainers":[{"name":"e","image":"i"}],
+                "volumes":[{"name":"t","projected":{"sources":[{"serviceAccountToken":{"path":"t"}}]}}]}}"#,
+            &[
+                "spec.containers[0].name: Required value",
+                "spec.containers[1].name: Invalid value: \"C\": a lowercase RFC 1123 label must consist of lower case \
+                 alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  \
+                 or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+                "spec.containers[1].image: Required value",
+                "spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: must not be specified when \
+                 serviceAccountName is not set",
+                "spec.containers[0].image: Invalid value: \" nginx\": must not have leading or trailing whitespace",
+                "spec.ephemeralContainers: Forbidden: cannot be set on create",
+                "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared",
+            ],
+        );
+    }
+
+    #[test]
+    fn deletion_waits_for_pods_that_run() {
+        let check = |pod: &str, asked: Option<i64>, expect: i64| {
+            assert_eq!(Pod.grace_period(&object(pod), asked), Some(expect), "{pod}");
+        };
+        let running = r#"{"spec":{"nodeName":"n","terminationGracePeriodSeconds":30},"status":{"phase":"Running"}}"#;
+        check(running, None, 30);
+        check(running, Some(5), 5);
+        check(running, Some(0), 0);
+        check(running, Some(-1), 1);
+        check(r#"{"spec":{"terminationGracePeriodSeconds":30}}"#, None, 0);
+        check(r#"{"spec":{"nodeName":"n"},"status":{"phase":"Failed"}}"#, Some(30), 0);
+    }
+
+    #[test]
+    fn fields_to_select_by() {
+        let pod = object(
+            r#"{"spec":{"nodeName":"n","hostNetwork":true,"restartPolicy":"Never"},
+                "status":{"podIP":"1.1.1.1","podIPs":[{"ip":"1.1.1.1"}]}}"#,
+        );
+        let fields = Pod.selectable_fields(&pod);
+        let value = |name: &str| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str());
+        assert_eq!(value("spec.nodeName"), Some("n"));
+        assert_eq!(value("spec.hostNetwork"), Some("true"));
+        assert_eq!(value("spec.restartPolicy"), Some("Never"));
+        assert_eq!(value("status.phase"), Some(""));
+        assert_eq!(value("status.podIP"), Some("1.1.1.1"));
+        assert_eq!(value("spec.host"), None);
+    }
+
+    #[test]
+    fn ephemeral_containers_are_added_only() {
+        let old = stored(r#"{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#);
+        let rules = Pod.subresource("ephemeralcontainers").unwrap();
+        let update = |old: &Value, containers: &str| {
+            let mut new = old.clone();
+            new.set_at(&["spec", "ephemeralContainers"], object(containers));
+            new.set_at(&["spec", "hostname"], "ignored");
+            Pod.defaults(&mut new);
+            rules.prepare_for_update(&context(), &mut new, old);
+            let errors = messages(&rules.validate_update(&context(), &new, old));
+            (new, errors)
+        };
+        let (with_one, errors) = update(&old, r#"[{"name":"e","image":"busybox","resources":{}}]"#);
+        assert_eq!(errors, [""; 0]);
+        assert_eq!(with_one.generation(), 2);
+        assert_eq!(with_one["spec"]["hostname"], Value::Null);
+        let (_, errors) = update(
+            &with_one,
+            r#"[{"name":"c","image":"busybox","resources":{},"livenessProbe":{"exec":{"command":["x"]}}}]"#,
+        );
+        assert_eq!(
+            errors,
+            [
+                "spec.ephemeralContainers[0].name: Duplicate value: \"c\"",
+                "spec.ephemeralContainers[0].livenessProbe: Forbidden: cannot be set for an Ephemeral Container",
+                "spec.ephemeralContainers: Forbidden: existing ephemeral containers \"e\" may not be removed\n",
+            ]
+        );
+        let (_, errors) = update(&with_one, r#"[{"name":"e","image":"other:1","resources":{}}]"#);
+        assert!(
+            errors[0].starts_with(
+                "spec.ephemeralContainers: Forbidden: existing ephemeral containers \"e\" may not be changed\n@@ "
+            ),
+            "{errors:?}"
+        );
+    }
+
+    #[test]
+    fn no_tree_makes_rules_panic() {
+        for json in [
+            "null",
+            "[]",
+            "1",
+            r#"{"spec":[],"metadata":1,"status":""}"#,
+            r#"{"spec":{"containers":[1,null,[]],
+            "volumes":{},"initContainers":[{"ports":[0],"env":{},"resources":{"limits":[]}}],"affinity":[],"tolerations":[3]}}"#,
+        ] {
+            let mut pod = object(json);
+            let old = pod.clone();
+            Pod.defaults(&mut pod);
+            Pod.prepare_for_create(&context(), &mut pod);
+            Pod.prepare_for_update(&context(), &mut pod, &old);
+            let _ = (Pod.validate(&context(), &pod), Pod.validate_update(&context(), &pod, &old));
+            let _ = (Pod.warnings(&context(), &pod, None), Pod.selectable_fields(&pod), Pod.grace_period(&pod, None));
+            for name in ["status", "resize", "ephemeralcontainers"] {
+                let rules = Pod.subresource(name).unwrap();
+                rules.prepare_for_update(&context(), &mut pod, &old);
+                let _ = rules.validate_update(&context(), &pod, &old);
+            }
+            let _ = super::super::bind(&mut pod, &old, context().now);
+        }
+    }
+}

@@ -43,7 +43,7 @@ pub(crate) use defaults::template_defaults;
 pub(crate) use disabled::drop_disabled_template_fields;
 pub(crate) use options::PodOptions;
 pub(crate) use resources::validate_container_resource_name;
-pub(crate) use spec::{validate_pod_spec, validate_pod_template_spec};
+pub(crate) use spec::validate_pod_template_spec;
 pub(crate) use warnings::warnings_for_pod_template;
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {

@@ -51,3 +51,39 @@ impl Behaviour for PodTemplate {
         warnings_for_pod_template(&object["template"], &FieldPath::new("template"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn templates_are_defaulted_checked_and_counted() {
+        let mut new = object(
+            r#"{"metadata":{"name":"t"},"template":{"metadata":{"labels":{"a b":"c"}},"spec":{"schedulingGroup":{},
+                "containers":[{"name":"c","image":" i "}],"ephemeralContainers":[{"name":"e","image":"i"}],
+                "volumes":[{"name":"v","beta.kubernetes.io":null}]}}}"#,
+        );
+        PodTemplate.defaults(&mut new);
+        PodTemplate.prepare_for_create(&context(), &mut new);
+        assert_eq!(new.generation(), 1);
+        assert_eq!(new["template"]["spec"]["schedulingGroup"], Value::Null);
+        assert_eq!(new["template"]["spec"]["dnsPolicy"], Value::from("ClusterFirst"));
+        // The image's spaces are let pass in templates.
+        assert_eq!(
+            messages(&PodTemplate.validate(&context(), &new)),
+            [
+                "template.labels: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', '_' or \
+                 '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', \
+                 regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+                "template.spec.ephemeralContainers: Forbidden: ephemeral containers not allowed in pod template",
+            ]
+        );
+        let old = new.clone();
+        PodTemplate.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(new.generation(), 1);
+        new.set_at(&["template", "spec", "hostname"], "h");
+        PodTemplate.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(new.generation(), 2);
+    }
+}

@@ -97,6 +97,11 @@ impl Behaviour for ReplicationController {
         }
     }
 
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        // The rule of declarative validation, which does not look at what a name is made from.
+        if prefix { Vec::new() } else { names::long_name(name) }
+    }
+
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
         (name == "status").then_some(&STATUS as &dyn SubresourceRules)
     }
@@ -171,4 +176,76 @@ fn validate_status(object: &Value, _: &Value) -> Errors {
         errors.invalid(&path, count("availableReplicas"), "cannot be greater than readyReplicas");
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    const RULES: ReplicationController = ReplicationController;
+
+    fn controller(spec: &str) -> Value {
+        let mut object = object(&format!(r#"{{"metadata":{{"name":"rc"}},"spec":{spec}}}"#));
+        RULES.defaults(&mut object);
+        RULES.prepare_for_create(&context(), &mut object);
+        object
+    }
+
+    const TEMPLATE: &str = r#"{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+
+    #[test]
+    fn selector_and_labels_come_from_the_template() {
+        let object = controller(&format!(r#"{{"replicas":1,"template":{TEMPLATE}}}"#));
+        assert_eq!(object["spec"]["selector"], crate::testing::object(r#"{"app":"a"}"#));
+        assert_eq!(object.label("app"), Some("a"));
+        assert_eq!(object.generation(), 1);
+        assert_eq!(object["status"], crate::testing::object(r#"{"replicas":0}"#));
+        assert_eq!(messages(&RULES.validate(&context(), &object)), [""; 0]);
+    }
+
+    #[test]
+    fn specs_are_checked() {
+        let check = |spec: &str, expect: &[&str]| {
+            assert_eq!(messages(&RULES.validate(&context(), &controller(spec))), expect, "{spec}");
+        };
+        check(
+            r#"{}"#,
+            &["spec.selector: Required value", "spec.replicas: Required value", "spec.template: Required value"],
+        );
+        check(
+            &format!(r#"{{"replicas":-1,"selector":{{"app":"b"}},"template":{TEMPLATE}}}"#),
+            &[
+                "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+                "spec.template.metadata.labels: Invalid value: {\"app\":\"a\"}: `selector` does not match template `labels`",
+            ],
+        );
+        let never = TEMPLATE.replace(r#""spec":{"#, r#""spec":{"restartPolicy":"Never","activeDeadlineSeconds":1,"#);
+        check(
+            &format!(r#"{{"replicas":1,"template":{never}}}"#),
+            &[
+                "spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"",
+                "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicationController is not \
+                 Supported",
+            ],
+        );
+    }
+
+    #[test]
+    fn status_is_checked() {
+        let rules = RULES.subresource("status").unwrap();
+        let new = object(r#"{"spec":{"replicas":9},"status":{"replicas":1,"readyReplicas":2,"availableReplicas":3}}"#);
+        let old = object(r#"{"spec":{"replicas":1},"status":{"replicas":0}}"#);
+        let mut prepared = new.clone();
+        rules.prepare_for_update(&context(), &mut prepared, &old);
+        assert_eq!(prepared["spec"]["replicas"], Value::Int(1));
+        assert_eq!(
+            messages(&rules.validate_update(&context(), &prepared, &old)),
+            [
+                "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
+            ]
+        );
+    }
 }

@@ -229,3 +229,63 @@ fn put_container_resources_back(errors: &mut Errors, rest: &mut Value, old: &Val
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    fn pod(resources: &str) -> Value {
+        object(&format!(
+            r#"{{"metadata":{{"name":"p","generation":1}},"spec":{{"containers":[{{"name":"c","image":"a",
+            "imagePullPolicy":"Always","terminationMessagePolicy":"File","resources":{resources}}}],
+            "restartPolicy":"Always","dnsPolicy":"Default","terminationGracePeriodSeconds":30}},"status":{{}}}}"#
+        ))
+    }
+
+    fn check(new: &str, old: &str, expect: &[&str]) {
+        let (mut new, old) = (pod(new), pod(old));
+        new.set_at(&["spec", "hostname"], "ignored");
+        ResizeRules.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(new["spec"]["hostname"], Value::Null);
+        assert_eq!(messages(&ResizeRules.validate_update(&context(), &new, &old)), expect);
+        if expect.is_empty() {
+            assert_eq!(new.generation(), if new["spec"] == old["spec"] { 1 } else { 2 });
+        }
+    }
+
+    #[test]
+    fn cpu_and_memory_may_change() {
+        let old = r#"{"requests":{"cpu":"1","memory":"1Gi"}}"#;
+        check(old, old, &[]);
+        check(r#"{"requests":{"cpu":"2","memory":"2Gi"}}"#, old, &[]);
+        check(r#"{"requests":{"cpu":"2","memory":"1Gi"},"limits":{"cpu":"3"}}"#, old, &[]);
+        check(
+            r#"{"requests":{"cpu":"2"}}"#,
+            old,
+            &["spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed"],
+        );
+        check(
+            r#"{"requests":{"cpu":"1","memory":"1Gi","ephemeral-storage":"1Gi"}}"#,
+            old,
+            &["spec: Forbidden: only cpu and memory resources are mutable"],
+        );
+        check(
+            r#"{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"cpu":"1","memory":"1Gi"}}"#,
+            old,
+            &["spec: Invalid value: \"\": Pod QOS Class may not change as a result of resizing"],
+        );
+    }
+
+    #[test]
+    fn containers_stay_as_they_are() {
+        let old = pod("{}");
+        let mut new = pod("{}");
+        new.at_mut(&["spec", "containers"]).and_then(Value::as_array_mut).unwrap()[0].set("name", "d");
+        ResizeRules.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(
+            messages(&ResizeRules.validate_update(&context(), &new, &old)),
+            ["spec.containers[0].name: Forbidden: containers may not be renamed or reordered on resize"]
+        );
+    }
+}

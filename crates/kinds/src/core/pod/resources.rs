@@ -14,7 +14,7 @@ use super::rules::{all_containers, dns_label};
 /// The resources that a pod as a whole may have; the last is a prefix.
 const POD_LEVEL: &[&str] = &["cpu", "hugepages-", "memory"];
 const HUGE_PAGES: &str = "hugepages-";
-const COUNTED: &[&str] = &[
+pub(crate) const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
     "pods",
@@ -107,7 +107,7 @@ pub(crate) fn has_indivisible_huge_pages(spec: &Value) -> bool {
         || all_containers(spec).any(|c| broken(c, &["resources", "limits"]) || broken(c, &["resources", "requests"]))
 }
 
-fn validate_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) -> bool {
+pub(crate) fn validate_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) -> bool {
     let wrong = names::qualified_name(name);
     let qualified = wrong.is_empty();
     for message in wrong {

@@ -322,3 +322,95 @@ fn validate_file_keys(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::pod::defaults::pod_spec_defaults;
+    use crate::testing::{messages, object};
+
+    fn check(fields: &str, expect: &[&str]) {
+        let mut spec = object(&format!(r#"{{"containers":[{{"name":"c","image":"i"}}],{fields}}}"#));
+        pod_spec_defaults(&mut spec);
+        let pod = object(r#"{"metadata":{"name":"p"}}"#);
+        let errors = validate_pod_spec(&spec, Some(&pod), &FieldPath::new("spec"), &PodOptions::for_pod(None));
+        assert_eq!(messages(&errors), expect, "{fields}");
+    }
+
+    #[test]
+    fn policies_and_names() {
+        check(r#""restartPolicy":"Never","hostname":"h","serviceAccountName":"s","os":{"name":"linux"}"#, &[]);
+        check(
+            r#""restartPolicy":"Perhaps","dnsPolicy":"Mine","activeDeadlineSeconds":0,"preemptionPolicy":"Now""#,
+            &[
+                "spec.restartPolicy: Unsupported value: \"Perhaps\": supported values: \"Always\", \"OnFailure\", \"Never\"",
+                "spec.dnsPolicy: Unsupported value: \"Mine\": supported values: \"ClusterFirstWithHostNet\", \
+                 \"ClusterFirst\", \"Default\", \"None\"",
+                "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
+                "spec.preemptionPolicy: Unsupported value: \"Now\": supported values: \"PreemptLowerPriority\", \"Never\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn dns() {
+        check(
+            r#""dnsPolicy":"None""#,
+            &["spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"],
+        );
+        check(
+            r#""dnsPolicy":"None","dnsConfig":{}"#,
+            &[
+                "spec.dnsConfig.nameservers: Required value: must provide at least one DNS nameserver when `dnsPolicy` is None",
+            ],
+        );
+        check(r#""dnsConfig":{"searches":[".","_x.example.com."],"nameservers":["10.0.0.1"]}"#, &[]);
+        check(
+            r#""dnsConfig":{"nameservers":["1.1.1.1","1.1.1.1","1.1.1.1","1.1.1.1"],"options":[{}]}"#,
+            &[
+                "spec.dnsConfig.nameservers: Invalid value: [\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\"]: must not \
+                 have more than 3 nameservers",
+                "spec.dnsConfig.options[0]: Required value: must not be empty",
+            ],
+        );
+    }
+
+    #[test]
+    fn claims_namespaces_and_host_names() {
+        check(
+            r#""resourceClaims":[{"name":"a"},{"name":"a","resourceClaimName":"x"}],"hostUsers":false,"hostPID":true,
+                "hostnameOverride":"A","setHostnameAsFQDN":true"#,
+            &[
+                "spec.resourceClaims[0]: Invalid value: {\"Name\":\"a\",\"ResourceClaimName\":null,\
+                 \"ResourceClaimTemplateName\":null}: must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+                "spec.resourceClaims[1].name: Duplicate value: \"a\"",
+                "spec.HostPID: Forbidden: when `hostUsers` is false",
+                "spec.hostnameOverride: Forbidden: may not be specified when setHostnameAsFQDN is true",
+                "spec.hostnameOverride: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist of lower case \
+                 alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
+                 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+            ],
+        );
+        check(
+            r#""hostNetwork":true,"containers":[{"name":"c","image":"i","ports":[{"containerPort":1,"protocol":"TCP"}]}]"#,
+            &[
+                "spec.containers[0].ports[0].hostPort: Invalid value: 0: must match `containerPort` when `hostNetwork` is true",
+            ],
+        );
+    }
+
+    #[test]
+    fn files_with_variables_are_in_empty_directories() {
+        let env = |volume: &str| {
+            format!(
+                r#""containers":[{{"name":"c","image":"i","env":[{{"name":"A","valueFrom":{{"fileKeyRef":
+                {{"volumeName":"{volume}","path":"p","key":"k"}}}}}}]}}],
+                "volumes":[{{"name":"e","emptyDir":{{}}}},{{"name":"h","hostPath":{{"path":"/"}}}}]"#
+            )
+        };
+        let path = "spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName";
+        check(&env("e"), &[]);
+        check(&env("h"), &[&format!("{path}: Invalid value: \"h\": referenced volume must be of type emptyDir")]);
+        check(&env("x"), &[&format!("{path}: Not found: \"x\"")]);
+    }
+}

@@ -259,3 +259,104 @@ pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
     }
     errors
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    /// The fields of a spec that validation asks for, with others.
+    fn pod(fields: &str) -> Value {
+        object(&format!(
+            r#"{{"metadata":{{"name":"p"}},"spec":{{"containers":[{{"name":"c","image":"a","imagePullPolicy":"Always",
+            "resources":{{}},"terminationMessagePolicy":"File"}}],"restartPolicy":"Always","dnsPolicy":"Default",
+            "terminationGracePeriodSeconds":30{fields}}}}}"#
+        ))
+    }
+
+    fn check(new: &Value, old: &Value, expect: &[&str]) {
+        assert_eq!(messages(&validate_update(new, old)), expect);
+    }
+
+    #[test]
+    fn little_may_change() {
+        let old = pod(r#","tolerations":[{"key":"a","operator":"Exists"}],"activeDeadlineSeconds":10"#);
+        check(&old, &old, &[]);
+        let new = pod(r#","tolerations":[{"key":"a","operator":"Exists","effect":""},{"key":"b","operator":"Exists"}],
+                "activeDeadlineSeconds":5"#);
+        let expect =
+            "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds";
+        check(&new, &old, &[expect]);
+        let new = pod(
+            r#","tolerations":[{"key":"a","operator":"Exists"},{"key":"b","operator":"Exists"}],"activeDeadlineSeconds":5"#,
+        );
+        check(&new, &old, &[]);
+        let mut image = old.clone();
+        image.at_mut(&["spec", "containers"]).and_then(Value::as_array_mut).unwrap()[0].set("image", "b");
+        check(&image, &old, &[]);
+        check(
+            &pod(r#","tolerations":[{"key":"a","operator":"Exists"}],"activeDeadlineSeconds":11"#),
+            &old,
+            &["spec.activeDeadlineSeconds: Invalid value: 11: must be less than or equal to previous value"],
+        );
+        check(
+            &pod(r#","tolerations":[{"key":"a","operator":"Exists"}]"#),
+            &old,
+            &["spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil value"],
+        );
+        check(
+            &pod(r#","hostname":"h""#),
+            &pod(""),
+            &["spec: Forbidden: pod updates may not change fields other than \
+               `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` \
+               (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it \
+               was previously negative)\n@@ -9,6 +9,7 @@\n   }\n  ],\n  \"dnsPolicy\": \"Default\",\n+ \"hostname\": \"h\",\n  \
+               \"restartPolicy\": \"Always\",\n  \"terminationGracePeriodSeconds\": 30\n }\n"],
+        );
+        let mut more = pod("");
+        more.at_mut(&["spec", "containers"]).and_then(Value::as_array_mut).unwrap().clear();
+        check(
+            &more,
+            &pod(""),
+            &[
+                "spec.containers: Required value",
+                "spec.containers: Forbidden: pod updates may not add or remove containers",
+            ],
+        );
+    }
+
+    #[test]
+    fn gated_pods_may_become_choosier() {
+        let gate = r#","schedulingGates":[{"name":"g"}]"#;
+        let affinity = |terms: &str| {
+            format!(
+                r#"{gate},"affinity":{{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":{{"nodeSelectorTerms":{terms}}}}}}}"#
+            )
+        };
+        let one = r#"{"key":"a","operator":"Exists"}"#;
+        let two = r#"{"key":"b","operator":"Exists"}"#;
+        check(&pod(&format!(r#"{gate},"nodeSelector":{{"a":"b"}}"#)), &pod(gate), &[]);
+        check(&pod(r#","nodeSelector":{"a":"b"}"#), &pod(gate), &[]);
+        check(&pod(&affinity(&format!(r#"[{{"matchExpressions":[{one}]}}]"#))), &pod(gate), &[]);
+        check(
+            &pod(&affinity(&format!(r#"[{{"matchExpressions":[{one},{two}]}}]"#))),
+            &pod(&affinity(&format!(r#"[{{"matchExpressions":[{one}]}}]"#))),
+            &[],
+        );
+        let errors = validate_update(
+            &pod(&affinity(&format!(r#"[{{"matchExpressions":[{two}]}}]"#))),
+            &pod(&affinity(&format!(r#"[{{"matchExpressions":[{one}]}}]"#))),
+        );
+        assert_eq!(errors.0.len(), 1);
+        assert_eq!(errors.0[0].detail, "only additions are allowed (no mutations or deletions)");
+        check(
+            &pod(r#","schedulingGates":[{"name":"h"}],"nodeSelector":{"a":"c"}"#),
+            &pod(r#","schedulingGates":[{"name":"g"}],"nodeSelector":{"a":"b"}"#),
+            &[
+                "spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'h'",
+                "spec.nodeSelector: Invalid value: {\"a\":\"c\"}: only additions to spec.nodeSelector are allowed (no \
+                 mutations or deletions)",
+            ],
+        );
+    }
+}

@@ -136,7 +136,7 @@ fn validate_source(volume: &Value, pod_name: &str, path: &FieldPath<'_>, options
     errors
 }
 
-fn host_path(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+pub(crate) fn host_path(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     let target = source.str_at(&["path"]);
     if target.is_empty() {
         errors.required(&path.child("path"), "");
@@ -191,7 +191,7 @@ fn keys_to_paths<'v>(
     }
 }
 
-fn nfs(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+pub(crate) fn nfs(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     require(errors, source, &["server", "path"], path);
     let target = source.str_at(&["path"]);
     if !target.starts_with('/') {
