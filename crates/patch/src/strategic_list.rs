@@ -260,7 +260,10 @@ pub(crate) fn order_list(
     let (had, patched) = (current.as_deref().unwrap_or(nothing), patch.as_deref().unwrap_or(nothing));
     check_order(patched, order, key)?;
     let objects = items_are_objects([had, patched]);
-    let server_order = had.to_vec();
+    let server_order = match (&current, &patch) {
+        (Some(_), Some(_)) if rule.merge && matches!(objects, Ok(true)) => order_after(had, patched, key),
+        _ => had.to_vec(),
+    };
     let merged = match (current, patch) {
         (None, None) => return Ok(None),
         (Some(current), None) => current,
@@ -280,6 +283,25 @@ pub(crate) fn order_list(
     sort(&mut ours, &Ranks::new(order, key, objects));
     sort(&mut others, &in_object);
     Ok(Some(interleave(others, ours, &in_object)))
+}
+
+/// The order that the object's list has for what comes after merging. Upstream deletes and adds items in place, so that
+/// the first of the added items stand where items were deleted.
+fn order_after(current: &[Value], patch: &[Value], key: &str) -> Vec<Value> {
+    let marked = |item: &Value, directive| key_value(item, MARKER).and_then(Value::as_str) == Some(directive);
+    let of = |item: &Value| key_value(item, key).map(identity);
+    let gone: HashSet<String> = patch.iter().filter(|item| marked(item, "delete")).filter_map(of).collect();
+    let is_gone = |item: &&Value| of(item).is_some_and(|value| gone.contains(&value));
+    let mut order: Vec<Value> = current.iter().filter(|item| !is_gone(item)).cloned().collect();
+    if patch.iter().any(|item| marked(item, "replace")) {
+        return order;
+    }
+    let mut known: HashSet<String> = order.iter().filter_map(of).collect();
+    let free = current.len() - order.len();
+    let added = patch.iter().filter(|item| key_value(item, MARKER).is_none());
+    let added = added.filter(|item| of(item).is_some_and(|value| known.insert(value)));
+    order.extend(added.take(free).cloned());
+    order
 }
 
 /// The items of the patch must stand in the order that the directive asks for.
