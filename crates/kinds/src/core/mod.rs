@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_registry::Behaviour;
 
 /// Configuration and cluster objects: config maps, secrets, namespaces, nodes, service accounts, volumes, quotas, ….
-mod cluster;
+pub(crate) mod cluster;
 /// Pods and what holds a pod template: `pods`, `podtemplates`, `replicationcontrollers`.
 pub(crate) mod pod;
 /// Services and endpoints.

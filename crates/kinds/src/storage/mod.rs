@@ -1,10 +1,21 @@
-//! The kinds of the group `storage`.
+//! The kinds of the group `storage.k8s.io`.
+
+mod attachment;
+mod class;
+mod csi;
 
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
-    let _ = plural;
-    None
+    Some(match plural {
+        "csidrivers" => Arc::new(csi::CsiDriver),
+        "csinodes" => Arc::new(csi::CsiNode),
+        "csistoragecapacities" => Arc::new(csi::CsiStorageCapacity),
+        "storageclasses" => Arc::new(class::StorageClass),
+        "volumeattachments" => Arc::new(attachment::VolumeAttachment),
+        "volumeattributesclasses" => Arc::new(class::VolumeAttributesClass),
+        _ => return None,
+    })
 }

@@ -134,7 +134,8 @@ impl State {
             }
             let terminated = status.at(&["state", "terminated"]);
             let done = terminated.is_some_and(|t| cells::int(t, &["exitCode"]) == 0);
-            if !done && !(sidecar && status.bool_at(&["started"])) {
+            let runs = sidecar && status.bool_at(&["started"]);
+            if !done && !runs {
                 break;
             }
         }

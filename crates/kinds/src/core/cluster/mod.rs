@@ -1,23 +1,92 @@
 //! The cluster kinds of the core group.
 
+mod claim;
 mod configmap;
+mod limitrange;
 mod namespace;
+mod node;
+mod quota;
 mod secret;
 mod serviceaccount;
+mod volume;
+mod volume_spec;
 
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;
+use pintle_value::quantity::Quantity;
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+pub(crate) use volume_spec::validate_inline_volume_spec;
 
 /// How much data a config map or a secret may hold together (upstream: `MaxSecretSize`).
 const MAX_DATA_BYTES: usize = 1024 * 1024;
 
+/// The annotation that named the storage class before there was a field.
+const STORAGE_CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+const STORAGE_CLASS_DEPRECATION: &str = r#"deprecated since v1.8; use "storageClassName" attribute instead"#;
+
+const MAX_CSI_DRIVER_NAME: usize = 63;
+
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     Some(match plural {
         "configmaps" => Arc::new(configmap::ConfigMap),
+        "limitranges" => Arc::new(limitrange::LimitRange),
         "namespaces" => Arc::new(namespace::Namespace),
+        "nodes" => Arc::new(node::Node),
+        "persistentvolumeclaims" => Arc::new(claim::PersistentVolumeClaim),
+        "persistentvolumes" => Arc::new(volume::PersistentVolume),
+        "resourcequotas" => Arc::new(quota::ResourceQuota),
         "secrets" => Arc::new(secret::Secret),
         "serviceaccounts" => Arc::new(serviceaccount::ServiceAccount),
+        _ => return None,
+    })
+}
+
+/// Rounds the quantities of a resource list up to thousandths, which is all that upstream keeps
+/// (`SetDefaults_ResourceList`).
+fn round_up_resources(object: &mut Value, path: &[&str]) {
+    const MILLI: i32 = -3;
+    let Some(list) = object.at_mut(path).and_then(Value::as_object_mut) else { return };
+    for (_, amount) in list.iter_mut() {
+        if let Ok(mut quantity) = Quantity::from_value(amount) {
+            quantity.round_up(MILLI);
+            *amount = Value::from(&quantity);
+        }
+    }
+}
+
+/// Checks the name of a CSI driver (upstream: `ValidateCSIDriverName`).
+pub(crate) fn csi_driver_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) {
+    if name.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    if name.len() > MAX_CSI_DRIVER_NAME {
+        errors.push(FieldError::too_long(path, MAX_CSI_DRIVER_NAME));
+    }
+    for message in names::dns1123_subdomain(&name.to_lowercase()) {
+        errors.invalid(path, name, message);
+    }
+}
+
+/// What to say about a label of nodes that another has replaced (upstream: `GetNodeLabelDeprecatedMessage`).
+pub(crate) fn deprecated_node_label(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,
+        "beta.kubernetes.io/os" => r#"deprecated since v1.14; use "kubernetes.io/os" instead"#,
+        "failure-domain.beta.kubernetes.io/region" => {
+            r#"deprecated since v1.17; use "topology.kubernetes.io/region" instead"#
+        }
+        "failure-domain.beta.kubernetes.io/zone" => {
+            r#"deprecated since v1.17; use "topology.kubernetes.io/zone" instead"#
+        }
+        "beta.kubernetes.io/instance-type" => {
+            r#"deprecated since v1.17; use "node.kubernetes.io/instance-type" instead"#
+        }
+        "app.kubernetes.io/created-by" => "deprecated since v1.9",
+        "scheduler.alpha.kubernetes.io/preferAvoidPods" => "deprecated since v1.22; use Taints and Tolerations instead",
+        "node-role.kubernetes.io/master" => r#"use "node-role.kubernetes.io/control-plane" instead"#,
         _ => return None,
     })
 }

@@ -89,24 +89,20 @@ fn bytes(object: &Value, key: &str) -> Option<Vec<u8>> {
 fn validate_type(errors: &mut Errors, object: &Value, path: &FieldPath<'_>) {
     let has = |key: &str| object.at(&["data", key]).is_some();
     match object.str_at(&["type"]) {
-        "kubernetes.io/service-account-token" => {
-            if object.annotation(SERVICE_ACCOUNT_NAME).unwrap_or_default().is_empty() {
-                let path = FieldPath::new("metadata.annotations");
-                errors.required(&path.key(SERVICE_ACCOUNT_NAME), "");
-            }
+        "kubernetes.io/service-account-token"
+            if object.annotation(SERVICE_ACCOUNT_NAME).unwrap_or_default().is_empty() =>
+        {
+            let path = FieldPath::new("metadata.annotations");
+            errors.required(&path.key(SERVICE_ACCOUNT_NAME), "");
         }
         "kubernetes.io/dockercfg" => docker_config(errors, object, ".dockercfg", path),
         "kubernetes.io/dockerconfigjson" => docker_config(errors, object, ".dockerconfigjson", path),
-        "kubernetes.io/basic-auth" => {
-            if !has("username") && !has("password") {
-                errors.required(&path.key("username"), "");
-                errors.required(&path.key("password"), "");
-            }
+        "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
+            errors.required(&path.key("username"), "");
+            errors.required(&path.key("password"), "");
         }
-        "kubernetes.io/ssh-auth" => {
-            if object.str_at(&["data", "ssh-privatekey"]).is_empty() {
-                errors.required(&path.key("ssh-privatekey"), "");
-            }
+        "kubernetes.io/ssh-auth" if object.str_at(&["data", "ssh-privatekey"]).is_empty() => {
+            errors.required(&path.key("ssh-privatekey"), "");
         }
         "kubernetes.io/tls" => {
             for key in ["tls.crt", "tls.key"] {

@@ -1,0 +1,359 @@
+//! Node: taints, resources, addresses and the fields that are set once (upstream: `pkg/registry/core/node`,
+//! `ValidateNode`, `ValidateNodeUpdate`).
+
+use std::collections::BTreeSet;
+
+use pintle_codec::json;
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
+
+use super::round_up_resources;
+use crate::core::pod::resources::{quantity, validate_quantity};
+use crate::gojson::{self, Shape};
+use crate::networking::address::{cidr_warnings, legacy_cidr};
+use crate::strategy::{keep, same_at};
+
+const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
+const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+const MAX_FEATURE_NAME: usize = 253;
+
+/// The rules of Node.
+pub(super) struct Node;
+
+impl Behaviour for Node {
+    fn defaults(&self, object: &mut Value) {
+        settle_pod_cidrs(object);
+        let capacity = object.at(&["status", "capacity"]).cloned();
+        if let (Some(capacity), Some(status)) = (capacity, object.at_mut(&["status"])) {
+            status.set_default("allocatable", capacity);
+        }
+        round_up_resources(object, &["status", "capacity"]);
+        round_up_resources(object, &["status", "allocatable"]);
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        // A kubelet sets the status along with the rest. Configuration through the API is gone.
+        object.remove_at(&["spec", "configSource"]);
+        object.remove_at(&["status", "config"]);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+        if old.at(&["spec", "configSource"]).is_none() {
+            object.remove_at(&["spec", "configSource"]);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        validate_taints_of(&mut errors, object);
+        validate_taints(&mut errors, object.items_at(&["spec", "taints"]), &FieldPath::new("metadata.taints"));
+        validate_resources(&mut errors, object);
+        if let Some(swap) = object.int_at(&["status", "nodeInfo", "swap", "capacity"]).filter(|swap| *swap <= 0) {
+            // The path is upstream's.
+            let path = FieldPath::new("metadata.nodeSwapStatus");
+            errors.invalid(&path.child("capacity"), swap, "must be greater than zero");
+        }
+        validate_features(&mut errors, object);
+        validate_pod_cidrs(&mut errors, object);
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.validate(context, object);
+        errors.append(validate_change(object, old));
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if object.at(&["spec", "configSource"]).is_some() {
+            warnings.push("spec.configSource: the feature is removed".to_owned());
+        }
+        if !object.str_at(&["spec", "externalID"]).is_empty() {
+            warnings.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+        }
+        let list = FieldPath::new("spec.podCIDRs");
+        for (i, cidr) in object.items_at(&["spec", "podCIDRs"]).iter().enumerate() {
+            cidr_warnings(&mut warnings, &list.index(i), cidr.as_str().unwrap_or_default());
+        }
+        warnings
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&Status as &dyn SubresourceRules)
+    }
+
+    fn selectable_field_names(&self) -> &[&'static str] {
+        &["spec.unschedulable"]
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
+        let unschedulable = if object.bool_at(&["spec", "unschedulable"]) { "true" } else { "false" };
+        vec![("spec.unschedulable", unschedulable.into())]
+    }
+}
+
+/// The rules of the subresource `status`.
+struct Status;
+
+impl SubresourceRules for Status {
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["spec"]);
+        if old.at(&["status", "config"]).is_none() {
+            object.remove_at(&["status", "config"]);
+        }
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        validate_change(object, old)
+    }
+}
+
+/// The older field for one range and the newer for several say the same; where they differ the older wins.
+fn settle_pod_cidrs(object: &mut Value) {
+    let Some(spec) = object.at_mut(&["spec"]) else { return };
+    let one = Str::from(spec.str_at(&["podCIDR"]));
+    let first = spec.items_at(&["podCIDRs"]).first().and_then(Value::as_str).map(Str::from);
+    match first {
+        Some(first) if one.is_empty() => spec.set("podCIDR", first),
+        Some(first) if first == one => {}
+        _ if one.is_empty() => {}
+        _ => spec.set("podCIDRs", vec![one]),
+    }
+}
+
+fn validate_taints_of(errors: &mut Errors, object: &Value) {
+    let Some(text) = object.annotation(TAINTS_ANNOTATION).filter(|text| !text.is_empty()) else { return };
+    let path = FieldPath::new("metadata.annotations");
+    match json::decode(text.as_bytes(), json::Options::default()) {
+        Ok(taints) => validate_taints(errors, taints.value.items_at(&[]), &path.child(TAINTS_ANNOTATION)),
+        Err(error) => errors.invalid(&path, TAINTS_ANNOTATION, error.to_string()),
+    }
+}
+
+fn validate_taints(errors: &mut Errors, taints: &[Value], list: &FieldPath<'_>) {
+    /// A taint as upstream's internal version prints.
+    const TAINT: Shape = Shape::Struct(&[
+        ("Key", "key", Shape::Plain("\"\"")),
+        ("Value", "value", Shape::Plain("\"\"")),
+        ("Effect", "effect", Shape::Plain("\"\"")),
+        ("TimeAdded", "timeAdded", Shape::Plain("null")),
+    ]);
+    let mut seen = BTreeSet::new();
+    for (i, taint) in taints.iter().enumerate() {
+        let path = list.index(i);
+        let (key, value, effect) = (taint.str_at(&["key"]), taint.str_at(&["value"]), taint.str_at(&["effect"]));
+        for message in names::label_key(key) {
+            errors.invalid(&path.child("key"), key, message);
+        }
+        let wrong = names::label_value(value);
+        if !wrong.is_empty() {
+            errors.invalid(&path.child("value"), value, wrong.join(";"));
+        }
+        if effect.is_empty() {
+            errors.required(&path.child("effect"), "");
+        } else if !TAINT_EFFECTS.contains(&effect) {
+            // Upstream sorts the values that are known.
+            let mut known = TAINT_EFFECTS;
+            known.sort_unstable();
+            errors.not_supported(&path.child("effect"), effect, &known);
+        }
+        if !seen.insert((effect, key)) {
+            let detail = "taints must be unique by key and effect pair";
+            let error = FieldError::new(ErrorKind::Duplicate, &path, taint.clone(), detail);
+            errors.push(error.showing(gojson::internal(Some(taint), &TAINT)));
+        }
+    }
+}
+
+fn validate_resources(errors: &mut Errors, object: &Value) {
+    let status = FieldPath::new("status");
+    for list in ["capacity", "allocatable"] {
+        let path = status.child(list);
+        for (name, amount) in object.entries_at(&["status", list]) {
+            validate_quantity(errors, name, &quantity(amount), &path.child(name));
+        }
+    }
+}
+
+/// Features are names in order, each once.
+fn validate_features(errors: &mut Errors, object: &Value) {
+    let status = FieldPath::new("status");
+    let list = status.child("declaredFeatures");
+    let features: Vec<&str> =
+        object.items_at(&["status", "declaredFeatures"]).iter().filter_map(Value::as_str).collect();
+    for (i, feature) in features.iter().enumerate() {
+        if feature.len() > MAX_FEATURE_NAME {
+            let detail =
+                format!("invalid feature name {feature:?}: must be no more than {MAX_FEATURE_NAME} characters");
+            errors.invalid(&list.index(i), *feature, detail);
+        } else if !is_feature_name(feature) {
+            let detail = format!(
+                "invalid feature name {feature:?}: must start with an UpperCamelCase segment, with subsequent segments \
+                 separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters \
+                 and slashes"
+            );
+            errors.invalid(&list.index(i), *feature, detail);
+        }
+        match features.get(i + 1) {
+            Some(next) if next == feature => errors.duplicate(&list.index(i + 1), *next),
+            Some(next) if next < feature => {
+                errors.invalid(&list.index(i + 1), *next, "list must be sorted alphabetically");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_feature_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name.split('/').all(|part| {
+            part.starts_with(|c: char| c.is_ascii_alphabetic()) && part.chars().all(|c| c.is_ascii_alphanumeric())
+        })
+}
+
+fn validate_pod_cidrs(errors: &mut Errors, object: &Value) {
+    let list = FieldPath::new("spec.podCIDRs");
+    let cidrs: Vec<&str> = object.items_at(&["spec", "podCIDRs"]).iter().filter_map(Value::as_str).collect();
+    for (i, cidr) in cidrs.iter().enumerate() {
+        legacy_cidr(errors, &list.index(i), cidr, &[]);
+    }
+    if cidrs.len() > 1 {
+        let six = cidrs.iter().filter(|cidr| cidr.contains(':')).count();
+        let both = six > 0 && six < cidrs.len();
+        if !both || cidrs.len() > 2 {
+            let detail = "may specify no more than one CIDR for each IP family";
+            errors.invalid(&list, cidrs.clone(), detail);
+        }
+    }
+}
+
+/// What `ValidateNodeUpdate` checks, which for an update of the node itself repeats some of what was checked before.
+fn validate_change(object: &Value, old: &Value) -> Errors {
+    /// An address as upstream's internal version prints.
+    const ADDRESS: Shape =
+        Shape::Struct(&[("Type", "type", Shape::Plain("\"\"")), ("Address", "address", Shape::Plain("\"\""))]);
+    let mut errors = Errors::new();
+    validate_taints_of(&mut errors, object);
+    validate_resources(&mut errors, object);
+    validate_features(&mut errors, object);
+    let list = FieldPath::new("status.addresses");
+    let mut seen = BTreeSet::new();
+    for (i, address) in object.items_at(&["status", "addresses"]).iter().enumerate() {
+        if !seen.insert((address.str_at(&["type"]), address.str_at(&["address"]))) {
+            let error = FieldError::duplicate(&list.index(i), address.clone());
+            errors.push(error.showing(gojson::internal(Some(address), &ADDRESS)));
+        }
+    }
+    let cidrs = |of: &Value| of.items_at(&["spec", "podCIDRs"]).to_vec();
+    let (before, after) = (cidrs(old), cidrs(object));
+    if !before.is_empty() && before.len() != after.len() {
+        forbid_cidr_change(&mut errors);
+    } else {
+        for _ in before.iter().zip(&after).filter(|(before, after)| before != after) {
+            forbid_cidr_change(&mut errors);
+        }
+    }
+    let provider = ["spec", "providerID"];
+    if !old.str_at(&provider).is_empty() && old.str_at(&provider) != object.str_at(&provider) {
+        let detail = "node updates may not change providerID except from \"\" to valid";
+        errors.forbidden(&FieldPath::new("spec.providerID"), detail);
+    }
+    validate_taints(&mut errors, object.items_at(&["spec", "taints"]), &FieldPath::new("metadata.taints"));
+    if !same_at(object, old, &["spec", "externalID"]) {
+        errors.forbidden(&FieldPath::new("spec.externalID"), "may not be updated");
+    }
+    errors
+}
+
+fn forbid_cidr_change(errors: &mut Errors) {
+    let detail = "node updates may not change podCIDR except from \"\" to valid";
+    errors.forbidden(&FieldPath::new("spec.podCIDRs"), detail);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn defaults() {
+        let check = |given: &str, expect: &str| {
+            let mut node = object(given);
+            Node.defaults(&mut node);
+            assert_eq!(node, object(expect));
+        };
+        check(
+            r#"{"spec":{"podCIDR":"10.0.0.0/24"}}"#,
+            r#"{"spec":{"podCIDR":"10.0.0.0/24","podCIDRs":["10.0.0.0/24"]}}"#,
+        );
+        check(
+            r#"{"spec":{"podCIDRs":["10.0.0.0/24","fd00::/64"]}}"#,
+            r#"{"spec":{"podCIDR":"10.0.0.0/24","podCIDRs":["10.0.0.0/24","fd00::/64"]}}"#,
+        );
+        check(
+            r#"{"spec":{"podCIDR":"10.1.0.0/24","podCIDRs":["10.0.0.0/24","fd00::/64"]}}"#,
+            r#"{"spec":{"podCIDR":"10.1.0.0/24","podCIDRs":["10.1.0.0/24"]}}"#,
+        );
+        check(
+            r#"{"status":{"capacity":{"cpu":"2"}}}"#,
+            r#"{"status":{"capacity":{"cpu":"2"},"allocatable":{"cpu":"2"}}}"#,
+        );
+    }
+
+    #[test]
+    fn nodes() {
+        let check = |node: &str, expect: &[&str]| {
+            assert_eq!(messages(&Node.validate(&context(), &object(node))), expect, "{node}");
+        };
+        check(r#"{"spec":{"taints":[{"key":"a","effect":"NoSchedule"},{"key":"a","effect":"NoExecute"}]}}"#, &[]);
+        check(
+            r#"{"spec":{"taints":[{"key":"a","effect":"NoSchedule"},{"key":"a","value":"b","effect":"NoSchedule"},{"key":"c","effect":"x"},{"key":"d"}]}}"#,
+            &[
+                "metadata.taints[1]: Duplicate value: {\"Key\":\"a\",\"Value\":\"b\",\"Effect\":\"NoSchedule\",\"TimeAdded\":null}: taints must be unique by key and effect pair",
+                "metadata.taints[2].effect: Unsupported value: \"x\": supported values: \"NoExecute\", \"NoSchedule\", \"PreferNoSchedule\"",
+                "metadata.taints[3].effect: Required value",
+            ],
+        );
+        check(
+            r#"{"status":{"capacity":{"cpu":"-1","pods":"1500m"},"declaredFeatures":["B","A","a/"]}}"#,
+            &[
+                "status.capacity.cpu: Invalid value: \"-1\": must be greater than or equal to 0",
+                "status.capacity.pods: Invalid value: \"1500m\": must be an integer",
+                "status.declaredFeatures[1]: Invalid value: \"A\": list must be sorted alphabetically",
+                "status.declaredFeatures[2]: Invalid value: \"a/\": invalid feature name \"a/\": must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes",
+            ],
+        );
+        check(
+            r#"{"spec":{"podCIDRs":["10.0.0.0/24","10.1.0.0/24"]}}"#,
+            &[
+                "spec.podCIDRs: Invalid value: [\"10.0.0.0/24\",\"10.1.0.0/24\"]: may specify no more than one CIDR for each IP family",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_set_once() {
+        let old = object(r#"{"spec":{"podCIDR":"10.0.0.0/24","podCIDRs":["10.0.0.0/24"],"providerID":"p"}}"#);
+        let mut new = old.clone();
+        assert!(Node.validate_update(&context(), &new, &old).is_empty());
+        new.set_at(&["spec", "podCIDRs"], vec!["10.1.0.0/24"]);
+        new.set_at(&["spec", "providerID"], "q");
+        assert_eq!(
+            messages(&Node.validate_update(&context(), &new, &old)),
+            [
+                "spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid",
+                "spec.providerID: Forbidden: node updates may not change providerID except from \"\" to valid",
+            ]
+        );
+        let status = Node.subresource("status").expect("status");
+        let doubled = object(
+            r#"{"status":{"addresses":[{"type":"InternalIP","address":"a"},{"type":"InternalIP","address":"a"}]}}"#,
+        );
+        assert_eq!(
+            messages(&status.validate_update(&context(), &doubled, &Value::object())),
+            ["status.addresses[1]: Duplicate value: {\"Type\":\"InternalIP\",\"Address\":\"a\"}"]
+        );
+    }
+}

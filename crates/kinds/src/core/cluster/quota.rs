@@ -1,0 +1,306 @@
+//! ResourceQuota: which resources and scopes there are, and which go together (upstream: `ValidateResourceQuota…`,
+//! `pkg/registry/core/resourcequota`).
+
+use std::collections::BTreeSet;
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldError, FieldPath, Value};
+
+use super::round_up_resources;
+use crate::core::pod::resources::{COUNTED, quantity, validate_name, validate_quantity};
+use crate::gojson::{self, Shape};
+use crate::strategy::keep;
+
+/// Resources without a domain that a quota may bound, beside those that are counted and pages of memory.
+const MEASURED: [&str; 10] = [
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.storage",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+];
+
+const COMPUTE: [&str; 7] = ["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+
+const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
+
+/// The rules of ResourceQuota.
+pub(super) struct ResourceQuota;
+
+impl Behaviour for ResourceQuota {
+    fn defaults(&self, object: &mut Value) {
+        for list in [["spec", "hard"], ["status", "hard"], ["status", "used"]] {
+            round_up_resources(object, &list);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", Value::object());
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        validate_spec(&mut errors, &object["spec"]);
+        validate_status(&mut errors, object);
+        errors
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        validate_spec(&mut errors, &object["spec"]);
+        let scopes = |of: &Value| scopes(&of["spec"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
+        if scopes(object) != scopes(old) {
+            let shown = object.at(&["spec", "scopes"]).cloned().unwrap_or_default();
+            errors.invalid(&FieldPath::new("spec.scopes"), shown, "field is immutable");
+        }
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some() {
+            return Vec::new();
+        }
+        let hard = |name: &str| object.at(&["spec", "hard", name]).map(quantity);
+        let mut warnings = Vec::new();
+        for name in ["cpu", "memory", "storage", "ephemeral-storage"] {
+            let (mut request_name, limit_name) = (format!("requests.{name}"), format!("limits.{name}"));
+            let mut request = hard(&request_name);
+            if request.is_none() && matches!(name, "cpu" | "memory") {
+                request = hard(name);
+                name.clone_into(&mut request_name);
+            }
+            if let (Some(request), Some(limit)) = (request, hard(&limit_name))
+                && request > limit
+            {
+                warnings.push(format!(
+                    "ResourceQuota {request_name} ({request}) should be less than {limit_name} ({limit})"
+                ));
+            }
+        }
+        warnings
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&Status as &dyn SubresourceRules)
+    }
+}
+
+/// The rules of the subresource `status`.
+struct Status;
+
+impl SubresourceRules for Status {
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["spec"]);
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, _: &Value) -> Errors {
+        let mut errors = Errors::new();
+        validate_status(&mut errors, object);
+        errors
+    }
+}
+
+fn scopes(spec: &Value) -> Vec<&str> {
+    spec.items_at(&["scopes"]).iter().filter_map(Value::as_str).collect()
+}
+
+fn is_standard(name: &str) -> bool {
+    COUNTED.contains(&name)
+        || MEASURED.contains(&name)
+        || name.starts_with("hugepages-")
+        || name.starts_with("requests.hugepages-")
+}
+
+fn is_standard_scope(scope: &str) -> bool {
+    matches!(
+        scope,
+        "Terminating"
+            | "NotTerminating"
+            | "BestEffort"
+            | "NotBestEffort"
+            | "PriorityClass"
+            | "VolumeAttributesClass"
+            | "CrossNamespacePodAffinity"
+    )
+}
+
+/// True if a quota of this scope may bound the resource.
+fn is_in_scope(scope: &str, resource: &str) -> bool {
+    match scope {
+        "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
+            COMPUTE.contains(&resource)
+        }
+        "BestEffort" => resource == "pods",
+        "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
+        _ => true,
+    }
+}
+
+fn validate_list(errors: &mut Errors, list: &Value, path: &FieldPath<'_>) {
+    for (name, amount) in list.entries_at(&[]) {
+        let path = path.key(name);
+        validate_name(errors, name, &path);
+        if !name.contains('/') && !is_standard(name) {
+            errors.invalid(&path, name, "must be a standard resource for quota");
+        }
+        validate_quantity(errors, name, &quantity(amount), &path);
+    }
+}
+
+fn validate_status(errors: &mut Errors, object: &Value) {
+    let status = FieldPath::new("status");
+    for list in ["hard", "used"] {
+        validate_list(errors, &object["status"][list], &status.child(list));
+    }
+}
+
+fn validate_spec(errors: &mut Errors, spec: &Value) {
+    let path = FieldPath::new("spec");
+    validate_list(errors, &spec["hard"], &path.child("hard"));
+    let hard: Vec<&str> = spec.entries_at(&["hard"]).map(|(name, _)| name).filter(|name| is_standard(name)).collect();
+
+    let shown = spec.get("scopes").cloned().unwrap_or_default();
+    let scopes_path = path.child("scopes");
+    let scopes = scopes(spec);
+    for scope in &scopes {
+        if !is_standard_scope(scope) {
+            errors.invalid(&scopes_path, shown.clone(), "unsupported scope");
+        }
+        for _ in hard.iter().filter(|resource| !is_in_scope(scope, resource)) {
+            errors.invalid(&scopes_path, shown.clone(), "unsupported scope applied to resource");
+        }
+    }
+    validate_conflicts(errors, &scopes, &shown, &scopes_path);
+
+    if let Some(selector) = spec.get("scopeSelector") {
+        let path = path.child("scopeSelector");
+        validate_selector(errors, selector, &hard, &shown, &path.child("matchExpressions"));
+    }
+}
+
+fn validate_conflicts(errors: &mut Errors, scopes: &[&str], shown: &Value, path: &FieldPath<'_>) {
+    for pair in CONFLICTS {
+        if pair.iter().all(|scope| scopes.contains(scope)) {
+            errors.invalid(path, shown.clone(), "conflicting scopes");
+        }
+    }
+}
+
+fn validate_selector(errors: &mut Errors, selector: &Value, hard: &[&str], shown_scopes: &Value, path: &FieldPath<'_>) {
+    /// A scope selector as upstream's internal version prints.
+    const SELECTOR: Shape = Shape::Struct(&[(
+        "MatchExpressions",
+        "matchExpressions",
+        Shape::List(&Shape::Struct(&[
+            ("ScopeName", "scopeName", Shape::Plain("\"\"")),
+            ("Operator", "operator", Shape::Plain("\"\"")),
+            ("Values", "values", Shape::Plain("null")),
+        ])),
+    )]);
+    let expressions = selector.items_at(&["matchExpressions"]);
+    // Upstream's paths here do not say which expression is meant.
+    for expression in expressions {
+        let (scope, operator) = (expression.str_at(&["scopeName"]), expression.str_at(&["operator"]));
+        if !is_standard_scope(scope) {
+            errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
+        }
+        for _ in hard.iter().filter(|resource| !is_in_scope(scope, resource)) {
+            let error = FieldError::invalid(path, selector.clone(), "unsupported scope applied to resource");
+            errors.push(error.showing(gojson::internal(Some(selector), &SELECTOR)));
+        }
+        let by_existence = is_standard_scope(scope) && !matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+        if by_existence && operator != "Exists" {
+            let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                          ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort \
+                          or ResourceQuotaScopeCrossNamespacePodAffinity";
+            errors.invalid(&path.child("operator"), operator, detail);
+        }
+        let values = expression.get("values").filter(|values| !values.is_empty());
+        match (operator, values) {
+            ("In" | "NotIn", None) => {
+                let detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+                errors.required(&path.child("values"), detail);
+            }
+            ("Exists" | "DoesNotExist", Some(values)) => {
+                let detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+                errors.invalid(&path.child("values"), values.clone(), detail);
+            }
+            ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
+            _ => errors.invalid(&path.child("operator"), operator, "not a valid selector operator"),
+        }
+    }
+    let scopes: Vec<&str> = expressions.iter().map(|e| e.str_at(&["scopeName"])).collect();
+    validate_conflicts(errors, &scopes, shown_scopes, path);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn quotas() {
+        let check = |spec: &str, expect: &[&str]| {
+            let quota = object(&format!(r#"{{"spec":{{{spec}}}}}"#));
+            assert_eq!(messages(&ResourceQuota.validate(&context(), &quota)), expect, "{spec}");
+        };
+        check(
+            r#""hard":{"pods":"4","requests.cpu":"1","count/deployments.apps":"2","requests.example.com/gpu":"1"}"#,
+            &[],
+        );
+        check(
+            r#""hard":{"pods":"1500m","storage":"1","bad":"1"}"#,
+            &[
+                "spec.hard[bad]: Invalid value: \"bad\": must be a standard resource type or fully qualified",
+                "spec.hard[bad]: Invalid value: \"bad\": must be a standard resource for quota",
+                "spec.hard[pods]: Invalid value: \"1500m\": must be an integer",
+                "spec.hard[storage]: Invalid value: \"storage\": must be a standard resource for quota",
+            ],
+        );
+        check(
+            r#""hard":{"services":"1"},"scopes":["BestEffort","NotBestEffort","x"]"#,
+            &[
+                "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"x\"]: unsupported scope applied to resource",
+                "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"x\"]: unsupported scope applied to resource",
+                "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"x\"]: unsupported scope",
+                "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"x\"]: conflicting scopes",
+            ],
+        );
+        check(
+            r#""hard":{"pods":"1"},"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"In"},{"scopeName":"Terminating","operator":"In","values":["a"]}]}"#,
+            &[
+                "spec.scopeSelector.matchExpressions.values: Required value: must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+                "spec.scopeSelector.matchExpressions.operator: Invalid value: \"In\": must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity",
+            ],
+        );
+    }
+
+    #[test]
+    fn scopes_stay() {
+        let old = object(r#"{"spec":{"scopes":["Terminating"]}}"#);
+        let new = object(r#"{"spec":{"scopes":["NotTerminating"]}}"#);
+        assert_eq!(
+            messages(&ResourceQuota.validate_update(&context(), &new, &old)),
+            ["spec.scopes: Invalid value: [\"NotTerminating\"]: field is immutable"]
+        );
+    }
+
+    #[test]
+    fn requests_above_limits_warn() {
+        let quota =
+            object(r#"{"spec":{"hard":{"cpu":"2","limits.cpu":"1","requests.memory":"1Gi","limits.memory":"2Gi"}}}"#);
+        assert_eq!(
+            ResourceQuota.warnings(&context(), &quota, None),
+            ["ResourceQuota cpu (2) should be less than limits.cpu (1)"]
+        );
+    }
+}

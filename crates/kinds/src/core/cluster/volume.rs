@@ -1,0 +1,292 @@
+//! PersistentVolume: status, phases, and a source that never changes (upstream: `pkg/registry/core/persistentvolume`,
+//! `ValidatePersistentVolume…`). The spec's own rules are in `volume_spec`.
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Value, object};
+
+use super::volume_spec::{SOURCES, validate_volume_spec};
+use super::{deprecated_node_label, round_up_resources};
+use crate::core::pod::diff;
+use crate::strategy::{immutable, keep, same, same_at};
+
+const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+
+/// The sources that take mount options.
+const MOUNTABLE: [&str; 13] = [
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "iscsi",
+    "cinder",
+    "cephfs",
+    "azureFile",
+    "vsphereVolume",
+    "azureDisk",
+    "photonPersistentDisk",
+];
+
+/// Annotations that a field has replaced, with what is said about them.
+const OLD_ANNOTATIONS: [(&str, &str); 2] = [
+    (super::STORAGE_CLASS_ANNOTATION, super::STORAGE_CLASS_DEPRECATION),
+    (MOUNT_OPTIONS, r#"deprecated since v1.31; use "mountOptions" attribute instead"#),
+];
+
+/// Sources whose plugin is gone, with the field as the warning shows it.
+const OLD_SOURCES: [(&str, &str, &str); 6] = [
+    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+/// The rules of PersistentVolume.
+pub(super) struct PersistentVolume;
+
+impl Behaviour for PersistentVolume {
+    fn defaults(&self, object: &mut Value) {
+        if object.str_at(&["status", "phase"]).is_empty() {
+            object.set_at(&["status", "phase"], "Pending");
+        }
+        if object.str_at(&["spec", "persistentVolumeReclaimPolicy"]).is_empty() {
+            object.set_at(&["spec", "persistentVolumeReclaimPolicy"], "Retain");
+        }
+        if let Some(spec) = object.at_mut(&["spec"]) {
+            spec.set_default("volumeMode", "Filesystem");
+            if let Some(host_path) = spec.get_mut("hostPath") {
+                host_path.set_default("type", "");
+            }
+        }
+        round_up_resources(object, &["spec", "capacity"]);
+    }
+
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+        object.set("status", object! { "phase": "Pending", "lastPhaseTransitionTime": context.now });
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        validate(object, false)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let any_value = has_invalid_affinity_value(old);
+        let mut errors = validate(object, any_value);
+        // Upstream checks the spec once more here.
+        validate_volume_spec(&mut errors, &object["spec"], object.name(), any_value, &FieldPath::new("spec"));
+        validate_unchanged(&mut errors, object, old);
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+        warnings(object)
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&Status as &dyn SubresourceRules)
+    }
+}
+
+fn validate(object: &Value, any_value: bool) -> Errors {
+    let mut errors = Errors::new();
+    let spec = &object["spec"];
+    validate_volume_spec(&mut errors, spec, object.name(), any_value, &FieldPath::new("spec"));
+    if object.annotation(MOUNT_OPTIONS).is_some() && MOUNTABLE.iter().all(|source| spec.get(source).is_none()) {
+        let path = FieldPath::new("metadata.annotations");
+        errors.forbidden(&path.child(MOUNT_OPTIONS), "may not specify mount options for this volume type");
+    }
+    errors
+}
+
+fn has_invalid_affinity_value(object: &Value) -> bool {
+    let terms = object.items_at(&["spec", "nodeAffinity", "required", "nodeSelectorTerms"]).iter();
+    terms
+        .flat_map(|term| term.items_at(&["matchExpressions"]))
+        .flat_map(|expression| expression.items_at(&["values"]))
+        .any(|value| !pintle_value::names::label_value(value.as_str().unwrap_or_default()).is_empty())
+}
+
+/// What makes the volume cannot change; what it is bound to and how it is kept can.
+fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
+    let source = |of: &Value| -> Value {
+        let entries = of.entries_at(&["spec"]).filter(|(field, _)| SOURCES.iter().any(|s| s.field == *field));
+        Value::Object(entries.map(|(field, value)| (field, value.clone())).collect())
+    };
+    let (mut new_source, old_source) = (source(object), source(old));
+    // The secret for expanding may be added later.
+    let expand = ["csi", "controllerExpandSecretRef"];
+    if old_source.get("csi").is_some() && old_source.at(&expand).is_none() {
+        new_source.remove_at(&expand);
+    }
+    if !same(Some(&new_source), Some(&old_source)) {
+        let difference = diff::unified(&old_source, &new_source);
+        let path = FieldPath::new("spec.persistentvolumesource");
+        errors.forbidden(&path, format!("spec.persistentvolumesource is immutable after creation\n{difference}"));
+    }
+    let mode = ["spec", "volumeMode"];
+    immutable(errors, object.at(&mode), old.at(&mode), &FieldPath::new("volumeMode"));
+    let affinity = ["spec", "nodeAffinity"];
+    if old.at(&affinity).is_some() && !same(masked(object).as_ref(), masked(old).as_ref()) {
+        let shown = object.at(&affinity).cloned().unwrap_or_default();
+        let detail = "field is immutable, except for updating from beta label to GA";
+        errors.invalid(&FieldPath::new("nodeAffinity"), shown, detail);
+    }
+    let class = ["spec", "volumeAttributesClassName"];
+    if old.at(&class).is_some() && object.at(&class).is_none() {
+        let path = FieldPath::new("spec.volumeAttributesClassName");
+        errors.forbidden(&path, "update from non-nil value to nil is forbidden");
+    }
+}
+
+/// The node affinity with beta labels of nodes replaced by those that came after them.
+fn masked(object: &Value) -> Option<Value> {
+    let mut affinity = object.at(&["spec", "nodeAffinity"])?.clone();
+    let terms = affinity.at_mut(&["required", "nodeSelectorTerms"]).and_then(Value::as_array_mut);
+    for term in terms.into_iter().flatten() {
+        let expressions = term.at_mut(&["matchExpressions"]).and_then(Value::as_array_mut);
+        for expression in expressions.into_iter().flatten() {
+            let label = match expression.str_at(&["key"]) {
+                "beta.kubernetes.io/arch" => "kubernetes.io/arch",
+                "beta.kubernetes.io/os" => "kubernetes.io/os",
+                "failure-domain.beta.kubernetes.io/region" => "topology.kubernetes.io/region",
+                "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
+                "beta.kubernetes.io/instance-type" => "node.kubernetes.io/instance-type",
+                _ => continue,
+            };
+            expression.set("key", label);
+        }
+    }
+    Some(affinity)
+}
+
+fn warnings(object: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (key, text) in OLD_ANNOTATIONS {
+        if object.annotation(key).is_some() {
+            warnings.push(format!("metadata.annotations[{key}]: {text}"));
+        }
+    }
+    if object.str_at(&["spec", "persistentVolumeReclaimPolicy"]) == "Recycle" {
+        warnings.push(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended \
+             approach is to use dynamic provisioning."
+                .to_owned(),
+        );
+    }
+    let terms = ["spec", "nodeAffinity", "required", "nodeSelectorTerms"];
+    for (i, term) in object.items_at(&terms).iter().enumerate() {
+        for (j, expression) in term.items_at(&["matchExpressions"]).iter().enumerate() {
+            let key = expression.str_at(&["key"]);
+            if let Some(text) = deprecated_node_label(key) {
+                let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}].matchExpressions[{j}].key");
+                warnings.push(format!("{path}: {key} is {text}"));
+            }
+        }
+    }
+    for (field, shown, text) in OLD_SOURCES {
+        if object.at(&["spec", field]).is_some() {
+            warnings.push(format!("spec.{shown}: {text}"));
+        }
+    }
+    warnings
+}
+
+/// The rules of the subresource `status`: a change of the phase sets the time of the change.
+struct Status;
+
+impl SubresourceRules for Status {
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+        const TIME: [&str; 2] = ["status", "lastPhaseTransitionTime"];
+        keep(object, old, &["spec"]);
+        let given = object.at(&TIME).is_some();
+        if same_at(object, old, &["status", "phase"]) {
+            if !given {
+                keep(object, old, &TIME);
+            }
+        } else if !given || same_at(object, old, &TIME) {
+            object.set_at(&TIME, context.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    const GOOD: &str = r#"{"metadata":{"name":"v"},"spec":{"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],
+        "csi":{"driver":"d.example.com","volumeHandle":"h"},"persistentVolumeReclaimPolicy":"Retain","volumeMode":"Filesystem"}}"#;
+
+    fn check_update(change: impl Fn(&mut Value), expect: &[&str]) {
+        let old = object(GOOD);
+        let mut new = old.clone();
+        change(&mut new);
+        assert_eq!(messages(&PersistentVolume.validate_update(&context(), &new, &old)), expect);
+    }
+
+    #[test]
+    fn defaults_and_status() {
+        let mut volume = object(r#"{"spec":{"capacity":{"storage":"1500u"},"hostPath":{"path":"/x"}}}"#);
+        PersistentVolume.defaults(&mut volume);
+        PersistentVolume.prepare_for_create(&context(), &mut volume);
+        assert_eq!(
+            volume,
+            object(
+                r#"{"spec":{"capacity":{"storage":"2m"},"hostPath":{"path":"/x","type":""},"volumeMode":"Filesystem",
+                    "persistentVolumeReclaimPolicy":"Retain"},
+                    "status":{"phase":"Pending","lastPhaseTransitionTime":"2023-11-14T22:13:20Z"}}"#
+            )
+        );
+        let status = PersistentVolume.subresource("status").expect("status");
+        let mut bound = volume.clone();
+        bound.set_at(&["status", "phase"], "Bound");
+        let later = Context { now: pintle_value::time::Time { seconds: 1_700_000_060, nanos: 0 }, ..context() };
+        status.prepare_for_update(&later, &mut bound, &volume);
+        assert_eq!(bound.str_at(&["status", "lastPhaseTransitionTime"]), "2023-11-14T22:14:20Z");
+    }
+
+    #[test]
+    fn the_source_stays() {
+        check_update(|_| {}, &[]);
+        check_update(
+            |v| v.set_at(&["spec", "csi", "controllerExpandSecretRef"], object(r#"{"name":"a","namespace":"b"}"#)),
+            &[],
+        );
+        check_update(|v| v.set_at(&["spec", "persistentVolumeReclaimPolicy"], "Delete"), &[]);
+        check_update(
+            |v| v.set_at(&["spec", "volumeMode"], "Block"),
+            &["volumeMode: Invalid value: \"Block\": field is immutable"],
+        );
+        let old = object(GOOD);
+        let mut new = old.clone();
+        new.set_at(&["spec", "csi", "volumeHandle"], "i");
+        let errors = messages(&PersistentVolume.validate_update(&context(), &new, &old));
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].starts_with(
+            "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n@@"
+        ));
+    }
+
+    #[test]
+    fn old_things_warn() {
+        let volume = object(
+            r#"{"metadata":{"annotations":{"volume.beta.kubernetes.io/storage-class":"a"}},
+                "spec":{"persistentVolumeReclaimPolicy":"Recycle","storageos":{}}}"#,
+        );
+        assert_eq!(
+            PersistentVolume.warnings(&context(), &volume, None),
+            [
+                "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use \"storageClassName\" attribute instead",
+                "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.",
+                "spec.storageOS: deprecated in v1.22, non-functional in v1.25+",
+            ]
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! VolumeAttachment: a volume on a node, with a spec that never changes (upstream: `ValidateVolumeAttachment`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use crate::core::cluster::{csi_driver_name, validate_inline_volume_spec};
+use crate::strategy::{immutable, keep};
+
+const MAX_METADATA_BYTES: usize = 256 * 1024;
+const MAX_MESSAGE_BYTES: usize = 1024;
+
+/// The rules of VolumeAttachment.
+pub(super) struct VolumeAttachment;
+
+impl Behaviour for VolumeAttachment {
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        // An empty status is written with its one field that is always there.
+        object.set("status", pintle_value::object! { "attached": false });
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let spec = FieldPath::new("spec");
+        csi_driver_name(&mut errors, object.str_at(&["spec", "attacher"]), &spec.child("attacher"));
+        validate_source(&mut errors, &object["spec"]["source"], &spec.child("source"));
+        let node = object.str_at(&["spec", "nodeName"]);
+        for message in names::dns1123_subdomain_name(node, false) {
+            errors.invalid(&spec.child("nodeName"), node, message);
+        }
+        validate_status(&mut errors, &object["status"]);
+        let source = spec.child("source");
+        if let Some(name) = object.at(&["spec", "source", "persistentVolumeName"]).and_then(Value::as_str) {
+            for message in names::dns1123_subdomain_name(name, false) {
+                errors.invalid(&source.child("persistentVolumeName"), name, message);
+            }
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.validate(context, object);
+        immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
+        errors
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&VolumeAttachment as &dyn SubresourceRules)
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+/// The rules of the subresource `status`, which are those of the object but for what is kept.
+impl SubresourceRules for VolumeAttachment {
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["spec"]);
+        // Of the metadata, only what is not listed here can change with the status (upstream: ResetObjectMetaForStatus).
+        for field in
+            ["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences", "selfLink"]
+        {
+            keep(object, old, &["metadata", field]);
+        }
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        Behaviour::validate_update(self, context, object, old)
+    }
+}
+
+fn validate_source(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
+    const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (source.get("inlineVolumeSpec"), source.get("persistentVolumeName")) {
+        (None, None) => errors.required(path, ONE),
+        (Some(_), Some(_)) => errors.forbidden(path, ONE),
+        (None, Some(name)) if name.is_empty() => {
+            errors.required(&path.child("persistentVolumeName"), "must specify non empty persistentVolumeName");
+        }
+        (None, Some(_)) => {}
+        (Some(spec), None) => validate_inline_volume_spec(errors, spec, &path.child("inlineVolumeSpec")),
+    }
+}
+
+fn validate_status(errors: &mut Errors, status: &Value) {
+    let path = FieldPath::new("status");
+    let metadata = status.entries_at(&["attachmentMetadata"]);
+    let size: usize = metadata.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size > MAX_METADATA_BYTES {
+        errors.push(FieldError::too_long(&path.child("attachmentMetadata"), MAX_METADATA_BYTES));
+    }
+    for field in ["attachError", "detachError"] {
+        let Some(error) = status.get(field) else { continue };
+        let path = path.child(field);
+        if error.str_at(&["message"]).len() > MAX_MESSAGE_BYTES {
+            // The limit that upstream names is the one of the metadata.
+            errors.push(FieldError::too_long(&path.child("message"), MAX_METADATA_BYTES));
+        }
+        if let Some(code) = error.int_at(&["errorCode"]).filter(|code| *code < 0) {
+            errors.invalid(&path.child("errorCode"), code, names::range_text(0, i64::from(i32::MAX)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn attachments() {
+        let check = |new: &str, old: Option<&str>, expect: &[&str]| {
+            let new = object(new);
+            let errors = match old {
+                Some(old) => Behaviour::validate_update(&VolumeAttachment, &context(), &new, &object(old)),
+                None => VolumeAttachment.validate(&context(), &new),
+            };
+            assert_eq!(messages(&errors), expect);
+        };
+        let good = r#"{"spec":{"attacher":"d.example.com","nodeName":"n","source":{"persistentVolumeName":"v"}}}"#;
+        check(good, None, &[]);
+        check(good, Some(good), &[]);
+        check(
+            r#"{"spec":{"attacher":"","nodeName":"n","source":{}},"status":{"attachError":{"errorCode":-1}}}"#,
+            None,
+            &[
+                "spec.attacher: Required value",
+                "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
+                "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+            ],
+        );
+        let mut new = object(r#"{"metadata":{"labels":{"a":"b"}},"spec":{},"status":{"attached":true}}"#);
+        let status = VolumeAttachment.subresource("status").expect("status");
+        status.prepare_for_update(&context(), &mut new, &object(good));
+        assert_eq!(new.at(&["spec"]), object(good).at(&["spec"]));
+        assert_eq!(new.at(&["metadata", "labels"]), None);
+        assert!(new.bool_at(&["status", "attached"]));
+    }
+}

@@ -1,0 +1,248 @@
+//! StorageClass and VolumeAttributesClass (upstream: `pkg/apis/storage/validation`): where volumes come from, with
+//! parameters that never change.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use crate::core::cluster::deprecated_node_label;
+use crate::strategy::{immutable, same_at};
+
+const MAX_PARAMETERS: usize = 512;
+const MAX_PARAMETER_BYTES: usize = 256 * 1024;
+const BINDING_MODES: [&str; 2] = ["Immediate", "WaitForFirstConsumer"];
+const RECLAIM_POLICIES: [&str; 2] = ["Delete", "Retain"];
+
+/// The rules of StorageClass.
+pub(super) struct StorageClass;
+
+impl Behaviour for StorageClass {
+    fn defaults(&self, object: &mut Value) {
+        object.set_default("reclaimPolicy", "Delete");
+        object.set_default("volumeBindingMode", "Immediate");
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        validate_provisioner(&mut errors, object, "provisioner");
+        validate_parameters(&mut errors, object, true);
+        let policy = object.str_at(&["reclaimPolicy"]);
+        if !policy.is_empty() && !RECLAIM_POLICIES.contains(&policy) {
+            errors.not_supported(&FieldPath::new("reclaimPolicy"), policy, &RECLAIM_POLICIES);
+        }
+        let path = FieldPath::new("volumeBindingMode");
+        match object.get("volumeBindingMode").and_then(Value::as_str) {
+            None => errors.required(&path, ""),
+            Some(mode) if !BINDING_MODES.contains(&mode) => errors.not_supported(&path, mode, &BINDING_MODES),
+            Some(_) => {}
+        }
+        validate_topologies(&mut errors, object.items_at(&["allowedTopologies"]));
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.validate(context, object);
+        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+            immutable(&mut errors, object.get(field), old.get(field), &FieldPath::new(field));
+        }
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let list = FieldPath::new("allowedTopologies");
+        for (i, term) in object.items_at(&["allowedTopologies"]).iter().enumerate() {
+            for (j, expression) in term.items_at(&["matchLabelExpressions"]).iter().enumerate() {
+                if let Some(text) = deprecated_node_label(expression.str_at(&["key"])) {
+                    let path = list.index(i);
+                    let path = path.child("matchLabelExpressions");
+                    warnings.push(format!("{}: {text}", path.index(j).child("key")));
+                }
+            }
+        }
+        warnings
+    }
+}
+
+/// The rules of VolumeAttributesClass.
+pub(super) struct VolumeAttributesClass;
+
+impl Behaviour for VolumeAttributesClass {
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        validate_provisioner(&mut errors, object, "driverName");
+        validate_parameters(&mut errors, object, false);
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        for field in ["driverName", "parameters"] {
+            if !same_at(object, old, &[field]) {
+                errors.forbidden(&FieldPath::new(field), format!("updates to {field} are forbidden."));
+            }
+        }
+        errors.append(self.validate(context, object));
+        errors
+    }
+}
+
+fn validate_provisioner(errors: &mut Errors, object: &Value, field: &str) {
+    let name = object.str_at(&[field]);
+    let path = FieldPath::new(field);
+    if name.is_empty() {
+        errors.required(&path, "");
+        return;
+    }
+    // The name is compared without regard to case, and shown so.
+    let name = name.to_lowercase();
+    for message in names::qualified_name(&name) {
+        errors.invalid(&path, &name, message);
+    }
+}
+
+fn validate_parameters(errors: &mut Errors, object: &Value, may_be_empty: bool) {
+    let path = FieldPath::new("parameters");
+    let (mut count, mut size) = (0, 0);
+    let mut wrong = Errors::new();
+    for (key, value) in object.entries_at(&["parameters"]) {
+        if key.is_empty() {
+            wrong.invalid(&path, key, "field can not be empty.");
+        }
+        count += 1;
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if count > MAX_PARAMETERS {
+        errors.push(FieldError::too_long(&path, MAX_PARAMETERS));
+        return;
+    }
+    errors.append(wrong);
+    if size > MAX_PARAMETER_BYTES {
+        errors.push(FieldError::too_long(&path, MAX_PARAMETER_BYTES));
+    }
+    if count == 0 && !may_be_empty {
+        errors.required(&path, "must contain at least one key/value pair");
+    }
+}
+
+fn validate_topologies(errors: &mut Errors, topologies: &[Value]) {
+    let list = FieldPath::new("allowedTopologies");
+    // Upstream compares each term with one empty term per term as well, so that an empty term is a duplicate of those.
+    let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
+    for (i, term) in topologies.iter().enumerate() {
+        let path = list.index(i);
+        let path = path.child("matchLabelExpressions");
+        let mut keys: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (j, expression) in term.items_at(&["matchLabelExpressions"]).iter().enumerate() {
+            let path = path.index(j);
+            let values_path = path.child("values");
+            let key = expression.str_at(&["key"]);
+            let mut values = BTreeSet::new();
+            if expression.items_at(&["values"]).is_empty() {
+                errors.required(&values_path, "");
+            }
+            for (k, value) in expression.items_at(&["values"]).iter().filter_map(Value::as_str).enumerate() {
+                if !values.insert(value) {
+                    errors.push(FieldError::duplicate(&values_path.index(k), value));
+                }
+            }
+            for message in names::label_key(key) {
+                errors.invalid(&path.child("key"), key, message);
+            }
+            if keys.insert(key, values).is_some() {
+                errors.push(FieldError::duplicate(&path.child("key"), key));
+            }
+        }
+        let empty = if keys.is_empty() { topologies.len() } else { 0 };
+        for _ in 0..seen.iter().filter(|other| **other == keys).count() + empty {
+            errors.push(FieldError::duplicate(&path, ""));
+        }
+        seen.push(keys);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    fn check(kind: &dyn Behaviour, new: &str, old: Option<&str>, expect: &[&str]) {
+        let mut new = object(new);
+        kind.defaults(&mut new);
+        let errors = match old {
+            Some(old) => kind.validate_update(&context(), &new, &object(old)),
+            None => kind.validate(&context(), &new),
+        };
+        assert_eq!(messages(&errors), expect);
+    }
+
+    #[test]
+    fn storage_classes() {
+        let mut class = object(r#"{"provisioner":"p"}"#);
+        StorageClass.defaults(&mut class);
+        assert_eq!(class, object(r#"{"provisioner":"p","reclaimPolicy":"Delete","volumeBindingMode":"Immediate"}"#));
+        check(&StorageClass, r#"{"provisioner":"kubernetes.io/no-provisioner","parameters":{"a":"b"}}"#, None, &[]);
+        check(
+            &StorageClass,
+            r#"{"parameters":{"":"b"},"reclaimPolicy":"Recycle","volumeBindingMode":"x"}"#,
+            None,
+            &[
+                "provisioner: Required value",
+                "parameters: Invalid value: \"\": field can not be empty.",
+                "reclaimPolicy: Unsupported value: \"Recycle\": supported values: \"Delete\", \"Retain\"",
+                "volumeBindingMode: Unsupported value: \"x\": supported values: \"Immediate\", \"WaitForFirstConsumer\"",
+            ],
+        );
+        check(
+            &StorageClass,
+            r#"{"provisioner":"q","allowVolumeExpansion":true}"#,
+            Some(r#"{"provisioner":"p","reclaimPolicy":"Retain","volumeBindingMode":"Immediate"}"#),
+            &[
+                "provisioner: Invalid value: \"q\": field is immutable",
+                "reclaimPolicy: Invalid value: \"Delete\": field is immutable",
+            ],
+        );
+    }
+
+    #[test]
+    fn topologies_differ() {
+        let term = |values: &str| format!(r#"{{"matchLabelExpressions":[{{"key":"zone","values":[{values}]}}]}}"#);
+        let class = |terms: &[String]| format!(r#"{{"provisioner":"p","allowedTopologies":[{}]}}"#, terms.join(","));
+        check(&StorageClass, &class(&[term(r#""a""#), term(r#""b""#)]), None, &[]);
+        check(
+            &StorageClass,
+            &class(&[term(r#""a","b""#), term(r#""b","a""#), term("")]),
+            None,
+            &[
+                "allowedTopologies[1].matchLabelExpressions: Duplicate value: \"\"",
+                "allowedTopologies[2].matchLabelExpressions[0].values: Required value",
+            ],
+        );
+        let old =
+            r#"{"allowedTopologies":[{"matchLabelExpressions":[{"key":"failure-domain.beta.kubernetes.io/zone"}]}]}"#;
+        assert_eq!(
+            StorageClass.warnings(&context(), &object(old), None),
+            [
+                "allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"
+            ]
+        );
+    }
+
+    #[test]
+    fn volume_attributes_classes() {
+        let class = r#"{"driverName":"d.example.com","parameters":{"a":"b"}}"#;
+        check(&VolumeAttributesClass, class, None, &[]);
+        check(&VolumeAttributesClass, class, Some(class), &[]);
+        check(
+            &VolumeAttributesClass,
+            r#"{"driverName":"e"}"#,
+            Some(class),
+            &[
+                "driverName: Forbidden: updates to driverName are forbidden.",
+                "parameters: Forbidden: updates to parameters are forbidden.",
+                "parameters: Required value: must contain at least one key/value pair",
+            ],
+        );
+    }
+}

@@ -1,0 +1,381 @@
+//! CSIDriver, CSINode and CSIStorageCapacity (upstream: `pkg/apis/storage/validation`, `pkg/registry/storage`).
+
+use std::collections::BTreeSet;
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::quantity::Quantity;
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use crate::core::cluster::{csi_driver_name, deprecated_node_label};
+use crate::gojson;
+use crate::labels::{has_invalid_value, validate_selector};
+use crate::strategy::{immutable, nonnegative, same, same_at};
+
+const FS_GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
+const LIFECYCLE_MODES: [&str; 2] = ["Persistent", "Ephemeral"];
+const SHORTEST_TOKEN: i64 = 600;
+const LONGEST_TOKEN: i64 = 1 << 32;
+const MAX_NODE_ID: usize = 256;
+
+/// The rules of CSIDriver.
+pub(super) struct CsiDriver;
+
+impl Behaviour for CsiDriver {
+    fn defaults(&self, object: &mut Value) {
+        let Some(spec) = object.at_mut(&["spec"]) else { return };
+        spec.set_default("attachRequired", true);
+        for field in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
+            spec.set_default(field, false);
+        }
+        spec.set_default("fsGroupPolicy", "ReadWriteOnceWithFSType");
+        if spec.items_at(&["volumeLifecycleModes"]).is_empty() {
+            spec.set("volumeLifecycleModes", vec!["Persistent"]);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.remove_at(&["spec", "preventPodSchedulingIfMissing"]);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        // The field of an alpha feature stays where it is in use.
+        if old.at(&["spec", "preventPodSchedulingIfMissing"]).is_none() {
+            object.remove_at(&["spec", "preventPodSchedulingIfMissing"]);
+        }
+        if !same_at(object, old, &["spec"]) {
+            object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        validate_driver_spec(&mut errors, &object["spec"]);
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.validate(context, object);
+        // The first path is misspelt upstream.
+        for (field, path) in
+            [("attachRequired", "spec.attachedRequired"), ("volumeLifecycleModes", "spec.volumeLifecycleModes")]
+        {
+            immutable(&mut errors, object.at(&["spec", field]), old.at(&["spec", field]), &FieldPath::new(path));
+        }
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let requests = ["spec", "tokenRequests"];
+        let unchanged = old.is_some_and(|old| same_at(object, old, &requests));
+        let unset = object.at(&["spec", "serviceAccountTokenInSecrets"]).is_none();
+        if unchanged || object.items_at(&requests).is_empty() || !unset {
+            return Vec::new();
+        }
+        vec![
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \
+             possible logging of tokens in volume attributes"
+                .to_owned(),
+        ]
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+fn validate_driver_spec(errors: &mut Errors, spec: &Value) {
+    let path = FieldPath::new("spec");
+    for (field, shown) in [
+        ("attachRequired", "attachedRequired"),
+        ("podInfoOnMount", "podInfoOnMount"),
+        ("storageCapacity", "storageCapacity"),
+    ] {
+        if spec.get(field).is_none() {
+            errors.required(&path.child(shown), "");
+        }
+    }
+    if let Some(policy) = spec.get("fsGroupPolicy").and_then(Value::as_str)
+        && !FS_GROUP_POLICIES.contains(&policy)
+    {
+        errors.not_supported(&path.child("fsGroupPolicy"), policy, &FS_GROUP_POLICIES);
+    }
+    validate_token_requests(errors, spec.items_at(&["tokenRequests"]), &path.child("tokenRequests"));
+    for mode in spec.items_at(&["volumeLifecycleModes"]).iter().filter_map(Value::as_str) {
+        if !LIFECYCLE_MODES.contains(&mode) {
+            errors.not_supported(&path.child("volumeLifecycleModes"), mode, &LIFECYCLE_MODES);
+        }
+    }
+    if spec.get("seLinuxMount").is_none() {
+        errors.required(&path.child("seLinuxMount"), "");
+    }
+    if let Some(period) = spec.int_at(&["nodeAllocatableUpdatePeriodSeconds"]).filter(|period| *period < 10) {
+        let path = path.child("nodeAllocatableUpdatePeriodSeconds");
+        errors.invalid(&path, period, "must be greater than or equal to 10 seconds");
+    }
+    if let Some(in_secrets) = spec.get("serviceAccountTokenInSecrets")
+        && spec.items_at(&["tokenRequests"]).is_empty()
+    {
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.invalid(&path.child("serviceAccountTokenInSecrets"), in_secrets.clone(), detail);
+    }
+}
+
+fn validate_token_requests(errors: &mut Errors, requests: &[Value], list: &FieldPath<'_>) {
+    let mut audiences = BTreeSet::new();
+    for (i, request) in requests.iter().enumerate() {
+        let path = list.index(i);
+        let audience = request.str_at(&["audience"]);
+        if !audiences.insert(audience) {
+            errors.duplicate(&path.child("audience"), audience);
+            continue;
+        }
+        let Some(seconds) = request.int_at(&["expirationSeconds"]) else { continue };
+        let path = path.child("expirationSeconds");
+        if seconds < SHORTEST_TOKEN {
+            errors.invalid(&path, seconds, "may not specify a duration less than 10 minutes");
+        }
+        if seconds > LONGEST_TOKEN {
+            errors.invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds");
+        }
+    }
+}
+
+/// The rules of CSINode.
+pub(super) struct CsiNode;
+
+impl Behaviour for CsiNode {
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let spec = FieldPath::new("spec");
+        let list = spec.child("drivers");
+        let mut seen = BTreeSet::new();
+        for (i, driver) in object.items_at(&["spec", "drivers"]).iter().enumerate() {
+            let path = list.index(i);
+            let name = driver.str_at(&["name"]);
+            csi_driver_name(&mut errors, name, &path.child("name"));
+            let id = driver.str_at(&["nodeID"]);
+            if id.is_empty() {
+                errors.required(&path.child("nodeID"), "");
+            }
+            if id.len() > MAX_NODE_ID {
+                errors.invalid(&path.child("nodeID"), id, format!("must be {MAX_NODE_ID} characters or less"));
+            }
+            let count = path.child("allocatable");
+            nonnegative(&mut errors, driver.int_at(&["allocatable", "count"]), &count.child("count"));
+            if !seen.insert(name) {
+                errors.duplicate(&path.child("name"), name);
+            }
+            validate_topology_keys(&mut errors, driver.items_at(&["topologyKeys"]), &path);
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.validate(context, object);
+        // What a driver may take can change, the rest of its entry cannot.
+        let fixed = |driver: &Value| {
+            let mut driver = driver.clone();
+            driver.remove("allocatable");
+            driver
+        };
+        let drivers = ["spec", "drivers"];
+        for before in old.items_at(&drivers) {
+            for driver in object.items_at(&drivers).iter().filter(|d| d["name"] == before["name"]) {
+                let (new, old) = (fixed(driver), fixed(before));
+                if !same(Some(&new), Some(&old)) {
+                    let path = FieldPath::new("spec.drivers");
+                    let error = FieldError::invalid(&path, new.clone(), "field is immutable");
+                    errors.push(error.showing(gojson::internal(Some(&new), &DRIVER)));
+                }
+            }
+        }
+        errors
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+/// A driver as upstream's internal version prints.
+const DRIVER: gojson::Shape = gojson::Shape::Struct(&[
+    ("Name", "name", gojson::Shape::Plain("\"\"")),
+    ("NodeID", "nodeID", gojson::Shape::Plain("\"\"")),
+    ("TopologyKeys", "topologyKeys", gojson::Shape::Plain("null")),
+    ("Allocatable", "allocatable", gojson::Shape::Plain("null")),
+]);
+
+fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<'_>) {
+    let mut seen = BTreeSet::new();
+    for key in keys.iter().filter_map(Value::as_str) {
+        if key.is_empty() {
+            errors.required(path, "");
+        }
+        if !seen.insert(key) {
+            errors.duplicate(path, key);
+        }
+        for message in names::qualified_name(key) {
+            errors.invalid(path, key, message);
+        }
+    }
+}
+
+/// The rules of CSIStorageCapacity.
+pub(super) struct CsiStorageCapacity;
+
+impl Behaviour for CsiStorageCapacity {
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        validate_capacity(object, false)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = validate_capacity(object, has_invalid_value(old.get("nodeTopology")));
+        for field in ["nodeTopology", "storageClassName"] {
+            immutable(&mut errors, object.get(field), old.get(field), &FieldPath::new(field));
+        }
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let selector = FieldPath::new("nodeTopology");
+        let mut warnings = Vec::new();
+        let list = selector.child("matchExpressions");
+        for (i, expression) in object.items_at(&["nodeTopology", "matchExpressions"]).iter().enumerate() {
+            let key = expression.str_at(&["key"]);
+            if let Some(text) = deprecated_node_label(key) {
+                warnings.push(format!("{}: {key} is {text}", list.index(i).child("key")));
+            }
+        }
+        let labels = selector.child("matchLabels");
+        for (key, _) in object.entries_at(&["nodeTopology", "matchLabels"]) {
+            if let Some(text) = deprecated_node_label(key) {
+                warnings.push(format!("{}: {text}", labels.child(key)));
+            }
+        }
+        warnings
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+fn validate_capacity(object: &Value, any_value: bool) -> Errors {
+    let mut errors = validate_selector(object.get("nodeTopology"), any_value, &FieldPath::new("nodeTopology"));
+    let class = object.str_at(&["storageClassName"]);
+    for message in names::dns1123_subdomain_name(class, false) {
+        errors.invalid(&FieldPath::new("storageClassName"), class, message);
+    }
+    if let Some(capacity) = object.get("capacity").and_then(|c| Quantity::from_value(c).ok()).filter(|c| c.sign() < 0) {
+        errors.invalid(&FieldPath::new("capacity"), capacity.to_string(), "must be greater than or equal to 0");
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    fn check(kind: &dyn Behaviour, new: &str, old: Option<&str>, expect: &[&str]) {
+        let mut new = object(new);
+        kind.defaults(&mut new);
+        let errors = match old {
+            Some(old) => kind.validate_update(&context(), &new, &object(old)),
+            None => kind.validate(&context(), &new),
+        };
+        assert_eq!(messages(&errors), expect);
+    }
+
+    #[test]
+    fn drivers() {
+        let mut driver = object(r#"{"spec":{}}"#);
+        CsiDriver.defaults(&mut driver);
+        assert_eq!(
+            driver,
+            object(
+                r#"{"spec":{"attachRequired":true,"podInfoOnMount":false,"storageCapacity":false,"requiresRepublish":false,
+                    "seLinuxMount":false,"fsGroupPolicy":"ReadWriteOnceWithFSType","volumeLifecycleModes":["Persistent"]}}"#
+            )
+        );
+        check(
+            &CsiDriver,
+            r#"{"spec":{"attachRequired":false,"fsGroupPolicy":"x","volumeLifecycleModes":["Ephemeral"],
+                "tokenRequests":[{"audience":"a","expirationSeconds":1},{"audience":"a"}]}}"#,
+            Some(r#"{"spec":{"attachRequired":true,"volumeLifecycleModes":["Persistent"]}}"#),
+            &[
+                "spec.fsGroupPolicy: Unsupported value: \"x\": supported values: \"File\", \"None\", \"ReadWriteOnceWithFSType\"",
+                "spec.tokenRequests[0].expirationSeconds: Invalid value: 1: may not specify a duration less than 10 minutes",
+                "spec.tokenRequests[1].audience: Duplicate value: \"a\"",
+                "spec.attachedRequired: Invalid value: false: field is immutable",
+                "spec.volumeLifecycleModes: Invalid value: [\"Ephemeral\"]: field is immutable",
+            ],
+        );
+        check(
+            &CsiDriver,
+            r#"{"spec":{"serviceAccountTokenInSecrets":true}}"#,
+            None,
+            &[
+                "spec.serviceAccountTokenInSecrets: Invalid value: true: serviceAccountTokenInSecrets is set but no tokenRequests are specified",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_generation_of_drivers_follows_the_spec() {
+        let old = object(r#"{"metadata":{"generation":2},"spec":{"attachRequired":true}}"#);
+        let mut new = old.clone();
+        CsiDriver.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(new.generation(), 2);
+        new.set_at(&["spec", "requiresRepublish"], true);
+        CsiDriver.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(new.generation(), 3);
+    }
+
+    #[test]
+    fn nodes() {
+        let node = r#"{"spec":{"drivers":[{"name":"d.example.com","nodeID":"n","topologyKeys":["zone"],"allocatable":{"count":3}}]}}"#;
+        check(&CsiNode, node, None, &[]);
+        check(
+            &CsiNode,
+            r#"{"spec":{"drivers":[{"name":"d","nodeID":"","topologyKeys":["a","a"],"allocatable":{"count":-1}},{"name":"d","nodeID":"n"}]}}"#,
+            None,
+            &[
+                "spec.drivers[0].nodeID: Required value",
+                "spec.drivers[0].allocatable.count: Invalid value: -1: must be greater than or equal to 0",
+                "spec.drivers[0]: Duplicate value: \"a\"",
+                "spec.drivers[1].name: Duplicate value: \"d\"",
+            ],
+        );
+        check(
+            &CsiNode,
+            r#"{"spec":{"drivers":[{"name":"d.example.com","nodeID":"n","topologyKeys":["zone"],"allocatable":{"count":4}}]}}"#,
+            Some(node),
+            &[],
+        );
+        check(
+            &CsiNode,
+            r#"{"spec":{"drivers":[{"name":"d.example.com","nodeID":"m"}]}}"#,
+            Some(node),
+            &[
+                "spec.drivers: Invalid value: {\"Name\":\"d.example.com\",\"NodeID\":\"m\",\"TopologyKeys\":null,\"Allocatable\":null}: field is immutable",
+            ],
+        );
+    }
+
+    #[test]
+    fn capacities() {
+        let capacity = r#"{"storageClassName":"fast","nodeTopology":{"matchLabels":{"zone":"a"}},"capacity":"1Gi"}"#;
+        check(&CsiStorageCapacity, capacity, None, &[]);
+        check(
+            &CsiStorageCapacity,
+            r#"{"storageClassName":"slow","nodeTopology":{},"capacity":"-1"}"#,
+            Some(capacity),
+            &[
+                "capacity: Invalid value: \"-1\": must be greater than or equal to 0",
+                "nodeTopology: Invalid value: {}: field is immutable",
+                "storageClassName: Invalid value: \"slow\": field is immutable",
+            ],
+        );
+    }
+}
