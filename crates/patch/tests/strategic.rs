@@ -83,7 +83,7 @@ fn lists_merge_by_key() {
 
 #[test]
 fn lists_of_scalars_merge() {
-    check_finalizers(r#"["a","b"]"#, r#"{"finalizers":["c","b"]}"#, r#"["a","c","b"]"#);
+    check_finalizers(r#"["a","b"]"#, r#"{"finalizers":["c","b"]}"#, r#"["c","a","b"]"#);
     check_finalizers(r#"["a","b","c"]"#, r#"{"$deleteFromPrimitiveList/finalizers":["b","x"]}"#, r#"["a","c"]"#);
     check_finalizers(
         r#"["a","b","c"]"#,

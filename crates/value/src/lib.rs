@@ -4,6 +4,7 @@
 mod decimal;
 mod duration;
 pub mod field;
+pub mod int_or_string;
 pub mod ip;
 pub mod meta;
 pub mod metadata;
@@ -15,5 +16,6 @@ mod tree;
 
 pub use compact_str::CompactString as Str;
 pub use field::{ErrorKind, Errors, FieldError, FieldPath};
+pub use int_or_string::IntOrString;
 pub use quantity::Quantity;
 pub use tree::{Object, Value};

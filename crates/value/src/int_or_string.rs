@@ -1,0 +1,143 @@
+//! `intstr.IntOrString`: a field that holds a number or a text, which is a percentage or a name.
+
+use std::fmt;
+
+use crate::print::quote;
+use crate::{Str, Value, names};
+
+/// A number of 32 bits, or a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IntOrString {
+    /// A number.
+    Int(i32),
+    /// A text, such as `25%` or the name of a port.
+    String(Str),
+}
+
+/// Why a value cannot be scaled, in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid value for IntOrString: {0}")]
+pub struct IntOrStringError(String);
+
+/// Reads digits as Go's `strconv.Atoi` does.
+fn atoi(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let numeric = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        let cause = if numeric { "value out of range" } else { "invalid syntax" };
+        format!("strconv.Atoi: parsing {}: {cause}", quote(text))
+    })
+}
+
+impl IntOrString {
+    /// What a tree holds; `None` for what is neither a number of 32 bits nor a text.
+    #[must_use]
+    pub fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(i) => i32::try_from(*i).ok().map(Self::Int),
+            Value::String(text) => Some(Self::String(text.clone())),
+            _ => None,
+        }
+    }
+
+    /// What a text stands for (`intstr.Parse`): a number if it is one.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::String(Str::from(text)), Self::Int)
+    }
+
+    /// The number, also of a text that is one; 0 for other texts.
+    #[must_use]
+    pub fn int_value(&self) -> i64 {
+        match self {
+            Self::Int(i) => i64::from(*i),
+            Self::String(text) => text.parse().unwrap_or(0),
+        }
+    }
+
+    /// The percentage, if the text is one.
+    #[must_use]
+    pub fn percent(&self) -> Option<i64> {
+        match self {
+            Self::String(text) if names::percent(text).is_empty() => {
+                // As Go's Atoi, which leaves the largest number where it runs over.
+                text.strip_suffix('%').map(|digits| digits.parse().unwrap_or(i64::MAX))
+            }
+            _ => None,
+        }
+    }
+
+    /// The number, or the percentage of a total, rounded up or down (`GetScaledValueFromIntOrPercent`).
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // in floating point, as upstream
+    pub fn scaled_value(&self, total: i64, round_up: bool) -> Result<i64, IntOrStringError> {
+        let text = match self {
+            Self::Int(i) => return Ok(i64::from(*i)),
+            Self::String(text) => text,
+        };
+        let Some(digits) = text.strip_suffix('%') else {
+            return Err(IntOrStringError("invalid type: string is not a percentage".to_owned()));
+        };
+        let percent =
+            atoi(digits).map_err(|cause| IntOrStringError(format!("invalid value {}: {cause}", quote(text))))?;
+        let scaled = percent as f64 * total as f64 / 100.0;
+        Ok(if round_up { scaled.ceil() } else { scaled.floor() } as i64)
+    }
+}
+
+impl fmt::Display for IntOrString {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(i) => fmt::Display::fmt(i, f),
+            Self::String(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<&IntOrString> for Value {
+    fn from(value: &IntOrString) -> Self {
+        match value {
+            IntOrString::Int(i) => Value::from(*i),
+            IntOrString::String(text) => Value::from(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_scale() {
+        #[track_caller]
+        fn check(value: impl Into<Value>, up: &str, down: &str) {
+            let value = IntOrString::from_value(&value.into()).expect("a value");
+            let scaled = |up| value.scaled_value(10, up).map_or_else(|e| e.to_string(), |n| n.to_string());
+            assert_eq!((scaled(true).as_str(), scaled(false).as_str()), (up, down));
+        }
+        check(7, "7", "7");
+        check("25%", "3", "2");
+        check("-25%", "-2", "-3");
+        check("100%", "10", "10");
+        for (text, cause) in [
+            ("7", "invalid type: string is not a percentage"),
+            ("x%", "invalid value \"x%\": strconv.Atoi: parsing \"x\": invalid syntax"),
+            (
+                "99999999999999999999%",
+                "invalid value \"99999999999999999999%\": strconv.Atoi: parsing \"99999999999999999999\": value out of range",
+            ),
+        ] {
+            let expect = format!("invalid value for IntOrString: {cause}");
+            check(text, &expect, &expect);
+        }
+    }
+
+    #[test]
+    fn texts_and_numbers() {
+        assert_eq!(IntOrString::parse("80"), IntOrString::Int(80));
+        assert_eq!(IntOrString::parse("http"), IntOrString::String("http".into()));
+        assert_eq!(IntOrString::parse("2147483648").to_string(), "2147483648");
+        assert_eq!(IntOrString::from_value(&Value::from("12")).map(|v| v.int_value()), Some(12));
+        assert_eq!(IntOrString::from_value(&Value::Int(1 << 40)), None);
+        assert_eq!((IntOrString::parse("5%").percent(), IntOrString::parse("5").percent()), (Some(5), None));
+    }
+}
