@@ -55,7 +55,8 @@ impl Default for Options {
 pub struct Embedded {
     shared: Arc<Shared>,
     requests: Arc<Requests>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The committing thread, which ends after the reading one.
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What the engine's threads and its callers share.
@@ -115,37 +116,23 @@ impl Embedded {
         let (sender, receiver) = mpsc::channel();
         let requests = Arc::new(Requests(Mutex::new(Some(sender))));
         let committing = Arc::clone(&requests);
-        let store = Embedded { shared, requests, threads: Mutex::new(Vec::new()) };
-        store.start("store-reader", Arc::clone(&folder), move |shared| {
+        let keeps = Arc::clone(&folder);
+        let reading = start("store-reader", keeps, Arc::clone(&shared), move |shared| {
             Reader::new(shared, &reader)?.run(&receiver);
             Ok(())
         })?;
-        store.start("store-committer", folder, move |shared| {
-            let _ended = Ended(shared);
-            Committer::new(shared, committing, &writer, compacted).map(Committer::run)
-        })?;
-        Ok(store)
-    }
-
-    /// Starts a thread that keeps the folder for as long as it may touch the file.
-    fn start(
-        &self,
-        name: &str,
-        folder: Arc<Folder>,
-        work: impl FnOnce(&Shared) -> Result<(), Fault> + Send + 'static,
-    ) -> Result<(), Error> {
-        let shared = Arc::clone(&self.shared);
-        let body = move || {
-            let outcome = work(&shared);
-            if let Err(fault) = outcome {
-                tracing::error!(error = %fault.at(&shared.path), "a thread of the store ended early");
-            }
-            drop(folder);
+        let work = move |shared: &Shared| {
+            let outcome = {
+                let _ended = Ended(shared);
+                Committer::new(shared, Arc::clone(&committing), &writer, compacted).map(Committer::run)
+            };
+            // The last to close the file moves the whole log into it, so let that not be two at once.
+            committing.end();
+            join(reading);
+            outcome
         };
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
-        let thread = thread.map_err(|error| Error::Io { path: self.shared.path.clone(), detail: error.to_string() })?;
-        lock(&self.threads).push(thread);
-        Ok(())
+        let thread = start("store-committer", folder, Arc::clone(&shared), work)?;
+        Ok(Embedded { shared, requests, thread: Mutex::new(Some(thread)) })
     }
 
     fn open_index(&self) -> Result<std::sync::MutexGuard<'_, Index>, Error> {
@@ -172,14 +159,37 @@ impl Embedded {
     }
 
     /// Lets both threads end when they are through with what they have.
-    fn stop(&self) -> Vec<JoinHandle<()>> {
-        lock(&self.requests.0).take();
+    fn stop(&self) -> Option<JoinHandle<()>> {
+        self.requests.end();
         self.shared.queue.stop();
-        std::mem::take(&mut *lock(&self.threads))
+        lock(&self.thread).take()
     }
 }
 
+/// Starts a thread that keeps the folder for as long as it may touch the file.
+fn start(
+    name: &str,
+    folder: Arc<Folder>,
+    shared: Arc<Shared>,
+    work: impl FnOnce(&Shared) -> Result<(), Fault> + Send + 'static,
+) -> Result<JoinHandle<()>, Error> {
+    let path = shared.path.clone();
+    let body = move || {
+        if let Err(fault) = work(&shared) {
+            tracing::error!(error = %fault.at(&shared.path), "a thread of the store ended early");
+        }
+        drop(folder);
+    };
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    thread.map_err(|error| Error::Io { path, detail: error.to_string() })
+}
+
 impl Requests {
+    /// Lets the reading thread end when it is through with what it has.
+    fn end(&self) {
+        lock(&self.0).take();
+    }
+
     fn send(&self, request: Request) -> Result<(), Error> {
         match &*lock(&self.0) {
             Some(requests) => requests.send(request).map_err(|_| Error::Closed),
@@ -200,15 +210,15 @@ impl Requests {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        join(self.stop());
+        if let Some(thread) = self.stop() {
+            join(thread);
+        }
     }
 }
 
-fn join(threads: Vec<JoinHandle<()>>) {
-    for thread in threads {
-        // A panic has been reported by the panic hook, and there is nothing left to do for the thread.
-        let _ = thread.join();
-    }
+fn join(thread: JoinHandle<()>) {
+    // A panic has been reported by the panic hook, and there is nothing left to do for the thread.
+    let _ = thread.join();
 }
 
 impl Store for Embedded {
@@ -257,16 +267,16 @@ impl Store for Embedded {
 
     fn close(&self) -> Pending<'_, ()> {
         Box::pin(async {
-            let threads = self.stop();
+            let Some(thread) = self.stop() else { return Ok(()) };
             let (done, closed) = oneshot::channel();
             // Joining blocks, which a future must not.
             let joiner = std::thread::Builder::new().name("store-close".to_owned()).spawn(move || {
-                join(threads);
+                join(thread);
                 // The caller may have stopped waiting.
                 let _ = done.send(());
             });
             joiner.map_err(|error| Error::Io { path: self.shared.path.clone(), detail: error.to_string() })?;
-            // The sender is dropped only after the threads have ended.
+            // The sender is dropped only after the thread has ended.
             let _ = closed.await;
             Ok(())
         })

@@ -21,6 +21,7 @@ async fn sample() -> (tempfile::TempDir, Told) {
     fill(&store).await;
     let told = everything(&store).await.unwrap();
     store.close().await.unwrap();
+    assert!(!folder.path().join("pintle.db-wal").exists(), "closing leaves one file");
     (folder, told)
 }
 
@@ -54,7 +55,7 @@ async fn everything(store: &Embedded) -> Result<Told, Error> {
 async fn check(change: impl FnOnce(&Path), expect: &[&str]) {
     let (folder, _) = sample().await;
     change(folder.path());
-    let error = open(folder.path()).unwrap_err().to_string();
+    let error = open(folder.path()).expect_err(expect.last().unwrap()).to_string();
     for part in expect {
         assert!(error.contains(part), "{error:?} does not say {part:?}");
     }
