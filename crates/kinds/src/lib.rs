@@ -30,7 +30,7 @@ use pintle_registry::{Behaviour, NoBehaviour, Table};
 pub use self::core::pod::bind;
 pub use builtin::resources;
 
-pub use self::core::{NetworkError, ServiceNetwork, services};
+pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, services};
 
 /// The behaviour of a built-in resource at one version.
 #[must_use]

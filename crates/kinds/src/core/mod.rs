@@ -11,7 +11,7 @@ pub(crate) mod pod;
 /// Services and endpoints.
 mod service;
 
-pub use service::{NetworkError, ServiceNetwork, services};
+pub use service::{NetworkError, ServiceNetwork, bootstrap_objects, services};
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     pod::behaviour(plural)

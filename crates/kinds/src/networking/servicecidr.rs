@@ -11,6 +11,9 @@ use crate::gojson;
 use crate::strategy::{StatusRules, as_is, keep, unchecked};
 
 const CIDRS: [&str; 2] = ["spec", "cidrs"];
+/// The name of the server itself as a user.
+const SERVER: &str = "system:apiserver";
+
 const IMMUTABLE: &str = "field is immutable";
 
 /// The rules of ServiceCIDR.
@@ -32,8 +35,11 @@ static STATUS: StatusRules = StatusRules {
 };
 
 impl Behaviour for ServiceCidr {
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
-        object.set("status", Value::object());
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+        // The default range is ready from the start, for which upstream's server sends itself a second request.
+        if context.user != SERVER {
+            object.set("status", Value::object());
+        }
     }
 
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
@@ -160,6 +166,9 @@ mod tests {
         let mut new = object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{"conditions":[]}}"#);
         ServiceCidr.prepare_for_create(&context(), &mut new);
         assert_eq!(new, object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#));
+        let mut own = object(r#"{"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#);
+        ServiceCidr.prepare_for_create(&Context { user: SERVER.into(), ..context() }, &mut own);
+        assert_eq!(own, object(r#"{"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#));
         let old = object(r#"{"metadata":{"labels":{"a":"b"}},"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#);
         let mut new =
             object(r#"{"metadata":{"labels":{"c":"d"}},"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#);

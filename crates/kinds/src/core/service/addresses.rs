@@ -212,10 +212,14 @@ fn ip_address(service: &Value, ip: IpAddr) -> Value {
     object
 }
 
-/// Gives an address back. That it is not there any more is as good.
-pub(super) async fn release(objects: &dyn Objects, ip: &str) {
-    if let Some(ip) = parse_ip(ip) {
-        let _ = objects.delete(&ip_addresses(), "", &ip.to_string()).await;
+/// Gives an address back that a service has. That it is not there any more, or that someone else has it by now, is as
+/// good.
+pub(super) async fn release(objects: &dyn Objects, namespace: &str, service: &str, ip: &str) {
+    let Some(name) = parse_ip(ip).map(|ip| ip.to_string()) else { return };
+    let Ok(Some(record)) = objects.get(&ip_addresses(), "", &name) else { return };
+    let parent = |field: &str| record.str_at(&["spec", "parentRef", field]);
+    if (parent("resource"), parent("namespace"), parent("name")) == ("services", namespace, service) {
+        let _ = objects.delete(&ip_addresses(), "", &name).await;
     }
 }
 

@@ -41,8 +41,15 @@ impl Allocation for Allocator {
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             self.node_ports.load(objects)?;
+            let service = match &write {
+                Write::Create(service) => &**service,
+                Write::Update { object, .. } => &**object,
+                Write::Delete(service) => service,
+            };
             let mut claim = Claim {
                 objects,
+                namespace: service.namespace().to_owned(),
+                name: service.name().to_owned(),
                 dry_run: context.dry_run,
                 taken: Vec::new(),
                 freed: Vec::new(),
@@ -53,11 +60,11 @@ impl Allocation for Allocator {
                 Write::Update { object, old } => self.begin_update(&mut claim, object, old).await,
                 Write::Delete(service) => {
                     claim.free_all(service);
-                    return Ok(claim.ticket(Some(service)));
+                    return Ok(claim.ticket(true));
                 }
             };
             match outcome {
-                Ok(()) => Ok(claim.ticket(None)),
+                Ok(()) => Ok(claim.ticket(false)),
                 Err(error) => {
                     claim.undo().await;
                     Err(error)
@@ -68,26 +75,25 @@ impl Allocation for Allocator {
 
     fn commit<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.give_back(objects, &ticket["freed"]).await;
+            self.give_back(objects, &ticket, "freed").await;
             // Upstream does not trust the controller to remove the endpoints before a service of the same name appears.
-            let deleted = &ticket["deleted"];
-            if deleted.get("name").is_some() {
+            if ticket.bool_at(&["deleted"]) {
                 let endpoints = GroupResource::new("", "endpoints");
-                let _ = objects.delete(&endpoints, deleted.str_at(&["namespace"]), deleted.str_at(&["name"])).await;
+                let _ = objects.delete(&endpoints, ticket.str_at(&["namespace"]), ticket.str_at(&["name"])).await;
             }
         })
     }
 
     fn revert<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()> {
-        Box::pin(async move { self.give_back(objects, &ticket["taken"]).await })
+        Box::pin(async move { self.give_back(objects, &ticket, "taken").await })
     }
 }
 
 impl Allocator {
-    async fn give_back(&self, objects: &dyn Objects, what: &Value) {
-        self.node_ports.release(what.items_at(&["nodePorts"]).iter().filter_map(Value::as_int));
-        for ip in strings(what, &["clusterIPs"]) {
-            addresses::release(objects, ip).await;
+    async fn give_back(&self, objects: &dyn Objects, ticket: &Value, side: &str) {
+        self.node_ports.release(ticket.items_at(&[side, "nodePorts"]).iter().filter_map(Value::as_int));
+        for ip in strings(ticket, &[side, "clusterIPs"]) {
+            addresses::release(objects, ticket.str_at(&["namespace"]), ticket.str_at(&["name"]), ip).await;
         }
     }
 
@@ -127,6 +133,10 @@ impl Allocator {
 /// What one write takes and gives back.
 struct Claim<'a> {
     objects: &'a dyn Objects,
+    /// The service's namespace.
+    namespace: String,
+    /// The service's name.
+    name: String,
     dry_run: bool,
     /// The addresses that were taken.
     taken: Vec<String>,
@@ -138,24 +148,23 @@ struct Claim<'a> {
 impl Claim<'_> {
     async fn undo(mut self) {
         for ip in self.taken.drain(..) {
-            addresses::release(self.objects, &ip).await;
+            addresses::release(self.objects, &self.namespace, &self.name, &ip).await;
         }
     }
 
-    fn ticket(self, deleted: Option<&Value>) -> Value {
+    fn ticket(self, deleted: bool) -> Value {
         let mut ticket = Value::object();
         if self.dry_run {
             return ticket;
         }
+        ticket.set("namespace", self.namespace);
+        ticket.set("name", self.name);
+        ticket.set("deleted", deleted);
         let (ports_taken, ports_freed) = self.ports.claim();
         let sides = [("taken", self.taken, ports_taken), ("freed", self.freed, ports_freed)];
         for (side, ips, ports) in sides {
             ticket.set_at(&[side, "clusterIPs"], ips.into_iter().map(Value::from).collect::<Vec<_>>());
             ticket.set_at(&[side, "nodePorts"], ports.into_iter().map(Value::from).collect::<Vec<_>>());
-        }
-        if let Some(service) = deleted {
-            ticket.set_at(&["deleted", "namespace"], service.namespace());
-            ticket.set_at(&["deleted", "name"], service.name());
         }
         ticket
     }

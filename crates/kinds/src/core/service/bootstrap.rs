@@ -11,16 +11,18 @@ use super::network::ServiceNetwork;
 
 const NAME: &str = "kubernetes";
 
+/// The objects that a cluster with kube-apiserver's default network starts with, each to be created unless it is there.
+#[must_use]
+pub fn bootstrap_objects(now: Time) -> Vec<(GroupResource, Value)> {
+    ServiceNetwork::default().bootstrap_objects(now)
+}
+
 impl ServiceNetwork {
     /// The objects that must exist before services are created, each to be created unless it is there: the ServiceCIDR
-    /// `kubernetes` and the Service `default/kubernetes`, whose port leads to `secure_port`. The status of the former is
-    /// set as well; a creation clears it like that of any new object, so that it takes an update of the status.
+    /// `kubernetes`.
     #[must_use]
-    pub fn bootstrap_objects(&self, now: Time, secure_port: u16) -> Vec<(GroupResource, Value)> {
-        vec![
-            (service_cidrs(), self.service_cidr(now)),
-            (GroupResource::new("", "services"), self.kubernetes_service(secure_port)),
-        ]
+    pub fn bootstrap_objects(&self, now: Time) -> Vec<(GroupResource, Value)> {
+        vec![(service_cidrs(), self.service_cidr(now))]
     }
 
     fn service_cidr(&self, now: Time) -> Value {
@@ -38,8 +40,10 @@ impl ServiceNetwork {
         object
     }
 
-    /// The service that clients in the cluster reach the API server by; it has the first address of the range.
-    fn kubernetes_service(&self, secure_port: u16) -> Value {
+    /// The service that clients in the cluster reach the API server by, to be created after the ServiceCIDR: it has the
+    /// first address of the range, and its port leads to `secure_port`.
+    #[must_use]
+    pub fn kubernetes_service(&self, secure_port: u16) -> (GroupResource, Value) {
         let mut object = named("v1", "Service");
         object.set_at(&["metadata", "namespace"], "default");
         object.set_at(
@@ -63,7 +67,7 @@ impl ServiceNetwork {
             spec.insert("ipFamilies", vec![Value::from(range.family())]);
         }
         object.set("spec", spec);
-        object
+        (GroupResource::new("", "services"), object)
     }
 }
 
@@ -82,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_cluster_has_a_range_and_a_service() {
-        let objects = ServiceNetwork::default().bootstrap_objects(Time { seconds: 1_700_000_000, nanos: 0 }, 6443);
+        let mut objects = bootstrap_objects(Time { seconds: 1_700_000_000, nanos: 0 });
+        objects.push(ServiceNetwork::default().kubernetes_service(6443));
         assert_eq!(objects[0].0.to_string(), "servicecidrs.networking.k8s.io");
         assert_eq!(
             objects[0].1,

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
+pub use bootstrap::bootstrap_objects;
 pub use network::{NetworkError, ServiceNetwork};
 
 /// The rules of services of a cluster with this network. They hold what is allocated, so that each cluster needs its own.
