@@ -1,0 +1,93 @@
+//! The transformer: what lies on the disk, what comes back, and what happens when it cannot.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pintle_store::{
+    Change, Decoded, Embedded, Error, Expect, Key, Options, Revision, Span, Store, TransformError, Transformer, Window,
+};
+
+/// Encrypts, in a manner of speaking: the first byte of the stored form says with which key.
+#[derive(Debug)]
+struct Mask {
+    current: u8,
+    known: &'static [u8],
+}
+
+impl Mask {
+    fn apply(key: &str, mask: u8, value: &[u8]) -> Vec<u8> {
+        value.iter().map(|byte| byte ^ mask ^ key.len() as u8).collect()
+    }
+}
+
+impl Transformer for Mask {
+    fn encode(&self, key: &str, value: Bytes) -> Result<Bytes, TransformError> {
+        if value == "unspeakable" {
+            return Err(TransformError("no key for this".to_owned()));
+        }
+        let mut stored = vec![self.current];
+        stored.extend(Mask::apply(key, self.current, &value));
+        Ok(stored.into())
+    }
+
+    fn decode(&self, key: &str, stored: Bytes) -> Result<Decoded, TransformError> {
+        match stored.split_first() {
+            Some((mask, rest)) if self.known.contains(mask) => {
+                Ok(Decoded { value: Mask::apply(key, *mask, rest).into(), stale: *mask != self.current })
+            }
+            _ => Err(TransformError("unknown encryption key".to_owned())),
+        }
+    }
+}
+
+fn open(folder: &Path, current: u8, known: &'static [u8]) -> Embedded {
+    let transformer = Arc::new(Mask { current, known });
+    Embedded::open(folder, Options { transformer, window: Window::default(), ..Options::default() }).unwrap()
+}
+
+#[tokio::test]
+async fn values_are_stored_transformed_and_stale_ones_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), 0x51, &[0x51]);
+    let mut feed = store.changes(Revision::EMPTY).await.unwrap();
+    store.commit(Change::create("/secrets/a", "the plain text")).await.unwrap();
+    let change = feed.next_batch().await.unwrap().changes.remove(0);
+    assert_eq!(change.value.unwrap(), "the plain text", "the feed tells what was written");
+    let record = store.get(Key::from("/secrets/a"), None).await.unwrap().unwrap();
+    assert_eq!((record.value.as_ref(), record.stale), (&b"the plain text"[..], false));
+    store.close().await.unwrap();
+    let content = fs::read(folder.path().join("pintle.db")).unwrap();
+    assert!(!content.windows(9).any(|part| part == b"the plain"), "the disk does not");
+
+    let store = open(folder.path(), 0x52, &[0x51, 0x52]);
+    let record = store.range(Span::all(), None, None).await.unwrap().records.remove(0);
+    assert_eq!((record.value.as_ref(), record.stale), (&b"the plain text"[..], true));
+    let rewritten = store.commit(Change::update("/secrets/a", Revision(2), record.value)).await.unwrap();
+    assert!(rewritten.previous.unwrap().stale);
+    assert!(!store.get(Key::from("/secrets/a"), None).await.unwrap().unwrap().stale);
+    let history = store.changes(Revision::EMPTY).await.unwrap().next_batch().await.unwrap().changes;
+    assert!(history.iter().all(|change| change.value.as_deref() == Some(b"the plain text")));
+}
+
+#[tokio::test]
+async fn a_value_that_cannot_be_transformed_hurts_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), 0x51, &[0x51]);
+    store.commit(Change::create("/secrets/a", "old")).await.unwrap();
+    let error = store.commit(Change::create("/secrets/b", "unspeakable")).await.unwrap_err();
+    assert_eq!(error.to_string(), "the value of /secrets/b cannot be transformed: no key for this");
+    assert_eq!(store.current_revision().await.unwrap(), Revision(2));
+    store.close().await.unwrap();
+
+    let store = open(folder.path(), 0x52, &[0x52]);
+    let error = store.get(Key::from("/secrets/a"), None).await.unwrap_err();
+    assert_eq!(error.to_string(), "the value of /secrets/a cannot be transformed: unknown encryption key");
+    let (lost, sound) =
+        tokio::join!(store.commit(Change::put("/secrets/a", "new")), store.commit(Change::create("/secrets/c", "new")));
+    assert!(matches!(lost, Err(Error::Transform { .. })), "{lost:?}");
+    assert!(sound.is_ok(), "{sound:?}");
+    let gone = store.commit(Change::delete("/secrets/a", Expect::Any)).await;
+    assert!(matches!(gone, Err(Error::Transform { .. })), "its last value could not be told: {gone:?}");
+}
