@@ -1,12 +1,17 @@
 //! The rules of events (upstream: `pkg/apis/core/validation/events.go`, `pkg/registry/core/event`). What comes in through
 //! `events.k8s.io/v1` is held to more than what comes in through the core group, which old clients use.
 
+use std::time::Duration;
+
 use pintle_registry::{Behaviour, Context};
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
 use super::convert;
 use crate::strategy::{immutable, same_at};
+
+/// What kube-apiserver's flag `--event-ttl` is by default.
+const TIME_TO_LIVE: Duration = Duration::from_secs(60 * 60);
 
 const TEXT_LIMIT: usize = 128;
 const NOTE_LIMIT: usize = 1024;
@@ -106,6 +111,14 @@ impl Behaviour for Event {
             View::Core => names::path_segment_name(name, prefix),
             View::Events => names::dns1123_subdomain_name(name, prefix),
         }
+    }
+
+    fn validates_own_version(&self) -> bool {
+        self.view == View::Events
+    }
+
+    fn time_to_live(&self) -> Option<Duration> {
+        Some(TIME_TO_LIVE)
     }
 
     fn allow_create_on_update(&self) -> bool {
