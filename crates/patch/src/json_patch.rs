@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use pintle_value::{Str, Value, print};
+use pintle_value::{Str, Value, atoi, print};
 
 use crate::{PatchError, PatchErrorKind, cannot_unmarshal, json_kind};
 
@@ -170,19 +170,9 @@ fn decode_key(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// An index as Go's `strconv.Atoi` reads it.
-fn atoi(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| {
-        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-        let numeric = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-        let cause = if numeric { "value out of range" } else { "invalid syntax" };
-        format!("strconv.Atoi: parsing {}: {cause}", print::quote(text))
-    })
-}
-
 /// The index that a text means in a list of this many places; a negative one counts from the end.
 fn index(text: &str, places: usize) -> Result<usize, String> {
-    let number = atoi(text)?;
+    let number = atoi(text).map_err(|e| e.to_string())?;
     let from_start = if number < 0 { number.checked_add_unsigned(places as u64) } else { Some(number) };
     from_start
         .and_then(|i| usize::try_from(i).ok())

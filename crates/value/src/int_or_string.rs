@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::atoi::atoi;
 use crate::print::quote;
 use crate::{Str, Value, names};
 
@@ -18,16 +19,6 @@ pub enum IntOrString {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid value for IntOrString: {0}")]
 pub struct IntOrStringError(String);
-
-/// Reads digits as Go's `strconv.Atoi` does.
-fn atoi(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| {
-        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-        let numeric = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-        let cause = if numeric { "value out of range" } else { "invalid syntax" };
-        format!("strconv.Atoi: parsing {}: {cause}", quote(text))
-    })
-}
 
 impl IntOrString {
     /// What a tree holds; `None` for what is neither a number of 32 bits nor a text.
@@ -46,12 +37,12 @@ impl IntOrString {
         text.parse().map_or_else(|_| Self::String(Str::from(text)), Self::Int)
     }
 
-    /// The number, also of a text that is one; 0 for other texts.
+    /// The number, also of a text that is one (the nearest, if it is out of range); 0 for other texts.
     #[must_use]
     pub fn int_value(&self) -> i64 {
         match self {
             Self::Int(i) => i64::from(*i),
-            Self::String(text) => text.parse().unwrap_or(0),
+            Self::String(text) => atoi(text).unwrap_or_else(|e| e.nearest),
         }
     }
 
@@ -60,8 +51,7 @@ impl IntOrString {
     pub fn percent(&self) -> Option<i64> {
         match self {
             Self::String(text) if names::percent(text).is_empty() => {
-                // As Go's Atoi, which leaves the largest number where it runs over.
-                text.strip_suffix('%').map(|digits| digits.parse().unwrap_or(i64::MAX))
+                text.strip_suffix('%').map(|digits| atoi(digits).unwrap_or_else(|e| e.nearest))
             }
             _ => None,
         }

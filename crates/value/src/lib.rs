@@ -1,6 +1,7 @@
 //! The tree that every object is worked on as, and the small vocabulary around it: field paths and field errors,
 //! quantities, times, names. Pure data: no I/O, no clock, no knowledge of any kind or schema.
 
+mod atoi;
 mod decimal;
 mod duration;
 pub mod field;
@@ -14,6 +15,7 @@ pub mod quantity;
 pub mod time;
 mod tree;
 
+pub use atoi::{AtoiError, atoi};
 pub use compact_str::CompactString as Str;
 pub use field::{ErrorKind, Errors, FieldError, FieldPath};
 pub use int_or_string::IntOrString;

@@ -108,7 +108,8 @@ pub fn validate_object_meta_update(new: &Value, old: &Value) -> Errors {
             _ => new[field] == old[field],
         };
         if !same {
-            errors.invalid(&path.child(field), new[field].clone(), IMMUTABLE_TEXT);
+            let shown = new.time_at(&[field]).map_or_else(|| new[field].clone(), Value::from);
+            errors.invalid(&path.child(field), shown, IMMUTABLE_TEXT);
         }
     }
     let grace = "deletionGracePeriodSeconds";
