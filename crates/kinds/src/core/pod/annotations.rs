@@ -1,11 +1,13 @@
 //! Annotations that mean something to pods: seccomp and AppArmor profiles from before there were fields for them, the cost
 //! of deletion, mirror pods (upstream: `ValidatePodSpecificAnnotations`, `applyAppArmorVersionSkew`).
 
+use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::defaults::each;
 use super::options::{DELETION_COST, PodOptions, deletion_cost, passes};
 use super::rules::{CONTAINER_LISTS, all_containers, descending_path, text, visit_containers};
+use super::scheduling::validate_tolerations;
 use super::security::validate_app_armor;
 use super::spec::MIRROR_POD;
 use crate::strategy::same;
@@ -13,6 +15,8 @@ use crate::strategy::same;
 pub(crate) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 pub(crate) const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+/// Tolerations as JSON, from before there was a field for them.
+const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const LOCALHOST: &str = "localhost/";
 
 /// Checks the annotations of a pod or a pod template.
@@ -27,6 +31,15 @@ pub(crate) fn validate_pod_annotations(
         && spec.str_at(&["nodeName"]).is_empty()
     {
         errors.invalid(&path.key(MIRROR_POD), value, "must set spec.nodeName if mirror pod annotation is set");
+    }
+    if let Some(text) = object.annotation(TOLERATIONS).filter(|text| !text.is_empty()) {
+        match pintle_codec::json::decode(text.as_bytes(), pintle_codec::json::Options::default()) {
+            Ok(decoded) => {
+                let tolerations = decoded.value.as_array().map_or(&[][..], Vec::as_slice);
+                validate_tolerations(errors, tolerations, options, &path.child(TOLERATIONS));
+            }
+            Err(error) => errors.invalid(path, TOLERATIONS, error.to_string()),
+        }
     }
     if !options.any_deletion_cost && deletion_cost(object).is_err() {
         let value = object.annotation(DELETION_COST).unwrap_or_default();
@@ -48,7 +61,7 @@ pub(crate) fn validate_pod_annotations(
             errors.invalid(&path.key(key), container, "container not found");
         }
         if !matches!(value, "" | "runtime/default" | "unconfined") && !value.starts_with(LOCALHOST) {
-            errors.invalid(&path.key(key), value, format!("invalid AppArmor profile name: {value:?}"));
+            errors.invalid(&path.key(key), value, format!("invalid AppArmor profile name: {}", quote(value)));
         }
     }
 }

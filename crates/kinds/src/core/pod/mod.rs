@@ -29,6 +29,8 @@ mod status;
 mod update;
 pub(crate) mod volumes;
 pub(crate) mod warnings;
+#[cfg(test)]
+mod whole;
 pub(crate) mod windows;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 //! (upstream: `warningsForOverlappingVirtualPaths`).
 
 use pintle_value::Value;
+use pintle_value::print::quote;
 
 /// The path of a file, and where it comes from if that is not said already.
 struct File {
@@ -19,7 +20,8 @@ impl File {
     }
 
     fn shown(&self) -> String {
-        if self.source.is_empty() { format!("{:?}", self.path) } else { format!("{:?} ({})", self.path, self.source) }
+        let path = quote(&self.path);
+        if self.source.is_empty() { path } else { format!("{path} ({})", self.source) }
     }
 
     fn overlaps(&self, other: &File) -> bool {
@@ -41,7 +43,7 @@ pub(crate) fn warnings_for_overlapping_paths(warnings: &mut Vec<String>, volumes
             let what = if name_field.is_empty() {
                 kind.to_owned()
             } else {
-                format!("{kind} {:?}", source.str_at(&[name_field]))
+                format!("{kind} {}", quote(source.str_at(&[name_field])))
             };
             collisions(warnings, name, &what, File::all(source.items_at(&["items"]), ""));
         }
@@ -49,7 +51,7 @@ pub(crate) fn warnings_for_overlapping_paths(warnings: &mut Vec<String>, volumes
         let mut files = Vec::new();
         for source in projected.items_at(&["sources"]) {
             if source.is_empty() {
-                warnings.push(format!("volume {name:?} (Projected) has no sources provided"));
+                warnings.push(format!("volume {} (Projected) has no sources provided", quote(name)));
             }
             files.extend(projected_files(source));
         }
@@ -60,7 +62,7 @@ pub(crate) fn warnings_for_overlapping_paths(warnings: &mut Vec<String>, volumes
 fn projected_files(source: &Value) -> Vec<File> {
     for (field, kind) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
         if let Some(source) = source.get(field).filter(|source| source.get("items").is_some()) {
-            let from = format!("{kind} {:?}", source.str_at(&["name"]));
+            let from = format!("{kind} {}", quote(source.str_at(&["name"])));
             return File::all(source.items_at(&["items"]), &from);
         }
     }
@@ -77,7 +79,8 @@ fn collisions(warnings: &mut Vec<String>, volume: &str, what: &str, files: Vec<F
     for (i, file) in files.iter().enumerate() {
         for other in files[..i].iter().filter(|other| file.overlaps(other)) {
             let (file, other) = (file.shown(), other.shown());
-            warnings.push(format!("volume {volume:?} ({what}): overlapping paths: {file} with {other}"));
+            let volume = quote(volume);
+            warnings.push(format!("volume {volume} ({what}): overlapping paths: {file} with {other}"));
         }
     }
 }

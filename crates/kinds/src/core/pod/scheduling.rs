@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, metadata, names};
 
 use super::options::{PodOptions, passes};
@@ -323,7 +324,7 @@ pub(crate) fn validate_tolerations(
                     let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
                     let number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
                     let why = if number { "value out of range" } else { "invalid syntax" };
-                    let detail = format!("strconv.ParseInt: parsing {value:?}: {why}");
+                    let detail = format!("strconv.ParseInt: parsing {}: {why}", quote(value));
                     errors.invalid(&path.child("value"), value, detail);
                 }
             }

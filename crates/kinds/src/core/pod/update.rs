@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::annotations::{validate_annotation_updates, validate_annotations_and_fields, validate_pod_annotations};
@@ -247,11 +248,11 @@ pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
         // Of containers with one name the last counts.
         match containers.iter().rfind(|new| text(new, "name") == Some(name)) {
             None => {
-                errors.forbidden(&path, format!("existing ephemeral containers {name:?} may not be removed\n"));
+                errors.forbidden(&path, format!("existing ephemeral containers {} may not be removed\n", quote(name)));
             }
             Some(new) if !same(Some(old), Some(new)) => {
                 let diff = unified(old, new);
-                let detail = format!("existing ephemeral containers {name:?} may not be changed\n{diff}");
+                let detail = format!("existing ephemeral containers {} may not be changed\n{diff}", quote(name));
                 errors.forbidden(&path, detail);
             }
             Some(_) => {}

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::claim::validate_claim_template;
@@ -119,7 +120,7 @@ fn validate_source(volume: &Value, pod_name: &str, path: &FieldPath<'_>, options
             if *field == "ephemeral" && !pod_name.is_empty() && !name.is_empty() {
                 let claim = format!("{pod_name}-{name}");
                 for message in names::dns1123_subdomain_name(&claim, false) {
-                    errors.invalid(&path.child("name"), name, format!("PVC name {claim:?}: {message}"));
+                    errors.invalid(&path.child("name"), name, format!("PVC name {}: {message}", quote(&claim)));
                 }
             }
         }

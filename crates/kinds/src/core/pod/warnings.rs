@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_value::ip::ip_warnings;
+use pintle_value::print::quote;
 use pintle_value::{FieldPath, Value, names};
 
 use super::annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD, app_armor_of_annotation};
@@ -229,7 +230,7 @@ fn duplicates(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_
             let value = item.str_at(&[field]);
             if !seen.insert(value) {
                 let path = path.index(i);
-                warnings.push(format!("{}: duplicate {field} {value:?}", path.child(field)));
+                warnings.push(format!("{}: duplicate {field} {}", path.child(field), quote(value)));
             }
         }
     }
@@ -293,8 +294,10 @@ fn hidden_variables(warnings: &mut Vec<String>, container: &Value, path: &FieldP
         let reference = format!("$({name})");
         if variable.get("valueFrom").is_some() || value == reference || !value.contains(&reference) {
             let path = list.index(i);
-            warnings
-                .push(format!("{path}: hides previous definition of {name:?}, which may be dropped when using apply"));
+            warnings.push(format!(
+                "{path}: hides previous definition of {name}, which may be dropped when using apply",
+                name = quote(name)
+            ));
         }
     }
 }
@@ -348,8 +351,9 @@ fn ports(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
             let path = list.index(i).to_string();
             match named.get(name) {
                 Some(other) => warnings.push(format!(
-                    "{path}: duplicate port name {name:?} with {other}, services and probes that select ports by name \
-                     will use {other}"
+                    "{path}: duplicate port name {name} with {other}, services and probes that select ports by name \
+                     will use {other}",
+                    name = quote(name)
                 )),
                 None => {
                     named.insert(name, path);
