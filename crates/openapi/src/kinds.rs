@@ -1,0 +1,121 @@
+//! Which kinds a type is registered as (`x-kubernetes-group-version-kind`): mostly one, but `DeleteOptions` and
+//! `WatchEvent` belong to every group and version that kube-apiserver knows, served or not.
+
+use std::collections::HashMap;
+
+use pintle_catalog::Catalog;
+use pintle_registry::GroupVersion;
+use pintle_schema::TypeId;
+use pintle_value::{Value, object};
+
+/// The kinds of the meta package that belong to the core group alone.
+const OF_CORE: &[&str] = &["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"];
+
+/// The kinds of the meta package that belong to every group and version.
+const OF_ALL: &[&str] = &["DeleteOptions", "WatchEvent"];
+
+/// The groups and versions that kube-apiserver 1.36 registers, sorted; versions that are no longer served are among them.
+const REGISTERED: &[(&str, &[&str])] = &[
+    ("", &["v1"]),
+    ("admission.k8s.io", &["v1", "v1beta1"]),
+    ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("apiextensions.k8s.io", &["v1", "v1beta1"]),
+    ("apiregistration.k8s.io", &["v1", "v1beta1"]),
+    ("apps", &["v1", "v1beta1", "v1beta2"]),
+    ("authentication.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("authorization.k8s.io", &["v1", "v1beta1"]),
+    ("autoscaling", &["v1", "v2"]),
+    ("batch", &["v1", "v1beta1"]),
+    ("certificates.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("coordination.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
+    ("discovery.k8s.io", &["v1", "v1beta1"]),
+    ("events.k8s.io", &["v1", "v1beta1"]),
+    ("extensions", &["v1beta1"]),
+    ("flowcontrol.apiserver.k8s.io", &["v1", "v1beta1", "v1beta2", "v1beta3"]),
+    ("imagepolicy.k8s.io", &["v1alpha1"]),
+    ("internal.apiserver.k8s.io", &["v1alpha1"]),
+    ("networking.k8s.io", &["v1", "v1beta1"]),
+    ("node.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("policy", &["v1", "v1beta1"]),
+    ("rbac.authorization.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("resource.k8s.io", &["v1", "v1alpha3", "v1beta1", "v1beta2"]),
+    ("scheduling.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
+    ("storage.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("storagemigration.k8s.io", &["v1beta1"]),
+];
+
+/// The kinds of types.
+pub(crate) struct KindsOfTypes {
+    kinds: HashMap<TypeId, Value>,
+}
+
+impl KindsOfTypes {
+    /// The kinds of all types of the catalog. In the document of one group and version, the kinds that belong to all of
+    /// them are published for it and the core group only (upstream: `filterScopedGVKs`).
+    pub(crate) fn new(catalog: &Catalog, document: Option<&GroupVersion>) -> Self {
+        let mut found: HashMap<TypeId, Vec<Value>> = HashMap::new();
+        for (group, version, kind, id) in catalog.kinds().filter(|(group, ..)| *group != "meta.k8s.io") {
+            found.entry(id).or_default().push(entry(group, version, kind));
+        }
+        let meta = |kind: &'static str| Some((kind, catalog.struct_type(&format!("meta/v1.{kind}"))?));
+        for (kind, id) in OF_CORE.iter().filter_map(|kind| meta(kind)) {
+            found.insert(id, vec![entry("", "v1", kind)]);
+        }
+        for (kind, id) in OF_ALL.iter().filter_map(|kind| meta(kind)) {
+            let all = REGISTERED.iter().flat_map(|(group, versions)| versions.iter().map(move |v| (*group, *v)));
+            let shown = |(group, version): &(&str, &str)| match document {
+                None => true,
+                Some(own) => (*group, *version) == ("", "v1") || (own.group == *group && own.version == *version),
+            };
+            found.insert(id, all.filter(shown).map(|(group, version)| entry(group, version, kind)).collect());
+        }
+        Self { kinds: found.into_iter().map(|(id, kinds)| (id, Value::Array(kinds))).collect() }
+    }
+
+    /// The kinds of a type.
+    pub(crate) fn of(&self, id: TypeId) -> Option<Value> {
+        self.kinds.get(&id).cloned()
+    }
+}
+
+fn entry(group: &str, version: &str, kind: &str) -> Value {
+    object! { "group": group, "kind": kind, "version": version }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(document: Option<&str>, ty: &str, expect: &str) {
+        let catalog = pintle_catalog::shared();
+        let document = document.and_then(GroupVersion::parse);
+        let kinds = KindsOfTypes::new(catalog, document.as_ref());
+        let found = catalog.struct_type(ty).and_then(|id| kinds.of(id)).unwrap_or_default();
+        let words = found.as_array().into_iter().flatten().map(|kind| {
+            format!("{}/{}/{}", kind.str_at(&["group"]), kind.str_at(&["version"]), kind.str_at(&["kind"]))
+        });
+        assert_eq!(words.collect::<Vec<_>>().join(" "), expect, "{ty}");
+    }
+
+    #[test]
+    fn kinds() {
+        check(None, "core/v1.Pod", "/v1/Pod");
+        check(None, "apps/v1.DeploymentList", "apps/v1/DeploymentList");
+        check(Some("apps/v1"), "autoscaling/v1.Scale", "autoscaling/v1/Scale");
+        check(None, "meta/v1.Status", "/v1/Status");
+        check(None, "meta/v1.ObjectMeta", "");
+        check(Some("v1"), "meta/v1.DeleteOptions", "/v1/DeleteOptions");
+        check(Some("apps/v1"), "meta/v1.DeleteOptions", "/v1/DeleteOptions apps/v1/DeleteOptions");
+        check(Some("policy/v1"), "meta/v1.WatchEvent", "/v1/WatchEvent policy/v1/WatchEvent");
+    }
+
+    #[test]
+    fn every_group_of_the_catalog_is_registered() {
+        for group in pintle_catalog::shared().groups() {
+            for version in &group.versions {
+                let known = REGISTERED.iter().any(|(g, vs)| *g == group.name && vs.contains(&version.name));
+                assert!(known, "{} {}", group.name, version.name);
+            }
+        }
+    }
+}

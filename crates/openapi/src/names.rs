@@ -1,0 +1,119 @@
+//! The words of operations: identifiers, tags and articles, as upstream's route installer and its OpenAPI
+//! customisation make them (`GetOperationIDAndTags`, `GetArticleForNoun`).
+
+use pintle_registry::GroupVersion;
+
+/// What the operations of one document have in common: the root path, the middle of their ids, and their tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    /// The path without a slash at its end: `/apis/apps/v1`.
+    pub(crate) root: String,
+    /// What stands between the verb and the rest of an operation's id: `AppsV1`.
+    scope: String,
+    /// The tag of all operations: `apps_v1`.
+    pub(crate) tag: String,
+}
+
+impl Service {
+    /// The service of a group and version.
+    pub(crate) fn of_version(version: &GroupVersion) -> Self {
+        let group = Self::of_group(&version.group);
+        Self {
+            root: format!("{}/{}", group.root, version.version),
+            scope: group.scope + &identifier(&version.version, true),
+            tag: format!("{}_{}", group.tag, identifier(&version.version, false)),
+        }
+    }
+
+    /// The service of a group; the core group's is `/api`.
+    pub(crate) fn of_group(group: &str) -> Self {
+        let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
+        let group = if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) };
+        Self { root, scope: identifier(group, true), tag: identifier(group, false) }
+    }
+
+    /// A service outside of groups.
+    pub(crate) fn of_path(name: &str) -> Self {
+        Self { root: format!("/{name}"), scope: String::new(), tag: identifier(name, false) }
+    }
+
+    /// The id of an operation: its verb, the scope, and what it works on.
+    pub(crate) fn operation(&self, verb: &str, rest: &str) -> String {
+        format!("{verb}{}{}", self.scope, identifier(rest, true))
+    }
+}
+
+/// A text without what cannot be part of an identifier; what follows such a character is capitalised.
+fn identifier(text: &str, capital: bool) -> String {
+    let mut made = String::with_capacity(text.len());
+    let mut capital = capital;
+    for (i, c) in text.chars().enumerate() {
+        if c.is_alphabetic() || c == '_' || (i != 0 && c.is_numeric()) {
+            if std::mem::take(&mut capital) {
+                made.extend(c.to_uppercase());
+            } else {
+                made.push(c);
+            }
+        } else {
+            capital = true;
+        }
+    }
+    made
+}
+
+/// A word with its first letter in upper case and the others in lower case.
+pub(crate) fn title(word: &str) -> String {
+    let mut chars = word.chars();
+    let mut made: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    made.extend(chars.flat_map(char::to_lowercase));
+    made
+}
+
+/// The article before a kind, with spaces around it. Kinds that are plurals have none.
+pub(crate) fn article(kind: &str) -> &'static str {
+    if kind.ends_with('s') && !kind.ends_with("ss") {
+        " "
+    } else if kind.starts_with(|c: char| matches!(c.to_ascii_lowercase(), 'a' | 'e' | 'i' | 'o' | 'u')) {
+        " an "
+    } else {
+        " a "
+    }
+}
+
+/// The prefix of a custom resource's model: the group's parts in reverse order, and the version.
+pub(crate) fn custom_model(group: &str, version: &str, kind: &str) -> String {
+    let mut parts: Vec<&str> = group.split('.').rev().collect();
+    parts.extend([version, kind]);
+    parts.join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations() {
+        let check = |group: &str, version: &str, verb: &str, rest: &str, expect: &str| {
+            let service = Service::of_version(&GroupVersion::new(group, version));
+            assert_eq!(format!("{} {}", service.operation(verb, rest), service.tag), expect);
+        };
+        check("", "v1", "read", "NamespacedPod", "readCoreV1NamespacedPod core_v1");
+        check("apps", "v1", "delete", "collectionX", "deleteAppsV1CollectionX apps_v1");
+        check("rbac.authorization.k8s.io", "v1", "list", "Role", "listRbacAuthorizationV1Role rbacAuthorization_v1");
+        check("bench.example.com", "v1beta1", "get", "X", "getBenchExampleComV1beta1X benchExampleCom_v1beta1");
+        assert_eq!(Service::of_group("events.k8s.io").operation("get", "APIGroup"), "getEventsAPIGroup");
+        assert_eq!(Service::of_group("").operation("get", "APIVersions"), "getCoreAPIVersions");
+        assert_eq!(Service::of_path("version").operation("get", "CodeVersion"), "getCodeVersion");
+    }
+
+    #[test]
+    fn words() {
+        assert_eq!(title("ephemeralcontainers"), "Ephemeralcontainers");
+        assert_eq!(title("GET"), "Get");
+        assert_eq!(title(""), "");
+        for (kind, expect) in [("Pod", " a "), ("Ingress", " an "), ("Endpoints", " "), ("StorageClass", " a ")] {
+            assert_eq!(article(kind), expect, "{kind}");
+        }
+        assert_eq!(custom_model("bench.example.com", "v1", "Widget"), "com.example.bench.v1.Widget");
+    }
+}

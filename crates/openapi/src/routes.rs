@@ -1,0 +1,564 @@
+//! Every operation that the registry implies: verb × resource × subresource × scope, with the paths, ids, parameters
+//! and answers that upstream's route installer gives them (`endpoints/installer.go`).
+
+use std::sync::Arc;
+
+use pintle_catalog::{Catalog, Descriptions};
+use pintle_registry::{GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb};
+use pintle_schema::TypeId;
+
+use crate::names::{Service, article, title};
+use crate::parameters::{Parameter, of_options};
+
+/// The media types of built-in kinds.
+pub(crate) const MEDIA_TYPES: &[&str] =
+    &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const STREAM_TYPES: &[&str] = &[
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+const LOG_TYPES: &[&str] =
+    &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const JSON: &[&str] = &["application/json"];
+const CUSTOM_TYPES: &[&str] = &["application/json", "application/yaml"];
+const ANY: &[&str] = &["*/*"];
+const PATCH_TYPES: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+const CUSTOM_PATCH_TYPES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+
+/// What a body or an answer is.
+#[derive(Clone, Debug)]
+pub(crate) enum Model {
+    /// A struct of the catalog.
+    Struct(TypeId),
+    /// A kind that is not in the catalog.
+    Custom(Arc<Resource>),
+    /// The list of a kind that is not in the catalog.
+    CustomList(Arc<Resource>),
+    /// `metav1.Patch`, the body of any patch.
+    Patch,
+    /// `version.Info`.
+    Version,
+    /// A text.
+    Text,
+}
+
+/// The body of an operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    pub(crate) model: Model,
+    pub(crate) required: bool,
+}
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) path: String,
+    /// The HTTP method in lower case.
+    pub(crate) method: &'static str,
+    pub(crate) description: String,
+    pub(crate) id: String,
+    pub(crate) tag: String,
+    /// `x-kubernetes-action`, for operations on resources.
+    pub(crate) action: Option<&'static str>,
+    /// `x-kubernetes-group-version-kind`, for operations on resources.
+    pub(crate) kind: Option<GroupVersionKind>,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) body: Option<Body>,
+    pub(crate) consumes: &'static [&'static str],
+    pub(crate) produces: &'static [&'static str],
+    /// Status codes with the models of their bodies. There is a 401 without a body beside them.
+    pub(crate) answers: Vec<(u16, Model)>,
+}
+
+/// What the answers of a code are called.
+pub(crate) const fn answer_text(code: u16) -> &'static str {
+    match code {
+        201 => "Created",
+        202 => "Accepted",
+        401 => "Unauthorized",
+        _ => "OK",
+    }
+}
+
+/// The parameters of the option types and the models that many operations share.
+pub(crate) struct Shared<'a> {
+    catalog: &'a Catalog,
+    texts: &'a Descriptions,
+    list: Vec<Parameter>,
+    create: Vec<Parameter>,
+    update: Vec<Parameter>,
+    patch: Vec<Parameter>,
+    delete: Vec<Parameter>,
+}
+
+impl<'a> Shared<'a> {
+    pub(crate) fn new(catalog: &'a Catalog, texts: &'a Descriptions) -> Self {
+        let options =
+            |name: &str| catalog.struct_type(name).map(|id| of_options(catalog, texts, id)).unwrap_or_default();
+        Self {
+            catalog,
+            texts,
+            list: options("meta/v1.ListOptions"),
+            create: options("meta/v1.CreateOptions"),
+            update: options("meta/v1.UpdateOptions"),
+            patch: options("meta/v1.PatchOptions"),
+            delete: options("meta/v1.DeleteOptions"),
+        }
+    }
+
+    /// A struct of the meta package.
+    fn meta(&self, name: &str) -> Model {
+        self.catalog.struct_type(&format!("meta/v1.{name}")).map_or(Model::Text, Model::Struct)
+    }
+
+    fn kind(&self, kind: &GroupVersionKind) -> Option<Model> {
+        self.catalog.kind_type(&kind.group, &kind.version, &kind.kind).map(Model::Struct)
+    }
+
+    /// The document that lists what is at a path (discovery).
+    fn discovery(&self, service: &Service, rest: &str, description: &str, model: Model) -> Route {
+        Route {
+            path: format!("{}/", service.root),
+            method: "get",
+            description: description.to_owned(),
+            id: service.operation("get", rest),
+            tag: service.tag.clone(),
+            action: None,
+            kind: None,
+            parameters: Vec::new(),
+            body: None,
+            consumes: MEDIA_TYPES,
+            produces: MEDIA_TYPES,
+            answers: vec![(200, model)],
+        }
+    }
+
+    /// The operation of `/api`.
+    pub(crate) fn legacy_root(&self) -> Route {
+        let service = Service::of_group("");
+        self.discovery(&service, "APIVersions", "get available API versions", self.meta("APIVersions"))
+    }
+
+    /// The operation of `/apis`.
+    pub(crate) fn root(&self) -> Route {
+        let service = Service::of_path("apis");
+        self.discovery(&service, "APIVersions", "get available API versions", self.meta("APIGroupList"))
+    }
+
+    /// The operation of a group's own path.
+    pub(crate) fn group(&self, group: &str) -> Route {
+        let service = Service::of_group(group);
+        self.discovery(&service, "APIGroup", "get information of a group", self.meta("APIGroup"))
+    }
+
+    /// The operation of `/version`.
+    pub(crate) fn version(&self) -> Route {
+        let service = Service::of_path("version");
+        let text = "get the version information for this server";
+        let mut route = self.discovery(&service, "CodeVersion", text, Model::Version);
+        (route.consumes, route.produces) = (JSON, JSON);
+        route
+    }
+
+    /// The operations of a group and version.
+    pub(crate) fn of_version(&self, registry: &Registry, version: &GroupVersion) -> Vec<Route> {
+        let service = Service::of_version(version);
+        let text = "get available resources";
+        let mut routes = vec![self.discovery(&service, "APIResources", text, self.meta("APIResourceList"))];
+        for resource in registry.resources_of(version) {
+            let mut builder = Builder { shared: self, service: &service, resource, routes: &mut routes };
+            builder.resource();
+            for subresource in &resource.subresources {
+                builder.subresource(subresource);
+            }
+        }
+        routes
+    }
+}
+
+/// Makes the operations of one resource.
+struct Builder<'a> {
+    shared: &'a Shared<'a>,
+    service: &'a Service,
+    resource: &'a Arc<Resource>,
+    routes: &'a mut Vec<Route>,
+}
+
+/// Which objects a path is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Those of a namespace, or of the cluster for resources that are not in namespaces.
+    Own,
+    /// Those of all namespaces.
+    All,
+}
+
+impl Builder<'_> {
+    fn custom(&self) -> bool {
+        !Arc::ptr_eq(&self.resource.schema.types, self.shared.catalog.types())
+    }
+
+    fn namespaced(&self) -> bool {
+        self.resource.scope == Scope::Namespaced
+    }
+
+    /// The path after the root, beginning with a slash.
+    fn collection_path(&self, reach: Reach) -> String {
+        let plural = &self.resource.plural;
+        if self.namespaced() && reach == Reach::Own {
+            format!("/namespaces/{{namespace}}/{plural}")
+        } else {
+            format!("/{plural}")
+        }
+    }
+
+    fn item_path(&self) -> String {
+        self.collection_path(Reach::Own) + "/{name}"
+    }
+
+    /// The kind as operation ids have it.
+    fn noun(&self, reach: Reach) -> String {
+        let scope = if self.namespaced() && reach == Reach::Own { "Namespaced" } else { "" };
+        format!("{scope}{}", self.resource.kind)
+    }
+
+    fn suffix(&self, reach: Reach) -> &'static str {
+        if reach == Reach::All { "ForAllNamespaces" } else { "" }
+    }
+
+    fn model(&self) -> Model {
+        if self.custom() { Model::Custom(self.resource.clone()) } else { Model::Struct(self.resource.schema.root) }
+    }
+
+    fn list_model(&self) -> Model {
+        let resource = self.resource;
+        let kind = GroupVersionKind::new(resource.group.clone(), resource.version.clone(), resource.list_kind.clone());
+        if self.custom() { None } else { self.shared.kind(&kind) }.unwrap_or(Model::CustomList(resource.clone()))
+    }
+
+    fn media_types(&self) -> &'static [&'static str] {
+        if self.custom() { CUSTOM_TYPES } else { MEDIA_TYPES }
+    }
+
+    /// A route with what its place says: the parameters of the path and `pretty`.
+    fn route(&self, path: &str, method: &'static str, action: &'static str, kind: &GroupVersionKind) -> Route {
+        let mut parameters = Vec::new();
+        if path.contains("{namespace}") {
+            parameters.push(Parameter::namespace());
+        }
+        if path.contains("{name}") {
+            parameters.push(Parameter::path("name", format!("name of the {}", kind.kind)));
+        }
+        if path.ends_with("/{path}") {
+            parameters.push(Parameter::path("path", "path to the resource".to_owned()));
+        }
+        if action != "connect" {
+            parameters.push(Parameter::pretty());
+        }
+        Route {
+            path: format!("{}{path}", self.service.root),
+            method,
+            description: String::new(),
+            id: String::new(),
+            tag: self.service.tag.clone(),
+            action: Some(action),
+            kind: Some(kind.clone()),
+            parameters,
+            body: None,
+            consumes: if self.custom() { CUSTOM_TYPES } else { ANY },
+            produces: self.media_types(),
+            answers: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, mut route: Route, description: String, verb: &str, rest: &str) {
+        route.description = description;
+        route.id = self.service.operation(verb, rest);
+        self.routes.push(route);
+    }
+
+    /// The operations on the resource itself.
+    fn resource(&mut self) {
+        let resource = self.resource;
+        let has = |verb| resource.verbs.has(verb);
+        if has(Verb::List) {
+            self.list(Reach::Own);
+        }
+        if has(Verb::Create) {
+            self.create(&self.collection_path(Reach::Own), None);
+        }
+        if has(Verb::DeleteCollection) {
+            self.delete_collection();
+        }
+        // Upstream publishes the paths of the old form of watching for built-in kinds alone.
+        let watched = has(Verb::Watch) && !self.custom();
+        if watched && has(Verb::List) {
+            self.watch_list(Reach::Own);
+        }
+        if has(Verb::Get) {
+            self.get(None);
+        }
+        if has(Verb::Update) {
+            self.update(None);
+        }
+        if has(Verb::Patch) {
+            self.patch(None);
+        }
+        if has(Verb::Delete) {
+            self.delete(None);
+        }
+        if watched {
+            self.watch();
+        }
+        if self.namespaced() && has(Verb::List) {
+            self.list(Reach::All);
+            if watched {
+                self.watch_list(Reach::All);
+            }
+        }
+    }
+
+    /// The operations on a subresource.
+    fn subresource(&mut self, subresource: &Subresource) {
+        let has = |verb| subresource.verbs.has(verb);
+        // A subresource whose kind is its options is a connection to something behind the server.
+        if subresource.kind.kind.ends_with("Options") {
+            self.connect(subresource);
+            return;
+        }
+        if has(Verb::Create) {
+            self.create(&format!("{}/{}", self.item_path(), subresource.name), Some(subresource));
+        }
+        if has(Verb::Get) {
+            self.get(Some(subresource));
+        }
+        if has(Verb::Update) {
+            self.update(Some(subresource));
+        }
+        if has(Verb::Patch) {
+            self.patch(Some(subresource));
+        }
+        if has(Verb::Delete) {
+            self.delete(Some(subresource));
+        }
+    }
+
+    /// Path, kind, model and name of what an operation on an item is about.
+    fn item(&self, subresource: Option<&Subresource>) -> Item {
+        match subresource {
+            None => Item {
+                path: self.item_path(),
+                kind: self.resource.gvk(),
+                model: self.model(),
+                noun: self.noun(Reach::Own),
+                of: format!("the specified {}", self.resource.kind),
+            },
+            Some(sub) => {
+                let own = sub.kind == self.resource.gvk();
+                let known = if own { None } else { self.shared.kind(&sub.kind) };
+                Item {
+                    path: format!("{}/{}", self.item_path(), sub.name),
+                    // Subresources of custom resources are published with the kind of the resource.
+                    kind: if self.custom() { self.resource.gvk() } else { sub.kind.clone() },
+                    model: known.unwrap_or_else(|| self.model()),
+                    noun: self.noun(Reach::Own) + &title(&sub.name),
+                    of: format!("{} of the specified {}", sub.name, self.resource.kind),
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, reach: Reach) {
+        let kind = self.resource.gvk();
+        let mut route = self.route(&self.collection_path(reach), "get", "list", &kind);
+        route.parameters.extend_from_slice(&self.shared.list);
+        let watched = self.resource.verbs.has(Verb::Watch) && !self.custom();
+        if !self.custom() {
+            route.produces = STREAM_TYPES;
+        }
+        route.answers = vec![(200, self.list_model())];
+        let what = if watched { "list or watch" } else { "list" };
+        let rest = self.noun(reach) + self.suffix(reach);
+        self.push(route, format!("{what} objects of kind {}", kind.kind), "list", &rest);
+    }
+
+    fn watch_list(&mut self, reach: Reach) {
+        let kind = self.resource.gvk();
+        let path = format!("/watch{}", self.collection_path(reach));
+        let mut route = self.route(&path, "get", "watchlist", &kind);
+        route.parameters.extend_from_slice(&self.shared.list);
+        route.produces = STREAM_TYPES;
+        route.answers = vec![(200, self.shared.meta("WatchEvent"))];
+        let text = format!(
+            "watch individual changes to a list of {}. deprecated: use the 'watch' parameter with a list operation instead.",
+            kind.kind
+        );
+        let rest = format!("{}List{}", self.noun(reach), self.suffix(reach));
+        self.push(route, text, "watch", &rest);
+    }
+
+    fn watch(&mut self) {
+        let kind = self.resource.gvk();
+        let mut route = self.route(&format!("/watch{}", self.item_path()), "get", "watch", &kind);
+        route.parameters.extend_from_slice(&self.shared.list);
+        route.produces = STREAM_TYPES;
+        route.answers = vec![(200, self.shared.meta("WatchEvent"))];
+        let text = format!(
+            "watch changes to an object of kind {}. deprecated: use the 'watch' parameter with a list operation instead, \
+             filtered to a single item with the 'fieldSelector' parameter.",
+            kind.kind
+        );
+        self.push(route, text, "watch", &self.noun(Reach::Own));
+    }
+
+    fn create(&mut self, path: &str, subresource: Option<&Subresource>) {
+        let (item, kind) = (self.item(subresource), &self.resource.kind);
+        let mut route = self.route(path, "post", "post", &item.kind);
+        route.parameters.extend_from_slice(&self.shared.create);
+        route.body = Some(Body { model: item.model.clone(), required: true });
+        route.answers = [200, 201, 202].map(|code| (code, item.model.clone())).to_vec();
+        let text = match subresource {
+            None => format!("create{}{kind}", article(kind)),
+            Some(sub) => format!("create {} of{}{kind}", sub.name, article(kind)),
+        };
+        self.push(route, text, "create", &item.noun);
+    }
+
+    fn get(&mut self, subresource: Option<&Subresource>) {
+        let item = self.item(subresource);
+        let mut route = self.route(&item.path, "get", "get", &item.kind);
+        route.answers = vec![(200, item.model.clone())];
+        if self.custom() {
+            let version = self.shared.list.iter().find(|p| p.name == "resourceVersion");
+            route.parameters.extend(version.cloned());
+        }
+        // A subresource that has options of its own answers with a text (`pods/log` and PodLogOptions).
+        if let Some(options) = subresource.and_then(|sub| self.options_of(sub)) {
+            route.parameters.extend(of_options(self.shared.catalog, self.shared.texts, options));
+            route.produces = LOG_TYPES;
+            route.answers = vec![(200, Model::Text)];
+        }
+        self.push(route, format!("read {}", item.of), "read", &item.noun);
+    }
+
+    fn options_of(&self, subresource: &Subresource) -> Option<TypeId> {
+        let resource = self.resource;
+        let options = format!("{}{}Options", resource.kind, title(&subresource.name));
+        self.shared.catalog.kind_type(&resource.group, &resource.version, &options)
+    }
+
+    fn update(&mut self, subresource: Option<&Subresource>) {
+        let item = self.item(subresource);
+        let mut route = self.route(&item.path, "put", "put", &item.kind);
+        route.parameters.extend_from_slice(&self.shared.update);
+        route.body = Some(Body { model: item.model.clone(), required: true });
+        route.answers = [200, 201].map(|code| (code, item.model.clone())).to_vec();
+        self.push(route, format!("replace {}", item.of), "replace", &item.noun);
+    }
+
+    fn patch(&mut self, subresource: Option<&Subresource>) {
+        let item = self.item(subresource);
+        let mut route = self.route(&item.path, "patch", "patch", &item.kind);
+        route.parameters.extend_from_slice(&self.shared.patch);
+        route.consumes = if self.custom() { CUSTOM_PATCH_TYPES } else { PATCH_TYPES };
+        route.body = Some(Body { model: Model::Patch, required: true });
+        let codes: &[u16] = if self.custom() { &[200] } else { &[200, 201] };
+        route.answers = codes.iter().map(|code| (*code, item.model.clone())).collect();
+        self.push(route, format!("partially update {}", item.of), "patch", &item.noun);
+    }
+
+    fn delete(&mut self, subresource: Option<&Subresource>) {
+        let (item, kind) = (self.item(subresource), &self.resource.kind);
+        let mut route = self.route(&item.path, "delete", "delete", &item.kind);
+        route.parameters.extend_from_slice(&self.shared.delete);
+        route.body = Some(Body { model: self.shared.meta("DeleteOptions"), required: false });
+        let returned = self.resource.collection.as_ref().is_some_and(|c| c.returns_deleted);
+        let model = if returned { item.model } else { self.shared.meta("Status") };
+        route.answers = [200, 202].map(|code| (code, model.clone())).to_vec();
+        let text = match subresource {
+            None => format!("delete{}{kind}", article(kind)),
+            Some(sub) => format!("delete {} of{}{kind}", sub.name, article(kind)),
+        };
+        self.push(route, text, "delete", &item.noun);
+    }
+
+    fn delete_collection(&mut self) {
+        let kind = self.resource.gvk();
+        let mut route = self.route(&self.collection_path(Reach::Own), "delete", "deletecollection", &kind);
+        if self.custom() {
+            route.parameters.extend_from_slice(&self.shared.list);
+        } else {
+            route.parameters.extend_from_slice(&self.shared.delete);
+            let watching = |p: &&Parameter| matches!(p.name.as_ref(), "watch" | "allowWatchBookmarks");
+            route.parameters.extend(self.shared.list.iter().filter(|p| !watching(p)).cloned());
+            route.body = Some(Body { model: self.shared.meta("DeleteOptions"), required: false });
+        }
+        route.answers = vec![(200, self.shared.meta("Status"))];
+        let rest = format!("collection{}", self.noun(Reach::Own));
+        self.push(route, format!("delete collection of {}", kind.kind), "delete", &rest);
+    }
+
+    /// The operations of a connection: one for each method, and the same below a path for proxies.
+    fn connect(&mut self, subresource: &Subresource) {
+        let proxy = subresource.kind.kind.ends_with("ProxyOptions");
+        let options =
+            self.shared.catalog.kind_type(&subresource.kind.group, &subresource.kind.version, &subresource.kind.kind);
+        let parameters = options.map(|id| of_options(self.shared.catalog, self.shared.texts, id)).unwrap_or_default();
+        let methods: &[(&'static str, Option<Verb>)] = &[
+            ("delete", Some(Verb::Delete)),
+            ("get", Some(Verb::Get)),
+            ("head", None),
+            ("options", None),
+            ("patch", Some(Verb::Patch)),
+            ("post", Some(Verb::Create)),
+            ("put", Some(Verb::Update)),
+        ];
+        for below in [false, true] {
+            if below && !proxy {
+                break;
+            }
+            for (method, verb) in methods {
+                // Discovery has no verbs for HEAD and OPTIONS; proxies pass on all methods.
+                if !verb.map_or(proxy, |verb| subresource.verbs.has(verb)) {
+                    continue;
+                }
+                let upper = method.to_ascii_uppercase();
+                let path = format!("{}/{}{}", self.item_path(), subresource.name, if below { "/{path}" } else { "" });
+                let mut route = self.route(&path, method, "connect", &subresource.kind);
+                // Below a path, `path` is already the part of the URL.
+                route.parameters.extend(parameters.iter().cloned());
+                (route.consumes, route.produces) = (ANY, ANY);
+                route.answers = vec![(200, Model::Text)];
+                let text = format!("connect {upper} requests to {} of {}", subresource.name, self.resource.kind);
+                let suffix = if below { "WithPath" } else { "" };
+                let rest = format!("{}{}{suffix}", self.noun(Reach::Own), title(&subresource.name));
+                self.connect_route(route, text, method, &rest);
+            }
+        }
+    }
+
+    /// The id of a connection has the method behind the scope: `connectCoreV1GetNamespacedPodExec`.
+    fn connect_route(&mut self, route: Route, text: String, method: &str, rest: &str) {
+        self.push(route, text, "connect", &format!("{}{rest}", title(method)));
+    }
+}
+
+/// What an operation on an item is about.
+struct Item {
+    path: String,
+    kind: GroupVersionKind,
+    model: Model,
+    /// As in operation ids.
+    noun: String,
+    /// As in descriptions.
+    of: String,
+}

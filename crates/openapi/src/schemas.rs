@@ -1,0 +1,452 @@
+//! The schemas of types as kube-openapi's generator publishes them: every type that has a name becomes a definition
+//! that the others refer to. Only what is referred to is made.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use pintle_catalog::{Catalog, Descriptions};
+use pintle_registry::Resource;
+use pintle_schema::{Field, ListTopology, Omit, Patch, Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind};
+use pintle_value::{Object, Str, Value, object};
+
+use crate::kinds::KindsOfTypes;
+use crate::names::custom_model;
+use crate::routes::Model;
+
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
+const VERSION_INFO: &str = "io.k8s.apimachinery.pkg.version.Info";
+
+/// The fields of `version.Info`, which is no API type and so not in the catalog; an optional one ends with "?".
+const VERSION_FIELDS: &[&str] = &[
+    "major",
+    "minor",
+    "emulationMajor?",
+    "emulationMinor?",
+    "minCompatibilityMajor?",
+    "minCompatibilityMinor?",
+    "gitVersion",
+    "gitCommit",
+    "gitTreeState",
+    "buildDate",
+    "goVersion",
+    "compiler",
+    "platform",
+];
+
+/// The version of OpenAPI that schemas are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Swagger 2.0: no defaults, `$ref` beside other words, one type per schema.
+    V2,
+    /// OpenAPI 3.0.
+    V3,
+}
+
+impl Dialect {
+    const fn prefix(self) -> &'static str {
+        match self {
+            Dialect::V2 => "#/definitions/",
+            Dialect::V3 => "#/components/schemas/",
+        }
+    }
+}
+
+/// The words of a schema.
+type Words = Vec<(Str, Value)>;
+
+/// What a type is published as.
+enum Shape {
+    /// A definition of this name.
+    Reference(Str),
+    /// A schema in place.
+    Inline(Words),
+}
+
+/// What a definition that is referred to but not made yet is made of.
+enum Source {
+    Struct(TypeId),
+    Leaf(Words),
+    Custom(Arc<Resource>),
+    CustomList(Arc<Resource>),
+}
+
+/// The definitions of one document.
+pub(crate) struct Definitions<'a> {
+    dialect: Dialect,
+    catalog: &'a Catalog,
+    texts: &'a Descriptions,
+    kinds: KindsOfTypes,
+    /// `None` for a definition that is still open.
+    made: BTreeMap<Str, Option<Value>>,
+    open: Vec<(Str, Source)>,
+    unions: HashMap<TypeId, Value>,
+}
+
+fn word(key: &'static str, value: impl Into<Value>) -> (Str, Value) {
+    (Str::const_new(key), value.into())
+}
+
+impl<'a> Definitions<'a> {
+    pub(crate) fn new(dialect: Dialect, catalog: &'a Catalog, texts: &'a Descriptions, kinds: KindsOfTypes) -> Self {
+        let unions = catalog.unions().iter().map(|u| (u.owner, union(u.discriminator, &u.members))).collect();
+        Self { dialect, catalog, texts, kinds, made: BTreeMap::new(), open: Vec::new(), unions }
+    }
+
+    /// The schema of a body or an answer.
+    pub(crate) fn model(&mut self, model: &Model) -> Value {
+        let shape = match model {
+            Model::Struct(id) => self.shape(self.catalog.types(), *id),
+            Model::Custom(resource) => {
+                let name = custom_model(&resource.group, &resource.version, &resource.kind);
+                self.refer(name.into(), || Source::Custom(resource.clone()))
+            }
+            Model::CustomList(resource) => {
+                let name = custom_model(&resource.group, &resource.version, &resource.list_kind);
+                self.refer(name.into(), || Source::CustomList(resource.clone()))
+            }
+            Model::Patch => self.leaf(format!("{META}.Patch"), vec![word("type", "object")]),
+            Model::Version => self.version_info(),
+            Model::Text => Shape::Inline(vec![word("type", "string")]),
+        };
+        self.schema(shape, Vec::new())
+    }
+
+    /// All definitions that were referred to, by name.
+    pub(crate) fn finish(mut self) -> Object {
+        while let Some((name, source)) = self.open.pop() {
+            let made = match source {
+                Source::Struct(id) => self.definition(id),
+                Source::Leaf(mut words) => {
+                    words.extend(self.texts.of(&name).map(|text| word("description", text)));
+                    Value::Object(Object::from_entries(words))
+                }
+                Source::Custom(resource) => self.custom(&resource),
+                Source::CustomList(resource) => self.custom_list(&resource),
+            };
+            self.made.insert(name, Some(made));
+        }
+        self.made.into_iter().filter_map(|(name, made)| Some((name, made?))).collect()
+    }
+
+    fn refer(&mut self, name: Str, source: impl FnOnce() -> Source) -> Shape {
+        if !self.made.contains_key(&name) {
+            self.made.insert(name.clone(), None);
+            self.open.push((name.clone(), source()));
+        }
+        Shape::Reference(name)
+    }
+
+    fn leaf(&mut self, name: String, words: Words) -> Shape {
+        self.refer(name.into(), || Source::Leaf(words))
+    }
+
+    /// Puts a shape and the words beside it together. In v3 nothing may stand beside a reference, so it is wrapped.
+    fn schema(&self, shape: Shape, mut words: Words) -> Value {
+        match shape {
+            Shape::Inline(inner) => words.extend(inner),
+            Shape::Reference(name) => {
+                let mut target = Str::with_capacity(self.dialect.prefix().len() + name.len());
+                target.push_str(self.dialect.prefix());
+                target.push_str(&name);
+                if self.dialect == Dialect::V2 || words.is_empty() {
+                    words.push(word("$ref", target));
+                } else {
+                    words.push(word("allOf", Value::Array(vec![object! { "$ref": target }])));
+                }
+            }
+        }
+        Value::Object(Object::from_entries(words))
+    }
+
+    fn shape(&mut self, types: &Types, id: TypeId) -> Shape {
+        match types.get(id) {
+            Type::Scalar(scalar) => self.scalar(scalar),
+            Type::Struct(found) if found.model.is_empty() || !std::ptr::eq(types, &**self.catalog.types()) => {
+                Shape::Inline(self.structure(types, found))
+            }
+            Type::Struct(found) => {
+                // A struct that merges in another way where it is used is published as it is declared.
+                let declared = self.catalog.struct_type(&found.name).unwrap_or(id);
+                self.refer(found.model.clone(), || Source::Struct(declared))
+            }
+            Type::Map(map) => {
+                let value = self.element(types, map.value, false);
+                Shape::Inline(vec![word("type", "object"), word("additionalProperties", value)])
+            }
+            Type::List(list) => {
+                let item = self.element(types, list.item, list.pointers);
+                Shape::Inline(vec![word("type", "array"), word("items", item)])
+            }
+            Type::Union(union) => {
+                let name = match union.kind {
+                    UnionKind::SchemaOrArray => "JSONSchemaPropsOrArray",
+                    UnionKind::SchemaOrBool => "JSONSchemaPropsOrBool",
+                    UnionKind::SchemaOrStringArray => "JSONSchemaPropsOrStringArray",
+                };
+                self.leaf(format!("{EXTENSIONS}.{name}"), Vec::new())
+            }
+            Type::Any => Shape::Inline(vec![word("type", "object")]),
+        }
+    }
+
+    fn scalar(&mut self, scalar: &ScalarType) -> Shape {
+        let simple = |ty: &'static str, format: &'static str| {
+            let mut words = vec![word("type", ty)];
+            if !format.is_empty() {
+                words.push(word("format", format));
+            }
+            words
+        };
+        // Types that v3 tells more of: it allows several shapes.
+        let one_of = |v2: Words, v3: [&'static str; 2]| match self.dialect {
+            Dialect::V2 => v2,
+            Dialect::V3 => {
+                let shapes = v3.map(|ty| object! { "type": ty });
+                vec![word("oneOf", Value::Array(shapes.to_vec()))]
+            }
+        };
+        let (package, name, words) = match scalar.kind {
+            Scalar::String => {
+                let mut words = simple("string", "");
+                words.extend(enum_values(scalar).map(|values| word("enum", values)));
+                return Shape::Inline(words);
+            }
+            Scalar::Bool => return Shape::Inline(simple("boolean", "")),
+            Scalar::Int32 => return Shape::Inline(simple("integer", "int32")),
+            // kube-openapi has no formats for unsigned numbers.
+            Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => return Shape::Inline(simple("integer", "int64")),
+            Scalar::Uint8 => return Shape::Inline(simple("integer", "byte")),
+            Scalar::Float64 => return Shape::Inline(simple("number", "double")),
+            Scalar::Bytes => return Shape::Inline(simple("string", "byte")),
+            Scalar::Time => (META, "Time", simple("string", "date-time")),
+            Scalar::MicroTime => (META, "MicroTime", simple("string", "date-time")),
+            Scalar::Duration => (META, "Duration", simple("string", "")),
+            Scalar::FieldsV1 => (META, "FieldsV1", simple("object", "")),
+            Scalar::Quantity => {
+                let words = one_of(simple("string", ""), ["string", "number"]);
+                ("io.k8s.apimachinery.pkg.api.resource", "Quantity", words)
+            }
+            Scalar::IntOrString => {
+                let mut words = one_of(simple("string", ""), ["integer", "string"]);
+                words.push(word("format", "int-or-string"));
+                ("io.k8s.apimachinery.pkg.util.intstr", "IntOrString", words)
+            }
+            Scalar::RawExtension => ("io.k8s.apimachinery.pkg.runtime", "RawExtension", simple("object", "")),
+            Scalar::Json => (EXTENSIONS, "JSON", Vec::new()),
+        };
+        self.leaf(format!("{package}.{name}"), words)
+    }
+
+    /// The schema of a list's items or a map's values, which are never left out and so have Go's zero value by default.
+    fn element(&mut self, types: &Types, id: TypeId, pointer: bool) -> Value {
+        let shape = self.shape(types, id);
+        let mut words = Vec::new();
+        if self.dialect == Dialect::V3 && !pointer {
+            words.extend(zero(types, id, false).map(|zero| word("default", zero)));
+        }
+        self.schema(shape, words)
+    }
+
+    /// The definition of a struct of the catalog.
+    fn definition(&mut self, id: TypeId) -> Value {
+        let catalog = self.catalog;
+        let types: &Types = catalog.types();
+        let Type::Struct(found) = types.get(id) else { return Value::object() };
+        let mut words = self.structure(types, found);
+        words.extend(self.texts.of(&found.model).map(|text| word("description", text)));
+        if found.atomic {
+            words.push(word("x-kubernetes-map-type", "atomic"));
+        }
+        if let Some(union) = self.unions.get(&id) {
+            words.push(word("x-kubernetes-unions", Value::Array(vec![union.clone()])));
+        }
+        if let Some(kinds) = self.kinds.of(id) {
+            words.push(word("x-kubernetes-group-version-kind", kinds));
+        }
+        Value::Object(Object::from_entries(words))
+    }
+
+    fn structure(&mut self, types: &Types, found: &Struct) -> Words {
+        let mut words = vec![word("type", "object")];
+        let properties: Vec<_> =
+            found.fields.iter().map(|field| (field.name.clone(), self.property(types, &found.model, field))).collect();
+        if !properties.is_empty() {
+            words.push(word("properties", Value::Object(Object::from_entries(properties))));
+        }
+        let required: Vec<&str> = found.fields.iter().filter(|f| f.required).map(|f| f.name.as_str()).collect();
+        if !required.is_empty() {
+            words.push(word("required", required));
+        }
+        words
+    }
+
+    fn property(&mut self, types: &Types, model: &str, field: &Field) -> Value {
+        let shape = self.shape(types, field.ty);
+        let mut words = Vec::new();
+        words.extend(self.description(types, model, field).map(|text| word("description", text)));
+        if self.dialect == Dialect::V3 {
+            let declared = field.default.clone();
+            let enforced = if field.pointer { None } else { zero(types, field.ty, field.omit != Omit::Never) };
+            words.extend(declared.or(enforced).map(|default| word("default", default)));
+        }
+        match types.get(field.ty) {
+            Type::List(list) => match &list.topology {
+                ListTopology::Undeclared => {}
+                ListTopology::Atomic => words.push(word("x-kubernetes-list-type", "atomic")),
+                ListTopology::Set => words.push(word("x-kubernetes-list-type", "set")),
+                ListTopology::Map(keys) => {
+                    words.push(word("x-kubernetes-list-type", "map"));
+                    words.push(word("x-kubernetes-list-map-keys", keys.iter().collect::<Vec<_>>()));
+                }
+            },
+            Type::Map(map) if map.atomic => words.push(word("x-kubernetes-map-type", "atomic")),
+            Type::Struct(used) => {
+                let declared = self.catalog.struct_type(&used.name).map(|id| self.catalog.types().get(id));
+                if let Some(Type::Struct(declared)) = declared
+                    && declared.atomic != used.atomic
+                {
+                    let how = if used.atomic { "atomic" } else { "granular" };
+                    words.push(word("x-kubernetes-map-type", how));
+                }
+            }
+            _ => {}
+        }
+        patch_words(&field.patch, &mut words);
+        self.schema(shape, words)
+    }
+
+    /// The text of a field; where its values are listed they are told in the text too.
+    fn description(&self, types: &Types, model: &str, field: &Field) -> Option<String> {
+        let text = self.texts.field(model, &field.name).filter(|text| !text.is_empty());
+        let values = match types.get(field.ty) {
+            Type::Scalar(scalar) => enum_values(scalar),
+            _ => None,
+        };
+        let Some(values) = values else { return text.map(str::to_owned) };
+        let mut made = text.map(|text| format!("{text}\n\n")).unwrap_or_default();
+        made.push_str("Possible enum values:");
+        for value in values {
+            made.push_str("\n - `\"");
+            made.push_str(&value);
+            made.push_str("\"`");
+        }
+        Some(made)
+    }
+
+    fn version_info(&mut self) -> Shape {
+        let fields = VERSION_FIELDS.iter().map(|field| field.strip_suffix('?').map_or((*field, true), |f| (f, false)));
+        let mut required = Vec::new();
+        let mut properties = Vec::new();
+        for (name, needed) in fields {
+            let mut words = vec![word("type", "string")];
+            words.extend(self.texts.field(VERSION_INFO, name).map(|text| word("description", text)));
+            if needed {
+                required.push(name);
+                if self.dialect == Dialect::V3 {
+                    words.push(word("default", ""));
+                }
+            }
+            properties.push((Str::const_new(name), Value::Object(Object::from_entries(words))));
+        }
+        let properties = Value::Object(Object::from_entries(properties));
+        let words = vec![word("type", "object"), word("properties", properties), word("required", required)];
+        self.leaf(VERSION_INFO.to_owned(), words)
+    }
+
+    /// The definition of a kind that is not in the catalog: its schema in one piece, with the fields that all objects
+    /// have as the catalog has them.
+    fn custom(&mut self, resource: &Resource) -> Value {
+        let schema = &resource.schema;
+        let mut words = match self.shape(&schema.types, schema.root) {
+            Shape::Inline(words) => words,
+            Shape::Reference(_) => vec![word("type", "object")],
+        };
+        let properties = words.iter_mut().find(|(key, _)| key == "properties").map(|(_, value)| value.take());
+        words.retain(|(key, _)| key != "properties");
+        let mut properties = properties.unwrap_or_else(Value::object);
+        self.object_fields(&mut properties, "ObjectMeta", "");
+        words.push(word("properties", properties));
+        words.push(word("x-kubernetes-group-version-kind", kind_of(resource, &resource.kind)));
+        Value::Object(Object::from_entries(words))
+    }
+
+    /// The definition of a list of a kind that is not in the catalog.
+    fn custom_list(&mut self, resource: &Arc<Resource>) -> Value {
+        let item = self.model(&Model::Custom(resource.clone()));
+        let about = "The objects.";
+        let mut properties = object! { "items": object! { "description": about, "items": item, "type": "array" } };
+        self.object_fields(&mut properties, "ListMeta", "List");
+        object! {
+            "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
+            "properties": properties,
+            "required": vec!["items"],
+            "type": "object",
+            "x-kubernetes-group-version-kind": kind_of(resource, &resource.list_kind),
+        }
+    }
+
+    /// Sets `apiVersion`, `kind` and `metadata`, with the texts of this model.
+    fn object_fields(&mut self, properties: &mut Value, metadata: &str, texts_of: &str) {
+        // Every kind has the same texts for these two; Status stands for all.
+        let texts_of = if texts_of.is_empty() { "io.k8s.apimachinery.pkg.apis.meta.v1.Status" } else { texts_of };
+        for name in ["apiVersion", "kind"] {
+            let mut property = object! { "type": "string" };
+            if let Some(text) = self.texts.field(texts_of, name) {
+                property.set("description", text);
+            }
+            properties.set(name, property);
+        }
+        if let Some(id) = self.catalog.struct_type(&format!("meta/v1.{metadata}")) {
+            let shape = self.shape(self.catalog.types(), id);
+            properties.set("metadata", self.schema(shape, Vec::new()));
+        }
+    }
+}
+
+/// The values that the published schema of a string type lists, sorted.
+fn enum_values(scalar: &ScalarType) -> Option<Vec<Str>> {
+    let mut values = scalar.values.as_ref().filter(|v| v.closed)?.values.clone();
+    values.sort_unstable();
+    Some(values)
+}
+
+/// The default that Go's zero value means: `{}` for structs, the zero of basic types unless it is left out of JSON.
+/// Types with JSON of their own, lists and maps have none.
+fn zero(types: &Types, id: TypeId, left_out: bool) -> Option<Value> {
+    match types.get(id) {
+        Type::Struct(_) => Some(Value::object()),
+        Type::Scalar(scalar) if left_out || scalar.kind.is_go_struct() || scalar.kind == Scalar::Bytes => None,
+        Type::Scalar(scalar) => Some(scalar.kind.zero()),
+        Type::Map(_) | Type::List(_) | Type::Union(_) | Type::Any => None,
+    }
+}
+
+fn patch_words(patch: &Patch, words: &mut Words) {
+    let set = [(patch.merge, "merge"), (patch.replace, "replace"), (patch.retain_keys, "retainKeys")];
+    let strategies: Vec<&str> = set.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+    if !strategies.is_empty() {
+        words.push(word("x-kubernetes-patch-strategy", strategies.join(",")));
+    }
+    if !patch.merge_key.is_empty() {
+        words.push(word("x-kubernetes-patch-merge-key", &patch.merge_key));
+    }
+}
+
+fn kind_of(resource: &Resource, kind: &Str) -> Value {
+    Value::Array(vec![object! { "group": &resource.group, "kind": kind, "version": &resource.version }])
+}
+
+/// A union as it is published: each member is chosen by its Go name, which begins with a capital letter.
+fn union(discriminator: Option<&str>, members: &[&str]) -> Value {
+    let capital = |member: &str| {
+        let mut chars = member.chars();
+        chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect::<String>()
+    };
+    let members: Object = members.iter().map(|member| (*member, capital(member))).collect();
+    let mut made = object! { "fields-to-discriminateBy": members };
+    if let Some(discriminator) = discriminator {
+        made.set("discriminator", discriminator);
+    }
+    made
+}

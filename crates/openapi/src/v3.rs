@@ -1,0 +1,155 @@
+//! OpenAPI 3.0 documents, one for each path of the index (KEP-2896), as upstream's `builder3` lays them out.
+
+use std::collections::BTreeMap;
+
+use pintle_catalog::{Catalog, descriptions};
+use pintle_registry::{GroupVersion, Registry};
+use pintle_value::{Object, Str, Value, object};
+
+use crate::kinds::KindsOfTypes;
+use crate::parameters::{Parameter, common, sort};
+use crate::routes::{Route, Shared, answer_text};
+use crate::schemas::{Definitions, Dialect};
+use crate::{TITLE, VERSION, kind_value};
+
+/// The paths of the documents that there are, as the index at `/openapi/v3` lists them, sorted: `api`, `api/v1`,
+/// `apis`, `apis/apps`, `apis/apps/v1`, …, `version`.
+#[must_use]
+pub fn v3_paths(registry: &Registry) -> Vec<String> {
+    let mut paths = vec!["api".to_owned(), "apis".to_owned(), "version".to_owned()];
+    for version in registry.versions() {
+        if version.group.is_empty() {
+            paths.push(format!("api/{}", version.version));
+        } else {
+            paths.push(format!("apis/{}", version.group));
+            paths.push(format!("apis/{version}"));
+        }
+    }
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+}
+
+/// The document at a path of the index, as JSON; `None` where there is none.
+#[must_use]
+pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
+    let texts = descriptions();
+    let shared = Shared::new(catalog, &texts);
+    let parts: Vec<&str> = path.split('/').collect();
+    let (routes, scope) = match parts.as_slice() {
+        ["api"] => (vec![shared.legacy_root()], None),
+        ["apis"] => (vec![shared.root()], None),
+        ["version"] => (vec![shared.version()], None),
+        ["apis", group] if registry.versions().iter().any(|v| v.group == *group && !group.is_empty()) => {
+            (vec![shared.group(group)], None)
+        }
+        ["api", version] if registry.serves("", version) => {
+            let version = GroupVersion::new("", *version);
+            (shared.of_version(registry, &version), Some(version))
+        }
+        ["apis", group, version] if !group.is_empty() && registry.serves(group, version) => {
+            let version = GroupVersion::new(*group, *version);
+            (shared.of_version(registry, &version), Some(version))
+        }
+        _ => return None,
+    };
+    let mut schemas = Definitions::new(Dialect::V3, catalog, &texts, KindsOfTypes::new(catalog, scope.as_ref()));
+    let paths = paths(&routes, &mut schemas);
+    let document = object! {
+        "openapi": "3.0.0",
+        "info": object! { "title": TITLE, "version": VERSION },
+        "paths": paths,
+        "components": object! {
+            "schemas": schemas.finish(),
+            "securitySchemes": crate::security(),
+        },
+    };
+    Some(crate::json(&document))
+}
+
+/// The document of one group and version, as JSON. Without operations where nothing of it is served.
+#[must_use]
+pub fn v3(registry: &Registry, catalog: &Catalog, version: &GroupVersion) -> Vec<u8> {
+    let path = if version.group.is_empty() { format!("api/{version}") } else { format!("apis/{version}") };
+    v3_document(registry, catalog, &path).unwrap_or_else(|| {
+        let info = object! { "title": TITLE, "version": VERSION };
+        crate::json(&object! { "openapi": "3.0.0", "info": info, "paths": Value::object() })
+    })
+}
+
+fn paths(routes: &[Route], schemas: &mut Definitions<'_>) -> Object {
+    let mut paths: BTreeMap<&str, Vec<&Route>> = BTreeMap::new();
+    for route in routes {
+        paths.entry(&route.path).or_default().push(route);
+    }
+    paths.into_iter().map(|(path, routes)| (path, path_item(&routes, schemas))).collect()
+}
+
+fn path_item(routes: &[&Route], schemas: &mut Definitions<'_>) -> Value {
+    let all: Vec<&[Parameter]> = routes.iter().map(|r| r.parameters.as_slice()).collect();
+    let shared = common(&all);
+    let mut item = Value::object();
+    if !shared.is_empty() {
+        item.set("parameters", shared.iter().map(|p| parameter(p)).collect::<Vec<_>>());
+    }
+    for route in routes {
+        item.set(route.method, operation(route, &shared, schemas));
+    }
+    item
+}
+
+fn operation(route: &Route, shared: &[&Parameter], schemas: &mut Definitions<'_>) -> Value {
+    let is_shared = |p: &&Parameter| shared.iter().any(|s| s.name == p.name && s.place == p.place);
+    let mut own: Vec<&Parameter> = route.parameters.iter().filter(|p| !is_shared(p)).collect();
+    sort(&mut own);
+    let mut responses: Vec<(Str, Value)> = Vec::new();
+    for (code, model) in &route.answers {
+        let schema = schemas.model(model);
+        let answer = object! { "content": content(route.produces, &schema), "description": answer_text(*code) };
+        responses.push((code.to_string().into(), answer));
+    }
+    responses.push(("401".into(), object! { "description": answer_text(401) }));
+    let mut made = object! {
+        "description": &route.description,
+        "operationId": &route.id,
+        "tags": vec![route.tag.as_str()],
+        "responses": Object::from_entries(responses),
+    };
+    if !own.is_empty() {
+        made.set("parameters", own.into_iter().map(parameter).collect::<Vec<_>>());
+    }
+    if let Some(body) = &route.body {
+        let schema = schemas.model(&body.model);
+        let mut request = object! { "content": content(route.consumes, &schema) };
+        if body.required {
+            request.set("required", true);
+        }
+        made.set("requestBody", request);
+    }
+    if let Some(action) = route.action {
+        made.set("x-kubernetes-action", action);
+    }
+    if let Some(kind) = &route.kind {
+        made.set("x-kubernetes-group-version-kind", kind_value(kind));
+    }
+    made
+}
+
+fn content(media_types: &[&'static str], schema: &Value) -> Object {
+    media_types.iter().map(|media_type| (*media_type, object! { "schema": schema.clone() })).collect()
+}
+
+fn parameter(parameter: &Parameter) -> Value {
+    let mut made = object! {
+        "name": parameter.name.as_ref(),
+        "in": parameter.place.name(),
+        "schema": object! { "type": parameter.ty, "uniqueItems": true },
+    };
+    if !parameter.description.is_empty() {
+        made.set("description", &parameter.description);
+    }
+    if parameter.place == crate::parameters::Place::Path {
+        made.set("required", true);
+    }
+    made
+}

@@ -1,0 +1,62 @@
+//! A registry of the catalog's resources without their behaviours, which documents do not depend on.
+
+use std::sync::Arc;
+
+use pintle_catalog::{ResourceFacts, shared};
+use pintle_registry::{
+    Collection, GroupVersionKind, NameAndAge, NoBehaviour, Registry, Resource, Scope, Subresource, Verb, Verbs,
+};
+use pintle_value::Str;
+
+/// The resources that are served, or all that are known.
+pub(crate) fn registry(all: bool) -> Registry {
+    let mut resources = Vec::new();
+    for group in shared().groups() {
+        for version in &group.versions {
+            let facts = shared().resources().iter().filter(|r| r.group == group.name && r.version == version.name);
+            resources.extend(facts.filter(|r| all || r.served).map(|facts| Arc::new(record(facts, all))));
+        }
+    }
+    Registry::new(resources)
+}
+
+fn record(facts: &ResourceFacts, all: bool) -> Resource {
+    let subresources = facts.subresources.iter().filter(|s| all || s.served).map(|s| Subresource {
+        name: s.name.into(),
+        kind: GroupVersionKind::new(s.group, s.version, s.kind),
+        verbs: verbs(&s.verbs),
+    });
+    let collection = facts.storage.as_ref().map(|storage| {
+        Arc::new(Collection {
+            prefix: storage.prefix.into(),
+            hub_group: storage.hub_group.into(),
+            hub_version: storage.hub_version.into(),
+            hub_plural: facts.plural.into(),
+            returns_deleted: storage.returns_deleted,
+        })
+    });
+    Resource {
+        group: facts.group.into(),
+        version: facts.version.into(),
+        plural: facts.plural.into(),
+        singular: facts.singular.as_str().into(),
+        kind: facts.kind.into(),
+        list_kind: facts.list_kind.as_str().into(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        scope: if facts.namespaced { Scope::Namespaced } else { Scope::Cluster },
+        verbs: verbs(&facts.verbs),
+        schema: shared().kind_schema(facts.group, facts.version, facts.kind).expect(facts.kind),
+        typed: true,
+        subresources: subresources.collect(),
+        collection,
+        storage_version_hash: Str::default(),
+        deprecation: None,
+        behaviour: Arc::new(NoBehaviour),
+        table: Arc::new(NameAndAge),
+    }
+}
+
+fn verbs(names: &[&str]) -> Verbs {
+    Verb::ALL.into_iter().filter(|verb| names.contains(&verb.name())).collect()
+}

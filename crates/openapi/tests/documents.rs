@@ -1,0 +1,287 @@
+//! The documents of the built-in API hold together, and describe all of the registry.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_catalog::shared;
+use pintle_registry::{GroupVersion, Registry, Scope, Verb};
+use pintle_value::Value;
+
+fn registry() -> Registry {
+    common::registry(false)
+}
+
+fn document(path: &str) -> Value {
+    let bytes = pintle_openapi::v3_document(&registry(), shared(), path).expect(path);
+    serde_json::from_slice(&bytes).expect("JSON")
+}
+
+/// The value at a JSON pointer with "|" between its parts, as JSON.
+fn at(document: &Value, pointer: &str) -> String {
+    let found = pointer.split('|').fold(document, |value, part| match part.parse::<usize>() {
+        Ok(i) if value.as_array().is_some() => &value[i],
+        _ => value.get(part).unwrap_or(&Value::Null),
+    });
+    serde_json::to_string(found).expect("JSON")
+}
+
+/// All operations as (path, method, operation).
+fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
+    let items = document.entries_at(&["paths"]);
+    items
+        .flat_map(|(path, item)| {
+            let methods = item.entries_at(&[]).filter(|(method, _)| *method != "parameters");
+            methods.map(move |(method, operation)| (path, method, operation))
+        })
+        .collect()
+}
+
+fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object.iter() {
+                match value.as_str() {
+                    Some(target) if key == "$ref" => drop(found.insert(target)),
+                    _ => references(value, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+/// Checks that all references lead somewhere and that every definition is referred to.
+fn check_references(document: &Value, name: &str, places: &[(&str, &[&str])]) {
+    let mut found = BTreeSet::new();
+    references(document, &mut found);
+    let mut known = BTreeSet::new();
+    for (prefix, place) in places {
+        known.extend(document.entries_at(place).map(|(key, _)| format!("{prefix}{key}")));
+    }
+    let found: BTreeSet<String> = found.into_iter().map(str::to_owned).collect();
+    assert_eq!(found.symmetric_difference(&known).collect::<Vec<_>>(), Vec::<&String>::new(), "{name}");
+}
+
+fn check_ids(document: &Value, name: &str) {
+    let mut seen = BTreeMap::new();
+    for (path, method, operation) in operations(document) {
+        let id = operation.str_at(&["operationId"]);
+        assert!(!id.is_empty(), "{name}: {method} {path}");
+        assert_eq!(seen.insert(id, path), None, "{name}: {id} is there twice");
+    }
+}
+
+#[test]
+fn every_document_holds_together() {
+    let registry = registry();
+    let paths = pintle_openapi::v3_paths(&registry);
+    assert!(paths.is_sorted());
+    for path in &paths {
+        let found = document(path);
+        check_references(&found, path, &[("#/components/schemas/", &["components", "schemas"])]);
+        check_ids(&found, path);
+    }
+    assert_eq!(pintle_openapi::v3_document(&registry, shared(), "apis/nothing.example.com/v1"), None);
+}
+
+/// What an operation on the registry is called, and where it is.
+fn expected(document: &Value, path: &str, verb: Verb) -> bool {
+    let (method, action, path) = match verb {
+        Verb::Create => ("post", "post", path.to_owned()),
+        Verb::List => ("get", "list", path.to_owned()),
+        Verb::DeleteCollection => ("delete", "deletecollection", path.to_owned()),
+        Verb::Watch => ("get", "watch", path.to_owned()),
+        Verb::Get => ("get", "get", path.to_owned()),
+        Verb::Update => ("put", "put", path.to_owned()),
+        Verb::Patch => ("patch", "patch", path.to_owned()),
+        Verb::Delete => ("delete", "delete", path.to_owned()),
+    };
+    document.at(&["paths", &path, method, "x-kubernetes-action"]).and_then(Value::as_str) == Some(action)
+}
+
+#[test]
+fn every_verb_of_the_registry_has_an_operation() {
+    let registry = registry();
+    let mut checked = 0;
+    for version in registry.versions() {
+        let root = if version.group.is_empty() { format!("/api/{version}") } else { format!("/apis/{version}") };
+        let found = document(&root[1..]);
+        for resource in registry.resources_of(version) {
+            let place = if resource.scope == Scope::Namespaced { "/namespaces/{namespace}" } else { "" };
+            let collection = format!("{root}{place}/{}", resource.plural);
+            for verb in resource.verbs.iter() {
+                let path = match verb {
+                    Verb::Create | Verb::List | Verb::DeleteCollection => collection.clone(),
+                    Verb::Watch => format!("{root}/watch{place}/{}/{{name}}", resource.plural),
+                    _ => format!("{collection}/{{name}}"),
+                };
+                assert!(expected(&found, &path, verb), "{verb} {path}");
+                checked += 1;
+            }
+            for subresource in &resource.subresources {
+                for verb in subresource.verbs.iter() {
+                    let path = format!("{collection}/{{name}}/{}", subresource.name);
+                    assert!(expected(&found, &path, verb), "{verb} {path}");
+                    checked += 1;
+                }
+            }
+        }
+    }
+    assert!(checked > 300, "{checked}");
+}
+
+#[test]
+fn schemas() {
+    let core = document("api/v1");
+    let apps = document("apis/apps/v1");
+    let check = |document: &Value, pointer: &str, expect: &str| {
+        assert_eq!(at(document, &format!("components|schemas|{pointer}")), expect, "{pointer}");
+    };
+    let own = "io.k8s.api.core.v1.";
+    check(
+        &core,
+        &format!("{own}Pod|properties|spec|allOf"),
+        r##"[{"$ref":"#/components/schemas/io.k8s.api.core.v1.PodSpec"}]"##,
+    );
+    check(&core, &format!("{own}Pod|properties|spec|default"), "{}");
+    check(&core, &format!("{own}Pod|x-kubernetes-group-version-kind"), r#"[{"group":"","kind":"Pod","version":"v1"}]"#);
+    check(&core, &format!("{own}PodSpec|required"), r#"["containers"]"#);
+    check(&core, &format!("{own}PodSpec|properties|volumes|x-kubernetes-patch-strategy"), r#""merge,retainKeys""#);
+    check(&core, &format!("{own}PodSpec|properties|volumes|x-kubernetes-patch-merge-key"), r#""name""#);
+    check(&core, &format!("{own}PodSpec|properties|nodeSelector|x-kubernetes-map-type"), r#""atomic""#);
+    check(
+        &core,
+        &format!("{own}PodSpec|properties|nodeSelector|additionalProperties"),
+        r#"{"default":"","type":"string"}"#,
+    );
+    check(
+        &core,
+        &format!("{own}PodSpec|properties|dnsPolicy|enum"),
+        "[\"ClusterFirst\",\"ClusterFirstWithHostNet\",\"Default\",\"None\"]",
+    );
+    check(&core, &format!("{own}ServicePort|properties|protocol|default"), r#""TCP""#);
+    check(&core, &format!("{own}ServicePort|properties|port|default"), "0");
+    check(&core, &format!("{own}ServicePort|properties|port|format"), r#""int32""#);
+    check(&core, &format!("{own}ServicePort|properties|targetPort|default"), "null");
+    check(&core, &format!("{own}ServiceSpec|properties|ports|x-kubernetes-list-map-keys"), r#"["port","protocol"]"#);
+    check(&core, &format!("{own}ObjectReference|x-kubernetes-map-type"), r#""atomic""#);
+    check(&core, &format!("{own}PersistentVolumeSpec|properties|claimRef|x-kubernetes-map-type"), r#""granular""#);
+    check(
+        &core,
+        &format!("{own}SeccompProfile|x-kubernetes-unions"),
+        r#"[{"discriminator":"type","fields-to-discriminateBy":{"localhostProfile":"LocalhostProfile"}}]"#,
+    );
+    check(
+        &core,
+        &format!("{own}ResourceRequirements|properties|limits|additionalProperties"),
+        r##"{"$ref":"#/components/schemas/io.k8s.apimachinery.pkg.api.resource.Quantity"}"##,
+    );
+    check(&core, "io.k8s.apimachinery.pkg.api.resource.Quantity|oneOf", r#"[{"type":"string"},{"type":"number"}]"#);
+    check(&core, "io.k8s.apimachinery.pkg.util.intstr.IntOrString|format", r#""int-or-string""#);
+    check(&core, "io.k8s.apimachinery.pkg.apis.meta.v1.Time|format", r#""date-time""#);
+    check(
+        &apps,
+        "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions|x-kubernetes-group-version-kind",
+        r#"[{"group":"","kind":"DeleteOptions","version":"v1"},{"group":"apps","kind":"DeleteOptions","version":"v1"}]"#,
+    );
+    let text = at(&core, &format!("components|schemas|{own}PodSpec|properties|dnsPolicy|description"));
+    assert!(text.ends_with(r#"\n\nPossible enum values:\n - `\"ClusterFirst\"`\n - `\"ClusterFirstWithHostNet\"`\n - `\"Default\"`\n - `\"None\"`""#), "{text}");
+}
+
+/// What an operation is, in one line: id, action, kind, parameters of its own, of its path, body and answers.
+fn line(document: &Value, path: &str, method: &str) -> String {
+    let item = document.at(&["paths", path]).expect(path);
+    let operation = item.get(method).expect(method);
+    let names = |of: &Value| {
+        let names: Vec<&str> = of.items_at(&["parameters"]).iter().map(|p| p.str_at(&["name"])).collect();
+        names.join(",")
+    };
+    let keys = |of: &Value, place: &[&str]| of.entries_at(place).map(|(key, _)| key).collect::<Vec<_>>().join(",");
+    format!(
+        "{} {} {} [{}] [{}] [{}] {}",
+        operation.str_at(&["operationId"]),
+        operation.str_at(&["x-kubernetes-action"]),
+        operation.str_at(&["x-kubernetes-group-version-kind", "kind"]),
+        names(operation),
+        names(item),
+        keys(operation, &["requestBody", "content"]),
+        keys(operation, &["responses"]),
+    )
+}
+
+#[test]
+fn operations_are_as_upstream_has_them() {
+    let core = document("api/v1");
+    let apps = document("apis/apps/v1");
+    let check = |document: &Value, path: &str, method: &str, expect: &str| {
+        assert_eq!(line(document, path, method), expect, "{method} {path}");
+    };
+    let pods = "/api/v1/namespaces/{namespace}/pods";
+    check(
+        &core,
+        pods,
+        "post",
+        "createCoreV1NamespacedPod post Pod [dryRun,fieldManager,fieldValidation] [namespace,pretty] [*/*] 200,201,202,401",
+    );
+    check(
+        &core,
+        pods,
+        "get",
+        "listCoreV1NamespacedPod list Pod [allowWatchBookmarks,continue,fieldSelector,labelSelector,limit,\
+         resourceVersion,resourceVersionMatch,sendInitialEvents,shardSelector,timeoutSeconds,watch] [namespace,pretty] \
+         [] 200,401",
+    );
+    check(
+        &core,
+        pods,
+        "delete",
+        "deleteCoreV1CollectionNamespacedPod deletecollection Pod [continue,dryRun,fieldSelector,gracePeriodSeconds,\
+         ignoreStoreReadErrorWithClusterBreakingPotential,labelSelector,limit,orphanDependents,propagationPolicy,\
+         resourceVersion,resourceVersionMatch,sendInitialEvents,shardSelector,timeoutSeconds] [namespace,pretty] [*/*] \
+         200,401",
+    );
+    check(
+        &core,
+        "/api/v1/namespaces/{namespace}/pods/{name}",
+        "patch",
+        "patchCoreV1NamespacedPod patch Pod [dryRun,fieldManager,fieldValidation,force] [name,namespace,pretty] \
+         [application/apply-patch+yaml,application/json-patch+json,application/merge-patch+json,\
+         application/strategic-merge-patch+json] 200,201,401",
+    );
+    check(
+        &core,
+        "/api/v1/namespaces/{name}/finalize",
+        "put",
+        "replaceCoreV1NamespaceFinalize put Namespace [] [dryRun,fieldManager,fieldValidation,name,pretty] [*/*] \
+         200,201,401",
+    );
+    check(
+        &core,
+        "/api/v1/watch/namespaces/{namespace}/pods/{name}",
+        "get",
+        "watchCoreV1NamespacedPod watch Pod [] [allowWatchBookmarks,continue,fieldSelector,labelSelector,limit,name,\
+         namespace,pretty,resourceVersion,resourceVersionMatch,sendInitialEvents,shardSelector,timeoutSeconds,watch] [] \
+         200,401",
+    );
+    check(&core, "/api/v1/", "get", "getCoreV1APIResources   [] [] [] 200,401");
+    check(
+        &apps,
+        "/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale",
+        "put",
+        "replaceAppsV1NamespacedDeploymentScale put Scale [dryRun,fieldManager,fieldValidation] [name,namespace,pretty] \
+         [*/*] 200,201,401",
+    );
+    assert!(
+        line(&apps, "/apis/apps/v1/watch/deployments", "get").starts_with("watchAppsV1DeploymentListForAllNamespaces ")
+    );
+    assert!(line(&apps, "/apis/apps/v1/deployments", "get").starts_with("listAppsV1DeploymentForAllNamespaces "));
+}
+
+#[test]
+fn a_version_that_is_not_served_has_no_paths() {
+    let bytes = pintle_openapi::v3(&registry(), shared(), &GroupVersion::new("nothing.example.com", "v1"));
+    let found: Value = serde_json::from_slice(&bytes).expect("JSON");
+    assert!(operations(&found).is_empty());
+}
