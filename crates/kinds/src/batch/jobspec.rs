@@ -201,3 +201,130 @@ fn validate_restart_policy(errors: &mut Errors, spec: &Value, path: &FieldPath<'
         other => errors.not_supported(&path, other, &["OnFailure", "Never"]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pintle_registry::Behaviour;
+
+    use super::*;
+    use crate::batch::job::Job;
+    use crate::testing::{context, messages, object};
+
+    /// A job as it is validated: with these fields of the spec, defaults and generated labels.
+    fn job(spec: &str) -> Value {
+        let mut job = object(
+            r#"{"metadata":{"name":"j","uid":"u"},"spec":{"template":{"metadata":{},"spec":
+                {"restartPolicy":"Never","containers":[{"name":"c","image":"i:1","resources":{}}]}}}}"#,
+        );
+        for (field, value) in object(spec).as_object().expect("object").iter() {
+            job.set_at(&["spec", field], value.clone());
+        }
+        Job.defaults(&mut job);
+        Job.prepare_for_create(&context(), &mut job);
+        job
+    }
+
+    #[test]
+    fn specs_are_checked() {
+        let check = |spec: &str, expect: &[&str]| assert_eq!(messages(&validate_job(&job(spec), None)), expect);
+        check("{}", &[]);
+        check(
+            r#"{"parallelism":-1,"backoffLimit":-2,"managedBy":"me"}"#,
+            &[
+                "spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
+                "spec.backoffLimit: Invalid value: -2: must be greater than or equal to 0",
+                "spec.managedBy: Invalid value: \"me\": must be a domain-prefixed path (such as \"acme.io/foo\")",
+            ],
+        );
+        check(
+            r#"{"backoffLimitPerIndex":1,"maxFailedIndexes":1}"#,
+            &[
+                "spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode",
+                "spec.maxFailedIndexes: Invalid value: 1: requires indexed completion mode",
+            ],
+        );
+        check(
+            r#"{"completionMode":"Indexed","parallelism":200000,"maxFailedIndexes":5}"#,
+            &[
+                "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified",
+                "spec.completions: Required value: when completion mode is Indexed",
+                "spec.parallelism: Invalid value: 200000: must be less than or equal to 100000 when completion mode is Indexed",
+            ],
+        );
+        check(
+            r#"{"completionMode":"Indexed","completions":100001,"parallelism":10001,"backoffLimitPerIndex":1}"#,
+            &[
+                "spec.maxFailedIndexes: Required value: must be specified when completions is above 100000",
+                "spec.parallelism: Invalid value: 10001: must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per index",
+            ],
+        );
+        check(
+            r#"{"completionMode":"Sometimes","podReplacementPolicy":"Never"}"#,
+            &[
+                "spec.completionMode: Unsupported value: \"Sometimes\": supported values: \"NonIndexed\", \"Indexed\"",
+                "spec.podReplacementPolicy: Unsupported value: \"Never\": supported values: \"Failed\", \"TerminatingOrFailed\"",
+            ],
+        );
+        check(
+            r#"{"successPolicy":{"rules":[{"succeededCount":1}]}}"#,
+            &[
+                "spec.successPolicy: Invalid value: {\"Rules\":[{\"SucceededIndexes\":null,\"SucceededCount\":1}]}: requires indexed completion mode",
+            ],
+        );
+    }
+
+    #[test]
+    fn pods_must_end() {
+        let check = |restart: &str, policy: &str, expect: &[&str]| {
+            let spec = format!(
+                r#"{{"template":{{"metadata":{{}},"spec":{{{restart}"containers":[{{"name":"c","image":"i:1","resources":{{}}}}]}}}}{policy}}}"#
+            );
+            assert_eq!(messages(&validate_job(&job(&spec), None)), expect);
+        };
+        check("", "", &["spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""]);
+        check("\"restartPolicy\":\"OnFailure\",", "", &[]);
+        let policy =
+            r#","podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget"}]}]}"#;
+        check(
+            "\"restartPolicy\":\"OnFailure\",",
+            policy,
+            &[
+                "spec.template.spec.restartPolicy: Invalid value: \"OnFailure\": only \"Never\" is supported when podFailurePolicy is specified",
+            ],
+        );
+    }
+
+    #[test]
+    fn generated_labels_are_left_alone() {
+        let check = |change: &dyn Fn(&mut Value), expect: &[&str]| {
+            let mut job = job("{}");
+            change(&mut job);
+            assert_eq!(messages(&validate_job(&job, None)), expect);
+        };
+        let label = |key: &'static str| {
+            move |job: &mut Value| job.set_at(&["spec", "template", "metadata", "labels", key], "x")
+        };
+        let labels = r#"{"batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"j","controller-uid":"u","job-name":"x"}"#;
+        check(
+            &label("job-name"),
+            &[&format!("spec.template.metadata.labels[job-name]: Invalid value: {labels}: must be 'j'")],
+        );
+        check(
+            &|job| job.set_at(&["spec", "selector", "matchLabels", "a"], "b"),
+            &[
+                "spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"b\",\"batch.kubernetes.io/controller-uid\":\"u\"}}: `selector` not auto-generated",
+                "spec.template.metadata.labels: Invalid value: {\"batch.kubernetes.io/controller-uid\":\"u\",\"batch.kubernetes.io/job-name\":\"j\",\"controller-uid\":\"u\",\"job-name\":\"j\"}: `selector` does not match template `labels`",
+            ],
+        );
+        check(
+            &|job| {
+                job.set_at(&["spec", "completionMode"], "Indexed");
+                job.set_at(&["metadata", "name"], "a.b");
+                for key in NAME_LABELS {
+                    job.set_at(&["spec", "template", "metadata", "labels", key], "a.b");
+                }
+            },
+            &["metadata.name: Invalid value: \"a.b\": will not able to create pod with invalid DNS label: a.b-0"],
+        );
+    }
+}

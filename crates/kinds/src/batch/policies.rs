@@ -196,3 +196,85 @@ pub(super) fn validate_replacement_policy(errors: &mut Errors, spec: &Value, pat
         errors.not_supported(path, policy, known);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    fn check(validate: fn(&mut Errors, &Value, &FieldPath<'_>), spec: &str, expect: &[&str]) {
+        let mut errors = Errors::new();
+        validate(&mut errors, &object(spec), &FieldPath::new("p"));
+        assert_eq!(messages(&errors), expect);
+    }
+
+    #[test]
+    fn failure_policies_are_checked() {
+        let check = |rule: &str, expect: &[&str]| {
+            let spec = format!(
+                r#"{{"template":{{"spec":{{"containers":[{{"name":"c"}}]}}}},"podFailurePolicy":{{"rules":[{rule}]}}}}"#
+            );
+            check(validate_failure_policy, &spec, expect);
+        };
+        check(r#"{"action":"FailJob","onExitCodes":{"containerName":"c","operator":"In","values":[1,2]}}"#, &[]);
+        check(
+            r#"{"action":"","onPodConditions":[{"type":"a b","status":"Maybe"}]}"#,
+            &[
+                "p.rules[0].action: Required value: valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]",
+                &format!(
+                    "p.rules[0].onPodConditions[0].type: Invalid value: \"a b\": {}",
+                    names::qualified_name("a b").join("")
+                ),
+                "p.rules[0].onPodConditions[0].status: Unsupported value: \"Maybe\": supported values: \"False\", \"True\", \"Unknown\"",
+            ],
+        );
+        check(
+            r#"{"action":"FailIndex"}"#,
+            &[
+                "p.rules[0].action: Invalid value: \"FailIndex\": requires the backoffLimitPerIndex to be set",
+                "p.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
+            ],
+        );
+        check(
+            r#"{"action":"Other","onExitCodes":{"containerName":"x","operator":"In","values":[3,0,3]},"onPodConditions":[{"type":"a","status":"True"}]}"#,
+            &[
+                "p.rules[0].action: Unsupported value: \"Other\": supported values: \"Count\", \"FailIndex\", \"FailJob\", \"Ignore\"",
+                "p.rules[0].onExitCodes.containerName: Invalid value: \"x\": must be one of the container or initContainer names in the pod template",
+                "p.rules[0].onExitCodes.values[1]: Invalid value: 0: must not be 0 for the In operator",
+                "p.rules[0].onExitCodes.values[2]: Duplicate value: 3",
+                "p.rules[0].onExitCodes.values: Invalid value: [3,0,3]: must be ordered",
+                "p.rules[0]: Invalid value: specifying both OnExitCodes and OnPodConditions is not supported",
+            ],
+        );
+    }
+
+    #[test]
+    fn success_policies_are_checked() {
+        let check = |rules: &str, expect: &[&str]| {
+            let spec = format!(r#"{{"completions":5,"successPolicy":{{"rules":[{rules}]}}}}"#);
+            check(validate_success_policy, &spec, expect);
+        };
+        check(r#"{"succeededIndexes":"0-2","succeededCount":2}"#, &[]);
+        check(
+            "",
+            &["p.rules: Required value: at least one rules must be specified when the successPolicy is specified"],
+        );
+        check(
+            "{}",
+            &["p.rules[0]: Required value: at least one of succeededCount or succeededIndexes must be specified"],
+        );
+        check(
+            r#"{"succeededIndexes":"0-2,9"}"#,
+            &[
+                "p.rules[0].succeededIndexes: Invalid value: \"0-2,9\": error parsing succeededIndexes: too large index: \"9\"",
+            ],
+        );
+        check(
+            r#"{"succeededIndexes":"0-2","succeededCount":6}"#,
+            &[
+                "p.rules[0].succeededCount: Invalid value: 6: must be less than or equal to 5 (the number of specified completions)",
+                "p.rules[0].succeededCount: Invalid value: 6: must be less than or equal to 3 (the number of indexes in the specified succeededIndexes field)",
+            ],
+        );
+    }
+}
