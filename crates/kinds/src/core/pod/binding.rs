@@ -14,8 +14,8 @@ use super::status::set_condition;
 pub fn bind(pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError> {
     let errors = validate_binding(binding);
     if !errors.is_empty() {
-        // Upstream returns the bare errors here, which a client sees as a fault of the server.
-        return Err(ApiError::Internal(errors.message()));
+        // Upstream returns the bare errors here, which become a 500 without a reason.
+        return Err(ApiError::Unclassified(errors.message()));
     }
     let name = pod.name().to_owned();
     let conflict = |resource: &str, why: String| ApiError::Conflict {
@@ -26,9 +26,13 @@ pub fn bind(pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError>
     for (field, wanted, found) in
         [("UID", binding.uid(), pod.uid()), ("ResourceVersion", binding.resource_version(), pod.resource_version())]
     {
-        if !wanted.is_empty() && wanted != found {
-            let why =
-                format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
+        // A tree without a resourceVersion is one that the caller did not number, and says nothing.
+        if !wanted.is_empty() && !found.is_empty() && wanted != found {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{name}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}",
+                pod.namespace()
+            );
             return Err(conflict("pods", why));
         }
     }
@@ -104,11 +108,11 @@ mod tests {
             Err("Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"x\""),
         );
         check(
-            r#"{"metadata":{"name":"p","uid":"v"},"spec":{}}"#,
+            r#"{"metadata":{"name":"p","namespace":"ns","uid":"v"},"spec":{}}"#,
             binding,
             Err(
-                "Operation cannot be fulfilled on pods \"p\": Precondition failed: UID in precondition: u, UID in object \
-                 meta: v",
+                "Operation cannot be fulfilled on pods \"p\": StorageError: invalid object, Code: 4, Key: /registry/pods/ns/p, \
+                 ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: u, UID in object meta: v",
             ),
         );
         check(
