@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
+pub use priorityclass::system_priority_classes;
+
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     match plural {
         "priorityclasses" => Some(Arc::new(priorityclass::PriorityClass)),

@@ -1,8 +1,8 @@
 //! PriorityClass: the names that the system keeps for itself, and fields that never change (upstream:
 //! `pkg/apis/scheduling/validation`, `pkg/registry/scheduling/priorityclass`).
 
-use pintle_registry::{Behaviour, Context};
-use pintle_value::{Errors, FieldPath, Value};
+use pintle_registry::{Behaviour, Context, GroupResource};
+use pintle_value::{Errors, FieldPath, Value, object};
 
 use crate::strategy::{first_generation, immutable};
 
@@ -15,7 +15,26 @@ const SYSTEM_CLASSES: [(&str, i64); 2] = [
     ("system-cluster-critical", 2 * HIGHEST_USER_PRIORITY),
 ];
 
+/// What the classes of the system are for, as their objects say.
+const DESCRIPTIONS: [&str; 2] = [
+    "Used for system critical pods that must not be moved from their current node.",
+    "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+];
+
 const PREEMPTION_POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
+
+/// The priority classes that every cluster has, to be created where they are missing.
+#[must_use]
+pub fn system_priority_classes() -> Vec<(GroupResource, Value)> {
+    let class = |((name, value), description): ((&str, i64), &str)| {
+        let class = object! {
+            "kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": object! { "name": name },
+            "value": value, "description": description,
+        };
+        (GroupResource::new("scheduling.k8s.io", "priorityclasses"), class)
+    };
+    SYSTEM_CLASSES.into_iter().zip(DESCRIPTIONS).map(class).collect()
+}
 
 /// The rules of PriorityClass.
 pub(super) struct PriorityClass;
@@ -114,6 +133,13 @@ mod tests {
                 "preemptionPolicy: Unsupported value: \"Sometimes\": supported values: \"PreemptLowerPriority\", \"Never\"",
             ],
         );
+    }
+
+    #[test]
+    fn the_system_has_its_classes() {
+        for (_, class) in system_priority_classes() {
+            assert_eq!(messages(&PriorityClass.validate(&context(), &class)), [""; 0]);
+        }
     }
 
     #[test]
