@@ -1,1 +1,155 @@
-fn main() {}
+//! The `pintle` binary: reads the command line, runs a server until it is told to stop.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use pintle::{Engine, Options, Server};
+use pintle_cache::Window;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Deeply nested objects are walked recursively; the nesting that is allowed (10,000) fits this stack.
+const WORKER_STACK: usize = 64 << 20;
+
+/// A Kubernetes API server in one binary.
+#[derive(Parser)]
+#[command(version, about, after_help = "Without a command, pintle serves with the defaults of 'pintle serve'.")]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the Kubernetes API.
+    Serve(Serve),
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Storage {
+    /// One durable file in the data folder.
+    Embedded,
+    /// Nothing is kept when the server stops.
+    Memory,
+}
+
+#[derive(clap::Args)]
+struct Serve {
+    /// Where objects, certificates and the kubeconfig are kept.
+    #[arg(long, value_name = "DIR", default_value = "pintle-data")]
+    data_dir: PathBuf,
+    /// Where objects are stored.
+    #[arg(long, value_enum, default_value = "embedded")]
+    storage: Storage,
+    /// The address to listen at.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    bind_address: IpAddr,
+    /// The port to listen at; 0 takes any that is free.
+    #[arg(long, value_name = "N", default_value_t = 6443)]
+    secure_port: u16,
+    /// Where to write the administrator's kubeconfig [default: DIR/admin.kubeconfig].
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// A file of static tokens, in CSV: token,user,uid,"group1,group2".
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+    /// How many MiB of history beyond the newest objects are kept in memory for watches and consistent lists.
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    watch_window_mib: usize,
+}
+
+fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_env("PINTLE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().json().with_writer(std::io::stderr).with_env_filter(filter).init();
+    let serve = match CommandLine::parse().command {
+        Some(Command::Serve(serve)) => serve,
+        None => Serve::parse_from_defaults(),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(WORKER_STACK)
+        .thread_name("pintle")
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    runtime.block_on(async {
+        match runtime.spawn(run(serve)).await {
+            Ok(Ok(())) => ExitCode::SUCCESS,
+            Ok(Err(error)) => fail(&*error),
+            Err(error) => fail(&error),
+        }
+    })
+}
+
+impl Serve {
+    fn parse_from_defaults() -> Self {
+        /// The flags of `serve` alone.
+        #[derive(Parser)]
+        struct Alone {
+            #[command(flatten)]
+            serve: Serve,
+        }
+        Alone::parse_from(["pintle"]).serve
+    }
+}
+
+/// Says on standard error why the server does not run.
+fn fail(error: &(impl std::fmt::Display + ?Sized)) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "pintle: {error}");
+    ExitCode::FAILURE
+}
+
+async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let tokens = match &serve.token_auth_file {
+        Some(path) => Some(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?),
+        None => None,
+    };
+    let engine = match serve.storage {
+        Storage::Embedded => Engine::Embedded,
+        Storage::Memory => Engine::Memory,
+    };
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let server = Server::start(Options {
+        data_dir: Some(serve.data_dir.clone()),
+        engine,
+        bind_address: serve.bind_address,
+        port: serve.secure_port,
+        kubeconfig: serve.kubeconfig,
+        tokens,
+        window: Window { bytes: serve.watch_window_mib << 20, ..Window::default() },
+    })
+    .await?;
+    greet(&server, engine, &serve.data_dir)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    server.stop().await?;
+    Ok(())
+}
+
+/// What a person wants to know once the server is ready.
+fn greet(server: &Server, engine: Engine, data_dir: &std::path::Path) -> std::io::Result<()> {
+    let store = match engine {
+        Engine::Embedded => format!("embedded, in {}", data_dir.display()),
+        Engine::Memory => "memory (nothing is kept)".to_owned(),
+    };
+    let path = server.kubeconfig_path.as_deref().unwrap_or(data_dir).display();
+    let mut out = std::io::stdout();
+    writeln!(out, "pintle {} (Kubernetes API v1.36)", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "store:      {store}")?;
+    writeln!(out, "url:        {}", server.url)?;
+    writeln!(out, "ready in:   {:.1} ms", server.start_time.as_secs_f64() * 1000.0)?;
+    writeln!(out, "kubeconfig: {path}")?;
+    writeln!(out, "try:        kubectl --kubeconfig {path} get namespaces")?;
+    out.flush()
+}

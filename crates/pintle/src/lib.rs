@@ -1,0 +1,9 @@
+//! The wiring of a server: certificates, kubeconfig, store, cluster and listener put together. The binary is a thin
+//! shell around [`Server`]; tests start one in their own process.
+
+pub mod certificates;
+mod kubeconfig;
+mod server;
+
+pub use kubeconfig::kubeconfig;
+pub use server::{Engine, Options, Server, StartError};

@@ -1,0 +1,214 @@
+//! A server from its options to its end.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pintle_auth::{AllowAll, Authenticator, ClientCertificate, FirstOf, TokenFile, TokenFileError};
+use pintle_cache::Window;
+use pintle_server::http::{Listener, TlsError, server_config, verifier};
+use pintle_server::{Cluster, ClusterError, Settings};
+use pintle_store::{Embedded, Memory, Store, SystemClock};
+use rustls::pki_types::UnixTime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::certificates::{CertificateError, Certificates, write_private};
+use crate::kubeconfig;
+
+/// How long open requests get to finish when the server stops.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Where objects are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// In a file of the data folder.
+    Embedded,
+    /// In memory; gone when the server stops.
+    Memory,
+}
+
+/// How a server is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where certificates and objects are kept. `None` keeps nothing, for tests: the engine has to be
+    /// [`Engine::Memory`].
+    pub data_dir: Option<PathBuf>,
+    /// Where objects are stored.
+    pub engine: Engine,
+    /// The address to listen at.
+    pub bind_address: IpAddr,
+    /// The port to listen at; 0 is any that is free.
+    pub port: u16,
+    /// Where the kubeconfig is written; beside the data by default.
+    pub kubeconfig: Option<PathBuf>,
+    /// The text of a token file.
+    pub tokens: Option<String>,
+    /// How much history is kept.
+    pub window: Window,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            data_dir: None,
+            engine: Engine::Memory,
+            bind_address: IpAddr::from([127, 0, 0, 1]),
+            port: 0,
+            kubeconfig: None,
+            tokens: None,
+            window: Window::default(),
+        }
+    }
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The options contradict each other.
+    #[error("{0}")]
+    Options(String),
+    /// Certificates cannot be had.
+    #[error(transparent)]
+    Certificates(#[from] CertificateError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The token file is malformed.
+    #[error("--token-auth-file: {0}")]
+    Tokens(#[from] TokenFileError),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] pintle_store::Error),
+    /// The cluster cannot be started.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The address cannot be bound.
+    #[error("cannot listen at {address}: {error}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    /// The base of all URLs.
+    pub url: String,
+    /// The certificates in use.
+    pub certificates: Certificates,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: String,
+    /// Where the kubeconfig was written.
+    pub kubeconfig_path: Option<PathBuf>,
+    /// How long the start took.
+    pub start_time: Duration,
+    cluster: Arc<Cluster>,
+    store: Arc<dyn Store>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts a server. It serves when this returns.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let started = Instant::now();
+        let names = vec![gethostname::gethostname().to_string_lossy().to_lowercase()];
+        let (certificates, store) = prepare(&options, &names)?;
+        let judge = verifier(certificates.authority.certificate.as_bytes())?;
+        let tls = server_config(
+            certificates.serving.certificate.as_bytes(),
+            certificates.serving.key.as_bytes(),
+            judge.clone(),
+        )?;
+        let mut authenticators: Vec<Box<dyn Authenticator>> =
+            vec![Box::new(ClientCertificate::new(Box::new(move |leaf, rest| {
+                judge.verify_client_cert(leaf, rest, UnixTime::now()).map(drop).map_err(|error| error.to_string())
+            })))];
+        if let Some(tokens) = &options.tokens {
+            authenticators.push(Box::new(TokenFile::parse(tokens)?));
+        }
+        let cluster = Cluster::start(Settings {
+            store: store.clone(),
+            window: options.window,
+            clock: Arc::new(SystemClock),
+            authenticator: Box::new(FirstOf(authenticators)),
+            authorizer: Box::new(AllowAll),
+        })
+        .await?;
+        let address = SocketAddr::new(options.bind_address, options.port);
+        let bind = |error| StartError::Bind { address, error };
+        let listener = Listener::bind(address, tls).await.map_err(bind)?;
+        let address = listener.address().map_err(bind)?;
+        let url = url(address);
+        let text = kubeconfig(&certificates, &url);
+        let path = options.kubeconfig.or_else(|| options.data_dir.as_ref().map(|dir| dir.join("admin.kubeconfig")));
+        if let Some(path) = &path {
+            write_private(path, &text)?;
+        }
+        let stop = watch::Sender::new(false);
+        let task = tokio::spawn(listener.serve(cluster.clone(), stop.subscribe(), GRACE));
+        Ok(Self {
+            url,
+            certificates,
+            kubeconfig: text,
+            kubeconfig_path: path,
+            start_time: started.elapsed(),
+            cluster,
+            store,
+            stop,
+            task,
+        })
+    }
+
+    /// Stops: no new connections, watches end, open requests finish, then the store is closed.
+    ///
+    /// # Errors
+    /// The store cannot be closed cleanly. Nothing that was acknowledged is lost.
+    pub async fn stop(self) -> Result<(), pintle_store::Error> {
+        self.stop.send_replace(true);
+        self.cluster.close_watches();
+        let _ = self.task.await;
+        self.store.close().await
+    }
+}
+
+/// Certificates and the store, which do not need each other, at the same time: each takes milliseconds.
+fn prepare(options: &Options, names: &[String]) -> Result<(Certificates, Arc<dyn Store>), StartError> {
+    let Some(folder) = &options.data_dir else {
+        if options.engine == Engine::Embedded {
+            return Err(StartError::Options("the embedded store needs a data folder".to_owned()));
+        }
+        return Ok((Certificates::generate(names)?, Arc::new(Memory::new())));
+    };
+    std::fs::create_dir_all(folder).map_err(|error| CertificateError::File { path: folder.clone(), error })?;
+    std::thread::scope(|scope| {
+        let certificates = scope.spawn(|| Certificates::load_or_generate(folder, names));
+        let store: Arc<dyn Store> = match options.engine {
+            Engine::Memory => Arc::new(Memory::new()),
+            Engine::Embedded => Arc::new(Embedded::open(folder, pintle_store::Options::default())?),
+        };
+        let certificates = certificates
+            .join()
+            .map_err(|_| StartError::Options("the thread that makes certificates ended early".to_owned()))??;
+        Ok((certificates, store))
+    })
+}
+
+/// The base URL of an address; what listens everywhere is reached at the loopback address.
+fn url(address: SocketAddr) -> String {
+    let port = address.port();
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => format!("https://127.0.0.1:{port}"),
+        IpAddr::V6(ip) if ip.is_unspecified() => format!("https://[::1]:{port}"),
+        IpAddr::V4(ip) => format!("https://{ip}:{port}"),
+        IpAddr::V6(ip) => format!("https://[{ip}]:{port}"),
+    }
+}

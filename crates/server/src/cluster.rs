@@ -1,0 +1,221 @@
+//! A logical cluster: registry, store, cache, clock, and who may do what. Nothing of it is global, so that many live in
+//! one process and share only the catalog.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use pintle_admission::{Chain, NamespaceLifecycle};
+use pintle_auth::{Authenticator, Authorizer};
+use pintle_cache::{Cache, CacheError, Describe, Log, Outline, Window};
+use pintle_catalog::Catalog;
+use pintle_registry::{ApiError, Context, GroupResource, Registry, Resource};
+use pintle_store::{Clock, Store};
+use pintle_value::time::Time;
+use pintle_value::{Str, Value};
+
+use crate::metrics::Metrics;
+use crate::outline;
+
+/// The root of all keys (kube-apiserver's `--etcd-prefix`).
+const ROOT: &str = "/registry";
+
+/// What a cluster is made of.
+pub struct Settings {
+    /// Where objects are stored.
+    pub store: Arc<dyn Store>,
+    /// How much history is kept in memory.
+    pub window: Window,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Tells who sends a request.
+    pub authenticator: Box<dyn Authenticator>,
+    /// Decides what they may do.
+    pub authorizer: Box<dyn Authorizer>,
+}
+
+/// A logical cluster.
+pub struct Cluster {
+    pub(crate) catalog: Arc<Catalog>,
+    registry: RwLock<Arc<Registry>>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) cache: Cache,
+    clock: Arc<dyn Clock>,
+    pub(crate) authenticator: Box<dyn Authenticator>,
+    pub(crate) authorizer: Box<dyn Authorizer>,
+    pub(crate) admission: Chain,
+    pub(crate) metrics: Metrics,
+    pub(crate) documents: crate::documents::Documents,
+    /// Turns true when the server goes down, so that watches end.
+    pub(crate) closing: tokio::sync::watch::Sender<bool>,
+}
+
+/// A cluster cannot be started.
+#[derive(Debug)]
+pub enum ClusterError {
+    /// The cache cannot be filled from the store.
+    Cache(CacheError),
+    /// The objects that every cluster has cannot be made.
+    Bootstrap(ApiError),
+}
+
+impl fmt::Display for ClusterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClusterError::Cache(error) => write!(f, "the stored objects cannot be read: {error}"),
+            ClusterError::Bootstrap(error) => write!(f, "the first objects cannot be made: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ClusterError {}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("cache", &self.cache).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Fills the cache from the store and makes the objects that every cluster has.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub async fn start(settings: Settings) -> Result<Arc<Self>, ClusterError> {
+        let catalog = pintle_catalog::shared().clone();
+        let registry = Arc::new(Registry::new(pintle_kinds::resources(&catalog)));
+        let prefixes: Vec<Str> =
+            registry.resources().filter_map(|r| r.collection.as_ref()).map(|c| c.prefix.clone()).collect();
+        let describe = Arc::new(ByKind { registry: registry.clone() });
+        let cache =
+            Cache::start(settings.store.clone(), ROOT, prefixes, describe, settings.clock.clone(), settings.window)
+                .await
+                .map_err(ClusterError::Cache)?;
+        let cluster = Arc::new(Self {
+            documents: crate::documents::Documents::default(),
+            catalog,
+            registry: RwLock::new(registry),
+            store: settings.store,
+            cache,
+            clock: settings.clock,
+            authenticator: settings.authenticator,
+            authorizer: settings.authorizer,
+            admission: Chain(vec![Box::new(NamespaceLifecycle)]),
+            metrics: Metrics::default(),
+            closing: tokio::sync::watch::Sender::new(false),
+        });
+        cluster.bootstrap().await.map_err(ClusterError::Bootstrap)?;
+        Ok(cluster)
+    }
+
+    /// Ends watches, so that connections can be drained.
+    pub fn close_watches(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// The kinds that are served now.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.read().clone()
+    }
+
+    /// The time now.
+    pub(crate) fn now(&self) -> Time {
+        let millis = self.clock.now().0;
+        Time { seconds: (millis / 1000) as i64, nanos: (millis % 1000) as u32 * 1_000_000 }
+    }
+
+    /// The context of something that the server does by itself.
+    pub(crate) fn own_context(&self) -> Context {
+        Context {
+            now: self.now(),
+            user: "system:apiserver".into(),
+            uid: Str::default(),
+            groups: vec!["system:masters".into()],
+            dry_run: false,
+        }
+    }
+
+    /// The log of a resource's collection.
+    pub(crate) fn log(&self, resource: &Resource) -> Result<Arc<Log>, ApiError> {
+        let prefix = resource.collection.as_ref().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
+        self.cache.log(prefix).ok_or_else(|| ApiError::Internal(format!("no log of {}", resource.plural)))
+    }
+
+    /// The record of the version at which a resource's objects are stored.
+    pub(crate) fn hub(&self, resource: &Arc<Resource>) -> Arc<Resource> {
+        if resource.is_hub() {
+            return resource.clone();
+        }
+        resource.collection.as_ref().and_then(|c| self.registry().hub(c).cloned()).unwrap_or_else(|| resource.clone())
+    }
+
+    /// The hub record of a group and resource, in whatever version.
+    pub(crate) fn stored(&self, resource: &GroupResource) -> Result<Arc<Resource>, ApiError> {
+        self.registry()
+            .resources()
+            .find(|r| r.group == resource.group && r.plural == resource.resource && r.is_hub())
+            .cloned()
+            .ok_or(ApiError::NoSuchPath)
+    }
+
+    /// Waits until reads see everything that was committed before now.
+    pub(crate) async fn catch_up(&self) -> Result<u64, ApiError> {
+        let current = self.store.current_revision().await.map_err(store_error)?.get();
+        self.cache.reaches(current).await;
+        Ok(current)
+    }
+}
+
+/// A fault of the store, for the client.
+pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
+    tracing::error!(%error, "the store failed");
+    match error {
+        pintle_store::Error::Closed => ApiError::Unavailable("the server is shutting down".to_owned()),
+        _ => ApiError::Internal("the store cannot be used".to_owned()),
+    }
+}
+
+/// The key of an object in its collection.
+pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
+    if namespace.is_empty() { name.into() } else { format!("{namespace}/{name}").into() }
+}
+
+/// Describes stored objects by the rules of their kind.
+struct ByKind {
+    registry: Arc<Registry>,
+}
+
+impl Describe for ByKind {
+    fn outline(&self, prefix: &str, json: &[u8]) -> Result<Outline, String> {
+        let hub = self
+            .registry
+            .resources()
+            .find(|r| r.is_hub() && r.collection.as_ref().is_some_and(|c| c.prefix == prefix))
+            .ok_or("no such kind")?;
+        let (version_at, item_at) = outline::splices(json).ok_or("its JSON has no metadata.uid")?;
+        let decoded = pintle_codec::json::decode(json, pintle_codec::json::Options::default())
+            .map_err(|error| error.to_string())?;
+        let object = decoded.value;
+        let labels = object
+            .entries_at(&["metadata", "labels"])
+            .map(|(key, value)| (Str::from(key), Str::from(value.as_str().unwrap_or_default())))
+            .collect();
+        let values = hub.behaviour.selectable_fields(&object);
+        let fields = hub
+            .behaviour
+            .selectable_field_names()
+            .iter()
+            .map(|name| values.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()).unwrap_or_default())
+            .collect();
+        Ok(Outline { version_at, item_at, labels, fields })
+    }
+}
+
+/// The tree of a stored object, with its resourceVersion.
+pub(crate) fn tree(object: &pintle_cache::Object) -> Result<Value, ApiError> {
+    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::Options::default())
+        .map_err(|error| ApiError::Internal(format!("the stored object cannot be read: {error}")))?;
+    let mut value = decoded.value;
+    value.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
+    Ok(value)
+}

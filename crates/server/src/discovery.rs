@@ -1,0 +1,260 @@
+//! Discovery: which groups, versions and resources there are, as single documents and aggregated (KEP-3352).
+
+use std::sync::Arc;
+
+use http::header::{ACCEPT, VARY};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verbs};
+use pintle_value::{Object, Value, object};
+
+use crate::http::Response;
+use crate::pipeline::Call;
+use crate::represent;
+
+/// Answers, if the path is one of discovery.
+pub(crate) fn answer(call: &Call) -> Result<Option<Response>, ApiError> {
+    let path = call.info.path.trim_end_matches('/').to_owned();
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let registry = call.cluster.registry();
+    let (kind, value) = match parts.as_slice() {
+        ["api"] | ["apis"] if let Some(version) = aggregated(&call.headers) => {
+            return Ok(Some(aggregate(call, &registry, parts[0] == "api", version)));
+        }
+        ["api"] => ("APIVersions", versions(call)),
+        ["apis"] => ("APIGroupList", groups(&registry)),
+        ["apis", group] => match group_document(&registry, group) {
+            Some(mut group) => {
+                group.set("kind", "APIGroup");
+                group.set("apiVersion", "v1");
+                ("APIGroup", group)
+            }
+            None => return Ok(None),
+        },
+        ["api", version] if registry.serves("", version) => {
+            ("APIResourceList", resources(&registry, &GroupVersion::new("", *version)))
+        }
+        ["apis", group, version] if !group.is_empty() && registry.serves(group, version) => {
+            ("APIResourceList", resources(&registry, &GroupVersion::new(*group, *version)))
+        }
+        [""] => return Ok(Some(crate::pipeline::json(call, StatusCode::OK, &paths(&registry)))),
+        _ => return Ok(None),
+    };
+    represent::meta(call, &format!("meta/v1.{kind}"), value).map(Some)
+}
+
+/// The paths that there are, for people.
+fn paths(registry: &Registry) -> Value {
+    let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"].map(str::to_owned).to_vec();
+    for version in registry.versions().iter().filter(|v| !v.group.is_empty()) {
+        let group = format!("/apis/{}", version.group);
+        if !paths.contains(&group) {
+            paths.push(group);
+        }
+        paths.push(format!("/apis/{version}"));
+    }
+    for path in ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/readyz", "/version"]
+    {
+        paths.push(path.to_owned());
+    }
+    paths.sort();
+    object! { "paths": paths }
+}
+
+fn versions(call: &Call) -> Value {
+    let host = call.headers.get(http::header::HOST).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    object! {
+        "kind": "APIVersions",
+        "versions": vec!["v1"],
+        "serverAddressByClientCIDRs": vec![object! { "clientCIDR": "0.0.0.0/0", "serverAddress": host }],
+    }
+}
+
+fn groups(registry: &Registry) -> Value {
+    let groups: Vec<Value> = registry
+        .groups()
+        .iter()
+        .filter(|group| !group.is_empty())
+        .filter_map(|group| group_document(registry, group))
+        .collect();
+    object! { "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }
+}
+
+fn group_document(registry: &Registry, group: &str) -> Option<Value> {
+    let versions: Vec<Value> = registry
+        .versions()
+        .iter()
+        .filter(|v| v.group == group && !group.is_empty())
+        .map(|v| object! { "groupVersion": v.to_string(), "version": v.version.as_str() })
+        .collect();
+    let preferred = versions.first()?.clone();
+    Some(object! { "name": group, "versions": versions, "preferredVersion": preferred })
+}
+
+fn verbs(verbs: Verbs) -> Vec<&'static str> {
+    verbs.iter().map(pintle_registry::Verb::name).collect()
+}
+
+fn resources(registry: &Registry, version: &GroupVersion) -> Value {
+    let mut entries: Vec<(String, Value)> = Vec::new();
+    for resource in registry.resources_of(version) {
+        entries.push((resource.plural.to_string(), resource_entry(resource)));
+        for subresource in &resource.subresources {
+            let name = format!("{}/{}", resource.plural, subresource.name);
+            let entry = subresource_entry(resource, subresource, &name);
+            entries.push((name, entry));
+        }
+    }
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    let resources: Vec<Value> = entries.into_iter().map(|(_, entry)| entry).collect();
+    let mut list = object! {
+        "kind": "APIResourceList",
+        "groupVersion": version.to_string(),
+        "resources": resources,
+    };
+    if !version.group.is_empty() {
+        list.set("apiVersion", "v1");
+    }
+    list
+}
+
+fn resource_entry(resource: &Resource) -> Value {
+    let mut entry = object! {
+        "name": resource.plural.as_str(),
+        "singularName": resource.singular.as_str(),
+        "namespaced": resource.scope == Scope::Namespaced,
+        "kind": resource.kind.as_str(),
+        "verbs": verbs(resource.verbs),
+    };
+    set_names(&mut entry, resource);
+    if !resource.storage_version_hash.is_empty() {
+        entry.set("storageVersionHash", resource.storage_version_hash.as_str());
+    }
+    entry
+}
+
+fn set_names(entry: &mut Value, resource: &Resource) {
+    if !resource.short_names.is_empty() {
+        entry.set("shortNames", resource.short_names.clone());
+    }
+    if !resource.categories.is_empty() {
+        entry.set("categories", resource.categories.clone());
+    }
+}
+
+fn subresource_entry(resource: &Resource, subresource: &Subresource, name: &str) -> Value {
+    let mut entry = object! {
+        "name": name,
+        "singularName": "",
+        "namespaced": resource.scope == Scope::Namespaced,
+        "kind": subresource.kind.kind.as_str(),
+        "verbs": verbs(subresource.verbs),
+    };
+    if subresource.kind.group != resource.group || subresource.kind.version != resource.version {
+        if !subresource.kind.group.is_empty() {
+            entry.set("group", subresource.kind.group.as_str());
+        }
+        entry.set("version", subresource.kind.version.as_str());
+    }
+    entry
+}
+
+/// The version of aggregated discovery that a client asks for before any other form.
+fn aggregated(headers: &HeaderMap) -> Option<&'static str> {
+    let accept = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
+    for clause in accept.split(',') {
+        let mut pieces = clause.split(';').map(str::trim);
+        if pieces.next() != Some("application/json") {
+            continue;
+        }
+        let pieces: Vec<&str> = pieces.collect();
+        let aggregate = pieces.contains(&"g=apidiscovery.k8s.io") && pieces.contains(&"as=APIGroupDiscoveryList");
+        if aggregate && pieces.contains(&"v=v2") {
+            return Some("v2");
+        }
+        if aggregate && pieces.contains(&"v=v2beta1") {
+            return Some("v2beta1");
+        }
+        if pieces.iter().all(|p| p.starts_with("q=")) {
+            return None;
+        }
+    }
+    None
+}
+
+fn aggregate(call: &Call, registry: &Arc<Registry>, core: bool, version: &'static str) -> Response {
+    let name = format!("discovery/{core}/{version}");
+    let document = call.cluster.documents.get(registry, &name, || {
+        let groups = registry.groups();
+        let items: Vec<Value> =
+            groups.iter().filter(|g| g.is_empty() == core).map(|g| group_discovery(registry, g)).collect();
+        let list = object! {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": format!("apidiscovery.k8s.io/{version}"),
+            "metadata": Value::object(),
+            "items": items,
+        };
+        represent::typed_json(&call.cluster, "apidiscovery/v2.APIGroupDiscoveryList", &list)
+    });
+    let media_type = match version {
+        "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+    };
+    let mut response = document.respond(&call.headers, media_type);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn group_discovery(registry: &Registry, group: &str) -> Value {
+    let versions: Vec<Value> = registry
+        .versions()
+        .iter()
+        .filter(|v| v.group == group)
+        .map(|version| {
+            let mut resources: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
+            resources.sort_by(|a, b| a.plural.cmp(&b.plural));
+            let resources: Vec<Value> = resources.into_iter().map(|r| resource_discovery(r)).collect();
+            object! { "version": version.version.as_str(), "resources": resources, "freshness": "Current" }
+        })
+        .collect();
+    let metadata = if group.is_empty() {
+        Value::object()
+    } else {
+        object! { "name": group }
+    };
+    object! { "metadata": metadata, "versions": versions }
+}
+
+fn response_kind(kind: &GroupVersionKind) -> Value {
+    let mut object = Object::new();
+    object.insert("group", kind.group.as_str());
+    object.insert("version", kind.version.as_str());
+    object.insert("kind", kind.kind.as_str());
+    Value::Object(object)
+}
+
+fn resource_discovery(resource: &Resource) -> Value {
+    let mut entry = object! {
+        "resource": resource.plural.as_str(),
+        "responseKind": response_kind(&resource.gvk()),
+        "scope": if resource.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular.as_str(),
+        "verbs": verbs(resource.verbs),
+    };
+    set_names(&mut entry, resource);
+    if !resource.subresources.is_empty() {
+        let mut subresources: Vec<&Subresource> = resource.subresources.iter().collect();
+        subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        let subresources: Vec<Value> = subresources
+            .into_iter()
+            .map(|s| {
+                object! {
+                    "subresource": s.name.as_str(),
+                    "responseKind": response_kind(&s.kind),
+                    "verbs": verbs(s.verbs),
+                }
+            })
+            .collect();
+        entry.set("subresources", subresources);
+    }
+    entry
+}

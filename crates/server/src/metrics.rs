@@ -1,0 +1,84 @@
+//! What `/metrics` shows, under kube-apiserver's names.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::StatusCode;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::request::RequestInfo;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    verb: String,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    code: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DurationLabels {
+    verb: String,
+}
+
+/// The counters of a cluster.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<DurationLabels, Histogram>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let requests = Family::default();
+        let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(0.0005, 2.0, 16));
+        let durations = Family::new_with_constructor(histogram);
+        registry.register("apiserver_request", "Requests answered, by verb, resource and code", requests.clone());
+        registry.register(
+            "apiserver_request_duration_seconds",
+            "Time until the answer's head was ready, by verb",
+            Clone::clone(&durations),
+        );
+        Self { registry, requests, durations }
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Metrics {
+    /// Counts a request. Only resources that are served are named, so that clients cannot make labels up.
+    pub(crate) fn request(&self, info: &RequestInfo, code: StatusCode, took: Duration) {
+        let known = info.is_resource && code != StatusCode::NOT_FOUND;
+        let text = |text: &str| if known { text.to_owned() } else { String::new() };
+        let labels = RequestLabels {
+            verb: info.verb.to_owned(),
+            group: text(&info.group),
+            version: text(&info.version),
+            resource: text(&info.resource),
+            subresource: text(&info.subresource),
+            code: code.as_u16(),
+        };
+        self.requests.get_or_create(&labels).inc();
+        self.durations.get_or_create(&DurationLabels { verb: info.verb.to_owned() }).observe(took.as_secs_f64());
+    }
+
+    /// The text form.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        if prometheus_client::encoding::text::encode(&mut out, &self.registry).is_err() {
+            tracing::error!("metrics cannot be written");
+        }
+        out
+    }
+}

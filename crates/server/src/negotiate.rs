@@ -1,0 +1,291 @@
+//! Content negotiation: which media type an answer has and whether the object is transformed for it, and which media
+//! type a body has (upstream: `endpoints/handlers/negotiation`).
+
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use pintle_registry::ApiError;
+
+use crate::query::Query;
+
+/// The encodings that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Encoding {
+    /// `application/json`
+    Json,
+    /// `application/yaml`
+    Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
+}
+
+impl Encoding {
+    /// The media type.
+    #[must_use]
+    pub(crate) const fn media_type(self) -> &'static str {
+        match self {
+            Encoding::Json => "application/json",
+            Encoding::Yaml => "application/yaml",
+            Encoding::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+
+    /// The media type of a stream of watch events.
+    #[must_use]
+    pub(crate) const fn stream_type(self) -> &'static str {
+        match self {
+            Encoding::Json => "application/json",
+            Encoding::Yaml => "application/yaml",
+            Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        }
+    }
+}
+
+/// What an object is turned into for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Transform {
+    /// A table of `meta.k8s.io` in this version.
+    Table(MetaVersion),
+    /// Only its metadata.
+    Partial(MetaVersion),
+    /// Only the metadata of a list's items.
+    PartialList(MetaVersion),
+}
+
+/// A version of `meta.k8s.io`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum MetaVersion {
+    /// `v1`
+    V1,
+    /// `v1beta1`
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// The `apiVersion`.
+    #[must_use]
+    pub(crate) const fn api_version(self) -> &'static str {
+        match self {
+            MetaVersion::V1 => "meta.k8s.io/v1",
+            MetaVersion::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Accepted {
+    /// The encoding.
+    pub(crate) encoding: Encoding,
+    /// What the object is turned into, if anything.
+    pub(crate) transform: Option<Transform>,
+    /// Indented, for people.
+    pub(crate) pretty: bool,
+}
+
+/// What an endpoint can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    /// Objects can be transformed.
+    pub(crate) transforms: bool,
+    /// The answer is a stream of events.
+    pub(crate) stream: bool,
+    /// There is a Protobuf form.
+    pub(crate) protobuf: bool,
+    /// It is a collection's, which can be watched.
+    pub(crate) collection: bool,
+}
+
+impl Endpoint {
+    /// An endpoint that answers with plain objects.
+    pub(crate) const PLAIN: Endpoint = Endpoint { transforms: false, stream: false, protobuf: true, collection: false };
+
+    fn encodings(self) -> &'static [Encoding] {
+        match (self.stream, self.protobuf) {
+            (false, true) => &[Encoding::Json, Encoding::Yaml, Encoding::Protobuf],
+            (true, true) => &[Encoding::Json, Encoding::Protobuf],
+            (false, false) => &[Encoding::Json, Encoding::Yaml],
+            (true, false) => &[Encoding::Json],
+        }
+    }
+}
+
+/// One clause of an `Accept` header.
+#[derive(Debug, PartialEq)]
+struct Clause<'a> {
+    kind: &'a str,
+    subtype: &'a str,
+    quality: f32,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+fn clauses(header: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = header
+        .split(',')
+        .filter_map(|part| {
+            let mut pieces = part.split(';').map(str::trim);
+            let (kind, subtype) = match pieces.next()?.split_once('/') {
+                Some((kind, subtype)) => (kind.trim(), subtype.trim()),
+                None if part.trim() == "*" => ("*", "*"),
+                None => return None,
+            };
+            let mut quality = 1.0;
+            let mut parameters = Vec::new();
+            for piece in pieces {
+                let (key, value) = piece.split_once('=').unwrap_or((piece, ""));
+                match key.trim() {
+                    "q" => quality = value.trim().parse().unwrap_or(1.0),
+                    "" => {}
+                    key => parameters.push((key, value.trim().trim_matches('"'))),
+                }
+            }
+            Some(Clause { kind, subtype, quality, parameters })
+        })
+        .collect();
+    // Better ones first; of the same quality those that say more, in their order.
+    let wildness = |c: &Clause<'_>| u8::from(c.kind == "*") + u8::from(c.subtype == "*");
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then(wildness(a).cmp(&wildness(b))));
+    clauses
+}
+
+/// Chooses the form of an answer.
+///
+/// # Errors
+/// Nothing that the client accepts can be served.
+pub(crate) fn output(headers: &HeaderMap, query: &Query, endpoint: Endpoint) -> Result<Accepted, ApiError> {
+    let accept = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
+    let pretty_wanted = pretty(headers, query);
+    if accept.is_empty() {
+        return Ok(Accepted { encoding: Encoding::Json, transform: None, pretty: pretty_wanted });
+    }
+    for clause in clauses(&accept) {
+        for encoding in endpoint.encodings() {
+            if let Some(mut accepted) = accept_clause(&clause, *encoding, endpoint) {
+                accepted.pretty |= pretty_wanted;
+                return Ok(accepted);
+            }
+        }
+    }
+    Err(not_acceptable(endpoint))
+}
+
+/// The error that says what could have been accepted.
+#[must_use]
+pub(crate) fn not_acceptable(endpoint: Endpoint) -> ApiError {
+    let mut types = vec!["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+    // Upstream's router answers for built-in kinds, its handlers for custom ones.
+    if !endpoint.protobuf {
+        return ApiError::NotAcceptable(format!("only the following media types are accepted: {}", types.join(", ")));
+    }
+    if endpoint.collection {
+        types.extend(["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"]);
+    }
+    ApiError::NotAcceptable(format!("406: Not Acceptable\n\nAvailable representations: {}", types.join(", ")))
+}
+
+fn accept_clause(clause: &Clause<'_>, encoding: Encoding, endpoint: Endpoint) -> Option<Accepted> {
+    let (kind, subtype) = encoding.media_type().split_once('/')?;
+    let matches = (clause.kind == kind && (clause.subtype == subtype || clause.subtype == "*"))
+        || (clause.kind == "*" && clause.subtype == "*");
+    if !matches {
+        return None;
+    }
+    let mut accepted = Accepted { encoding, transform: None, pretty: false };
+    let (mut target, mut group, mut version) = (None, "", "");
+    for (key, value) in &clause.parameters {
+        match *key {
+            "as" => target = Some(*value),
+            "g" => group = value,
+            "v" => version = value,
+            "stream" if !value.is_empty() && *value != "watch" => return None,
+            "pretty" => accepted.pretty = *value == "1",
+            "sv" if !value.is_empty() => return None,
+            _ => {}
+        }
+    }
+    if target.is_none() && group.is_empty() && version.is_empty() {
+        return Some(accepted);
+    }
+    if !endpoint.transforms || group != "meta.k8s.io" {
+        return None;
+    }
+    let version = match version {
+        "v1" => MetaVersion::V1,
+        "v1beta1" => MetaVersion::V1Beta1,
+        _ => return None,
+    };
+    accepted.transform = Some(match target? {
+        // Tables hold values of any type, which Protobuf cannot say.
+        "Table" if encoding != Encoding::Protobuf => Transform::Table(version),
+        "PartialObjectMetadata" => Transform::Partial(version),
+        "PartialObjectMetadataList" => Transform::PartialList(version),
+        _ => return None,
+    });
+    Some(accepted)
+}
+
+/// True if people look at the answer: `?pretty`, or a browser or command line tool without it.
+fn pretty(headers: &HeaderMap, query: &Query) -> bool {
+    if let Some(value) = query.get("pretty").filter(|v| !v.is_empty()) {
+        return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
+    }
+    let agent = headers.get(USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
+}
+
+/// The encoding of a body; JSON where the client does not say.
+///
+/// # Errors
+/// The encoding is none that is read here.
+pub(crate) fn input(headers: &HeaderMap, protobuf: bool) -> Result<Encoding, ApiError> {
+    let known: &[Encoding] = if protobuf {
+        &[Encoding::Json, Encoding::Yaml, Encoding::Protobuf]
+    } else {
+        &[Encoding::Json, Encoding::Yaml]
+    };
+    match media_type(headers) {
+        None => Ok(Encoding::Json),
+        Some(media_type) => {
+            known.iter().find(|e| e.media_type() == media_type).copied().ok_or_else(|| {
+                ApiError::UnsupportedMediaType(known.iter().map(|e| e.media_type().to_owned()).collect())
+            })
+        }
+    }
+}
+
+/// The media type of a body, in lower case and without parameters.
+#[must_use]
+pub(crate) fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let media_type = value.split(';').next()?.trim();
+    (!media_type.is_empty()).then(|| media_type.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(accept: &str, expect: Option<(Encoding, Option<Transform>)>) {
+        let mut headers = HeaderMap::new();
+        if !accept.is_empty() {
+            headers.insert(ACCEPT, accept.parse().expect("a header value"));
+        }
+        let endpoint = Endpoint { transforms: true, ..Endpoint::PLAIN };
+        let found = output(&headers, &Query::default(), endpoint).ok().map(|a| (a.encoding, a.transform));
+        assert_eq!(found, expect, "{accept}");
+    }
+
+    #[test]
+    fn what_clients_send_is_understood() {
+        let table = Some(Transform::Table(MetaVersion::V1));
+        check("", Some((Encoding::Json, None)));
+        check("*/*", Some((Encoding::Json, None)));
+        check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some((Encoding::Json, table)));
+        check("application/vnd.kubernetes.protobuf, application/json", Some((Encoding::Protobuf, None)));
+        check("application/json;q=0.1, application/yaml", Some((Encoding::Yaml, None)));
+        check("application/cbor", None);
+        check(
+            "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1, application/json",
+            Some((Encoding::Json, None)),
+        );
+    }
+}

@@ -1,0 +1,403 @@
+//! The way of a request through the house: request info → authenticate → (audit, impersonate, flow control: their place
+//! is here) → authorize → route → handler → answer. Each step is one function, and errors become `Status` in one place.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use pintle_auth::{Attributes, Credentials, Decision, Identity};
+use pintle_registry::{ApiError, Context, GroupResource, Resource};
+use pintle_value::Value;
+
+use crate::cluster::Cluster;
+use crate::http::{Body, Handler, Peer, Response};
+use crate::negotiate::{self, Endpoint};
+use crate::query::Query;
+use crate::request::RequestInfo;
+use crate::{discovery, health, openapi, read, represent, status, write};
+
+/// A boxed future.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The largest body that is read (kube-apiserver's limit).
+pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
+/// How long a client may take to send a body.
+const BODY_TIME: Duration = Duration::from_secs(60);
+
+/// A request on its way.
+pub(crate) struct Call {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) info: RequestInfo,
+    pub(crate) method: Method,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) identity: Identity,
+    body: Mutex<Option<Incoming>>,
+    pub(crate) warnings: Warnings,
+}
+
+/// What a client is to be warned of.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    /// Adds a warning; the same one is sent once.
+    pub(crate) fn push(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.0.lock();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+}
+
+impl Call {
+    /// What the rules of kinds may know of the request.
+    pub(crate) fn context(&self, dry_run: bool) -> Context {
+        Context {
+            now: self.cluster.now(),
+            user: self.identity.name.clone(),
+            uid: self.identity.uid.clone(),
+            groups: self.identity.groups.clone(),
+            dry_run,
+        }
+    }
+
+    /// Adds a warning for the client.
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        self.warnings.push(text);
+    }
+
+    /// Reads the body, once.
+    ///
+    /// # Errors
+    /// It is too large or does not come.
+    pub(crate) async fn body(&self) -> Result<Bytes, ApiError> {
+        let Some(mut body) = self.body.lock().take() else { return Ok(Bytes::new()) };
+        let too_large = || ApiError::TooLarge(format!("Request entity too large: limit is {BODY_LIMIT}"));
+        if hyper::body::Body::size_hint(&body).lower() > BODY_LIMIT as u64 {
+            return Err(too_large());
+        }
+        let read = async {
+            let mut bytes = BytesMut::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| ApiError::BadRequest(format!("the body cannot be read: {error}")))?;
+                if let Ok(data) = frame.into_data() {
+                    if bytes.len() + data.len() > BODY_LIMIT {
+                        return Err(too_large());
+                    }
+                    bytes.extend_from_slice(&data);
+                }
+            }
+            Ok(bytes.freeze())
+        };
+        match tokio::time::timeout(BODY_TIME, read).await {
+            Ok(result) => result,
+            Err(_) => Err(ApiError::Timeout { message: "the body did not come in time".to_owned(), retry_after: 1 }),
+        }
+    }
+
+    /// True if the client accepts gzip.
+    pub(crate) fn accepts_gzip(&self) -> bool {
+        self.headers
+            .get_all(http::header::ACCEPT_ENCODING)
+            .iter()
+            .filter_map(|v| v.to_str().ok())
+            .flat_map(|v| v.split(','))
+            .any(|v| v.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("gzip")))
+    }
+}
+
+impl Handler for Cluster {
+    fn handle(self: Arc<Self>, peer: Peer, request: http::Request<Incoming>) -> BoxFuture<'static, Response> {
+        Box::pin(answer(self, peer, request))
+    }
+}
+
+async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incoming>) -> Response {
+    let started = Instant::now();
+    let (parts, body) = request.into_parts();
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
+    // Whoever it is, these may be asked by anyone (upstream: `system:public-info-viewer`).
+    let public = health::is_public(&info.path);
+    let (identity, admitted) = match authenticate(&cluster, &peer, &parts.headers) {
+        Ok(identity) => {
+            let admitted = authorize(&cluster, &identity, &info);
+            (identity, admitted)
+        }
+        Err(_) if public => (Identity::default(), Ok(())),
+        Err(error) => (Identity::default(), Err(error)),
+    };
+    let call = Arc::new(Call {
+        cluster,
+        info,
+        method: parts.method,
+        query,
+        headers: parts.headers,
+        identity,
+        body: Mutex::new(Some(body)),
+        warnings: Warnings::default(),
+    });
+    let result = match admitted {
+        Ok(()) => route(&call).await,
+        Err(error) => Err(error),
+    };
+    let mut response = result.unwrap_or_else(|error| failure(&call, &error));
+    finish(&call, &mut response);
+    call.cluster.metrics.request(&call.info, response.status(), started.elapsed());
+    response
+}
+
+fn authenticate(cluster: &Cluster, peer: &Peer, headers: &HeaderMap) -> Result<Identity, ApiError> {
+    let credentials = Credentials {
+        certificates: &peer.certificates,
+        authorization: headers.get(http::header::AUTHORIZATION).and_then(|v| v.to_str().ok()),
+    };
+    match cluster.authenticator.authenticate(&credentials) {
+        Ok(Some(identity)) => Ok(identity),
+        Ok(None) => Err(ApiError::Unauthorized),
+        Err(why) => {
+            tracing::info!(%why, "unable to authenticate the request");
+            Err(ApiError::Unauthorized)
+        }
+    }
+}
+
+fn authorize(cluster: &Cluster, identity: &Identity, info: &RequestInfo) -> Result<(), ApiError> {
+    let attributes = Attributes {
+        verb: info.verb,
+        group: &info.group,
+        version: &info.version,
+        resource: &info.resource,
+        subresource: &info.subresource,
+        namespace: &info.namespace,
+        name: &info.name,
+        path: &info.path,
+    };
+    match cluster.authorizer.authorize(identity, &attributes) {
+        Decision::Allow => Ok(()),
+        Decision::Deny(why) | Decision::NoOpinion(why) => Err(ApiError::Forbidden {
+            resource: GroupResource::new(info.group.clone(), info.resource.clone()),
+            name: info.name.clone(),
+            why,
+            causes: Vec::new(),
+        }),
+    }
+}
+
+async fn route(call: &Arc<Call>) -> Result<Response, ApiError> {
+    if call.info.is_resource {
+        return resource(call).await;
+    }
+    if let Some(response) = health::answer(call) {
+        return Ok(response);
+    }
+    if let Some(response) = openapi::answer(call)? {
+        return Ok(response);
+    }
+    if let Some(response) = discovery::answer(call)? {
+        return Ok(response);
+    }
+    if call.info.path.starts_with("/api/") {
+        return Err(ApiError::NoSuchPath);
+    }
+    Ok(page_not_found())
+}
+
+async fn resource(call: &Arc<Call>) -> Result<Response, ApiError> {
+    let info = &call.info;
+    let registry = call.cluster.registry();
+    if !registry.serves(&info.group, &info.version) {
+        return if info.group.is_empty() { Err(ApiError::NoSuchPath) } else { Ok(page_not_found()) };
+    }
+    let Some(resource) = registry.resource(&info.group, &info.version, &info.resource) else {
+        return Err(ApiError::NoSuchPath);
+    };
+    dispatch(call, resource).await
+}
+
+/// Chooses the handler of a verb.
+async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    use pintle_registry::{Scope, Verb};
+
+    let info = &call.info;
+    let in_namespace = !info.namespace.is_empty() && info.resource != "namespaces";
+    let namespaced = resource.scope == Scope::Namespaced;
+    // Objects of a namespace are read over all namespaces and written in one.
+    let misplaced =
+        if namespaced { !in_namespace && !info.name.is_empty() && info.subresource.is_empty() } else { in_namespace };
+    if misplaced && !(info.verb == "list" || info.verb == "watch") || (!namespaced && in_namespace) {
+        return Err(ApiError::NoSuchPath);
+    }
+    if !info.rest.is_empty() {
+        return Err(ApiError::NoSuchPath);
+    }
+    if let Some(text) = &resource.deprecation {
+        call.warn(text.as_str());
+    }
+    if !info.subresource.is_empty() {
+        let Some(subresource) = resource.subresource(&info.subresource) else { return Err(ApiError::NoSuchPath) };
+        let verb = match info.verb {
+            "create" => Verb::Create,
+            "get" => Verb::Get,
+            "update" => Verb::Update,
+            "patch" => Verb::Patch,
+            _ => return Err(ApiError::MethodNotAllowed),
+        };
+        if !subresource.verbs.has(verb) {
+            return Err(ApiError::MethodNotAllowed);
+        }
+        if verb == Verb::Get {
+            return write::subresource(call, resource, subresource, verb).await;
+        }
+        let (call, resource, subresource) = (call.clone(), resource.clone(), subresource.clone());
+        return to_its_end(async move { write::subresource(&call, &resource, &subresource, verb).await }).await;
+    }
+    let named_in_path = !info.name.is_empty() && !matches!(info.verb, "list" | "watch" | "deletecollection");
+    let verb = match info.verb {
+        "get" if named_in_path => Verb::Get,
+        "list" => Verb::List,
+        "watch" => Verb::Watch,
+        "create" if !named_in_path => Verb::Create,
+        "update" if named_in_path => Verb::Update,
+        "patch" if named_in_path => Verb::Patch,
+        "delete" if named_in_path => Verb::Delete,
+        "deletecollection" => Verb::DeleteCollection,
+        _ => return Err(ApiError::MethodNotAllowed),
+    };
+    if !resource.verbs.has(verb) {
+        return Err(ApiError::MethodNotAllowed);
+    }
+    // A namespaced resource without a namespace in the path can only be listed and watched.
+    if namespaced && !in_namespace && !matches!(verb, Verb::List | Verb::Watch) {
+        return Err(ApiError::MethodNotAllowed);
+    }
+    match verb {
+        Verb::Get => read::get(call, resource).await,
+        Verb::List => read::list(call, resource).await,
+        Verb::Watch => read::watch(call, resource).await,
+        writing => {
+            let (call, resource) = (call.clone(), resource.clone());
+            to_its_end(async move {
+                match writing {
+                    Verb::Create => write::create(&call, &resource).await,
+                    Verb::Update => write::update(&call, &resource).await,
+                    Verb::Patch => write::patch(&call, &resource).await,
+                    Verb::Delete => write::delete(&call, &resource).await,
+                    Verb::DeleteCollection => write::delete_collection(&call, &resource).await,
+                    Verb::Get | Verb::List | Verb::Watch => Err(ApiError::MethodNotAllowed),
+                }
+            })
+            .await
+        }
+    }
+}
+
+/// Runs a write to its end even if the client goes away in the middle, so that what it allocated is kept or given back.
+async fn to_its_end(
+    write: impl Future<Output = Result<Response, ApiError>> + Send + 'static,
+) -> Result<Response, ApiError> {
+    match tokio::spawn(write).await {
+        Ok(result) => result,
+        Err(error) => {
+            tracing::error!(%error, "a write ended early");
+            Err(ApiError::Internal("the request could not be completed".to_owned()))
+        }
+    }
+}
+
+/// Go's answer to a path that nobody serves.
+pub(crate) fn page_not_found() -> Response {
+    let mut response = text(StatusCode::NOT_FOUND, "404 page not found\n");
+    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// An answer of plain text.
+pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Body::Whole(text.into()));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// An answer of JSON that is not an object of the API (or one whose encoding is not negotiated).
+pub(crate) fn json(call: &Call, code: StatusCode, value: &Value) -> Response {
+    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { protobuf: false, ..Endpoint::PLAIN });
+    let pretty = accepted.is_ok_and(|a| a.pretty);
+    let bytes = if pretty { pintle_codec::json::encode_pretty(value) } else { pintle_codec::json::encode(value) };
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// An error as an answer: a `Status` in the encoding that the client wants, or JSON.
+pub(crate) fn failure(call: &Call, error: &ApiError) -> Response {
+    let failure = status::failure(error);
+    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { transforms: true, ..Endpoint::PLAIN });
+    let (encoding, pretty) = accepted.map_or((negotiate::Encoding::Json, false), |a| (a.encoding, a.pretty));
+    let mut response = represent::status(call, failure.code, &failure.status, encoding, pretty);
+    if let Some(seconds) = failure.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if failure.code == StatusCode::PAYLOAD_TOO_LARGE {
+        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// What every answer has.
+fn finish(call: &Call, response: &mut Response) {
+    let headers = response.headers_mut();
+    if !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    }
+    if let Ok(id) = HeaderValue::from_str(&audit_id(&call.headers)) {
+        headers.insert(HeaderName::from_static("audit-id"), id);
+    }
+    for text in call.warnings.0.lock().iter() {
+        let text = format!("299 - {}", quoted(text));
+        if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+            headers.append(WARNING, value);
+        }
+    }
+    if call.method == Method::HEAD {
+        *response.body_mut() = Body::empty();
+    }
+}
+
+/// A warning's text as a quoted string of a header: quotes and backslashes escaped, control characters dropped.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The id under which a request is known: the client's, where it sends one, else a new one.
+fn audit_id(headers: &HeaderMap) -> String {
+    headers
+        .get("audit-id")
+        .and_then(|v| v.to_str().ok())
+        .filter(|id| !id.is_empty() && id.len() <= 64)
+        .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
+}

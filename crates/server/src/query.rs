@@ -1,0 +1,420 @@
+//! Query parameters, and the option types that they carry (`ListOptions`, `CreateOptions`, …), decoded and checked with
+//! upstream's errors.
+
+use pintle_registry::{ApiError, GroupVersionKind};
+use pintle_value::{Errors, FieldError, FieldPath, Value};
+
+/// A decoded query string.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes a query string (`application/x-www-form-urlencoded`).
+    #[must_use]
+    pub(crate) fn parse(query: &str) -> Self {
+        let decode = |text: &str| {
+            let text = text.replace('+', " ");
+            percent_encoding::percent_decode_str(&text).decode_utf8_lossy().into_owned()
+        };
+        let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(key), decode(value))
+        });
+        Self(pairs.collect())
+    }
+
+    /// The first value of a parameter.
+    #[must_use]
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// A boolean as upstream reads one: there, and neither `false` nor `0`.
+    #[must_use]
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.optional_flag(key).unwrap_or(false)
+    }
+
+    fn optional_flag(&self, key: &str) -> Option<bool> {
+        self.get(key).map(|value| !value.eq_ignore_ascii_case("false") && value != "0")
+    }
+
+    fn text(&self, key: &str) -> String {
+        self.get(key).unwrap_or_default().to_owned()
+    }
+
+    fn integer(&self, key: &str) -> Result<Option<i64>, ApiError> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        match go_integer(text) {
+            Ok(value) => Ok(Some(value)),
+            Err(why) => Err(ApiError::BadRequest(format!(
+                "strconv.ParseInt: parsing {}: {why}",
+                pintle_value::field::quote(text)
+            ))),
+        }
+    }
+}
+
+/// Reads an integer as Go's `strconv.ParseInt(text, 10, 64)` does.
+fn go_integer(text: &str) -> Result<i64, &'static str> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err("invalid syntax");
+    }
+    text.parse().map_err(|_| "value out of range")
+}
+
+/// Reads a resourceVersion as Go's `strconv.ParseUint(text, 10, 64)` does. The error is its text.
+///
+/// # Errors
+/// The text is no such number.
+pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
+    let why = if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        "invalid syntax"
+    } else {
+        match text.parse() {
+            Ok(revision) => return Ok(revision),
+            Err(_) => "value out of range",
+        }
+    };
+    Err(format!("strconv.ParseUint: parsing {}: {why}", pintle_value::field::quote(text)))
+}
+
+/// A resourceVersion parameter; empty and 0 are `None` and `Some(0)`.
+///
+/// # Errors
+/// It is malformed.
+pub(crate) fn revision_parameter(text: &str) -> Result<Option<u64>, ApiError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    parse_revision(text).map(Some).map_err(|why| {
+        ApiError::Unclassified(format!("resourceVersion: Invalid value: {}: {why}", pintle_value::field::quote(text)))
+    })
+}
+
+/// How to answer to fields that are not known or stand there twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// Say nothing.
+    Ignore,
+    /// Warn: the default.
+    #[default]
+    Warn,
+    /// Refuse.
+    Strict,
+}
+
+fn invalid(kind: &str, errors: Errors) -> Result<(), ApiError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::Invalid { kind: GroupVersionKind::new("meta.k8s.io", "v1", kind), name: "".into(), errors })
+}
+
+/// The options of create, update and patch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WriteOptions {
+    /// Nothing is to be stored.
+    pub(crate) dry_run: bool,
+    /// Who manages the fields; may be empty.
+    pub(crate) field_manager: String,
+    /// What to do about unknown and duplicate fields.
+    pub(crate) field_validation: FieldValidation,
+    /// Take over fields that others own; server-side apply only.
+    pub(crate) force: Option<bool>,
+}
+
+impl WriteOptions {
+    /// Reads and checks the options. `kind` is the name of their type, for errors.
+    ///
+    /// # Errors
+    /// A value that is not allowed.
+    pub(crate) fn read(query: &Query, kind: &str) -> Result<Self, ApiError> {
+        let mut errors = Errors::new();
+        let force = query.optional_flag("force");
+        let field_manager = query.text("fieldManager");
+        if kind == "PatchOptions" && force.is_some() {
+            // Only server-side apply, which has a reader of its own, takes it.
+            errors.forbidden(&FieldPath::new("force"), "may not be specified for non-apply patch");
+        }
+        check_field_manager(&field_manager, &mut errors);
+        let dry_run = dry_run(query.all("dryRun"), &mut errors);
+        let level = query.get("fieldValidation").unwrap_or_default();
+        let field_validation = match level {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let path = FieldPath::new("fieldValidation");
+                errors.not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
+                FieldValidation::Warn
+            }
+        };
+        invalid(kind, errors)?;
+        Ok(Self { dry_run, field_manager, field_validation, force })
+    }
+}
+
+fn check_field_manager(manager: &str, errors: &mut Errors) {
+    let path = FieldPath::new("fieldManager");
+    if manager.len() > 128 {
+        errors.push(FieldError::too_long(&path, 128));
+    }
+    if manager.chars().any(char::is_control) {
+        errors.invalid(&path, manager, "should only contain printable characters");
+    }
+}
+
+fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Errors) -> bool {
+    let values: Vec<&str> = values.collect();
+    if !values.is_empty() && values.iter().any(|v| *v != "All") {
+        let list: Vec<Value> = values.iter().map(|v| Value::from(*v)).collect();
+        errors.not_supported(&FieldPath::new("dryRun"), list, &["All"]);
+    }
+    !values.is_empty()
+}
+
+/// How a list's resourceVersion is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VersionMatch {
+    /// Exactly this one.
+    Exact,
+    /// This one or a newer one.
+    NotOlderThan,
+}
+
+/// `ListOptions`, for lists, watches and the selection of deletecollection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListOptions {
+    /// The label selector's text.
+    pub(crate) label_selector: String,
+    /// The field selector's text.
+    pub(crate) field_selector: String,
+    /// True for a watch.
+    pub(crate) watch: bool,
+    /// True if the client understands bookmarks.
+    pub(crate) allow_watch_bookmarks: bool,
+    /// The resourceVersion's text.
+    pub(crate) resource_version: String,
+    /// How it is meant.
+    pub(crate) version_match: Option<VersionMatch>,
+    /// After how many seconds the server ends a watch.
+    pub(crate) timeout_seconds: Option<i64>,
+    /// At most how many objects a list has; 0 is all.
+    pub(crate) limit: i64,
+    /// Where to go on.
+    pub(crate) continue_token: String,
+    /// A watch that starts with what is there.
+    pub(crate) send_initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    /// Reads and checks the options.
+    ///
+    /// # Errors
+    /// A value that is malformed or a combination that is not allowed.
+    pub(crate) fn read(query: &Query, watch_path: bool) -> Result<Self, ApiError> {
+        let mut options = Self {
+            label_selector: query.text("labelSelector"),
+            field_selector: query.text("fieldSelector"),
+            watch: query.flag("watch") || watch_path,
+            allow_watch_bookmarks: query.flag("allowWatchBookmarks"),
+            resource_version: query.text("resourceVersion"),
+            version_match: None,
+            timeout_seconds: query.integer("timeoutSeconds")?,
+            limit: query.integer("limit")?.unwrap_or(0),
+            continue_token: query.text("continue"),
+            send_initial_events: query.optional_flag("sendInitialEvents"),
+        };
+        let meant = query.text("resourceVersionMatch");
+        options.version_match = match meant.as_str() {
+            "Exact" => Some(VersionMatch::Exact),
+            "NotOlderThan" => Some(VersionMatch::NotOlderThan),
+            _ => None,
+        };
+        let mut errors = Errors::new();
+        if options.watch {
+            options.check_watch(&meant, &mut errors);
+        } else {
+            options.check_list(&meant, &mut errors);
+        }
+        invalid("ListOptions", errors)?;
+        Ok(options)
+    }
+
+    fn check_list(&self, meant: &str, errors: &mut Errors) {
+        let path = FieldPath::new("resourceVersionMatch");
+        if !meant.is_empty() {
+            if self.resource_version.is_empty() {
+                errors.forbidden(&path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if !self.continue_token.is_empty() {
+                errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
+            }
+            if self.version_match.is_none() {
+                errors.not_supported(&path, meant, &["Exact", "NotOlderThan", ""]);
+            }
+            if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
+                errors.forbidden(&path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+        }
+        if self.send_initial_events.is_some() {
+            errors.forbidden(&FieldPath::new("sendInitialEvents"), "sendInitialEvents is forbidden for list");
+        }
+    }
+
+    fn check_watch(&self, meant: &str, errors: &mut Errors) {
+        let path = FieldPath::new("resourceVersionMatch");
+        let not_older = self.version_match == Some(VersionMatch::NotOlderThan);
+        if self.send_initial_events.is_some() && !not_older {
+            errors.forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        }
+        if !meant.is_empty() {
+            if self.send_initial_events.is_none() {
+                errors.forbidden(
+                    &path,
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                );
+            }
+            if !not_older {
+                errors.not_supported(&path, meant, &["NotOlderThan"]);
+            }
+            if !self.continue_token.is_empty() {
+                errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
+            }
+        }
+    }
+}
+
+/// What happens to the dependents of a deleted object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// They lose their owner.
+    Orphan,
+    /// They are deleted after it.
+    Background,
+    /// They are deleted before it.
+    Foreground,
+}
+
+/// `DeleteOptions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeleteOptions {
+    /// Nothing is to be stored.
+    pub(crate) dry_run: bool,
+    /// Seconds before the object goes.
+    pub(crate) grace_period_seconds: Option<i64>,
+    /// What happens to dependents.
+    pub(crate) propagation: Option<Propagation>,
+    /// The deprecated form of `propagation`.
+    pub(crate) orphan_dependents: Option<bool>,
+    /// The uid that the object must have.
+    pub(crate) precondition_uid: Option<String>,
+    /// The resourceVersion that the object must have.
+    pub(crate) precondition_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// Reads the options from query parameters.
+    ///
+    /// # Errors
+    /// A value that is malformed or not allowed.
+    pub(crate) fn from_query(query: &Query) -> Result<Self, ApiError> {
+        let dry: Vec<&str> = query.all("dryRun").collect();
+        Self::checked(
+            &dry,
+            query.integer("gracePeriodSeconds")?,
+            query.get("propagationPolicy"),
+            query.optional_flag("orphanDependents"),
+            None,
+            None,
+        )
+    }
+
+    /// Reads the options from a normalised `DeleteOptions` object.
+    ///
+    /// # Errors
+    /// A value that is not allowed.
+    pub(crate) fn from_body(body: &Value) -> Result<Self, ApiError> {
+        let dry: Vec<&str> = body.items_at(&["dryRun"]).iter().filter_map(Value::as_str).collect();
+        let text = |key: &str| body.at(&["preconditions", key]).and_then(Value::as_str).map(str::to_owned);
+        Self::checked(
+            &dry,
+            body.int_at(&["gracePeriodSeconds"]),
+            body.at(&["propagationPolicy"]).and_then(Value::as_str),
+            body.at(&["orphanDependents"]).and_then(Value::as_bool),
+            text("uid"),
+            text("resourceVersion"),
+        )
+    }
+
+    fn checked(
+        dry: &[&str],
+        grace_period_seconds: Option<i64>,
+        policy: Option<&str>,
+        orphan_dependents: Option<bool>,
+        precondition_uid: Option<String>,
+        precondition_version: Option<String>,
+    ) -> Result<Self, ApiError> {
+        let mut errors = Errors::new();
+        let path = FieldPath::new("propagationPolicy");
+        if orphan_dependents.is_some() && policy.is_some() {
+            errors.invalid(
+                &path,
+                policy.unwrap_or_default(),
+                "orphanDependents and deletionPropagation cannot be both set",
+            );
+        }
+        let propagation = match policy {
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some("Background") => Some(Propagation::Background),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some(other) => {
+                errors.not_supported(&path, other, &["Foreground", "Background", "Orphan", "nil"]);
+                None
+            }
+            None => None,
+        };
+        let dry_run = dry_run(dry.iter().copied(), &mut errors);
+        invalid("DeleteOptions", errors)?;
+        Ok(Self {
+            dry_run,
+            grace_period_seconds,
+            propagation,
+            orphan_dependents,
+            precondition_uid,
+            precondition_version,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(query: &str, expect: &str) {
+        let found = ListOptions::read(&Query::parse(query), false).map_or_else(|e| e.to_string(), |_| "ok".to_owned());
+        assert_eq!(found, expect, "{query}");
+    }
+
+    #[test]
+    fn combinations_are_refused_as_upstream_does() {
+        let wrap = |text: &str| format!("ListOptions.meta.k8s.io \"\" is invalid: {text}");
+        check("limit=5&continue=x", "ok");
+        check("limit=abc", "strconv.ParseInt: parsing \"abc\": invalid syntax");
+        check(
+            "resourceVersionMatch=Exact",
+            &wrap(
+                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ),
+        );
+        check("sendInitialEvents=true", &wrap("sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"));
+        check("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "ok");
+    }
+}

@@ -1,0 +1,42 @@
+//! Get: one object, not older than asked for.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use pintle_cache::Object;
+use pintle_registry::{ApiError, Resource};
+
+use crate::cluster::object_key;
+use crate::http::Response;
+use crate::pipeline::Call;
+use crate::query::revision_parameter;
+use crate::represent::{Form, compress};
+
+/// Answers a get.
+pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let form = Form::negotiate(call, resource, false)?;
+    match revision_parameter(call.query.get("resourceVersion").unwrap_or_default())? {
+        None => {
+            call.cluster.catch_up().await?;
+        }
+        Some(0) => {}
+        Some(revision) => super::wait_for(&call.cluster, revision).await?,
+    }
+    let object = find(call, resource)?;
+    let body = form.body(&object)?;
+    Ok(compress(form.respond(StatusCode::OK, body), call.accepts_gzip()))
+}
+
+/// The object that a request names, as the cache has it.
+///
+/// # Errors
+/// It is not there.
+pub(crate) fn find(call: &Call, resource: &Arc<Resource>) -> Result<Arc<Object>, ApiError> {
+    let log = call.cluster.log(resource)?;
+    let namespace = if resource.plural == "namespaces" { "" } else { call.info.namespace.as_str() };
+    let key = object_key(namespace, &call.info.name);
+    log.get(&key, None)
+        .ok()
+        .flatten()
+        .ok_or_else(|| ApiError::NotFound { resource: resource.group_resource(), name: call.info.name.clone() })
+}

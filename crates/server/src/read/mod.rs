@@ -1,0 +1,34 @@
+//! Reading: get, list and watch, all from the cache.
+
+mod continue_token;
+mod get;
+mod list;
+mod selection;
+mod watch;
+
+pub(crate) use get::{find, get};
+pub(crate) use list::{collect, list};
+pub(crate) use selection::Selection;
+pub(crate) use watch::watch;
+
+use std::time::Duration;
+
+use pintle_registry::ApiError;
+
+use crate::cluster::Cluster;
+
+/// How long a read waits for a revision that is about to come (upstream: the watch cache's `blockTimeout`).
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Waits until the cache has come to a revision, briefly.
+///
+/// # Errors
+/// It does not come: the revision is one of the future.
+pub(crate) async fn wait_for(cluster: &Cluster, revision: u64) -> Result<(), ApiError> {
+    match tokio::time::timeout(PATIENCE, cluster.cache.reaches(revision)).await {
+        Ok(()) => Ok(()),
+        Err(_) => {
+            Err(ApiError::TooLargeResourceVersion { asked: revision, current: cluster.cache.applied(), retry_after: 1 })
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Watch: what is there (if the client wants it), then every change, as a stream that lasts until its time is up, the
+//! client goes, or the history that it needs is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use pintle_cache::{Event, KeyRange, Log, TooOld, Watcher};
+use pintle_registry::{ApiError, Resource, Scope};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Selection;
+use super::list::select;
+use crate::http::{Body, Response};
+use crate::negotiate::Transform;
+use crate::pipeline::Call;
+use crate::query::{ListOptions, revision_parameter};
+use crate::represent::{EventKind, Form};
+
+/// Bookmarks come about this often.
+const BOOKMARK: Duration = Duration::from_secs(60);
+/// The last bookmark comes this long before the watch ends.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// A watch without a time of its own lasts at least this long, at most twice as long (upstream:
+/// `--min-request-timeout`).
+const LIFETIME: Duration = Duration::from_secs(1800);
+/// Frames are joined into one write up to this size.
+const PIECE: usize = 64 * 1024;
+/// Objects of the initial state looked at at once.
+const STRIDE: usize = 256;
+
+/// Answers a watch.
+pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let form = Form::negotiate(call, resource, true)?;
+    let options = ListOptions::read(&call.query, call.info.watch_path)?;
+    let selection = select(call, &form, &options)?;
+    let revision = revision_parameter(&options.resource_version)?;
+    let log = call.cluster.log(resource)?;
+    let namespaced = resource.scope == Scope::Namespaced;
+    let initial = options.send_initial_events;
+    let (pieces, body) = mpsc::channel(4);
+    let mut response = Response::new(Body::Channel(body));
+    *response.status_mut() = StatusCode::OK;
+    let media_type = HeaderValue::from_static(form.accepted.encoding.stream_type());
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+
+    let lifetime = match options.timeout_seconds {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        _ => LIFETIME.mul_f64(1.0 + jitter()),
+    };
+    let mut stream = Stream {
+        scope: selection.scope(namespaced, &form.hub),
+        range: selection.range(namespaced),
+        bookmarks: options.allow_watch_bookmarks,
+        ends: Instant::now() + lifetime,
+        columns: matches!(form.accepted.transform, Some(Transform::Table(_))),
+        log,
+        form,
+        selection,
+        pieces,
+        delivered: 0,
+    };
+    // What is there comes first for a watch without a revision, or if the client asks for it.
+    let state_first = initial.unwrap_or(matches!(revision, None | Some(0)));
+    let applied = call.cluster.cache.applied();
+    let from = match revision {
+        None => call.cluster.catch_up().await?,
+        Some(0) => applied,
+        Some(revision) if initial == Some(true) => match super::wait_for(&call.cluster, revision).await {
+            Ok(()) => call.cluster.cache.applied(),
+            Err(error) => {
+                let frame = stream.form.error(&error);
+                let _ = stream.pieces.send(frame).await;
+                return Ok(response);
+            }
+        },
+        Some(revision) => revision,
+    };
+    let mut closing = call.cluster.closing.subscribe();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = stream.run(from, state_first, initial == Some(true)) => {}
+            _ = closing.wait_for(|closing| *closing) => {}
+        }
+    });
+    Ok(response)
+}
+
+/// A number from 0 to 1, so that watches do not all end at once.
+fn jitter() -> f64 {
+    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
+}
+
+/// The client is gone.
+struct Gone;
+
+struct Stream {
+    form: Form,
+    selection: Selection,
+    scope: pintle_cache::Scope,
+    range: KeyRange,
+    log: Arc<Log>,
+    pieces: mpsc::Sender<Bytes>,
+    bookmarks: bool,
+    ends: Instant,
+    columns: bool,
+    delivered: u64,
+}
+
+impl Stream {
+    async fn run(&mut self, from: u64, state_first: bool, say_end: bool) -> Result<(), Gone> {
+        // Watching starts before the state is read, so that nothing is missed in between.
+        let mut watcher = self.log.watch(self.scope.clone(), from);
+        self.delivered = from;
+        if state_first {
+            let pin = self.form.cluster.cache.pin(from);
+            self.state(from).await?;
+            drop(pin);
+            if say_end && self.bookmarks {
+                self.send(self.form.bookmark(from, true)).await?;
+            }
+        }
+        let last_bookmark = self.ends.checked_sub(LAST_BOOKMARK).unwrap_or(self.ends);
+        let mut next_bookmark = (Instant::now() + BOOKMARK.mul_f64(0.9 + 0.2 * jitter())).min(last_bookmark);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.pieces.closed() => return Err(Gone),
+                events = watcher.next() => match events {
+                    Ok(events) => self.events(&events).await?,
+                    Err(TooOld { oldest }) => return self.too_old(from.max(self.delivered), oldest).await,
+                },
+                () = tokio::time::sleep_until(next_bookmark), if self.bookmarks => {
+                    self.bookmark(&mut watcher).await?;
+                    let now = Instant::now();
+                    next_bookmark = if now < last_bookmark { (now + BOOKMARK).min(last_bookmark) } else { self.ends + BOOKMARK };
+                }
+                () = tokio::time::sleep_until(self.ends) => return Ok(()),
+            }
+        }
+    }
+
+    /// What is there at a revision, as additions.
+    async fn state(&mut self, at: u64) -> Result<(), Gone> {
+        let mut after = None;
+        loop {
+            let page = match self.log.page(&self.range, after.as_deref(), at, STRIDE) {
+                Ok(page) => page,
+                Err(TooOld { oldest }) => return self.too_old(at, oldest).await,
+            };
+            let mut buffer = BytesMut::new();
+            for object in page.objects.iter().filter(|o| self.selection.matches(o)) {
+                match self.form.object_frame(
+                    object,
+                    object.revision,
+                    EventKind::Added,
+                    std::mem::take(&mut self.columns),
+                ) {
+                    Ok(frame) => buffer.extend_from_slice(&frame),
+                    Err(error) => return self.fail(&error).await,
+                }
+                if buffer.len() >= PIECE {
+                    self.send(buffer.split().freeze()).await?;
+                }
+            }
+            if !buffer.is_empty() {
+                self.send(buffer.freeze()).await?;
+            }
+            match page.last {
+                Some(last) => after = Some(last),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The events that the client selects; those that are pending go out in one write.
+    async fn events(&mut self, events: &[Arc<Event>]) -> Result<(), Gone> {
+        let mut single: Option<Bytes> = None;
+        let mut buffer = BytesMut::new();
+        for event in events {
+            self.delivered = event.revision;
+            let Some(kind) = self.selection.kind_of(event) else { continue };
+            let frame = match self.form.event(event, kind, std::mem::take(&mut self.columns)) {
+                Ok(frame) => frame,
+                Err(error) => return self.fail(&error).await,
+            };
+            // A lone frame is shared; several are joined.
+            match single.take() {
+                None if buffer.is_empty() => single = Some(frame),
+                None => buffer.extend_from_slice(&frame),
+                Some(first) => {
+                    buffer.extend_from_slice(&first);
+                    buffer.extend_from_slice(&frame);
+                }
+            }
+            if buffer.len() >= PIECE {
+                self.send(buffer.split().freeze()).await?;
+            }
+        }
+        if let Some(frame) = single {
+            self.send(frame).await?;
+        }
+        if !buffer.is_empty() {
+            self.send(buffer.freeze()).await?;
+        }
+        Ok(())
+    }
+
+    async fn bookmark(&mut self, watcher: &mut Watcher) -> Result<(), Gone> {
+        // Events are handed over before progress is: what is pending now is all there is up to here.
+        let applied = self.form.cluster.cache.applied();
+        match watcher.pending() {
+            Ok(events) => self.events(&events).await?,
+            Err(TooOld { oldest }) => return self.too_old(self.delivered, oldest).await,
+        }
+        let revision = applied.max(self.delivered);
+        self.delivered = revision;
+        self.send(self.form.bookmark(revision, false)).await
+    }
+
+    async fn too_old(&mut self, from: u64, oldest: u64) -> Result<(), Gone> {
+        self.fail(&ApiError::Expired {
+            message: format!("too old resource version: {from} ({oldest})"),
+            continue_token: None,
+        })
+        .await
+    }
+
+    /// Says an error as the stream's last event.
+    async fn fail(&mut self, error: &ApiError) -> Result<(), Gone> {
+        let frame = self.form.error(error);
+        let _ = self.send(frame).await;
+        Err(Gone)
+    }
+
+    async fn send(&self, piece: Bytes) -> Result<(), Gone> {
+        self.pieces.send(piece).await.map_err(|_| Gone)
+    }
+}

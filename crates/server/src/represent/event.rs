@@ -1,0 +1,163 @@
+//! Watch events as frames. The frames that most watchers want are made once per event and shared by all of them.
+
+use bytes::Bytes;
+use pintle_cache::{Event, FrameKey, Object};
+use pintle_registry::ApiError;
+use pintle_schema::{Problems, normalise};
+use pintle_value::{Value, object};
+
+use super::encode::{Shape, encode, json};
+use super::{Form, ListHead, partial};
+use crate::negotiate::{Encoding, MetaVersion, Transform};
+
+/// What an event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    /// The object is new to the watcher.
+    Added,
+    /// It changed.
+    Modified,
+    /// It is gone, or no longer what the watcher selects.
+    Deleted,
+    /// Nothing happened up to here.
+    Bookmark,
+    /// The watch is over.
+    Error,
+}
+
+impl EventKind {
+    const fn name(self) -> &'static str {
+        match self {
+            EventKind::Added => "ADDED",
+            EventKind::Modified => "MODIFIED",
+            EventKind::Deleted => "DELETED",
+            EventKind::Bookmark => "BOOKMARK",
+            EventKind::Error => "ERROR",
+        }
+    }
+}
+
+impl Form {
+    /// The frame of an event. `columns`: a table has to say its columns.
+    pub(crate) fn event(&self, event: &Event, kind: EventKind, columns: bool) -> Result<Bytes, ApiError> {
+        let object = match kind {
+            EventKind::Deleted => event.previous.as_ref(),
+            _ => event.object.as_ref(),
+        };
+        let Some(object) = object else { return Err(ApiError::Internal("an event without its object".to_owned())) };
+        match self.frame_key(kind) {
+            Some(key) if !columns => {
+                let mut failed = None;
+                let frame = event.frame(key, || {
+                    self.object_frame(object, event.revision, kind, false).unwrap_or_else(|error| {
+                        failed = Some(error);
+                        Bytes::new()
+                    })
+                });
+                failed.map_or(Ok(frame), Err)
+            }
+            _ => self.object_frame(object, event.revision, kind, columns),
+        }
+    }
+
+    /// A frame of an object at hand.
+    pub(crate) fn object_frame(
+        &self,
+        object: &Object,
+        revision: u64,
+        kind: EventKind,
+        columns: bool,
+    ) -> Result<Bytes, ApiError> {
+        if self.is_stored() {
+            let mut out = Vec::with_capacity(object.json.len() + 80);
+            open(kind, &mut out);
+            object.write_json(0, revision, &mut out);
+            out.extend_from_slice(b"}\n");
+            return Ok(out.into());
+        }
+        let mut tree = self.tree(object)?;
+        tree.set_at(&["metadata", "resourceVersion"], revision.to_string());
+        Ok(self.tree_frame(&tree, kind, columns))
+    }
+
+    /// The frame of an object's tree.
+    fn tree_frame(&self, tree: &Value, kind: EventKind, columns: bool) -> Bytes {
+        let catalog = &self.cluster.catalog;
+        match self.accepted.transform {
+            None => self.wrap(tree, self.shape(), kind),
+            Some(Transform::Partial(version) | Transform::PartialList(version)) => {
+                let partial = partial(tree, version);
+                self.wrap(&partial, Shape::named(catalog, "meta/v1.PartialObjectMetadata"), kind)
+            }
+            Some(Transform::Table(version)) => {
+                let head = ListHead { revision: tree.resource_version().to_owned(), ..ListHead::default() };
+                let table = self.table(version, &head, vec![self.row(tree)], columns);
+                self.wrap(&table, Shape::named(catalog, "meta/v1.Table"), kind)
+            }
+        }
+    }
+
+    /// A bookmark: an object that is empty but for its resourceVersion.
+    pub(crate) fn bookmark(&self, revision: u64, initial_events_end: bool) -> Bytes {
+        let mut metadata = object! { "resourceVersion": revision.to_string() };
+        if initial_events_end {
+            metadata.set("annotations", object! { "k8s.io/initial-events-end": "true" });
+        }
+        let mut bookmark = object! {
+            "kind": self.resource.kind.as_str(),
+            "apiVersion": self.resource.group_version().to_string(),
+            "metadata": metadata,
+        };
+        if self.resource.typed {
+            // The Go struct is encoded as it stands, empty members included.
+            let schema = &self.resource.schema;
+            normalise(&schema.types, schema.root, &mut bookmark, &mut Problems::default());
+        }
+        self.tree_frame(&bookmark, EventKind::Bookmark, false)
+    }
+
+    /// An error that ends the stream.
+    pub(crate) fn error(&self, error: &ApiError) -> Bytes {
+        let status = crate::status::failure(error).status;
+        self.wrap(&status, Shape::named(&self.cluster.catalog, "meta/v1.Status"), EventKind::Error)
+    }
+
+    fn wrap(&self, value: &Value, shape: Shape<'_>, kind: EventKind) -> Bytes {
+        match self.accepted.encoding {
+            Encoding::Protobuf => {
+                let object = encode(value, shape, Encoding::Protobuf, false);
+                let mut out = Vec::with_capacity(object.len() + 32);
+                pintle_codec::protobuf::watch_frame(kind.name(), &object, &mut out);
+                out.into()
+            }
+            _ => {
+                let mut out = Vec::with_capacity(512);
+                open(kind, &mut out);
+                out.extend_from_slice(&json(value, shape));
+                out.extend_from_slice(b"}\n");
+                out.into()
+            }
+        }
+    }
+
+    /// The key under which a frame is shared: forms that depend on nothing but the object.
+    fn frame_key(&self, kind: EventKind) -> Option<FrameKey> {
+        if !self.resource.is_hub() {
+            return None;
+        }
+        let form = match (self.accepted.encoding, self.accepted.transform) {
+            (Encoding::Json, None) => 0,
+            (Encoding::Protobuf, None) => 1,
+            (Encoding::Json, Some(Transform::Partial(MetaVersion::V1))) => 2,
+            (Encoding::Protobuf, Some(Transform::Partial(MetaVersion::V1))) => 3,
+            _ => return None,
+        };
+        Some(FrameKey(form * 8 + kind as u32))
+    }
+}
+
+fn open(kind: EventKind, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(kind.name().as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+}

@@ -1,0 +1,211 @@
+//! How objects, lists and events look on the wire. What is asked for most, JSON at the version that objects are stored
+//! at, is copied from finished bytes; every other form is made of the object's tree on demand.
+
+mod encode;
+mod event;
+mod gzip;
+mod list;
+mod table;
+
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
+use pintle_cache::Object;
+use pintle_registry::{ApiError, Resource};
+use pintle_value::time::Time;
+use pintle_value::{Value, object};
+
+use crate::cluster::{Cluster, tree};
+use crate::http::{Body, Response};
+use crate::negotiate::{self, Accepted, Encoding, Endpoint, MetaVersion, Transform};
+use crate::pipeline::Call;
+
+pub(crate) use encode::{Shape, encode};
+pub(crate) use event::EventKind;
+pub(crate) use gzip::compress;
+pub(crate) use list::{ListBody, ListHead, Source};
+
+/// How much of an object a table row carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IncludeObject {
+    /// Nothing.
+    None,
+    /// Its metadata: the default.
+    Metadata,
+    /// All of it.
+    Object,
+}
+
+/// The form in which a resource's objects are shown to one client.
+#[derive(Clone)]
+pub(crate) struct Form {
+    pub(crate) cluster: Arc<Cluster>,
+    /// The record of the request's version.
+    pub(crate) resource: Arc<Resource>,
+    /// The record of the version that objects are stored at.
+    pub(crate) hub: Arc<Resource>,
+    pub(crate) accepted: Accepted,
+    pub(crate) include: IncludeObject,
+}
+
+impl Form {
+    /// The form that a client asks for.
+    ///
+    /// # Errors
+    /// It asks for something that there is not.
+    pub(crate) fn negotiate(call: &Call, resource: &Arc<Resource>, stream: bool) -> Result<Self, ApiError> {
+        let collection = matches!(call.info.verb, "list" | "watch" | "deletecollection");
+        let endpoint = Endpoint { transforms: true, stream, protobuf: resource.typed, collection };
+        let accepted = negotiate::output(&call.headers, &call.query, endpoint)?;
+        let include = match call.query.get("includeObject").unwrap_or_default() {
+            "" | "Metadata" => IncludeObject::Metadata,
+            "None" => IncludeObject::None,
+            "Object" => IncludeObject::Object,
+            other if matches!(accepted.transform, Some(Transform::Table(_))) => {
+                return Err(ApiError::BadRequest(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
+                    pintle_value::field::quote(other)
+                )));
+            }
+            _ => IncludeObject::Metadata,
+        };
+        let hub = call.cluster.hub(resource);
+        Ok(Self { cluster: call.cluster.clone(), resource: resource.clone(), hub, accepted, include })
+    }
+
+    /// True if an object's stored bytes are what the client gets.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.accepted.encoding == Encoding::Json && self.accepted.transform.is_none() && self.resource.is_hub()
+    }
+
+    /// An object's tree at the request's version.
+    ///
+    /// # Errors
+    /// The stored bytes cannot be read.
+    pub(crate) fn tree(&self, object: &Object) -> Result<Value, ApiError> {
+        Ok(from_hub(&self.resource, tree(object)?))
+    }
+
+    /// The shape of a whole object.
+    pub(crate) fn shape(&self) -> Shape<'_> {
+        Shape::of(&self.resource)
+    }
+
+    /// The finished body of a single object. `revision` is the resourceVersion to show.
+    ///
+    /// # Errors
+    /// The stored bytes cannot be read, or the form is one of a list.
+    pub(crate) fn body(&self, object: &Object) -> Result<Vec<u8>, ApiError> {
+        let mut out = Vec::with_capacity(object.json.len() + 64);
+        if self.is_stored() && !self.accepted.pretty {
+            object.write_json(0, object.revision, &mut out);
+            out.push(b'\n');
+            return Ok(out);
+        }
+        let tree = self.tree(object)?;
+        self.body_of(tree)
+    }
+
+    /// The finished body of a single object's tree at the request's version.
+    ///
+    /// # Errors
+    /// The form is one of a list.
+    pub(crate) fn body_of(&self, object: Value) -> Result<Vec<u8>, ApiError> {
+        let Accepted { encoding, transform, pretty } = self.accepted;
+        let types = &self.cluster.catalog;
+        match transform {
+            None => Ok(encode(&object, self.shape(), encoding, pretty)),
+            Some(Transform::Partial(version)) => {
+                let partial = partial(&object, version);
+                Ok(encode(&partial, Shape::named(types, "meta/v1.PartialObjectMetadata"), encoding, pretty))
+            }
+            Some(Transform::PartialList(_)) => Err(ApiError::NotAcceptable(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*{}.{})",
+                self.resource.version, self.resource.kind
+            ))),
+            Some(Transform::Table(version)) => {
+                let head = ListHead { revision: object.resource_version().to_owned(), ..ListHead::default() };
+                let rows = vec![self.row(&object)];
+                let table = self.table(version, &head, rows, true);
+                Ok(encode(&table, Shape::named(types, "meta/v1.Table"), encoding, pretty))
+            }
+        }
+    }
+
+    /// The time that ages are counted to.
+    pub(crate) fn now(&self) -> Time {
+        self.cluster.now()
+    }
+
+    /// A body as an answer.
+    pub(crate) fn respond(&self, code: StatusCode, body: impl Into<Body>) -> Response {
+        respond(code, self.accepted.encoding, body)
+    }
+}
+
+/// Turns an object of the hub version into one of a record's version.
+pub(crate) fn from_hub(resource: &Resource, mut object: Value) -> Value {
+    if !resource.is_hub() {
+        resource.behaviour.convert_from_hub(&mut object);
+        object.set("kind", resource.kind.as_str());
+        object.set("apiVersion", resource.group_version().to_string());
+    }
+    object
+}
+
+/// Turns an object of a record's version into one of the hub version.
+pub(crate) fn to_hub(resource: &Resource, hub: &Resource, mut object: Value) -> Value {
+    if !resource.is_hub() {
+        resource.behaviour.convert_to_hub(&mut object);
+        object.set("kind", hub.kind.as_str());
+        object.set("apiVersion", hub.group_version().to_string());
+    }
+    object
+}
+
+/// Appends an object of the hub version as JSON.
+pub(crate) fn write_stored(hub: &Resource, object: &Value, out: &mut Vec<u8>) {
+    encode::write_json(object, Shape::of(hub), out);
+}
+
+/// An object's metadata alone.
+pub(crate) fn partial(object: &Value, version: MetaVersion) -> Value {
+    object! {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": version.api_version(),
+        "metadata": object["metadata"].clone(),
+    }
+}
+
+pub(crate) fn respond(code: StatusCode, encoding: Encoding, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(encoding.media_type()));
+    response
+}
+
+/// A `Status` as an answer.
+pub(crate) fn status(call: &Call, code: StatusCode, status: &Value, encoding: Encoding, pretty: bool) -> Response {
+    let shape = Shape::named(&call.cluster.catalog, "meta/v1.Status");
+    respond(code, encoding, encode(status, shape, encoding, pretty))
+}
+
+/// A `Status` of success, in the encoding that the client accepts.
+pub(crate) fn success(call: &Call, details: Value) -> Result<Response, ApiError> {
+    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { transforms: true, ..Endpoint::PLAIN })?;
+    let value = crate::status::success(details);
+    Ok(status(call, StatusCode::OK, &value, accepted.encoding, accepted.pretty))
+}
+
+/// A document of the type `name` (`meta/v1.APIGroup`) as an answer, in the encoding that the client accepts.
+pub(crate) fn meta(call: &Call, name: &str, value: Value) -> Result<Response, ApiError> {
+    let accepted = negotiate::output(&call.headers, &call.query, Endpoint::PLAIN)?;
+    let bytes = encode(&value, Shape::named(&call.cluster.catalog, name), accepted.encoding, accepted.pretty);
+    Ok(respond(StatusCode::OK, accepted.encoding, bytes))
+}
+
+/// A document of the type `name` as JSON.
+pub(crate) fn typed_json(cluster: &Cluster, name: &str, value: &Value) -> Vec<u8> {
+    encode(value, Shape::named(&cluster.catalog, name), Encoding::Json, false)
+}

@@ -1,0 +1,80 @@
+//! Tables: what `kubectl get` shows (upstream: `registry/rest/table.go` and the printers).
+
+use pintle_registry::Column;
+use pintle_schema::Type;
+use pintle_value::{Object, Value, object};
+
+use super::{Form, IncludeObject, ListHead, from_hub, partial};
+use crate::negotiate::MetaVersion;
+
+impl Form {
+    /// A whole table. Column definitions stand in the first table of a stream only.
+    pub(crate) fn table(&self, version: MetaVersion, head: &ListHead, rows: Vec<Value>, columns: bool) -> Value {
+        object! {
+            "kind": "Table",
+            "apiVersion": version.api_version(),
+            "metadata": head.metadata(),
+            "columnDefinitions": if columns { self.columns() } else { Value::Null },
+            "rows": rows,
+        }
+    }
+
+    /// The column definitions.
+    pub(crate) fn columns(&self) -> Value {
+        let columns = self.hub.table.columns();
+        Value::Array(columns.iter().map(|column| self.column(column)).collect())
+    }
+
+    fn column(&self, column: &Column) -> Value {
+        let description = match column.description.strip_prefix('=') {
+            Some(place) => self.published(place),
+            None => column.description.to_owned(),
+        };
+        object! {
+            "name": column.name,
+            "type": column.kind,
+            "format": column.format,
+            "description": description,
+            "priority": column.priority,
+        }
+    }
+
+    /// The published description of a field, named like `core/v1.PodSpec.nodeName`.
+    fn published(&self, place: &str) -> String {
+        let Some((owner, field)) = place.rsplit_once('.') else { return String::new() };
+        let catalog = &self.cluster.catalog;
+        let Some(Type::Struct(owner)) = catalog.struct_type(owner).map(|id| catalog.types().get(id)) else {
+            return String::new();
+        };
+        pintle_catalog::descriptions().field(&owner.model, field).unwrap_or_default().to_owned()
+    }
+
+    /// A row for an object's tree at the request's version. The cells are the hub version's.
+    pub(crate) fn row(&self, object: &Value) -> Value {
+        let cells = if self.resource.is_hub() {
+            self.hub.table.cells(object, self.now())
+        } else {
+            let hub = super::to_hub(&self.resource, &self.hub, object.clone());
+            self.hub.table.cells(&hub, self.now())
+        };
+        let mut row = Object::new();
+        row.insert("cells", cells);
+        match self.include {
+            IncludeObject::None => {}
+            // The metadata in a row is that of meta.k8s.io/v1 whatever the table's version.
+            IncludeObject::Metadata => {
+                row.insert("object", partial(object, MetaVersion::V1));
+            }
+            IncludeObject::Object => {
+                row.insert("object", object.clone());
+            }
+        }
+        Value::Object(row)
+    }
+
+    /// A row for a cached object.
+    pub(crate) fn row_of(&self, object: &pintle_cache::Object) -> Option<Value> {
+        let tree = crate::cluster::tree(object).ok()?;
+        Some(self.row(&from_hub(&self.resource, tree)))
+    }
+}

@@ -1,0 +1,182 @@
+//! The edge where errors become `metav1.Status`: the one place that knows HTTP codes and reasons (upstream:
+//! apimachinery's `api/errors`).
+
+use http::StatusCode;
+use pintle_registry::{ApiError, Cause};
+use pintle_value::{Object, Value, object};
+
+/// An error as the client gets it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The HTTP status.
+    pub(crate) code: StatusCode,
+    /// The `Status` object.
+    pub(crate) status: Value,
+    /// Seconds for `Retry-After`.
+    pub(crate) retry_after: Option<u32>,
+}
+
+/// Turns an error into what the client gets.
+#[must_use]
+pub(crate) fn failure(error: &ApiError) -> Failure {
+    let mut details = Details::default();
+    let (code, reason) = match error {
+        ApiError::BadRequest(_) => (400, "BadRequest"),
+        ApiError::Unauthorized => (401, "Unauthorized"),
+        ApiError::Forbidden { resource, name, causes, .. } => {
+            details.named(name, &resource.group, &resource.resource);
+            details.causes(causes);
+            (403, "Forbidden")
+        }
+        ApiError::NotFound { resource, name } => {
+            details.named(name, &resource.group, &resource.resource);
+            (404, "NotFound")
+        }
+        ApiError::NoSuchPath => {
+            details.present = true;
+            (404, "NotFound")
+        }
+        ApiError::MethodNotAllowed => {
+            details.present = true;
+            (405, "MethodNotAllowed")
+        }
+        ApiError::NotAcceptable(message) => {
+            // Upstream's router knows nothing of the object but says so.
+            details.present = message.starts_with("406:");
+            (406, "NotAcceptable")
+        }
+        ApiError::AlreadyExists { resource, name } | ApiError::StillTerminating { resource, name } => {
+            details.named(name, &resource.group, &resource.resource);
+            (409, "AlreadyExists")
+        }
+        ApiError::Conflict { resource, name, .. } => {
+            details.named(name, &resource.group, &resource.resource);
+            (409, "Conflict")
+        }
+        ApiError::ApplyConflict { causes, .. } => {
+            details.causes(causes);
+            (409, "Conflict")
+        }
+        ApiError::Expired { .. } => (410, "Expired"),
+        ApiError::TooLarge(_) => (413, "RequestEntityTooLarge"),
+        ApiError::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
+        ApiError::Invalid { kind, name, errors } => {
+            details.named(name, &kind.group, &kind.kind);
+            let causes: Vec<Cause> = errors
+                .0
+                .iter()
+                .map(|e| Cause { reason: e.kind.reason().into(), message: e.body(), field: e.field.clone() })
+                .collect();
+            details.causes(&causes);
+            (422, "Invalid")
+        }
+        ApiError::Unprocessable(_) => {
+            details.present = true;
+            (422, "Invalid")
+        }
+        ApiError::TooManyRequests { retry_after, .. } => {
+            details.retry(*retry_after);
+            (429, "TooManyRequests")
+        }
+        ApiError::Internal(message) => {
+            details.causes(&[Cause { reason: "".into(), message: message.clone(), field: String::new() }]);
+            (500, "InternalError")
+        }
+        ApiError::Unclassified(_) => (500, ""),
+        ApiError::Unavailable(_) => (503, "ServiceUnavailable"),
+        ApiError::Timeout { retry_after, .. } => {
+            details.retry(*retry_after);
+            (504, "Timeout")
+        }
+        ApiError::TooLargeResourceVersion { retry_after, .. } => {
+            details.causes(&[Cause {
+                reason: "ResourceVersionTooLarge".into(),
+                message: "Too large resource version".to_owned(),
+                field: String::new(),
+            }]);
+            details.retry(*retry_after);
+            (504, "Timeout")
+        }
+    };
+    let mut status = object! {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": Value::object(),
+        "status": "Failure",
+        "message": error.to_string(),
+        "code": i64::from(code),
+    };
+    if !reason.is_empty() {
+        status.set("reason", reason);
+    }
+    if let ApiError::Expired { continue_token: Some(token), .. } = error {
+        status.set_at(&["metadata", "continue"], token.as_str());
+    }
+    let retry_after = details.retry_after;
+    if let Some(details) = details.finish() {
+        status.set("details", details);
+    }
+    Failure { code: StatusCode::from_u16(code).unwrap_or_default(), status, retry_after }
+}
+
+/// `status.details` while it is put together.
+#[derive(Default)]
+struct Details {
+    present: bool,
+    object: Object,
+    retry_after: Option<u32>,
+}
+
+impl Details {
+    fn named(&mut self, name: &str, group: &str, kind: &str) {
+        self.present = true;
+        for (key, value) in [("name", name), ("group", group), ("kind", kind)] {
+            if !value.is_empty() {
+                self.object.insert(key, value);
+            }
+        }
+    }
+
+    fn causes(&mut self, causes: &[Cause]) {
+        self.present = true;
+        let causes: Vec<Value> = causes
+            .iter()
+            .map(|cause| {
+                let mut object = Object::new();
+                for (key, value) in
+                    [("reason", cause.reason.as_str()), ("message", &cause.message), ("field", &cause.field)]
+                {
+                    if !value.is_empty() {
+                        object.insert(key, value);
+                    }
+                }
+                Value::Object(object)
+            })
+            .collect();
+        if !causes.is_empty() {
+            self.object.insert("causes", causes);
+        }
+    }
+
+    fn retry(&mut self, seconds: u32) {
+        self.present = true;
+        self.retry_after = Some(seconds);
+        self.object.insert("retryAfterSeconds", seconds);
+    }
+
+    fn finish(self) -> Option<Value> {
+        self.present.then_some(Value::Object(self.object))
+    }
+}
+
+/// The `Status` of something that went well.
+#[must_use]
+pub(crate) fn success(details: Value) -> Value {
+    object! {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": Value::object(),
+        "status": "Success",
+        "details": details,
+    }
+}

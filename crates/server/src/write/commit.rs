@@ -1,0 +1,89 @@
+//! The last step of every write: the object's finished bytes go to the store under a compare, and the cache follows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pintle_cache::{Object, Outline};
+use pintle_registry::{ApiError, Resource};
+use pintle_store::{Change, Error, Expect, Revision};
+use pintle_value::{Str, Value};
+
+use crate::cluster::{Cluster, store_error};
+use crate::outline;
+use crate::represent::write_stored;
+
+/// What became of a commit.
+pub(crate) enum Outcome {
+    /// It is stored, with this revision, and the cache has it.
+    Done(u64),
+    /// The compare failed.
+    Conflict,
+}
+
+/// An object's bytes as they are stored: JSON at the hub version without its resourceVersion.
+pub(crate) fn stored_bytes(hub: &Resource, object: &Value) -> Bytes {
+    let mut out = Vec::with_capacity(1024);
+    if object.at(&["metadata", "resourceVersion"]).is_some() {
+        let mut object = object.clone();
+        object.remove_at(&["metadata", "resourceVersion"]);
+        write_stored(hub, &object, &mut out);
+    } else {
+        write_stored(hub, object, &mut out);
+    }
+    out.into()
+}
+
+/// An object as the cache would hold it, for an answer made of the same bytes.
+pub(crate) fn as_cached(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
+    let (version_at, item_at) =
+        outline::splices(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
+    let outline = Outline { version_at, item_at, ..Outline::default() };
+    Ok(Arc::new(Object { key: Str::from(key), revision, json, outline }))
+}
+
+/// Commits one change of an object, `json` being `None` for its removal, and waits until reads see it.
+///
+/// # Errors
+/// The store fails.
+pub(crate) async fn commit(
+    cluster: &Cluster,
+    hub: &Resource,
+    key: &str,
+    expect: Expect,
+    json: Option<Bytes>,
+) -> Result<Outcome, ApiError> {
+    let prefix = hub.collection.as_ref().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
+    let full = cluster.cache.store_key(prefix, key);
+    let change = match json {
+        Some(json) => {
+            let change = Change { key: full.into(), expect, op: pintle_store::Op::Put { value: json, ttl: None } };
+            match hub.behaviour.time_to_live() {
+                Some(ttl) => change.with_ttl(ttl),
+                None => change,
+            }
+        }
+        None => Change::delete(full, expect),
+    };
+    match cluster.store.commit(change).await {
+        Ok(committed) => {
+            let revision = committed.revision.get();
+            cluster.cache.reaches(revision).await;
+            Ok(Outcome::Done(revision))
+        }
+        Err(Error::Conflict { current }) => {
+            // What is there came from elsewhere: the next try has to see it.
+            if let Some(current) = current {
+                cluster.cache.reaches(current.mod_revision.get()).await;
+            } else {
+                cluster.catch_up().await?;
+            }
+            Ok(Outcome::Conflict)
+        }
+        Err(error) => Err(store_error(error)),
+    }
+}
+
+/// The compare on a revision.
+pub(crate) fn at(revision: u64) -> Expect {
+    Expect::At(Revision(revision))
+}

@@ -1,0 +1,179 @@
+//! Create.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use pintle_admission::{Operation, Request};
+use pintle_auth::Identity;
+use pintle_cache::Object;
+use pintle_registry::{ApiError, Context, Resource, Write};
+use pintle_store::Expect;
+use pintle_value::Value;
+
+use super::commit::{Outcome, as_cached, commit, stored_bytes};
+use super::decode::{Expected, decode, default};
+use super::metadata;
+use crate::cluster::{Cluster, object_key};
+use crate::http::Response;
+use crate::negotiate;
+use crate::pipeline::{Call, Warnings};
+use crate::query::WriteOptions;
+use crate::represent::{Form, to_hub};
+
+/// How often another name is tried when a generated one is taken.
+const NAME_TRIES: usize = 8;
+
+/// Answers a create.
+pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let form = Form::negotiate(call, resource, false)?;
+    let encoding = negotiate::input(&call.headers, resource.typed)?;
+    let body = call.body().await?;
+    let options = WriteOptions::read(&call.query, "CreateOptions")?;
+    let mut object = decode(call, &body, encoding, &Expected::of(resource), options.field_validation)?;
+    if resource.collection.is_none() {
+        return super::subresource::unstored(call, resource, object, options.dry_run).await;
+    }
+    default(resource, &mut object);
+    metadata::ensure_namespace(&mut object, resource, &call.info.namespace)?;
+    let creation = Creation {
+        cluster: &call.cluster,
+        resource,
+        identity: &call.identity,
+        context: call.context(options.dry_run),
+        warnings: &call.warnings,
+    };
+    let created = creation.run(object).await?;
+    let body = if options.dry_run { form.dry(&created)? } else { form.body(&created)? };
+    Ok(form.respond(StatusCode::CREATED, body))
+}
+
+impl Form {
+    /// The body of an object that was not stored: it has no resourceVersion.
+    pub(crate) fn dry(&self, object: &Object) -> Result<Vec<u8>, ApiError> {
+        let mut tree = self.tree(object)?;
+        if object.revision == 0 {
+            tree.remove_at(&["metadata", "resourceVersion"]);
+        }
+        self.body_of(tree)
+    }
+}
+
+/// A create under way, for a client or for the server itself.
+pub(crate) struct Creation<'a> {
+    pub(crate) cluster: &'a Arc<Cluster>,
+    pub(crate) resource: &'a Arc<Resource>,
+    pub(crate) identity: &'a Identity,
+    pub(crate) context: Context,
+    pub(crate) warnings: &'a Warnings,
+}
+
+impl Creation<'_> {
+    /// Creates a defaulted object at the request's version. A dry run's object has revision 0.
+    ///
+    /// # Errors
+    /// It is refused or is there already.
+    pub(crate) async fn run(&self, object: Value) -> Result<Arc<Object>, ApiError> {
+        let generates = object.name().is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
+        let mut tries = if generates { NAME_TRIES } else { 1 };
+        loop {
+            tries -= 1;
+            match self.attempt(object.clone()).await {
+                Err(ApiError::AlreadyExists { .. }) if tries > 0 => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn attempt(&self, mut object: Value) -> Result<Arc<Object>, ApiError> {
+        let Self { cluster, resource, context, .. } = self;
+        let hub = cluster.hub(resource);
+        let version = object.resource_version().to_owned();
+        let generate = object.str_at(&["metadata", "generateName"]).to_owned();
+        if object.name().is_empty() && !generate.is_empty() {
+            object.set_at(&["metadata", "name"], metadata::generate_name(&generate));
+        }
+        let (name, namespace) = (object.name().to_owned(), object.namespace().to_owned());
+        let objects: &dyn pintle_registry::Objects = &super::objects::Access((*cluster).clone());
+        let request = Request {
+            operation: Operation::Create,
+            resource,
+            subresource: "",
+            namespace: &namespace,
+            name: &name,
+            identity: self.identity,
+            dry_run: context.dry_run,
+            old: None,
+            objects,
+        };
+        cluster.admission.mutate(&request, &mut object).await?;
+        let mut object = to_hub(resource, &hub, object);
+        metadata::fill_system_fields(context, &mut object);
+        hub.behaviour.prepare_for_create(context, &mut object);
+        let ticket = match hub.behaviour.allocation() {
+            Some(allocation) => Some(allocation.begin(context, objects, Write::Create(&mut object)).await?),
+            None => None,
+        };
+        let result = self.check_and_store(&hub, &request, &mut object, &version, &name).await;
+        if let (Some(allocation), Some(ticket)) = (hub.behaviour.allocation(), ticket) {
+            if result.is_ok() && !context.dry_run {
+                allocation.commit(objects, ticket).await;
+            } else {
+                allocation.revert(objects, ticket).await;
+            }
+        }
+        result
+    }
+
+    async fn check_and_store(
+        &self,
+        hub: &Arc<Resource>,
+        request: &Request<'_>,
+        object: &mut Value,
+        version: &str,
+        name: &str,
+    ) -> Result<Arc<Object>, ApiError> {
+        let Self { cluster, resource, context, .. } = self;
+        let mut errors = metadata::validate(object, hub);
+        if resource.behaviour.validates_own_version() {
+            errors.append(resource.behaviour.validate(context, object));
+        } else {
+            errors.append(hub.behaviour.validate(context, object));
+        }
+        metadata::refuse(resource, name, errors)?;
+        for warning in hub.behaviour.warnings(context, object, None) {
+            self.warnings.push(warning);
+        }
+        hub.behaviour.canonicalize(object);
+        cluster.admission.validate(request, object).await?;
+        if !version.is_empty() {
+            return Err(ApiError::Unclassified(
+                "resourceVersion should not be set on objects to be created".to_owned(),
+            ));
+        }
+        let key = object_key(object.namespace(), object.name());
+        let json = stored_bytes(hub, object);
+        let taken = || self.taken(hub, &key, name);
+        if context.dry_run {
+            if cluster.log(hub)?.get(&key, None).ok().flatten().is_some() {
+                return Err(taken());
+            }
+            return as_cached(&key, 0, json);
+        }
+        match commit(cluster, hub, &key, Expect::Absent, Some(json.clone())).await? {
+            Outcome::Done(revision) => as_cached(&key, revision, json),
+            Outcome::Conflict => Err(taken()),
+        }
+    }
+
+    /// The error of a name that is taken.
+    fn taken(&self, hub: &Arc<Resource>, key: &str, name: &str) -> ApiError {
+        let resource = self.resource.group_resource();
+        let existing = self.cluster.log(hub).ok().and_then(|log| log.get(key, None).ok().flatten());
+        let terminating =
+            existing.and_then(|object| crate::cluster::tree(&object).ok()).is_some_and(|tree| tree.is_terminating());
+        if terminating {
+            return ApiError::StillTerminating { resource, name: name.into() };
+        }
+        ApiError::AlreadyExists { resource, name: name.into() }
+    }
+}

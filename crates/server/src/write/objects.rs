@@ -1,0 +1,143 @@
+//! Access to a cluster's objects for the server's own use: hooks, admission, controllers.
+
+use std::sync::Arc;
+
+use pintle_auth::Identity;
+use pintle_cache::KeyRange;
+use pintle_registry::{ApiError, BoxFuture, GroupResource, Objects, Resource};
+use pintle_store::Expect;
+use pintle_value::{Str, Value};
+
+use super::commit::{Outcome, commit};
+use super::create::Creation;
+use super::decode::default;
+use super::update::Change;
+use crate::cluster::{Cluster, object_key, tree};
+use crate::pipeline::Warnings;
+
+/// Objects of a cluster, read and written as the server itself.
+pub(crate) struct Access(pub(crate) Arc<Cluster>);
+
+fn own_identity() -> Identity {
+    Identity { name: "system:apiserver".into(), groups: vec!["system:masters".into()], ..Identity::default() }
+}
+
+impl Access {
+    fn prepared(resource: &Arc<Resource>, mut object: Value) -> Value {
+        object.set("kind", resource.kind.as_str());
+        object.set("apiVersion", resource.group_version().to_string());
+        let schema = &resource.schema;
+        pintle_schema::normalise(&schema.types, schema.root, &mut object, &mut pintle_schema::Problems::default());
+        default(resource, &mut object);
+        object
+    }
+}
+
+impl Objects for Access {
+    fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
+        let hub = self.0.stored(resource)?;
+        let object = self.0.log(&hub)?.get(&object_key(namespace, name), None).ok().flatten();
+        object.map(|object| tree(&object)).transpose()
+    }
+
+    fn list(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError> {
+        let hub = self.0.stored(resource)?;
+        let log = self.0.log(&hub)?;
+        let range = if namespace.is_empty() { KeyRange::All } else { KeyRange::Namespace(namespace.into()) };
+        let mut objects = Vec::new();
+        let mut after: Option<Str> = None;
+        loop {
+            let page = log
+                .page(&range, after.as_deref(), u64::MAX, 512)
+                .map_err(|_| ApiError::Internal("the newest state is always kept".to_owned()))?;
+            for object in &page.objects {
+                objects.push(tree(object)?);
+            }
+            match page.last {
+                Some(last) => after = Some(last),
+                None => return Ok(objects),
+            }
+        }
+    }
+
+    fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let hub = self.0.stored(resource)?;
+            let identity = own_identity();
+            let creation = Creation {
+                cluster: &self.0,
+                resource: &hub,
+                identity: &identity,
+                context: self.0.own_context(),
+                warnings: &Warnings::default(),
+            };
+            let created = creation.run(Self::prepared(&hub, object)).await?;
+            tree(&created)
+        })
+    }
+
+    fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let hub = self.0.stored(resource)?;
+            let identity = own_identity();
+            let change = Change {
+                cluster: &self.0,
+                resource: &hub,
+                identity: &identity,
+                context: self.0.own_context(),
+                namespace: object.namespace().to_owned(),
+                name: object.name().to_owned(),
+                subresource: "",
+                warnings: &Warnings::default(),
+            };
+            let object = Self::prepared(&hub, object);
+            let updated = change.run(|_| Ok(object.clone())).await?;
+            tree(&updated.object)
+        })
+    }
+
+    fn delete<'a>(
+        &'a self,
+        resource: &'a GroupResource,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            let hub = self.0.stored(resource)?;
+            let not_found = || ApiError::NotFound { resource: resource.clone(), name: name.into() };
+            if self.0.log(&hub)?.get(&object_key(namespace, name), None).ok().flatten().is_none() {
+                return Err(not_found());
+            }
+            match commit(&self.0, &hub, &object_key(namespace, name), Expect::Any, None).await? {
+                Outcome::Done(_) => Ok(()),
+                Outcome::Conflict => Err(not_found()),
+            }
+        })
+    }
+}
+
+/// The namespaces that every cluster has.
+const NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
+
+impl Cluster {
+    /// Makes the objects that every cluster has, where they are not there.
+    pub(crate) async fn bootstrap(self: &Arc<Self>) -> Result<(), ApiError> {
+        let access = Access(self.clone());
+        let namespaces = GroupResource::new("", "namespaces");
+        let named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
+        let mut wanted: Vec<(GroupResource, Value)> =
+            NAMESPACES.iter().map(|name| (namespaces.clone(), named(name))).collect();
+        wanted.extend(pintle_kinds::bootstrap_objects(self.now()));
+
+        for (resource, object) in wanted {
+            if access.get(&resource, object.namespace(), object.name())?.is_some() {
+                continue;
+            }
+            match access.create(&resource, object).await {
+                Ok(_) | Err(ApiError::AlreadyExists { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

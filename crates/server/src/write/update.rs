@@ -1,0 +1,269 @@
+//! Update, and the guaranteed-update loop that every change of an object goes through.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use pintle_admission::{Operation, Request};
+use pintle_auth::Identity;
+use pintle_cache::Object;
+use pintle_registry::{ApiError, Context, Objects, Resource, SubresourceRules, Write};
+use pintle_value::{Errors, Value};
+
+use super::commit::{Outcome, as_cached, at, commit, stored_bytes};
+use super::create::Creation;
+use super::decode::{Expected, decode, default};
+use super::metadata;
+use crate::cluster::{Cluster, object_key, tree};
+use crate::http::Response;
+use crate::negotiate;
+use crate::pipeline::{Call, Warnings};
+use crate::query::WriteOptions;
+use crate::represent::{Form, from_hub, to_hub};
+
+/// Answers an update.
+pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let form = Form::negotiate(call, resource, false)?;
+    let encoding = negotiate::input(&call.headers, resource.typed)?;
+    let body = call.body().await?;
+    let options = WriteOptions::read(&call.query, "UpdateOptions")?;
+    let mut object = decode(call, &body, encoding, &Expected::of(resource), options.field_validation)?;
+    let change = Change::of(call, resource, options.dry_run);
+    metadata::ensure_namespace(&mut object, resource, &change.namespace)?;
+    metadata::ensure_name(&object, &change.name, &change.namespace)?;
+    default(resource, &mut object);
+    if resource.behaviour.allow_create_on_update() && call.info.subresource.is_empty() && change.current()?.is_none() {
+        let creation = Creation {
+            cluster: &call.cluster,
+            resource,
+            identity: &call.identity,
+            context: call.context(options.dry_run),
+            warnings: &call.warnings,
+        };
+        let created = creation.run(object).await?;
+        let body = if options.dry_run { form.dry(&created)? } else { form.body(&created)? };
+        return Ok(form.respond(StatusCode::CREATED, body));
+    }
+    let updated = change.run(|_| Ok(object.clone())).await?;
+    Ok(form.respond(StatusCode::OK, form.body(&updated.object)?))
+}
+
+/// A change of one object under way, for a client or for the server itself.
+pub(crate) struct Change<'a> {
+    pub(crate) cluster: &'a Arc<Cluster>,
+    pub(crate) resource: &'a Arc<Resource>,
+    pub(crate) identity: &'a Identity,
+    pub(crate) context: Context,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// The subresource that is written, or empty.
+    pub(crate) subresource: &'a str,
+    pub(crate) warnings: &'a Warnings,
+}
+
+/// A change that was made.
+pub(crate) struct Updated {
+    /// The object afterwards. Where it was removed because nothing kept it any longer, its last state.
+    pub(crate) object: Arc<Object>,
+}
+
+impl<'a> Change<'a> {
+    /// The change that a request asks for.
+    pub(crate) fn of(call: &'a Call, resource: &'a Arc<Resource>, dry_run: bool) -> Self {
+        let namespace = if resource.scope == pintle_registry::Scope::Namespaced {
+            call.info.namespace.to_string()
+        } else {
+            String::new()
+        };
+        Self {
+            cluster: &call.cluster,
+            resource,
+            identity: &call.identity,
+            context: call.context(dry_run),
+            namespace,
+            name: call.info.name.to_string(),
+            subresource: &call.info.subresource,
+            warnings: &call.warnings,
+        }
+    }
+
+    fn key(&self) -> pintle_value::Str {
+        object_key(&self.namespace, &self.name)
+    }
+
+    /// The object as it is now.
+    pub(crate) fn current(&self) -> Result<Option<Arc<Object>>, ApiError> {
+        Ok(self.cluster.log(self.resource)?.get(&self.key(), None).ok().flatten())
+    }
+
+    pub(crate) fn not_found(&self) -> ApiError {
+        ApiError::NotFound { resource: self.resource.group_resource(), name: self.name.as_str().into() }
+    }
+
+    /// Makes the change: `compute` makes the new object of the one there is, both at the request's version, as often as
+    /// others get in between.
+    ///
+    /// # Errors
+    /// The object is not there, or the change is refused.
+    pub(crate) async fn run(
+        &self,
+        mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
+    ) -> Result<Updated, ApiError> {
+        self.cluster.catch_up().await?;
+        loop {
+            let Some(current) = self.current()? else { return Err(self.not_found()) };
+            if let Some(updated) = self.attempt(&current, &mut compute).await? {
+                return Ok(updated);
+            }
+        }
+    }
+
+    /// One try; `None` if someone else was faster.
+    async fn attempt(
+        &self,
+        current: &Arc<Object>,
+        compute: &mut impl FnMut(&Value) -> Result<Value, ApiError>,
+    ) -> Result<Option<Updated>, ApiError> {
+        let Self { cluster, resource, context, .. } = self;
+        let hub = cluster.hub(resource);
+        let old = tree(current)?;
+        let old_view = from_hub(resource, old.clone());
+        let mut object = compute(&old_view)?;
+        let wanted = object.resource_version().to_owned();
+        if wanted.is_empty() || wanted == "0" {
+            if !resource.behaviour.allow_unconditional_update() {
+                return Err(metadata::version_required(resource, &self.name));
+            }
+        } else {
+            let revision = crate::query::parse_revision(&wanted).map_err(ApiError::Unclassified)?;
+            if revision != current.revision {
+                return Err(metadata::modified(resource, &self.name));
+            }
+        }
+        self.check_uid(&object, &old, current)?;
+        // Whoever names no version means the newest.
+        object.set_at(&["metadata", "resourceVersion"], current.revision.to_string());
+        let access = super::objects::Access((*cluster).clone());
+        let objects: &dyn Objects = &access;
+        let request = Request {
+            operation: Operation::Update,
+            resource,
+            subresource: self.subresource,
+            namespace: &self.namespace,
+            name: &self.name,
+            identity: self.identity,
+            dry_run: context.dry_run,
+            old: Some(&old_view),
+            objects,
+        };
+        metadata::keep_system_fields(&mut object, &old);
+        cluster.admission.mutate(&request, &mut object).await?;
+        let mut object = to_hub(resource, &hub, object);
+        let rules = self.rules(&hub)?;
+        match rules {
+            Some(rules) => rules.prepare_for_update(context, &mut object, &old),
+            None => hub.behaviour.prepare_for_update(context, &mut object, &old),
+        }
+        let allocation = hub.behaviour.allocation().filter(|_| rules.is_none());
+        let ticket = match allocation {
+            Some(allocation) => {
+                let write = Write::Update { object: &mut object, old: &old };
+                Some(allocation.begin(context, objects, write).await?)
+            }
+            None => None,
+        };
+        let result = self.check_and_store(&hub, rules, &request, object, &old, current).await;
+        if let (Some(allocation), Some(ticket)) = (allocation, ticket) {
+            if matches!(&result, Ok(Some(_))) && !context.dry_run {
+                allocation.commit(objects, ticket).await;
+            } else {
+                allocation.revert(objects, ticket).await;
+            }
+        }
+        match result {
+            // Someone else was faster. Who named a resourceVersion does not want to change anything else.
+            Ok(None) if !wanted.is_empty() && wanted != "0" => Err(metadata::modified(resource, &self.name)),
+            result => result,
+        }
+    }
+
+    fn check_uid(&self, object: &Value, old: &Value, current: &Object) -> Result<(), ApiError> {
+        let (wanted, found) = (object.uid(), old.uid());
+        if wanted.is_empty() || wanted == found {
+            return Ok(());
+        }
+        let prefix = self.resource.collection.as_ref().map(|c| c.prefix.clone()).unwrap_or_default();
+        let key = self.cluster.cache.store_key(&prefix, &current.key);
+        Err(ApiError::Conflict {
+            resource: self.resource.group_resource(),
+            name: self.name.as_str().into(),
+            why: format!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+            ),
+        })
+    }
+
+    fn rules<'h>(&self, hub: &'h Arc<Resource>) -> Result<Option<&'h dyn SubresourceRules>, ApiError> {
+        if self.subresource.is_empty() || self.subresource == "scale" {
+            return Ok(None);
+        }
+        hub.behaviour.subresource(self.subresource).map(Some).ok_or(ApiError::NoSuchPath)
+    }
+
+    async fn check_and_store(
+        &self,
+        hub: &Arc<Resource>,
+        rules: Option<&dyn SubresourceRules>,
+        request: &Request<'_>,
+        mut object: Value,
+        old: &Value,
+        current: &Arc<Object>,
+    ) -> Result<Option<Updated>, ApiError> {
+        let Self { cluster, resource, context, .. } = self;
+        let mut errors = metadata::validate_update(&object, old);
+        errors.append(match rules {
+            Some(rules) => rules.validate_update(context, &object, old),
+            None => self.validate(hub, &object, old),
+        });
+        metadata::refuse(resource, &self.name, errors)?;
+        let warnings = match rules {
+            Some(rules) => rules.warnings(context, &object, old),
+            None => hub.behaviour.warnings(context, &object, Some(old)),
+        };
+        for warning in warnings {
+            self.warnings.push(warning);
+        }
+        hub.behaviour.canonicalize(&mut object);
+        cluster.admission.validate(request, &object).await?;
+        let key = self.key();
+        if super::delete::is_over(hub, &object) {
+            // The last finalizer is gone: so is the object.
+            let last = as_cached(&key, current.revision, stored_bytes(hub, &object))?;
+            if context.dry_run {
+                return Ok(Some(Updated { object: last }));
+            }
+            return Ok(match commit(cluster, hub, &key, at(current.revision), None).await? {
+                Outcome::Done(_) => Some(Updated { object: last }),
+                Outcome::Conflict => None,
+            });
+        }
+        let json = stored_bytes(hub, &object);
+        // What changes nothing is not written.
+        if json == current.json {
+            return Ok(Some(Updated { object: current.clone() }));
+        }
+        if context.dry_run {
+            return Ok(Some(Updated { object: as_cached(&key, current.revision, json)? }));
+        }
+        match commit(cluster, hub, &key, at(current.revision), Some(json.clone())).await? {
+            Outcome::Done(revision) => Ok(Some(Updated { object: as_cached(&key, revision, json)? })),
+            Outcome::Conflict => Ok(None),
+        }
+    }
+
+    fn validate(&self, hub: &Arc<Resource>, object: &Value, old: &Value) -> Errors {
+        if self.resource.behaviour.validates_own_version() {
+            return self.resource.behaviour.validate_update(&self.context, object, old);
+        }
+        hub.behaviour.validate_update(&self.context, object, old)
+    }
+}

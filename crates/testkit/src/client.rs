@@ -1,0 +1,273 @@
+//! The connection to a cluster: requests, answers, and watches that are read event by event.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use pintle::certificates::Certificates;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::Value;
+
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Pool = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// Two ways in: with the administrator's certificate, and with none.
+pub(crate) struct Client {
+    url: String,
+    admin: Pool,
+    nobody: Pool,
+}
+
+impl Client {
+    pub(crate) fn new(url: &str, certificates: &Certificates) -> Self {
+        Self { url: url.to_owned(), admin: pool(certificates, true), nobody: pool(certificates, false) }
+    }
+
+    pub(crate) fn ask(&self, method: &str, path: &str) -> Ask<'_> {
+        Ask {
+            client: self,
+            method: Method::from_bytes(method.as_bytes()).expect("a method"),
+            path: path.to_owned(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            anonymous: false,
+        }
+    }
+}
+
+fn pool(certificates: &Certificates, admin: bool) -> Pool {
+    let mut roots = rustls::RootCertStore::empty();
+    let authority = CertificateDer::from_pem_slice(certificates.authority.certificate.as_bytes());
+    roots.add(authority.expect("a certificate")).expect("an authority");
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("TLS versions")
+        .with_root_certificates(roots);
+    let config = if admin {
+        let leaf = CertificateDer::from_pem_slice(certificates.admin.certificate.as_bytes()).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_slice(certificates.admin.key.as_bytes()).expect("a key");
+        config.with_client_auth_cert(vec![leaf], key).expect("a certificate that fits its key")
+    } else {
+        config.with_no_client_auth()
+    };
+    let connector =
+        hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_all_versions().build();
+    hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector)
+}
+
+/// A request that is being put together.
+pub struct Ask<'a> {
+    client: &'a Client,
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    body: Bytes,
+    anonymous: bool,
+}
+
+impl Ask<'_> {
+    /// Adds a header.
+    ///
+    /// # Panics
+    /// It is no header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        let name: http::HeaderName = name.parse().expect("a header's name");
+        self.headers.append(name, value.parse().expect("a header's value"));
+        self
+    }
+
+    /// Sets the body and its media type.
+    #[must_use]
+    pub fn body(self, media_type: &str, body: impl Into<Bytes>) -> Self {
+        let mut ask = self.header("content-type", media_type);
+        ask.body = body.into();
+        ask
+    }
+
+    /// Sets a body of JSON.
+    #[must_use]
+    pub fn json(self, body: impl Into<String>) -> Self {
+        self.body("application/json", body.into())
+    }
+
+    /// Sets a body without saying what it is.
+    #[must_use]
+    pub fn raw(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Asks without the administrator's certificate.
+    #[must_use]
+    pub fn anonymous(mut self) -> Self {
+        self.anonymous = true;
+        self
+    }
+
+    async fn start(self) -> (String, http::Response<Incoming>) {
+        let what = format!("{} {}", self.method, self.path);
+        let mut request = Request::new(Full::new(self.body));
+        *request.method_mut() = self.method;
+        *request.uri_mut() = format!("{}{}", self.client.url, self.path).parse().expect("a path");
+        *request.headers_mut() = self.headers;
+        let pool = if self.anonymous { &self.client.nobody } else { &self.client.admin };
+        match tokio::time::timeout(PATIENCE, pool.request(request)).await {
+            Ok(Ok(response)) => (what, response),
+            Ok(Err(error)) => panic!("{what}: {error:?}"),
+            Err(_) => panic!("{what}: no answer in {PATIENCE:?}"),
+        }
+    }
+
+    /// Sends the request and reads the whole answer.
+    ///
+    /// # Panics
+    /// There is no answer.
+    pub async fn send(self) -> Answer {
+        let (what, response) = self.start().await;
+        let (head, body) = response.into_parts();
+        let body = match tokio::time::timeout(PATIENCE, body.collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) => panic!("{what}: {error}"),
+            Err(_) => panic!("{what}: the answer does not end"),
+        };
+        Answer { what, status: head.status, headers: head.headers, body }
+    }
+
+    /// Sends the request as a watch.
+    ///
+    /// # Panics
+    /// The watch is refused.
+    pub async fn watch(self) -> Watch {
+        let (what, response) = self.start().await;
+        let status = response.status();
+        let body = response.into_body();
+        if status != StatusCode::OK {
+            let text = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+            panic!("{what}: {status}: {}", String::from_utf8_lossy(&text));
+        }
+        Watch { what, body, buffer: Vec::new(), lines: VecDeque::new() }
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    what: String,
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// Sees to it that the answer has this status.
+    ///
+    /// # Panics
+    /// It has another.
+    #[must_use]
+    #[track_caller]
+    pub fn expect(self, code: u16) -> Self {
+        assert_eq!(self.status.as_u16(), code, "{}: {}", self.what, self.text());
+        self
+    }
+
+    /// Sees to it that the answer is a `Status` with this code, reason and message.
+    ///
+    /// # Panics
+    /// It is not.
+    #[track_caller]
+    pub fn expect_error(self, code: u16, reason: &str, message: &str) {
+        let what = self.what.clone();
+        let status = self.expect(code).json();
+        assert_eq!(status["kind"], "Status", "{what}");
+        assert_eq!(status["reason"].as_str().unwrap_or_default(), reason, "{what}");
+        assert_eq!(status["message"].as_str().unwrap_or_default(), message, "{what}");
+    }
+
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Panics
+    /// It is none.
+    #[must_use]
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        match serde_json::from_slice(&self.body) {
+            Ok(value) => value,
+            Err(error) => panic!("{}: {error}: {}", self.what, self.text()),
+        }
+    }
+
+    /// A header, or `""`.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// A watch that is open.
+#[derive(Debug)]
+pub struct Watch {
+    what: String,
+    body: Incoming,
+    buffer: Vec<u8>,
+    lines: VecDeque<Value>,
+}
+
+impl Watch {
+    /// The next event, or `None` when the stream has ended.
+    ///
+    /// # Panics
+    /// Nothing comes for too long, or something that is no event.
+    pub async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(event) = self.lines.pop_front() {
+                return Some(event);
+            }
+            let frame = match tokio::time::timeout(PATIENCE, self.body.frame()).await {
+                Ok(frame) => frame?,
+                Err(_) => panic!("{}: no event in {PATIENCE:?}", self.what),
+            };
+            let frame = frame.unwrap_or_else(|error| panic!("{}: {error}", self.what));
+            if let Ok(data) = frame.into_data() {
+                self.buffer.extend_from_slice(&data);
+            }
+            while let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                match serde_json::from_slice(&line) {
+                    Ok(event) => self.lines.push_back(event),
+                    Err(error) => panic!("{}: {error}: {}", self.what, String::from_utf8_lossy(&line)),
+                }
+            }
+        }
+    }
+
+    /// Sees to it that the next event is of this type and about an object of this name.
+    ///
+    /// # Panics
+    /// It is not.
+    pub async fn expect(&mut self, kind: &str, name: &str) -> Value {
+        let event = self.next().await.unwrap_or_else(|| panic!("{}: the stream ended", self.what));
+        assert_eq!(event["type"], kind, "{}: {event}", self.what);
+        assert_eq!(event["object"]["metadata"]["name"].as_str().unwrap_or_default(), name, "{}: {event}", self.what);
+        event["object"].clone()
+    }
+}
