@@ -15,8 +15,9 @@ pub const MAX_COPY_BYTES: usize = 3 * 1024 * 1024;
 /// How deep a value may come to nest by one operation. Go's decoder ends at 10,000; nothing real comes near this, and the
 /// work on trees is recursive.
 pub const MAX_DEPTH: usize = 1_000;
-/// How many array items one patch may shift before it is refused: far beyond what an object of allowed size needs.
-const MAX_SHIFTED: usize = 1 << 30;
+/// How many array items and fields one patch may shift before it is refused: far beyond what an object of allowed size
+/// needs.
+const MAX_SHIFTED: usize = 1 << 28;
 
 /// One operation. What is missing is told apart from what is null only where that shows.
 #[derive(Clone, Debug, PartialEq)]
@@ -200,7 +201,7 @@ impl Work {
     fn shift(&mut self, items: usize) -> Result<(), String> {
         self.shifted = self.shifted.saturating_add(items);
         if self.shifted > MAX_SHIFTED {
-            return Err("the patch moves too many array items".to_owned());
+            return Err("the patch moves too many items".to_owned());
         }
         Ok(())
     }
@@ -226,7 +227,7 @@ impl Work {
         let shifted = match container {
             Value::Object(object) => {
                 object.insert(Str::from(key.as_ref()), value);
-                return Ok(Ok(()));
+                object.len() / 2
             }
             Value::Array(items) if key == "-" => {
                 items.push(value);
@@ -258,8 +259,8 @@ impl Work {
                 Ok(at) => (items.remove(at), items.len() - at),
                 Err(cause) => return Ok(Err(cause)),
             },
-            other => match other.as_object_mut().and_then(|o| o.remove(&key)) {
-                Some(value) => (value, 0),
+            other => match other.as_object_mut().and_then(|o| Some((o.remove(&key)?, o.len() / 2))) {
+                Some(taken) => taken,
                 None => return Ok(Err(format!("Unable to remove nonexistent key: {key}: missing value"))),
             },
         };
@@ -309,7 +310,11 @@ impl Work {
                     return Err(format!("{text}: {path}: missing value"));
                 }
             },
-            other => other.set(&key, value),
+            other => {
+                other.set(&key, value);
+                let fields = other.as_object().map_or(0, |o| o.len());
+                self.shift(fields / 2)?;
+            }
         }
         Ok(())
     }

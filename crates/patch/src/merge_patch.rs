@@ -1,7 +1,7 @@
 //! JSON Merge Patch (RFC 7386), with what json-patch v4 does beyond it: nulls inside of values that are newly set are
 //! dropped, those inside of an array that replaces an object are kept.
 
-use pintle_value::{Object, Value};
+use pintle_value::{Object, Str, Value};
 
 use crate::{PatchError, cannot_unmarshal};
 
@@ -20,10 +20,7 @@ pub fn check_merge_patch(patch: &Value) -> Result<(), PatchError> {
 /// Applies a merge patch to an object. An array as patch becomes the result, which can then be no object.
 pub fn merge_patch(document: Value, patch: Value) -> Result<Value, PatchError> {
     match (document, patch) {
-        (Value::Object(mut document), Value::Object(patch)) => {
-            merge_objects(&mut document, patch);
-            Ok(Value::Object(document))
-        }
+        (Value::Object(document), Value::Object(patch)) => Ok(Value::Object(merge_objects(document, patch))),
         (_, mut patch @ (Value::Object(_) | Value::Array(_))) => {
             prune_nulls(&mut patch);
             Ok(patch)
@@ -32,30 +29,38 @@ pub fn merge_patch(document: Value, patch: Value) -> Result<Value, PatchError> {
     }
 }
 
-fn merge_objects(document: &mut Object, patch: Object) {
-    for (key, mut value) in patch {
-        if value.is_null() {
-            document.remove(&key);
+/// Merges in one pass over both, which are sorted, so that large patches of large objects stay cheap.
+fn merge_objects(document: Object, patch: Object) -> Object {
+    let mut merged = Vec::with_capacity(document.len() + patch.len());
+    let mut patch = patch.into_iter().peekable();
+    for (key, current) in document {
+        while let Some((new_key, value)) = patch.next_if(|(new_key, _)| *new_key < key) {
+            merged.extend(added(new_key, value));
+        }
+        let Some((_, value)) = patch.next_if(|(new_key, _)| *new_key == key) else {
+            merged.push((key, current));
             continue;
-        }
-        match document.get_mut(&key) {
-            Some(Value::Object(current)) => match value {
-                Value::Object(patch) => merge_objects(current, patch),
-                // Nulls within are kept here, by upstream's oversight.
-                other => {
-                    document.insert(key, other);
-                }
-            },
-            Some(current) => {
-                prune_nulls(&mut value);
-                *current = value;
+        };
+        let value = match (current, value) {
+            (_, Value::Null) => continue,
+            (Value::Object(current), Value::Object(patch)) => Value::Object(merge_objects(current, patch)),
+            // Nulls within are kept here, by upstream's oversight.
+            (Value::Object(_), other) => other,
+            (_, mut other) => {
+                prune_nulls(&mut other);
+                other
             }
-            None => {
-                prune_nulls(&mut value);
-                document.insert(key, value);
-            }
-        }
+        };
+        merged.push((key, value));
     }
+    merged.extend(patch.filter_map(|(key, value)| added(key, value)));
+    Object::from_entries(merged)
+}
+
+/// A field that the object did not have.
+fn added(key: Str, mut value: Value) -> Option<(Str, Value)> {
+    prune_nulls(&mut value);
+    (!value.is_null()).then_some((key, value))
 }
 
 /// Drops the null fields of all objects within; null items of arrays stay.

@@ -2,7 +2,7 @@
 //! apimachinery's `util/strategicpatch`, whose directives (`$patch`, `$retainKeys`, `$deleteFromPrimitiveList/…`,
 //! `$setElementOrder/…`), oversights and error texts are kept.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use pintle_schema::{Scalar, Type, TypeId, Types, bare_name};
 use pintle_value::{Object, Str, Value, print};
@@ -172,37 +172,61 @@ pub(crate) fn merge_object(mut original: Object, mut patch: Object, place: Place
         }
     }
     retain_keys::apply(&mut original, &mut patch)?;
-    order_lists(&mut original, &mut patch, place)?;
+    let (mut original, patch) = order_lists(original, patch, place)?;
+    let mut changes = Changes::new();
     for (key, value) in patch {
         let delete_from = key.strip_prefix(DELETE_LIST);
         let deletes = delete_from.is_some();
-        let key: Cow<'_, str> = match delete_from {
-            None => key.as_str().into(),
+        let key = match delete_from {
+            None => key,
             Some(list) => match list.strip_prefix('/') {
-                Some("") => key.as_str().into(),
-                Some(list) => list.into(),
+                Some("") => key,
+                Some(list) => Str::from(list),
                 None => return Err(PatchError::malformed("invalid patch format of primitive list")),
             },
         };
-        if value.is_null() {
-            original.remove(&key);
-            continue;
-        }
-        merge_field(&mut original, &key, value, deletes, place)?;
+        let current = match changes.remove(&key) {
+            Some(changed) => changed,
+            None => original.get_mut(&key).map(Value::take),
+        };
+        let merged = match value {
+            Value::Null => None,
+            value => merge_field(current, &key, value, deletes, place)?,
+        };
+        changes.insert(key, merged);
     }
-    Ok(original)
+    Ok(overlay(original, changes))
 }
 
-/// Merges one field of a patch.
+/// What becomes of fields of an object; `None` for those that go.
+type Changes = BTreeMap<Str, Option<Value>>;
+
+/// An object with changes, made in one pass over both, so that large patches of large objects stay cheap.
+fn overlay(original: Object, changes: Changes) -> Object {
+    let mut entries = Vec::with_capacity(original.len() + changes.len());
+    let mut changes = changes.into_iter().peekable();
+    for (key, value) in original {
+        while let Some((changed, value)) = changes.next_if(|(changed, _)| *changed < key) {
+            entries.extend(value.map(|value| (changed, value)));
+        }
+        match changes.next_if(|(changed, _)| *changed == key) {
+            Some((_, changed)) => entries.extend(changed.map(|value| (key, value))),
+            None => entries.push((key, value)),
+        }
+    }
+    entries.extend(changes.filter_map(|(key, value)| Some((key, value?))));
+    Object::from_entries(entries)
+}
+
+/// Merges one field of a patch into what the object has there; `None` if the field goes.
 fn merge_field(
-    original: &mut Object,
+    current: Option<Value>,
     key: &str,
     value: Value,
     deletes: bool,
     place: Place<'_>,
-) -> Result<(), PatchError> {
-    let current = original.get_mut(key).map(Value::take);
-    let merged = match (current, value) {
+) -> Result<Option<Value>, PatchError> {
+    Ok(Some(match (current, value) {
         (Some(Value::Object(current)), Value::Object(patch)) => {
             let rule = place.field(key)?;
             // A field that is replaced takes the patch as it is, directives and nulls included.
@@ -216,24 +240,15 @@ fn merge_field(
                 Value::Array(patch)
             }
         }
-        (Some(current), _) if deletes => current,
-        (None, _) if deletes => return Ok(()),
+        (current, _) if deletes => return Ok(current),
         (current, mut value) => {
             let same_leaf = current.is_some_and(|c| go_type(&c) == go_type(&value));
             if !same_leaf {
                 discard_nulls(&mut value);
             }
-            match without_directives(value) {
-                Some(value) => value,
-                None => {
-                    original.remove(key);
-                    return Ok(());
-                }
-            }
+            return Ok(without_directives(value));
         }
-    };
-    original.insert(Str::from(key), merged);
-    Ok(())
+    }))
 }
 
 /// Drops the null fields of all objects within a value that is newly set.
@@ -262,10 +277,15 @@ pub(crate) fn without_directives(value: Value) -> Option<Value> {
 }
 
 /// Obeys the `$setElementOrder/…` directives: merges the lists that they name, and brings their items into order.
-fn order_lists(original: &mut Object, patch: &mut Object, place: Place<'_>) -> Result<(), PatchError> {
-    let directives: Vec<Str> = patch.keys().filter(|key| key.starts_with(ORDER_LIST)).map(Str::from).collect();
-    for directive in directives {
-        let order = patch.remove(&directive).unwrap_or_default();
+/// Returns the object with those lists, and what is left of the patch.
+fn order_lists(original: Object, patch: Object, place: Place<'_>) -> Result<(Object, Object), PatchError> {
+    if !patch.keys().any(|key| key.starts_with(ORDER_LIST)) {
+        return Ok((original, patch));
+    }
+    let (directives, rest): (Vec<_>, Vec<_>) = patch.into_iter().partition(|(key, _)| key.starts_with(ORDER_LIST));
+    let mut patch = Object::from_entries(rest);
+    let mut changes = Changes::new();
+    for (directive, order) in directives {
         let Value::Array(order) = order else { return Err(bad_type("[]interface {}", &order)) };
         let invalid = || PatchError::malformed("invalid patch format of setElementOrder list");
         let key = directive.strip_prefix(ORDER_LIST).and_then(|rest| rest.strip_prefix('/')).ok_or_else(invalid)?;
@@ -274,12 +294,12 @@ fn order_lists(original: &mut Object, patch: &mut Object, place: Place<'_>) -> R
             Some(Value::Array(items)) => Ok(Some(items.clone())),
             Some(other) => Err(bad_type("[]interface {}", other)),
         };
-        let (current, patched) = (list(original)?, list(patch)?);
+        let (current, patched) = (list(&original)?, list(&patch)?);
         let rule = place.list_field(key)?;
         if let Some(ordered) = order_list(current, patched, &order, &rule)? {
-            original.insert(Str::from(key), Value::Array(ordered));
-            patch.remove(key);
+            changes.insert(Str::from(key), Some(Value::Array(ordered)));
         }
     }
-    Ok(())
+    patch.retain(|key, _| !changes.contains_key(key));
+    Ok((overlay(original, changes), patch))
 }

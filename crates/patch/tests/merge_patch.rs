@@ -70,3 +70,16 @@ proptest! {
         prop_assert_eq!(once, twice);
     }
 }
+
+/// Neither adding nor removing many fields of a large object may take time that grows with their product.
+#[test]
+fn large_patches_of_large_objects() {
+    let fields = |from: usize, value: &Value| -> Value {
+        Value::Object((from..from + 100_000).map(|i| (format!("k{i:07}"), value.clone())).collect())
+    };
+    let document = fields(100_000, &Value::Int(1));
+    let both = merge_patch(document.clone(), fields(0, &Value::Int(2))).expect("a result");
+    assert_eq!(both.as_object().map(Object::len), Some(200_000));
+    let none = merge_patch(document, fields(100_000, &Value::Null)).expect("a result");
+    assert_eq!(none, Value::object());
+}

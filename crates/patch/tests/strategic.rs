@@ -170,3 +170,21 @@ fn errors_say_what_upstream_says_and_with_its_code() {
     let error = apply("Pod", lists, lists).expect_err("lists of lists");
     assert_eq!((error.kind, error.message.as_str()), (NotApplicable, "lists of lists are not supported"));
 }
+
+/// Neither lists nor maps may take time that grows with the product of the patch's and the object's size.
+#[test]
+fn large_patches_of_large_objects() {
+    let count = 50_000;
+    let containers =
+        |from: usize| (from..from + count).map(|i| format!(r#"{{"name":"c{i}"}}"#)).collect::<Vec<_>>().join(",");
+    let patch = format!(r#"{{"$setElementOrder/containers":[{0}],"containers":[{0}]}}"#, containers(count / 2));
+    let spec = format!(r#"{{"containers":[{}]}}"#, containers(0));
+    let merged = apply("Pod", &format!(r#"{{"spec":{spec}}}"#), &format!(r#"{{"spec":{patch}}}"#)).expect("a result");
+    assert_eq!(merged.items_at(&["spec", "containers"]).len(), count + count / 2);
+    let data = |from: usize, value: &str| {
+        let entries = (from..from + count).map(|i| format!(r#""k{i}":{value}"#)).collect::<Vec<_>>().join(",");
+        format!(r#"{{"data":{{{entries}}}}}"#)
+    };
+    let merged = apply("ConfigMap", &data(0, "\"x\""), &data(count / 2, "null")).expect("a result");
+    assert_eq!(merged["data"].as_object().map(|o| o.len()), Some(count / 2));
+}
