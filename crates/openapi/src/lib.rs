@@ -5,10 +5,13 @@
 mod kinds;
 mod names;
 mod parameters;
+mod protobuf;
 mod routes;
 mod schemas;
+mod v2;
 mod v3;
 
+pub use v2::{v2, v2_protobuf};
 pub use v3::{v3, v3_document, v3_paths};
 
 use pintle_registry::GroupVersionKind;

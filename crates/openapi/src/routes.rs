@@ -1,6 +1,7 @@
 //! Every operation that the registry implies: verb × resource × subresource × scope, with the paths, ids, parameters
 //! and answers that upstream's route installer gives them (`endpoints/installer.go`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pintle_catalog::{Catalog, Descriptions};
@@ -8,7 +9,7 @@ use pintle_registry::{GroupVersion, GroupVersionKind, Registry, Resource, Scope,
 use pintle_schema::TypeId;
 
 use crate::names::{Service, article, title};
-use crate::parameters::{Parameter, of_options};
+use crate::parameters::{Parameter, common, of_options, sort};
 
 /// The media types of built-in kinds.
 pub(crate) const MEDIA_TYPES: &[&str] =
@@ -89,6 +90,37 @@ pub(crate) const fn answer_text(code: u16) -> &'static str {
     }
 }
 
+/// The operations of one path, with the parameters that all of them have.
+pub(crate) struct PathItem<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) routes: Vec<&'a Route>,
+    pub(crate) shared: Vec<&'a Parameter>,
+}
+
+impl<'a> PathItem<'a> {
+    /// The parameters of an operation that not all of the path have, sorted.
+    pub(crate) fn own(&self, route: &'a Route) -> Vec<&'a Parameter> {
+        let is_shared = |p: &&Parameter| self.shared.iter().any(|s| s.name == p.name && s.place == p.place);
+        let mut own: Vec<&Parameter> = route.parameters.iter().filter(|p| !is_shared(p)).collect();
+        sort(&mut own);
+        own
+    }
+}
+
+/// Operations by path, sorted.
+pub(crate) fn by_path(routes: &[Route]) -> Vec<PathItem<'_>> {
+    let mut paths: BTreeMap<&str, Vec<&Route>> = BTreeMap::new();
+    for route in routes {
+        paths.entry(&route.path).or_default().push(route);
+    }
+    let mut items = Vec::with_capacity(paths.len());
+    for (path, routes) in paths {
+        let all: Vec<&[Parameter]> = routes.iter().map(|route| route.parameters.as_slice()).collect();
+        items.push(PathItem { path, shared: common(&all), routes });
+    }
+    items
+}
+
 /// The parameters of the option types and the models that many operations share.
 pub(crate) struct Shared<'a> {
     catalog: &'a Catalog,
@@ -167,6 +199,14 @@ impl<'a> Shared<'a> {
         let mut route = self.discovery(&service, "CodeVersion", text, Model::Version);
         (route.consumes, route.produces) = (JSON, JSON);
         route
+    }
+
+    /// All operations of the server.
+    pub(crate) fn all(&self, registry: &Registry) -> Vec<Route> {
+        let mut routes = vec![self.legacy_root(), self.root(), self.version()];
+        routes.extend(registry.groups().iter().filter(|group| !group.is_empty()).map(|group| self.group(group)));
+        routes.extend(registry.versions().iter().flat_map(|version| self.of_version(registry, version)));
+        routes
     }
 
     /// The operations of a group and version.
@@ -481,7 +521,9 @@ impl Builder<'_> {
         let mut route = self.route(&item.path, "delete", "delete", &item.kind);
         route.parameters.extend_from_slice(&self.shared.delete);
         route.body = Some(Body { model: self.shared.meta("DeleteOptions"), required: false });
-        let returned = self.resource.collection.as_ref().is_some_and(|c| c.returns_deleted);
+        // Upstream's storage of namespaces does not say that it answers with the object.
+        let silent = self.resource.group.is_empty() && self.resource.plural == "namespaces";
+        let returned = !silent && self.resource.collection.as_ref().is_some_and(|c| c.returns_deleted);
         let model = if returned { item.model } else { self.shared.meta("Status") };
         route.answers = [200, 202].map(|code| (code, model.clone())).to_vec();
         let text = match subresource {

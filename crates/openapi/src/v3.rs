@@ -1,14 +1,12 @@
 //! OpenAPI 3.0 documents, one for each path of the index (KEP-2896), as upstream's `builder3` lays them out.
 
-use std::collections::BTreeMap;
-
 use pintle_catalog::{Catalog, descriptions};
 use pintle_registry::{GroupVersion, Registry};
 use pintle_value::{Object, Str, Value, object};
 
 use crate::kinds::KindsOfTypes;
-use crate::parameters::{Parameter, common, sort};
-use crate::routes::{Route, Shared, answer_text};
+use crate::parameters::{Parameter, Place};
+use crate::routes::{PathItem, Route, Shared, answer_text, by_path};
 use crate::schemas::{Definitions, Dialect};
 use crate::{TITLE, VERSION, kind_value};
 
@@ -78,30 +76,22 @@ pub fn v3(registry: &Registry, catalog: &Catalog, version: &GroupVersion) -> Vec
 }
 
 fn paths(routes: &[Route], schemas: &mut Definitions<'_>) -> Object {
-    let mut paths: BTreeMap<&str, Vec<&Route>> = BTreeMap::new();
-    for route in routes {
-        paths.entry(&route.path).or_default().push(route);
-    }
-    paths.into_iter().map(|(path, routes)| (path, path_item(&routes, schemas))).collect()
+    by_path(routes).iter().map(|item| (item.path, path_item(item, schemas))).collect()
 }
 
-fn path_item(routes: &[&Route], schemas: &mut Definitions<'_>) -> Value {
-    let all: Vec<&[Parameter]> = routes.iter().map(|r| r.parameters.as_slice()).collect();
-    let shared = common(&all);
-    let mut item = Value::object();
-    if !shared.is_empty() {
-        item.set("parameters", shared.iter().map(|p| parameter(p)).collect::<Vec<_>>());
+fn path_item(item: &PathItem<'_>, schemas: &mut Definitions<'_>) -> Value {
+    let mut made = Value::object();
+    if !item.shared.is_empty() {
+        made.set("parameters", item.shared.iter().copied().map(parameter).collect::<Vec<_>>());
     }
-    for route in routes {
-        item.set(route.method, operation(route, &shared, schemas));
+    for route in &item.routes {
+        made.set(route.method, operation(item, route, schemas));
     }
-    item
+    made
 }
 
-fn operation(route: &Route, shared: &[&Parameter], schemas: &mut Definitions<'_>) -> Value {
-    let is_shared = |p: &&Parameter| shared.iter().any(|s| s.name == p.name && s.place == p.place);
-    let mut own: Vec<&Parameter> = route.parameters.iter().filter(|p| !is_shared(p)).collect();
-    sort(&mut own);
+fn operation<'a>(item: &PathItem<'a>, route: &'a Route, schemas: &mut Definitions<'_>) -> Value {
+    let own = item.own(route);
     let mut responses: Vec<(Str, Value)> = Vec::new();
     for (code, model) in &route.answers {
         let schema = schemas.model(model);
@@ -148,7 +138,7 @@ fn parameter(parameter: &Parameter) -> Value {
     if !parameter.description.is_empty() {
         made.set("description", &parameter.description);
     }
-    if parameter.place == crate::parameters::Place::Path {
+    if parameter.place == Place::Path {
         made.set("required", true);
     }
     made

@@ -86,6 +86,58 @@ fn every_document_holds_together() {
     assert_eq!(pintle_openapi::v3_document(&registry, shared(), "apis/nothing.example.com/v1"), None);
 }
 
+#[test]
+fn the_old_document_holds_together() {
+    for all in [false, true] {
+        let registry = common::registry(all);
+        let found: Value = serde_json::from_slice(&pintle_openapi::v2(&registry, shared())).expect("JSON");
+        let places: [(&str, &[&str]); 2] = [("#/definitions/", &["definitions"]), ("#/parameters/", &["parameters"])];
+        check_references(&found, "v2", &places);
+        check_ids(&found, "v2");
+        // It has the operations of all documents of the new version.
+        let new: usize = pintle_openapi::v3_paths(&registry)
+            .iter()
+            .filter_map(|path| pintle_openapi::v3_document(&registry, shared(), path))
+            .map(|bytes| operations(&serde_json::from_slice(&bytes).expect("JSON")).len())
+            .sum();
+        assert_eq!(operations(&found).len(), new);
+        assert!(!serde_json::to_string(&found["definitions"]).expect("JSON").contains(r#""default":{}"#));
+    }
+}
+
+#[test]
+fn connections_and_logs_are_operations_too() {
+    let registry = common::registry(true);
+    let bytes = pintle_openapi::v3_document(&registry, shared(), "api/v1").expect("core");
+    let core: Value = serde_json::from_slice(&bytes).expect("JSON");
+    let check = |path: &str, method: &str, expect: &str| {
+        assert_eq!(line(&core, &format!("/api/v1/namespaces/{{namespace}}/pods/{{name}}/{path}"), method), expect);
+    };
+    check(
+        "exec",
+        "post",
+        "connectCoreV1PostNamespacedPodExec connect PodExecOptions [] \
+         [command,container,name,namespace,stderr,stdin,stdout,tty] [] 200,401",
+    );
+    check(
+        "proxy/{path}",
+        "head",
+        "connectCoreV1HeadNamespacedPodProxyWithPath connect PodProxyOptions [] [name,namespace,path,path] [] 200,401",
+    );
+    check(
+        "log",
+        "get",
+        "readCoreV1NamespacedPodLog get Pod [] [container,follow,insecureSkipTLSVerifyBackend,limitBytes,name,namespace,\
+         pretty,previous,sinceSeconds,stream,tailLines,timestamps] [] 200,401",
+    );
+    check(
+        "eviction",
+        "post",
+        "createCoreV1NamespacedPodEviction post Eviction [] \
+         [dryRun,fieldManager,fieldValidation,name,namespace,pretty] [*/*] 200,201,202,401",
+    );
+}
+
 /// What an operation on the registry is called, and where it is.
 fn expected(document: &Value, path: &str, verb: Verb) -> bool {
     let (method, action, path) = match verb {

@@ -1,0 +1,357 @@
+//! The Swagger document in Protobuf: the messages of gnostic (`openapiv2/OpenAPIv2.proto` of
+//! github.com/google/gnostic-models), written from the same tree as the JSON. What the messages leave open (defaults,
+//! enums, vendor extensions) is text in YAML, of which JSON is a part.
+
+use pintle_value::Value;
+
+/// How a field of a message is written.
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    Texts,
+    Bool,
+    Int,
+    Double,
+    /// Anything: a message with its YAML.
+    Any,
+    Anys,
+    /// A message of its own.
+    Message(Write),
+    Messages(Write),
+    /// A message whose only field is a repeated message of a name and a value, the latter written so.
+    Named(Write),
+}
+
+/// Writes a message's fields from a value.
+type Write = fn(&mut Vec<u8>, &Value);
+
+/// The fields of a message by their JSON name, with their numbers.
+type Fields = &'static [(&'static str, u32, Form)];
+
+const VARINT: u8 = 0;
+const FIXED64: u8 = 1;
+const BYTES: u8 = 2;
+
+/// The whole document.
+pub(crate) fn document(tree: &Value) -> Vec<u8> {
+    const FIELDS: Fields = &[
+        ("swagger", 1, Form::Text),
+        ("info", 2, Form::Message(info)),
+        ("host", 3, Form::Text),
+        ("basePath", 4, Form::Text),
+        ("schemes", 5, Form::Texts),
+        ("consumes", 6, Form::Texts),
+        ("produces", 7, Form::Texts),
+        ("paths", 8, Form::Message(paths)),
+        ("definitions", 9, Form::Named(schema)),
+        ("parameters", 10, Form::Named(parameter)),
+        ("security", 12, Form::Messages(security_requirement)),
+        ("securityDefinitions", 13, Form::Named(security_definition)),
+    ];
+    let mut out = Vec::with_capacity(2 << 20);
+    fields(&mut out, tree, FIELDS, 16);
+    out
+}
+
+fn info(out: &mut Vec<u8>, value: &Value) {
+    const FIELDS: Fields = &[("title", 1, Form::Text), ("version", 2, Form::Text), ("description", 3, Form::Text)];
+    fields(out, value, FIELDS, 7);
+}
+
+fn paths(out: &mut Vec<u8>, value: &Value) {
+    for (path, item) in value.entries_at(&[]) {
+        named(out, 2, path, item, path_item);
+    }
+}
+
+fn path_item(out: &mut Vec<u8>, value: &Value) {
+    const FIELDS: Fields = &[
+        ("$ref", 1, Form::Text),
+        ("get", 2, Form::Message(operation)),
+        ("put", 3, Form::Message(operation)),
+        ("post", 4, Form::Message(operation)),
+        ("delete", 5, Form::Message(operation)),
+        ("options", 6, Form::Message(operation)),
+        ("head", 7, Form::Message(operation)),
+        ("patch", 8, Form::Message(operation)),
+        ("parameters", 9, Form::Messages(parameter_or_reference)),
+    ];
+    fields(out, value, FIELDS, 10);
+}
+
+fn operation(out: &mut Vec<u8>, value: &Value) {
+    const FIELDS: Fields = &[
+        ("tags", 1, Form::Texts),
+        ("summary", 2, Form::Text),
+        ("description", 3, Form::Text),
+        ("operationId", 5, Form::Text),
+        ("produces", 6, Form::Texts),
+        ("consumes", 7, Form::Texts),
+        ("parameters", 8, Form::Messages(parameter_or_reference)),
+        ("responses", 9, Form::Message(responses)),
+        ("schemes", 10, Form::Texts),
+        ("deprecated", 11, Form::Bool),
+        ("security", 12, Form::Messages(security_requirement)),
+    ];
+    fields(out, value, FIELDS, 13);
+}
+
+/// A oneof: a parameter, or a reference to one.
+fn parameter_or_reference(out: &mut Vec<u8>, value: &Value) {
+    if value.get("$ref").is_some() { nested(out, 2, value, reference) } else { nested(out, 1, value, parameter) }
+}
+
+fn reference(out: &mut Vec<u8>, value: &Value) {
+    fields(out, value, &[("$ref", 1, Form::Text), ("description", 2, Form::Text)], 0);
+}
+
+/// A oneof of a body and the places where other parameters are.
+fn parameter(out: &mut Vec<u8>, value: &Value) {
+    if value.str_at(&["in"]) == "body" {
+        nested(out, 1, value, body_parameter);
+    } else {
+        nested(out, 2, value, plain_parameter);
+    }
+}
+
+fn body_parameter(out: &mut Vec<u8>, value: &Value) {
+    const FIELDS: Fields = &[
+        ("description", 1, Form::Text),
+        ("name", 2, Form::Text),
+        ("in", 3, Form::Text),
+        ("required", 4, Form::Bool),
+        ("schema", 5, Form::Message(schema)),
+    ];
+    fields(out, value, FIELDS, 6);
+}
+
+fn plain_parameter(out: &mut Vec<u8>, value: &Value) {
+    const QUERY: Fields = &[
+        ("required", 1, Form::Bool),
+        ("in", 2, Form::Text),
+        ("description", 3, Form::Text),
+        ("name", 4, Form::Text),
+        ("type", 6, Form::Text),
+        ("format", 7, Form::Text),
+        ("uniqueItems", 20, Form::Bool),
+    ];
+    // Those in paths and headers cannot be empty and so lack one field.
+    const OTHER: Fields = &[
+        ("required", 1, Form::Bool),
+        ("in", 2, Form::Text),
+        ("description", 3, Form::Text),
+        ("name", 4, Form::Text),
+        ("type", 5, Form::Text),
+        ("format", 6, Form::Text),
+        ("uniqueItems", 19, Form::Bool),
+    ];
+    match value.str_at(&["in"]) {
+        "query" => nested(out, 3, value, |out, value| fields(out, value, QUERY, 23)),
+        "path" => nested(out, 4, value, |out, value| fields(out, value, OTHER, 22)),
+        _ => nested(out, 1, value, |out, value| fields(out, value, OTHER, 22)),
+    }
+}
+
+fn responses(out: &mut Vec<u8>, value: &Value) {
+    for (code, response) in value.entries_at(&[]) {
+        named(out, 1, code, response, |out, value| nested(out, 1, value, self::response));
+    }
+}
+
+fn response(out: &mut Vec<u8>, value: &Value) {
+    // The schema is in a oneof with a schema of files.
+    const FIELDS: Fields =
+        &[("description", 1, Form::Text), ("schema", 2, Form::Message(|out, value| nested(out, 1, value, schema)))];
+    fields(out, value, FIELDS, 5);
+}
+
+fn security_requirement(out: &mut Vec<u8>, value: &Value) {
+    for (name, scopes) in value.entries_at(&[]) {
+        named(out, 1, name, scopes, |out, value| texts(out, 1, value));
+    }
+}
+
+fn security_definition(out: &mut Vec<u8>, value: &Value) {
+    const API_KEY: Fields =
+        &[("type", 1, Form::Text), ("name", 2, Form::Text), ("in", 3, Form::Text), ("description", 4, Form::Text)];
+    nested(out, 2, value, |out, value| fields(out, value, API_KEY, 5));
+}
+
+fn schema(out: &mut Vec<u8>, value: &Value) {
+    const FIELDS: Fields = &[
+        ("$ref", 1, Form::Text),
+        ("format", 2, Form::Text),
+        ("title", 3, Form::Text),
+        ("description", 4, Form::Text),
+        ("default", 5, Form::Any),
+        ("multipleOf", 6, Form::Double),
+        ("maximum", 7, Form::Double),
+        ("exclusiveMaximum", 8, Form::Bool),
+        ("minimum", 9, Form::Double),
+        ("exclusiveMinimum", 10, Form::Bool),
+        ("maxLength", 11, Form::Int),
+        ("minLength", 12, Form::Int),
+        ("pattern", 13, Form::Text),
+        ("maxItems", 14, Form::Int),
+        ("minItems", 15, Form::Int),
+        ("uniqueItems", 16, Form::Bool),
+        ("maxProperties", 17, Form::Int),
+        ("minProperties", 18, Form::Int),
+        ("required", 19, Form::Texts),
+        ("enum", 20, Form::Anys),
+        ("additionalProperties", 21, Form::Message(schema_or_bool)),
+        ("type", 22, Form::Message(|out, value| texts(out, 1, value))),
+        ("items", 23, Form::Message(items)),
+        ("allOf", 24, Form::Messages(schema)),
+        ("properties", 25, Form::Named(schema)),
+    ];
+    fields(out, value, FIELDS, 31);
+}
+
+/// A oneof: a schema, or whether there is any.
+fn schema_or_bool(out: &mut Vec<u8>, value: &Value) {
+    match value.as_bool() {
+        Some(allowed) => number(out, 2, u64::from(allowed)),
+        None => nested(out, 1, value, schema),
+    }
+}
+
+fn items(out: &mut Vec<u8>, value: &Value) {
+    nested(out, 1, value, schema);
+}
+
+/// Writes the fields of a message in the order of their numbers, vendor extensions last.
+fn fields(out: &mut Vec<u8>, value: &Value, known: Fields, extensions: u32) {
+    for (name, at, form) in known {
+        if let Some(value) = value.get(name) {
+            field(out, *at, *form, value);
+        }
+    }
+    if extensions > 0 {
+        for (name, value) in value.entries_at(&[]).filter(|(name, _)| name.starts_with("x-")) {
+            named(out, extensions, name, value, any);
+        }
+    }
+}
+
+fn field(out: &mut Vec<u8>, at: u32, form: Form, value: &Value) {
+    match form {
+        Form::Text => match value.as_str() {
+            Some("") | None => {}
+            Some(text) => bytes(out, at, text.as_bytes()),
+        },
+        Form::Texts => texts(out, at, value),
+        Form::Bool => match value.as_bool() {
+            Some(true) => number(out, at, 1),
+            Some(false) | None => {}
+        },
+        // Negative numbers are not among the limits of a schema; Protobuf has them as their two's complement.
+        Form::Int => number(out, at, value.as_int().unwrap_or_default().cast_unsigned()),
+        Form::Double => {
+            varint(out, u64::from(at) << 3 | u64::from(FIXED64));
+            out.extend_from_slice(&value.as_float().unwrap_or_default().to_le_bytes());
+        }
+        Form::Any => nested(out, at, value, any),
+        Form::Anys => value.items_at(&[]).iter().for_each(|item| nested(out, at, item, any)),
+        Form::Message(write) => nested(out, at, value, write),
+        Form::Messages(write) => value.items_at(&[]).iter().for_each(|item| nested(out, at, item, write)),
+        Form::Named(write) => nested_with(out, at, |out| {
+            for (name, value) in value.entries_at(&[]) {
+                named(out, 1, name, value, write);
+            }
+        }),
+    }
+}
+
+/// A name with a value of the written form.
+fn named(out: &mut Vec<u8>, at: u32, name: &str, value: &Value, write: Write) {
+    nested_with(out, at, |out| {
+        bytes(out, 1, name.as_bytes());
+        nested(out, 2, value, write);
+    });
+}
+
+/// Anything, as YAML. A newline ends it, as the YAML printer of Go does.
+fn any(out: &mut Vec<u8>, value: &Value) {
+    let mut text = crate::json(value);
+    text.push(b'\n');
+    bytes(out, 2, &text);
+}
+
+/// One text or an array of them.
+fn texts(out: &mut Vec<u8>, at: u32, value: &Value) {
+    let one = value.as_str().into_iter();
+    for text in one.chain(value.items_at(&[]).iter().filter_map(Value::as_str)) {
+        bytes(out, at, text.as_bytes());
+    }
+}
+
+fn nested(out: &mut Vec<u8>, at: u32, value: &Value, write: Write) {
+    nested_with(out, at, |out| write(out, value));
+}
+
+/// Writes a message with its length before it: in place, moved by what the length takes beyond one byte.
+fn nested_with(out: &mut Vec<u8>, at: u32, write: impl FnOnce(&mut Vec<u8>)) {
+    varint(out, u64::from(at) << 3 | u64::from(BYTES));
+    let start = out.len();
+    out.push(0);
+    write(out);
+    let mut length = Vec::with_capacity(4);
+    varint(&mut length, (out.len() - start - 1) as u64);
+    out.splice(start..=start, length);
+}
+
+fn bytes(out: &mut Vec<u8>, at: u32, value: &[u8]) {
+    varint(out, u64::from(at) << 3 | u64::from(BYTES));
+    varint(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
+fn number(out: &mut Vec<u8>, at: u32, value: u64) {
+    varint(out, u64::from(at) << 3 | u64::from(VARINT));
+    varint(out, value);
+}
+
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value as u8) | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_value::object;
+
+    fn check(tree: &Value, expect: &[u8]) {
+        assert_eq!(document(tree), expect, "{tree:?}");
+    }
+
+    #[test]
+    fn messages() {
+        check(&object! { "swagger": "2.0" }, b"\x0a\x032.0");
+        check(&object! { "info": object! { "title": "T", "version": "" } }, b"\x12\x03\x0a\x01T");
+        check(
+            &object! { "definitions": object! { "A": object! { "type": "string", "enum": vec!["x"] } } },
+            b"\x4a\x1b\x0a\x19\x0a\x01A\x12\x14\xa2\x01\x06\x12\x04\"x\"\n\xb2\x01\x08\x0a\x06string",
+        );
+        check(
+            &object! { "parameters": object! { "p": object! { "name": "n", "in": "query", "uniqueItems": true } } },
+            b"\x52\x18\x0a\x16\x0a\x01p\x12\x11\x12\x0f\x1a\x0d\x12\x05query\x22\x01n\xa0\x01\x01",
+        );
+        check(
+            &object! { "paths": object! { "/": object! { "x-a": 1 } } },
+            b"\x42\x14\x12\x12\x0a\x01/\x12\x0d\x52\x0b\x0a\x03x-a\x12\x04\x12\x021\n",
+        );
+    }
+
+    #[test]
+    fn lengths_of_more_than_one_byte() {
+        let text = "a".repeat(200);
+        let mut expect = vec![0x12, 0xcb, 0x01, 0x0a, 0xc8, 0x01];
+        expect.extend(text.as_bytes());
+        check(&object! { "info": object! { "title": text } }, &expect);
+    }
+}
