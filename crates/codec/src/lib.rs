@@ -4,3 +4,4 @@
 pub mod go;
 pub mod json;
 pub mod protobuf;
+pub mod yaml;

@@ -131,7 +131,7 @@ fn float(value: &mut Value) -> Result<(), Mismatch> {
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 pub fn float_value(f: f64) -> Value {
-    let is_integer = f.fract() == 0.0 && f.abs() < i64::MAX as f64 && !(f == 0.0 && f.is_sign_negative());
+    let is_integer = f.fract() == 0.0 && f.abs() < i64::MAX as f64;
     if is_integer { Value::Int(f as i64) } else { Value::Float(f) }
 }
 

@@ -1,0 +1,192 @@
+//! YAML in and out. Expectations were printed by `sigs.k8s.io/yaml` 1.6, where no comment says otherwise.
+
+mod support;
+
+use pintle_codec::{json, yaml};
+
+#[track_caller]
+fn reads(text: &str, expect: &str) {
+    let value = yaml::decode(text.as_bytes()).unwrap_or_else(|e| panic!("{text:?}: {e}")).value;
+    assert_eq!(String::from_utf8_lossy(&json::encode(&value)), expect, "{text:?}");
+}
+
+#[track_caller]
+fn refuses(text: impl AsRef<[u8]>, expect: &str) {
+    let text = text.as_ref();
+    assert_eq!(yaml::decode(text).expect_err("an error").to_string(), expect, "{}", text.escape_ascii());
+}
+
+#[track_caller]
+fn writes(json_text: &str, expect: &str) {
+    let value = json::decode(json_text.as_bytes(), json::Options::default()).expect("JSON").value;
+    assert_eq!(String::from_utf8_lossy(&yaml::encode(&value)), expect, "{json_text}");
+}
+
+#[test]
+fn scalars_are_those_of_yaml_1_1_as_goyaml_takes_them() {
+    reads("[y, Y, yes, on, True, n, NO, off, FALSE]", "[true,true,true,true,true,false,false,false,false]");
+    reads("[~, null, Null, '', \"\", nuLL]", r#"[null,null,null,"","","nuLL"]"#);
+    reads("[1, +5, -0, 0777, 0o777, 0x1F, -0x10, 0b101, 1_000, 08]", "[1,5,0,511,511,31,-16,5,1000,8]");
+    reads("[1.50, 1e3, .5, 1., -.5, 0.1e-5]", "[1.5,1000,0.5,1,-0.5,0.000001]");
+    reads(
+        "[12:30:45, 190:20:30.15, 1.2.3, 0b2, 0x, '1', _1, 1e400]",
+        r#"["12:30:45","190:20:30.15","1.2.3","0b2","0x","1","_1","1e400"]"#,
+    );
+    reads(
+        "[9223372036854775807, 9223372036854775808, -9223372036854775808]",
+        "[9223372036854775807,9223372036854776000,-9223372036854775808]",
+    );
+    reads("[2001-12-14, 2001-12-14t21:59:43.10-05:00]", r#"["2001-12-14","2001-12-14t21:59:43.10-05:00"]"#);
+    reads("[!!str 12, !!int \"12\", !!float 1, !!bool yes, !!binary aGk=, !foo bar]", r#"["12",12,1,true,"hi","bar"]"#);
+    refuses("a: .inf", "json: unsupported value: +Inf");
+    refuses("a: .nan", "json: unsupported value: NaN");
+    refuses("a: !!int x", "yaml: cannot decode !!str `x` as a !!int");
+    refuses("a: !!binary '?'", "yaml: !!binary value contains invalid base64 data");
+}
+
+#[test]
+fn keys_become_strings() {
+    reads(
+        "1: a\n2.5: b\ntrue: c\non: d\n1000000.5: e\n.inf: f",
+        r#"{".inf":"f","1":"a","1.0000005e+06":"e","2.5":"b","true":"d"}"#,
+    );
+    refuses("~: a", "unsupported map key of type: %!s(<nil>), key: <nil>, value: \"a\"");
+    refuses("? [1]\n: a", "yaml: invalid map key: [1]");
+}
+
+#[test]
+fn anchors_aliases_and_merge_keys_are_resolved() {
+    reads("a: &x {b: 1}\nc: *x", r#"{"a":{"b":1},"c":{"b":1}}"#);
+    reads("a: &x {b: 1, e: 0}\nd:\n  <<: *x\n  e: 2", r#"{"a":{"b":1,"e":0},"d":{"b":1,"e":2}}"#);
+    // A merge overrides what stands before it, against YAML's own rules; of several the first wins.
+    reads("b: 1\n<<: {b: 2}", r#"{"b":2}"#);
+    reads("<<: [{a: 1}, {a: 2, b: 3}]", r#"{"a":1,"b":3}"#);
+    refuses("<<: 1", "yaml: map merge requires map or sequence of maps as the value");
+    refuses("a: *x", "yaml: unknown anchor 'x' referenced");
+    refuses("a: &x [*x]", "yaml: anchor 'x' value contains itself");
+}
+
+#[test]
+fn expansion_is_bounded() {
+    let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
+    for i in 1..20 {
+        let of = format!("*a{}", i - 1);
+        bomb += &format!("a{i}: &a{i} [{}]\n", vec![of.as_str(); 9].join(","));
+    }
+    refuses(&bomb, "yaml: document contains excessive aliasing");
+    // Upstream has no bound for this one.
+    let long = format!("a: &a {}\nb: [{}]", "x".repeat(1 << 20), vec!["*a"; 1000].join(","));
+    refuses(&long, "yaml: document contains excessive aliasing");
+    // Nor are these its words: the depth of brackets is bounded by the parser.
+    refuses("[".repeat(3 << 20), "yaml: exceeded max depth");
+    refuses("{a: ".repeat(1 << 19), "yaml: exceeded max depth");
+    refuses("- ".repeat(1 << 20), "yaml: line 1: exceeded max depth of 10000");
+}
+
+#[test]
+fn the_first_document_is_read_and_duplicates_are_told() {
+    reads("", "null");
+    reads("# nothing\n", "null");
+    reads("--- {a: 1}\n--- b\n", r#"{"a":1}"#);
+    reads("\u{feff}a: 1", r#"{"a":1}"#);
+    let decoded = yaml::decode(b"a: 1\nb: {c: 1, c: 2}\na: 2\n").expect("YAML");
+    assert_eq!(json::encode(&decoded.value), br#"{"a":2,"b":{"c":2}}"#);
+    let strict =
+        "yaml: unmarshal errors:\n  line 2: key \"c\" already set in map\n  line 3: key \"a\" already set in map";
+    assert_eq!(decoded.strict.as_deref(), Some(strict));
+}
+
+#[test]
+fn malformed_texts_are_refused_in_goyamls_words() {
+    refuses("a: b: c", "yaml: mapping values are not allowed in this context");
+    refuses("x: 1\na: b: c", "yaml: line 2: mapping values are not allowed in this context");
+    refuses("a: [1, 2", "yaml: line 1: did not find expected ',' or ']'");
+    refuses("a: 'x", "yaml: found unexpected end of stream");
+    refuses("a: @b", "yaml: found character that cannot start any token");
+    refuses("a:\n  b: 1\n c: 2", "yaml: line 2: did not find expected key");
+    refuses(b"a: \x01", "yaml: control characters are not allowed");
+    refuses(b"a: \xff", "yaml: invalid leading UTF-8 octet");
+    refuses(b"a: \xe2\x82", "yaml: incomplete UTF-8 octet sequence");
+}
+
+#[test]
+fn output_is_gos() {
+    writes("{}", "{}\n");
+    writes("[]", "[]\n");
+    writes("null", "null\n");
+    writes(r#"{"b":[1,{"c":[],"d":{}},["x"]],"a":{"z":null}}"#, "a:\n  z: null\nb:\n- 1\n- c: []\n  d: {}\n- - x\n");
+    writes(
+        r##"["y","yes","1","1.5","0x1F","null","~","","2020-01-01","2020-13-01","12:30","a: b","a:b","- a","-"," a","@a","it's","'a'","#a","a #b"]"##,
+        "- \"y\"\n- \"yes\"\n- \"1\"\n- \"1.5\"\n- \"0x1F\"\n- \"null\"\n- \"~\"\n- \"\"\n- \"2020-01-01\"\n- 2020-13-01\n- \"12:30\"\n- 'a: b'\n- a:b\n- '- a'\n- '-'\n- ' a'\n- '@a'\n- it's\n- '''a'''\n- '#a'\n- 'a #b'\n",
+    );
+    writes(
+        r#"{"a":"x\ny","b":"x\ny\n","c":"x\n\n"," d":"\tx\ny","e":" x\ny","f":"x \n"}"#,
+        "' d': \"\\tx\\ny\"\na: |-\n  x\n  y\nb: |\n  x\n  y\nc: |+\n  x\n\ne: |2-\n   x\n  y\nf: \"x \\n\"\n",
+    );
+    writes(
+        "[1.5,1e21,1e-7,123456789.5,12345678901234567890]",
+        "- 1.5\n- 1e+21\n- 1e-07\n- 1.234567895e+08\n- 12345678901234567000\n",
+    );
+    writes(r#"{"a10":1,"a2":1,"B":1,"a":1,"1":1,"_":1}"#, "_: 1\n\"1\": 1\nB: 1\na: 1\na2: 1\na10: 1\n");
+    let words = "word ".repeat(20);
+    writes(
+        &format!(r#"{{"a":"{}","b":"{words}"}}"#, words.trim_end()),
+        &format!("a: {0}\n  {1}\nb: '{0}\n  {1} '\n", "word ".repeat(16).trim_end(), "word ".repeat(4).trim_end()),
+    );
+    let long = "k".repeat(129);
+    writes(&format!(r#"{{"{long}":[1],"x\ny":2}}"#), &format!("? {long}\n: - 1\n? |-\n  x\n  y\n: 2\n"));
+}
+
+#[test]
+fn fixtures_are_read_as_their_json_and_written_byte_for_byte() {
+    let types = pintle_catalog::shared().types();
+    for fixture in support::fixtures() {
+        let name = format!("{}/{} {}", fixture.group, fixture.version, fixture.kind);
+        let decoded = yaml::decode(&fixture.bytes("yaml")).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let typed = json::decode_typed(&json::encode(&decoded.value), types, fixture.type_id).expect("the kind");
+        let expect = json::decode_typed(&fixture.bytes("json"), types, fixture.type_id).expect("the kind");
+        assert_eq!(typed, expect, "{name}");
+        assert_eq!(
+            String::from_utf8_lossy(&yaml::encode(&expect.value)),
+            String::from_utf8_lossy(&fixture.bytes("yaml")),
+            "{name}"
+        );
+    }
+}
+
+/// What is read and written is read again as the same, and nothing panics.
+#[test]
+fn mutated_texts_are_read_or_refused() {
+    let seeds = [
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {a: b, \"c\": 'd'}\nspec:\n  containers:\n  - name: x\n    args: [a, \"b\\n\", |]\n    env:\n    - {name: a, value: \"1\"}\n",
+        "a: &x\n  - |+\n    text\n\n  - >-\n    folded\n    text\nb: *x\n? c\n: !!str 1\n<<: {d: e}\n",
+    ];
+    let mut random = 0x2545_f491_4f6c_dd1du64;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    for round in 0..20_000 {
+        let mut text = seeds[round % seeds.len()].as_bytes().to_vec();
+        for _ in 0..=next(4) {
+            let at = next(text.len());
+            let byte = b" \n:-[]{},#&*!|>'\"%@?\t\\0ay~.<\xff\xe2"[next(30)];
+            match next(4) {
+                0 => text.truncate(at + 1),
+                1 => drop(text.remove(at)),
+                2 => text[at] = byte,
+                _ => text.insert(at, byte),
+            }
+            if text.is_empty() {
+                break;
+            }
+        }
+        let Ok(decoded) = yaml::decode(&text) else { continue };
+        let written = yaml::encode(&decoded.value);
+        let again = yaml::decode(&written).unwrap_or_else(|e| panic!("{e}:\n{}", written.escape_ascii()));
+        assert_eq!(again.value, decoded.value, "{}", text.escape_ascii());
+        assert_eq!(again.strict, None);
+    }
+}
