@@ -145,15 +145,22 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
     println!("embedded  opened {count} keys in {opened:?}, read them all in another {read:?}");
     drop(range);
 
-    let started = Instant::now();
     let target = Target::Store(store.clone());
-    let worst = runtime.block_on(update(&target, live, updates));
-    println!(
-        "embedded  {updates} updates by 64 writers in {:?} ({:.0}/s); worst wait {worst:?}; file {}",
-        started.elapsed(),
-        updates as f64 / started.elapsed().as_secs_f64(),
-        size(&folder)
-    );
+    // Once while the window fills, then with compaction at work all the time.
+    for (what, part) in [("first", updates / 10), ("further", updates - updates / 10)] {
+        let started = Instant::now();
+        let mut waits = runtime.block_on(update(&target, live, part));
+        waits.sort_unstable();
+        println!(
+            "embedded  {part} {what} updates by 64 writers: {:.0}/s, wait p50 {:?} p99 {:?} max {:?}; file {}; oldest {}",
+            part as f64 / started.elapsed().as_secs_f64(),
+            at(&waits, 50),
+            at(&waits, 99),
+            waits.last().copied().unwrap_or_default(),
+            size(&folder),
+            runtime.block_on(store.oldest_revision()).unwrap(),
+        );
+    }
 
     let started = Instant::now();
     let reads = (live / 4).min(20_000);
@@ -179,15 +186,13 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
 
     // The window shrinks to nothing: what is free is given back.
     runtime.block_on(store.compact(Revision(current.0))).unwrap();
-    let started = Instant::now();
-    let mut before = u64::MAX;
-    loop {
+    let (mut before, mut since) = (u64::MAX, Instant::now());
+    while since.elapsed() < Duration::from_secs(5) {
         let now = bytes(&folder);
-        if now == before && started.elapsed() > Duration::from_secs(2) {
-            break;
+        if now != before {
+            (before, since) = (now, Instant::now());
         }
-        before = now;
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(100));
     }
     println!("embedded  everything compacted: file {}", size(&folder));
     runtime.block_on(store.close()).unwrap();
@@ -220,30 +225,30 @@ async fn fill(store: &Arc<Embedded>, live: u64, round: u64) {
     }
 }
 
-async fn update(target: &Target, live: u64, updates: u64) -> Duration {
+async fn update(target: &Target, live: u64, updates: u64) -> Vec<Duration> {
     let next = Arc::new(AtomicU64::new(0));
     let writers: Vec<_> = (0..64)
         .map(|_| {
             let (target, next) = (target.clone(), next.clone());
             tokio::spawn(async move {
-                let mut worst = Duration::ZERO;
+                let mut waits = Vec::new();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= updates {
-                        return worst;
+                        return waits;
                     }
                     let begun = Instant::now();
                     target.write(key(scatter(number) % live), value(number)).await;
-                    worst = worst.max(begun.elapsed());
+                    waits.push(begun.elapsed());
                 }
             })
         })
         .collect();
-    let mut worst = Duration::ZERO;
+    let mut waits = Vec::new();
     for writer in writers {
-        worst = worst.max(writer.await.unwrap());
+        waits.extend(writer.await.unwrap());
     }
-    worst
+    waits
 }
 
 /// Appends and syncs, several callers sharing a sync: what any engine does at least.

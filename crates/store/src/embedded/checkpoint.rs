@@ -12,6 +12,9 @@ use super::file::Fault;
 /// About how many pages of log call for a checkpoint (4 MiB): enough to write hot pages once, too few to clog a disk.
 const PAGES: usize = 1000;
 
+/// When no more than this came meanwhile, the committing thread moves it (2 MiB); otherwise the reading thread goes again.
+const REST: usize = 500;
+
 /// When to move the log; lives on the committing thread.
 pub(super) struct Checkpointer<'c> {
     requests: Arc<Requests>,
@@ -30,25 +33,35 @@ impl<'c> Checkpointer<'c> {
     pub(super) fn note(&mut self, pages: usize) {
         self.pages += pages;
         if self.pages >= PAGES && self.under_way.is_none() {
-            let done = Arc::new(AtomicBool::new(false));
-            let told = Arc::clone(&done);
-            let asked = self.requests.send(Box::new(move |reader| {
-                if let Err(error) = reader.checkpoint() {
-                    // The committing thread meets the same trouble and tells those who wait.
-                    tracing::warn!(%error, "a checkpoint failed");
-                }
-                told.store(true, Ordering::Release);
-            }));
-            self.under_way = asked.is_ok().then_some(done);
+            self.ask();
         }
+    }
+
+    /// Has the reading thread move what is there now.
+    fn ask(&mut self) {
+        let done = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&done);
+        let asked = self.requests.send(Box::new(move |reader| {
+            if let Err(error) = reader.checkpoint() {
+                // The committing thread meets the same trouble and tells those who wait.
+                tracing::warn!(%error, "a checkpoint failed");
+            }
+            told.store(true, Ordering::Release);
+        }));
+        self.pages = 0;
+        self.under_way = asked.is_ok().then_some(done);
     }
 
     /// Moves the rest when the bulk has been moved. Called between transactions.
     pub(super) fn finish(&mut self) -> Result<(), Fault> {
         if self.under_way.as_ref().is_some_and(|done| done.load(Ordering::Acquire)) {
             self.under_way = None;
-            self.pages = 0;
-            run(&mut self.passive)?;
+            if self.pages > REST {
+                self.ask();
+            } else {
+                self.pages = 0;
+                run(&mut self.passive)?;
+            }
         }
         Ok(())
     }

@@ -219,8 +219,8 @@ pub(super) fn open_writer(path: &Path, vfs: Option<&str>) -> Result<Connection, 
         return Err(Fault::Damage(format!("the journal mode is {mode} and cannot be changed")));
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", 6000)?;
-    connection.pragma_update(None, "journal_size_limit", 32 << 20)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 16_000)?;
+    connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     connection.pragma_update(None, "cache_size", -4096)?;
     Ok(connection)
 }

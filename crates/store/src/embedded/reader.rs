@@ -70,30 +70,36 @@ impl<'c> Reader<'c> {
         let pin = self.pin(at)?;
         let entry = lock(&self.shared.index).keys.get(key).copied();
         match entry {
-            Some(entry) => self.record_at(entry, pin.revision),
+            Some(entry) => self.revision_at(entry, pin.revision)?.map(|revision| self.record(revision)).transpose(),
             None => Ok(None),
         }
     }
 
     pub(super) fn range(&mut self, span: &Span, at: Option<Revision>, limit: Option<usize>) -> Result<Range, Error> {
         let pin = self.pin(at)?;
-        let mut range = Range { records: Vec::new(), remaining: 0, revision: pin.revision };
+        let mut found: Vec<Revision> = Vec::new();
+        let mut remaining = 0;
         let mut after: Option<Key> = None;
         loop {
             let keys = lock(&self.shared.index).keys_in(span, after.as_ref(), CHUNK);
-            let through = keys.len() < CHUNK;
             for (_, entry) in &keys {
-                if limit.is_none_or(|limit| range.records.len() < limit) {
-                    range.records.extend(self.record_at(*entry, pin.revision)?);
+                if limit.is_none_or(|limit| found.len() < limit) {
+                    found.extend(self.revision_at(*entry, pin.revision)?);
                 } else {
-                    range.remaining += u64::from(self.exists_at(*entry, pin.revision)?);
+                    remaining += u64::from(self.exists_at(*entry, pin.revision)?);
                 }
             }
-            if through {
-                return Ok(range);
+            if keys.len() < CHUNK {
+                break;
             }
             after = keys.into_iter().next_back().map(|(key, _)| key);
         }
+        // Rows lie in the file by revision; read in that order, each page is read once.
+        found.sort_unstable();
+        let records: Result<Vec<Record>, Error> = found.into_iter().map(|revision| self.record(revision)).collect();
+        let mut records = records?;
+        records.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        Ok(Range { records, remaining, revision: pin.revision })
     }
 
     /// The changes after one revision up to another, in order.
@@ -128,43 +134,33 @@ impl<'c> Reader<'c> {
         Ok(StoredChange { revision, key, value, previous, create_revision })
     }
 
-    /// A key's record as it was at a pinned revision.
-    fn record_at(&mut self, entry: Entry, at: Revision) -> Result<Option<Record>, Error> {
-        if entry.revision <= at && entry.deleted {
-            return Ok(None);
-        }
-        let Some(revision) = self.revision_at(entry, at)? else { return Ok(None) };
+    /// The record of a revision that is known to have one.
+    fn record(&mut self, revision: Revision) -> Result<Record, Error> {
         let row = self.log.row(revision).map_err(|fault| self.told(fault))?;
-        if row.value.is_none() { Ok(None) } else { self.shared.record(row).map(Some) }
+        self.shared.record(row)
     }
 
     fn exists_at(&mut self, entry: Entry, at: Revision) -> Result<bool, Error> {
-        if entry.revision <= at {
-            return Ok(!entry.deleted);
-        }
-        if entry.created <= at {
-            // The life that goes on (or ends) after `at` began before it.
-            return Ok(true);
-        }
-        let Some(revision) = self.revision_at(entry, at)? else { return Ok(false) };
-        let links = self.log.links(revision).map_err(|fault| self.told(fault))?;
-        Ok(links.is_some_and(|links| links.size.is_some()))
+        // The life that goes on (or ends) after `at` began before it.
+        let lives = entry.created <= at && at < entry.revision;
+        Ok(lives || self.revision_at(entry, at)?.is_some())
     }
 
-    /// The row of the key's last change up to `at`, walking back from its newest.
+    /// The row of the value that a key had at a pinned revision, walking back from its newest row.
     fn revision_at(&mut self, entry: Entry, at: Revision) -> Result<Option<Revision>, Error> {
+        if entry.revision <= at {
+            return Ok(Some(entry.revision).filter(|_| !entry.deleted));
+        }
         let mut revision = entry.revision;
-        while revision > at {
+        loop {
             let links = self.log.links(revision).map_err(|fault| self.told(fault))?;
             let links = links.ok_or_else(|| self.told(missing(revision)))?;
             match links.previous {
-                // What was before a new life, at a revision that is read, is the deletion that ended the old one.
-                Some(previous) if previous <= at && links.created == revision => return Ok(None),
-                Some(previous) => revision = previous,
-                None => return Ok(None),
+                Some(previous) if previous > at => revision = previous,
+                // A row that does not begin a life comes after a value; one that does, after a deletion or nothing.
+                previous => return Ok(previous.filter(|_| links.created < revision)),
             }
         }
-        Ok(Some(revision))
     }
 
     fn told(&self, fault: Fault) -> Error {

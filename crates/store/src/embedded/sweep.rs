@@ -11,9 +11,14 @@ use super::index::Index;
 use super::rows::{Links, LogReader, LogWriter};
 use crate::{Key, Revision, Timestamp, lock};
 
-/// How many log rows a slice looks at beside those that the transaction writes: more than are added, so that sweeping
-/// overtakes writing.
+/// How many log rows a slice looks at for each that the transaction writes, so that sweeping overtakes writing.
+const PACE: usize = 2;
+
+/// How many it looks at beside those.
 const SLICE: usize = 128;
+
+/// How many it looks at when nothing is written.
+const IDLE_SLICE: usize = 1024;
 
 /// A slice ends after this time even when it is not through.
 const SLICE_TIME: Duration = Duration::from_millis(5);
@@ -91,8 +96,9 @@ impl<'c> Sweeper<'c> {
         let mut sweep =
             Sweep { wrote: false, removed: 0, ended_vacuum: false, swept, recorded: None, forgotten: Vec::new() };
         if swept < until {
+            let limit = if written == 0 { IDLE_SLICE } else { SLICE + PACE * written };
             let mut passed: Vec<Links> = Vec::new();
-            reader.scan(swept, until, SLICE + 2 * written, |row| {
+            reader.scan(swept, until, limit, |row| {
                 passed.push(row);
                 Ok(())
             })?;
