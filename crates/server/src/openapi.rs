@@ -1,11 +1,96 @@
-//! OpenAPI documents.
+//! OpenAPI documents over HTTP: v3 as an index with a hashed, cacheable document per group and version, v2 as one
+//! document in JSON or Protobuf. What is in them is made by the `openapi` crate.
 
-use pintle_registry::ApiError;
+use http::header::{ACCEPT, CACHE_CONTROL, EXPIRES, HeaderValue, VARY};
+use pintle_value::{Object, Value, object};
 
-use crate::http::Response;
+use crate::http::{Body, Response};
 use crate::pipeline::Call;
 
+/// The media types of v2's Protobuf form: the name that clients send today, and the one that they sent before.
+const V2_PROTOBUF: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+];
+
 /// Answers, if the path is one of OpenAPI.
-pub(crate) fn answer(_call: &Call) -> Result<Option<Response>, ApiError> {
-    Ok(None)
+pub(crate) fn answer(call: &Call) -> Option<Response> {
+    let path = call.info.path.trim_end_matches('/');
+    match path {
+        "/openapi/v2" => Some(v2(call)),
+        "/openapi/v3" => Some(index(call)),
+        _ => document(call, path.strip_prefix("/openapi/v3/")?),
+    }
+}
+
+fn v2(call: &Call) -> Response {
+    let registry = call.cluster.registry();
+    let catalog = &call.cluster.catalog;
+    let accept = call.headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
+    let wanted = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    let protobuf = wanted.take_while(|t| !matches!(*t, "application/json" | "*/*")).any(|t| V2_PROTOBUF.contains(&t));
+    let mut response = if protobuf {
+        let document =
+            call.cluster.documents.get(&registry, "openapi/v2.pb", || pintle_openapi::v2_protobuf(&registry, catalog));
+        document.respond(&call.headers, V2_PROTOBUF[1])
+    } else {
+        let document = call.cluster.documents.get(&registry, "openapi/v2", || pintle_openapi::v2(&registry, catalog));
+        document.respond(&call.headers, "application/json")
+    };
+    response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
+    crate::represent::compress(response, call.accepts_gzip())
+}
+
+/// The documents that there are, each with a URL that changes when it does.
+fn index(call: &Call) -> Response {
+    let registry = call.cluster.registry();
+    let index = call.cluster.documents.get(&registry, "openapi/v3", || {
+        let paths: Object = pintle_openapi::v3_paths(&registry)
+            .into_iter()
+            .filter_map(|path| {
+                let hash = made(call, &path)?.hash;
+                let url = format!("/openapi/v3/{path}?hash={hash}");
+                Some((path, object! { "serverRelativeURL": url }))
+            })
+            .collect();
+        pintle_codec::json::encode(&object! { "paths": Value::Object(paths) })
+    });
+    index.respond(&call.headers, "application/json")
+}
+
+fn made(call: &Call, path: &str) -> Option<crate::documents::Document> {
+    let registry = call.cluster.registry();
+    if !pintle_openapi::v3_paths(&registry).iter().any(|p| p == path) {
+        return None;
+    }
+    Some(call.cluster.documents.get(&registry, &format!("openapi/v3/{path}"), || {
+        pintle_openapi::v3_document(&registry, &call.cluster.catalog, path).unwrap_or_default()
+    }))
+}
+
+fn document(call: &Call, path: &str) -> Option<Response> {
+    let document = made(call, path)?;
+    // A URL with the document's hash never changes its answer; one with an old hash leads to the new one.
+    match call.query.get("hash") {
+        Some(hash) if hash == document.hash => {
+            let mut response = document.respond(&call.headers, "application/json");
+            let headers = response.headers_mut();
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+            headers.insert(EXPIRES, HeaderValue::from_static("Tue, 19 Jan 2038 03:14:07 GMT"));
+            Some(crate::represent::compress(response, call.accepts_gzip()))
+        }
+        Some(_) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = http::StatusCode::MOVED_PERMANENTLY;
+            let location = format!("/openapi/v3/{path}?hash={}", document.hash);
+            if let Ok(location) = HeaderValue::from_str(&location) {
+                response.headers_mut().insert(http::header::LOCATION, location);
+            }
+            Some(response)
+        }
+        None => {
+            let response = document.respond(&call.headers, "application/json");
+            Some(crate::represent::compress(response, call.accepts_gzip()))
+        }
+    }
 }

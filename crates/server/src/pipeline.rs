@@ -200,7 +200,7 @@ async fn route(call: &Arc<Call>) -> Result<Response, ApiError> {
     if let Some(response) = health::answer(call) {
         return Ok(response);
     }
-    if let Some(response) = openapi::answer(call)? {
+    if let Some(response) = openapi::answer(call) {
         return Ok(response);
     }
     if let Some(response) = discovery::answer(call)? {

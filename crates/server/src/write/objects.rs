@@ -128,6 +128,7 @@ impl Cluster {
         let mut wanted: Vec<(GroupResource, Value)> =
             NAMESPACES.iter().map(|name| (namespaces.clone(), named(name))).collect();
         wanted.extend(pintle_kinds::bootstrap_objects(self.now()));
+        wanted.extend(pintle_kinds::system_priority_classes());
 
         for (resource, object) in wanted {
             if access.get(&resource, object.namespace(), object.name())?.is_some() {
