@@ -241,10 +241,11 @@ fn field(out: &mut Vec<u8>, at: u32, form: Form, value: &Value) {
             Some(text) => bytes(out, at, text.as_bytes()),
         },
         Form::Texts => texts(out, at, value),
-        Form::Bool => match value.as_bool() {
-            Some(true) => number(out, at, 1),
-            Some(false) | None => {}
-        },
+        Form::Bool => {
+            if value.as_bool() == Some(true) {
+                number(out, at, 1);
+            }
+        }
         // Negative numbers are not among the limits of a schema; Protobuf has them as their two's complement.
         Form::Int => number(out, at, value.as_int().unwrap_or_default().cast_unsigned()),
         Form::Double => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pintle_catalog::{Catalog, Descriptions};
 use pintle_registry::{GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb};
 use pintle_schema::TypeId;
+use pintle_value::Str;
 
 use crate::names::{Service, article, title};
 use crate::parameters::{Parameter, common, of_options, sort};
@@ -204,7 +205,7 @@ impl<'a> Shared<'a> {
     /// All operations of the server.
     pub(crate) fn all(&self, registry: &Registry) -> Vec<Route> {
         let mut routes = vec![self.legacy_root(), self.root(), self.version()];
-        routes.extend(registry.groups().iter().filter(|group| !group.is_empty()).map(|group| self.group(group)));
+        routes.extend(documented_groups(registry).map(|group| self.group(&group)));
         routes.extend(registry.versions().iter().flat_map(|version| self.of_version(registry, version)));
         routes
     }
@@ -213,7 +214,10 @@ impl<'a> Shared<'a> {
     pub(crate) fn of_version(&self, registry: &Registry, version: &GroupVersion) -> Vec<Route> {
         let service = Service::of_version(version);
         let text = "get available resources";
-        let mut routes = vec![self.discovery(&service, "APIResources", text, self.meta("APIResourceList"))];
+        let mut routes = Vec::new();
+        if registry.resources_of(version).any(|resource| resource.typed) {
+            routes.push(self.discovery(&service, "APIResources", text, self.meta("APIResourceList")));
+        }
         for resource in registry.resources_of(version) {
             let mut builder = Builder { shared: self, service: &service, resource, routes: &mut routes };
             builder.resource();
@@ -223,6 +227,13 @@ impl<'a> Shared<'a> {
         }
         routes
     }
+}
+
+/// The groups whose discovery is described: upstream leaves out those that have custom resources only. The core group
+/// has another path and is left out too.
+pub(crate) fn documented_groups(registry: &Registry) -> impl Iterator<Item = Str> {
+    let built_in = |group: &Str| registry.resources().any(|resource| resource.typed && resource.group == *group);
+    registry.groups().into_iter().filter(move |group| !group.is_empty() && built_in(group))
 }
 
 /// Makes the operations of one resource.
@@ -243,8 +254,9 @@ enum Reach {
 }
 
 impl Builder<'_> {
+    /// True for kinds that are not in the catalog.
     fn custom(&self) -> bool {
-        !Arc::ptr_eq(&self.resource.schema.types, self.shared.catalog.types())
+        !self.resource.typed || !Arc::ptr_eq(&self.resource.schema.types, self.shared.catalog.types())
     }
 
     fn namespaced(&self) -> bool {

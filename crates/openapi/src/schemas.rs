@@ -365,7 +365,7 @@ impl<'a> Definitions<'a> {
         let properties = words.iter_mut().find(|(key, _)| key == "properties").map(|(_, value)| value.take());
         words.retain(|(key, _)| key != "properties");
         let mut properties = properties.unwrap_or_else(Value::object);
-        self.object_fields(&mut properties, "ObjectMeta", "");
+        self.object_fields(&mut properties, "ObjectMeta", "io.k8s.api.core.v1.Pod");
         words.push(word("properties", properties));
         words.push(word("x-kubernetes-group-version-kind", kind_of(resource, &resource.kind)));
         Value::Object(Object::from_entries(words))
@@ -376,7 +376,7 @@ impl<'a> Definitions<'a> {
         let item = self.model(&Model::Custom(resource.clone()));
         let about = "The objects.";
         let mut properties = object! { "items": object! { "description": about, "items": item, "type": "array" } };
-        self.object_fields(&mut properties, "ListMeta", "List");
+        self.object_fields(&mut properties, "ListMeta", "io.k8s.api.core.v1.PodList");
         object! {
             "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
             "properties": properties,
@@ -386,20 +386,18 @@ impl<'a> Definitions<'a> {
         }
     }
 
-    /// Sets `apiVersion`, `kind` and `metadata`, with the texts of this model.
+    /// Sets `apiVersion`, `kind` and `metadata`, with the texts that they have in this model and in most others.
     fn object_fields(&mut self, properties: &mut Value, metadata: &str, texts_of: &str) {
-        // Every kind has the same texts for these two; Status stands for all.
-        let texts_of = if texts_of.is_empty() { "io.k8s.apimachinery.pkg.apis.meta.v1.Status" } else { texts_of };
+        let texts = self.texts;
+        let text = |name: &str| texts.field(texts_of, name).map(|text| word("description", text));
         for name in ["apiVersion", "kind"] {
-            let mut property = object! { "type": "string" };
-            if let Some(text) = self.texts.field(texts_of, name) {
-                property.set("description", text);
-            }
-            properties.set(name, property);
+            let words = text(name).into_iter().chain([word("type", "string")]).collect();
+            properties.set(name, Value::Object(Object::from_entries(words)));
         }
         if let Some(id) = self.catalog.struct_type(&format!("meta/v1.{metadata}")) {
             let shape = self.shape(self.catalog.types(), id);
-            properties.set("metadata", self.schema(shape, Vec::new()));
+            let words = text("metadata").into_iter().collect();
+            properties.set("metadata", self.schema(shape, words));
         }
     }
 }

@@ -6,7 +6,7 @@ use pintle_value::{Object, Str, Value, object};
 
 use crate::kinds::KindsOfTypes;
 use crate::parameters::{Parameter, Place};
-use crate::routes::{PathItem, Route, Shared, answer_text, by_path};
+use crate::routes::{PathItem, Route, Shared, answer_text, by_path, documented_groups};
 use crate::schemas::{Definitions, Dialect};
 use crate::{TITLE, VERSION, kind_value};
 
@@ -19,12 +19,11 @@ pub fn v3_paths(registry: &Registry) -> Vec<String> {
         if version.group.is_empty() {
             paths.push(format!("api/{}", version.version));
         } else {
-            paths.push(format!("apis/{}", version.group));
             paths.push(format!("apis/{version}"));
         }
     }
+    paths.extend(documented_groups(registry).map(|group| format!("apis/{group}")));
     paths.sort_unstable();
-    paths.dedup();
     paths
 }
 
@@ -38,7 +37,7 @@ pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option
         ["api"] => (vec![shared.legacy_root()], None),
         ["apis"] => (vec![shared.root()], None),
         ["version"] => (vec![shared.version()], None),
-        ["apis", group] if registry.versions().iter().any(|v| v.group == *group && !group.is_empty()) => {
+        ["apis", group] if documented_groups(registry).any(|known| known == *group) => {
             (vec![shared.group(group)], None)
         }
         ["api", version] if registry.serves("", version) => {

@@ -332,6 +332,45 @@ fn operations_are_as_upstream_has_them() {
 }
 
 #[test]
+fn custom_resources_are_described_without_being_known() {
+    let registry = common::registry_with_widgets();
+    let paths = pintle_openapi::v3_paths(&registry);
+    let of_group: Vec<&String> = paths.iter().filter(|path| path.contains("bench")).collect();
+    assert_eq!(of_group, ["apis/bench.example.com/v1"]);
+    let bytes = pintle_openapi::v3_document(&registry, shared(), "apis/bench.example.com/v1").expect("served");
+    let found: Value = serde_json::from_slice(&bytes).expect("JSON");
+    check_references(&found, "widgets", &[("#/components/schemas/", &["components", "schemas"])]);
+    let widgets = "/apis/bench.example.com/v1/namespaces/{namespace}/widgets";
+    let all: Vec<&str> = found.entries_at(&["paths"]).map(|(path, _)| path).collect();
+    assert_eq!(
+        all,
+        [
+            widgets,
+            &format!("{widgets}/{{name}}"),
+            &format!("{widgets}/{{name}}/scale"),
+            &format!("{widgets}/{{name}}/status"),
+            "/apis/bench.example.com/v1/widgets",
+        ]
+    );
+    assert_eq!(
+        line(&found, &format!("{widgets}/{{name}}/scale"), "patch"),
+        "patchBenchExampleComV1NamespacedWidgetScale patch Widget [dryRun,fieldManager,fieldValidation,force] \
+         [name,namespace,pretty] \
+         [application/apply-patch+yaml,application/json-patch+json,application/merge-patch+json] 200,401"
+    );
+    let widget = "components|schemas|com.example.bench.v1.Widget";
+    assert_eq!(
+        at(&found, &format!("{widget}|properties|spec")),
+        r#"{"properties":{"sizes":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"}},"required":["sizes"],"type":"object"}"#
+    );
+    assert_eq!(at(&found, &format!("{widget}|required")), r#"["spec"]"#);
+    assert_eq!(
+        at(&found, "components|schemas|com.example.bench.v1.WidgetList|properties|items|items"),
+        r##"{"$ref":"#/components/schemas/com.example.bench.v1.Widget"}"##
+    );
+}
+
+#[test]
 fn a_version_that_is_not_served_has_no_paths() {
     let bytes = pintle_openapi::v3(&registry(), shared(), &GroupVersion::new("nothing.example.com", "v1"));
     let found: Value = serde_json::from_slice(&bytes).expect("JSON");

@@ -6,6 +6,7 @@ use pintle_catalog::{ResourceFacts, shared};
 use pintle_registry::{
     Collection, GroupVersionKind, NameAndAge, NoBehaviour, Registry, Resource, Scope, Subresource, Verb, Verbs,
 };
+use pintle_schema::{Field, List, ListTopology, Omit, Patch, Scalar, ScalarType, Schema, Struct, Type, Types};
 use pintle_value::Str;
 
 /// The resources that are served, or all that are known.
@@ -59,4 +60,56 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
 
 fn verbs(names: &[&str]) -> Verbs {
     Verb::ALL.into_iter().filter(|verb| names.contains(&verb.name())).collect()
+}
+
+/// A custom resource beside the built-in ones: namespaced widgets with the usual subresources.
+pub(crate) fn registry_with_widgets() -> Registry {
+    let mut types = Types::default();
+    let string = types.add(Type::Scalar(ScalarType { kind: Scalar::String, name: Str::default(), values: None }));
+    let sizes =
+        types.add(Type::List(List { item: string, pointers: true, topology: ListTopology::Set, name: Str::default() }));
+    let field = |name: &'static str, ty, required| Field {
+        name: name.into(),
+        ty,
+        pointer: true,
+        omit: Omit::Empty,
+        required,
+        number: 0,
+        embedded: 0,
+        patch: Patch::default(),
+        default: None,
+    };
+    let spec = types.add(Type::Struct(Struct::new("", "", vec![field("sizes", sizes, true)])));
+    let root = types.add(Type::Struct(Struct::new("", "", vec![field("spec", spec, true)])));
+    let subresource = |name: &'static str, kind: GroupVersionKind| Subresource {
+        name: name.into(),
+        kind,
+        verbs: verbs(&["get", "patch", "update"]),
+    };
+    let all: Vec<&str> = Verb::ALL.iter().map(|verb| verb.name()).collect();
+    let resource = Resource {
+        group: "bench.example.com".into(),
+        version: "v1".into(),
+        plural: "widgets".into(),
+        singular: "widget".into(),
+        kind: "Widget".into(),
+        list_kind: "WidgetList".into(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        scope: Scope::Namespaced,
+        verbs: verbs(&all),
+        schema: Schema { types: Arc::new(types), root },
+        typed: false,
+        subresources: vec![
+            subresource("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),
+            subresource("status", GroupVersionKind::new("bench.example.com", "v1", "Widget")),
+        ],
+        collection: None,
+        storage_version_hash: Str::default(),
+        deprecation: None,
+        behaviour: Arc::new(NoBehaviour),
+        table: Arc::new(NameAndAge),
+    };
+    let built_in = registry(false);
+    Registry::new(built_in.resources().cloned().chain([Arc::new(resource)]).collect())
 }
