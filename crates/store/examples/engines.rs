@@ -83,11 +83,12 @@ impl Target {
 fn writers(runtime: &Runtime, name: &str, scale: u32, open: impl Fn(usize) -> Target) {
     for count in [1, 8, 64] {
         let target = open(count);
+        let before = cpu_time();
         let (rate, mut waits) = runtime.block_on(load(&target, count, RUN * scale / 100, LIVE));
         waits.sort_unstable();
-        let cpu = cpu_time();
+        let cpu = (cpu_time() - before) / waits.len().max(1) as u32;
         println!(
-            "{name:9} {count:3} writers: {rate:8.0} commits/s, wait p50 {:?} p99 {:?} max {:?}, process CPU so far {cpu:?}",
+            "{name:9} {count:3} writers: {rate:8.0} commits/s, wait p50 {:?} p99 {:?} max {:?}; CPU {cpu:?} each, writers included",
             at(&waits, 50),
             at(&waits, 99),
             waits.last().copied().unwrap_or_default(),
@@ -139,6 +140,7 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
     let started = Instant::now();
     let store = embedded(&folder, window);
     let opened = started.elapsed();
+    println!("embedded  resident after opening: {}", resident());
     let range = runtime.block_on(store.range(Span::all(), None, None)).unwrap();
     let read = started.elapsed() - opened;
     let count = range.records.len();
@@ -313,10 +315,14 @@ fn size(folder: &Path) -> String {
 }
 
 /// The CPU time of this process, where the system tells (Linux, in ticks of 10 ms).
-fn cpu_time() -> Option<Duration> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some(Duration::from_millis((user + system) * 10))
+fn cpu_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(11);
+    Duration::from_millis(fields.take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10)
+}
+
+/// The memory of this process, where the system tells (Linux).
+fn resident() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("?").trim().to_owned()
 }

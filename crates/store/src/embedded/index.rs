@@ -102,13 +102,15 @@ impl Index {
         *self.pins.entry(revision).or_default() += 1;
     }
 
-    pub(super) fn unpin(&mut self, revision: Revision) {
+    /// Tells whether sweeping may have waited for this.
+    pub(super) fn unpin(&mut self, revision: Revision) -> bool {
         if let Some(count) = self.pins.get_mut(&revision) {
             *count -= 1;
             if *count == 0 {
                 self.pins.remove(&revision);
             }
         }
+        revision < self.compacted
     }
 
     /// Up to where the file can be swept: not beyond a read under way, and never the newest row, which tells the

@@ -36,9 +36,10 @@ struct Pin<'c> {
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        lock(&self.shared.index).unpin(self.revision);
-        // Sweeping may have waited for this.
-        self.shared.queue.nudge();
+        let awaited = lock(&self.shared.index).unpin(self.revision);
+        if awaited {
+            self.shared.queue.nudge();
+        }
     }
 }
 
