@@ -1,6 +1,8 @@
 //! Annotations that mean something to pods: seccomp and AppArmor profiles from before there were fields for them, the cost
 //! of deletion, mirror pods (upstream: `ValidatePodSpecificAnnotations`, `applyAppArmorVersionSkew`).
 
+use std::collections::BTreeSet;
+
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -54,10 +56,11 @@ pub(crate) fn validate_pod_annotations(
             validate_seccomp_profile(errors, value, &path.child(key));
         }
     }
+    let containers: BTreeSet<&str> = all_containers(spec).map(|container| container.str_at(&["name"])).collect();
     for (key, value) in object.entries_at(&["metadata", "annotations"]) {
         let Some(container) = key.strip_prefix(APP_ARMOR) else { continue };
         let value = value.as_str().unwrap_or_default();
-        if !all_containers(spec).any(|c| c.str_at(&["name"]) == container) {
+        if !containers.contains(container) {
             errors.invalid(&path.key(key), container, "container not found");
         }
         if !matches!(value, "" | "runtime/default" | "unconfined") && !value.starts_with(LOCALHOST) {

@@ -27,6 +27,8 @@ const SELECTABLE: &[&str] = &[
     "status.phase",
     "status.podIP",
     "status.nominatedNodeName",
+    // What the oldest clients call the node's name.
+    "spec.host",
     // Selectable by name only: upstream knows no value for it, and nothing matches but the empty string.
     "status.podIPs",
 ];
@@ -111,6 +113,7 @@ impl Behaviour for Pod {
                             "false"
                         }
                     }
+                    "spec.host" => pod.str_at(&["spec", "nodeName"]),
                     "status.podIP" => pod["status"]["podIPs"][0].str_at(&["ip"]),
                     "status.podIPs" => "",
                     _ => field.split_once('.').map_or("", |(part, name)| pod.str_at(&[part, name])),
@@ -326,7 +329,8 @@ mod tests {
         assert_eq!(value("spec.restartPolicy"), Some("Never"));
         assert_eq!(value("status.phase"), Some(""));
         assert_eq!(value("status.podIP"), Some("1.1.1.1"));
-        assert_eq!(value("spec.host"), None);
+        assert_eq!(value("spec.host"), Some("n"));
+        assert_eq!(value("spec.hostname"), None);
     }
 
     #[test]

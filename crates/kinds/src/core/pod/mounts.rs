@@ -14,6 +14,7 @@ pub(crate) fn validate_mounts(
     list: &FieldPath<'_>,
 ) {
     let devices = paths_by_name(container, "volumeDevices", "devicePath");
+    let device_paths: BTreeSet<&str> = devices.values().copied().collect();
     let privileged = container.bool_at(&["securityContext", "privileged"]);
     let mut seen = BTreeSet::new();
     for (i, mount) in container.items_at(&["volumeMounts"]).iter().enumerate() {
@@ -37,7 +38,7 @@ pub(crate) fn validate_mounts(
         if devices.contains_key(name) {
             errors.invalid(&name_path, name, "must not already exist in volumeDevices");
         }
-        if devices.values().any(|device| *device == target) {
+        if device_paths.contains(target) {
             errors.invalid(&target_path, target, "must not already exist as a path in volumeDevices");
         }
         // What follows upstream reports at the list, except for the conflict of the two kinds of subpath.
@@ -87,6 +88,7 @@ pub(crate) fn validate_devices(
     list: &FieldPath<'_>,
 ) {
     let mounts = paths_by_name(container, "volumeMounts", "mountPath");
+    let mount_paths: BTreeSet<&str> = mounts.values().copied().collect();
     let mut seen_paths = BTreeSet::new();
     let mut seen_names = BTreeSet::new();
     for (i, device) in container.items_at(&["volumeDevices"]).iter().enumerate() {
@@ -123,7 +125,7 @@ pub(crate) fn validate_devices(
         if mounts.contains_key(name) {
             errors.invalid(&name_path, name, "must not already exist in volumeMounts");
         }
-        if mounts.values().any(|mount| *mount == target) {
+        if mount_paths.contains(target) {
             errors.invalid(&target_path, target, "must not already exist as a path in volumeMounts");
         }
         if !name.is_empty() {

@@ -1,8 +1,13 @@
 //! Files of one volume that get in each other's way: two with the same path, or one where another needs a folder
 //! (upstream: `warningsForOverlappingVirtualPaths`).
 
+use std::collections::BTreeMap;
+use std::ops::Bound::{Included, Unbounded};
+
 use pintle_value::Value;
 use pintle_value::print::quote;
+
+use super::warnings::MAX_WARNINGS;
 
 /// The path of a file, and where it comes from if that is not said already.
 struct File {
@@ -22,13 +27,6 @@ impl File {
     fn shown(&self) -> String {
         let path = quote(&self.path);
         if self.source.is_empty() { path } else { format!("{path} ({})", self.source) }
-    }
-
-    fn overlaps(&self, other: &File) -> bool {
-        let contains = |outer: &str, inner: &str| format!("{inner}/").starts_with(&format!("{outer}/"));
-        !self.path.is_empty()
-            && !other.path.is_empty()
-            && (contains(&self.path, &other.path) || contains(&other.path, &self.path))
     }
 }
 
@@ -75,13 +73,28 @@ fn projected_files(source: &Value) -> Vec<File> {
     }
 }
 
+/// Warns of each file that overlaps one before it. The files before are found by their paths, since there may be many.
 fn collisions(warnings: &mut Vec<String>, volume: &str, what: &str, files: Vec<File>) {
-    for (i, file) in files.iter().enumerate() {
-        for other in files[..i].iter().filter(|other| file.overlaps(other)) {
-            let (file, other) = (file.shown(), other.shown());
-            let volume = quote(volume);
+    let volume = quote(volume);
+    let mut known: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (i, file) in files.iter().enumerate().filter(|(_, file)| !file.path.is_empty()) {
+        if warnings.len() >= MAX_WARNINGS {
+            return;
+        }
+        let path = file.path.as_str();
+        let folder = format!("{path}/");
+        let outer = path.match_indices('/').filter_map(|(at, _)| known.get(&path[..at]));
+        let inner = known
+            .range::<str, _>((Included(folder.as_str()), Unbounded))
+            .take_while(|(other, _)| other.starts_with(&folder));
+        let mut others: Vec<usize> =
+            outer.chain(known.get(path)).chain(inner.map(|(_, list)| list)).flatten().copied().collect();
+        others.sort_unstable();
+        for other in others.into_iter().take(MAX_WARNINGS) {
+            let (file, other) = (file.shown(), files[other].shown());
             warnings.push(format!("volume {volume} ({what}): overlapping paths: {file} with {other}"));
         }
+        known.entry(path).or_default().push(i);
     }
 }
 

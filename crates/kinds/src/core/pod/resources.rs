@@ -224,7 +224,13 @@ fn validate_requirements(
 
 /// Checks that the claims that a container refers to are the pod's, each once.
 fn validate_claim_names(errors: &mut Errors, claims: &[Value], known: &BTreeSet<&str>, list: &FieldPath<'_>) {
-    let mut seen: BTreeSet<String> = BTreeSet::new();
+    /// Errors that list all names there are; further ones leave the list out, which may be long.
+    const LISTING: usize = 32;
+    let names = || known.iter().copied().collect::<Vec<_>>().join(", ");
+    // The claims that were referred to as a whole, and the requests of others.
+    let mut whole: BTreeSet<&str> = BTreeSet::new();
+    let mut requests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut unknown = 0;
     for (i, claim) in claims.iter().enumerate() {
         let path = list.index(i);
         let name = claim.str_at(&["name"]);
@@ -233,29 +239,27 @@ fn validate_claim_names(errors: &mut Errors, claims: &[Value], known: &BTreeSet<
             errors.required(&path, "");
             continue;
         }
-        if seen.contains(name) {
+        if whole.contains(name) {
             errors.duplicate(&path, name);
+        } else if request.is_empty() {
+            // Each request that was referred to before is one of the whole.
+            for _ in requests.get(name).into_iter().flatten() {
+                errors.duplicate(&path, name);
+            }
+            whole.insert(name);
         } else {
-            let mut key = name.to_owned();
-            if !request.is_empty() {
-                dns_label(errors, &path.child("request"), request);
-                key = format!("{name}/{request}");
+            dns_label(errors, &path.child("request"), request);
+            if !requests.entry(name).or_default().insert(request) {
+                errors.duplicate(&path, format!("{name}/{request}"));
             }
-            if seen.contains(&key) {
-                errors.duplicate(&path, key.as_str());
-            } else if request.is_empty() {
-                for _ in seen.iter().filter(|s| s.split_once('/').is_some_and(|(claim, _)| claim == name)) {
-                    errors.duplicate(&path, name);
-                }
-            }
-            seen.insert(key);
         }
         if !known.contains(name) {
+            unknown += 1;
             let mut detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
             if known.is_empty() {
                 detail.push_str(" which is empty");
-            } else {
-                detail = format!("{detail}: {}", known.iter().copied().collect::<Vec<_>>().join(", "));
+            } else if unknown <= LISTING {
+                detail = format!("{detail}: {}", names());
             }
             errors.push(FieldError::new(ErrorKind::NotFound, &path, name, detail));
         }

@@ -1,7 +1,7 @@
 //! Rules of where a pod may run: node selectors and affinity, pod affinity, tolerations, topology spread, scheduling gates
 //! (upstream: `validateAffinity`, `ValidateTolerations`, `validateTopologySpreadConstraints`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, metadata, names};
@@ -172,17 +172,19 @@ fn validate_match_label_keys(errors: &mut Errors, term: &Value, path: &FieldPath
     }
     if let Some(selector) = selector {
         // A key that occurs again beside the requirement that it gave rise to was in the selector before.
+        let last: BTreeMap<&str, usize> = keys.iter().enumerate().map(|(i, key)| (*key, i)).collect();
         let mut seen: BTreeSet<&str> = selector.entries_at(&["matchLabels"]).map(|(key, _)| key).collect();
         for expression in selector.items_at(&["matchExpressions"]) {
             let key = expression.str_at(&["key"]);
             let repeated = !seen.insert(key);
-            if let Some(i) = keys.iter().rposition(|k| *k == key).filter(|_| repeated) {
-                errors.invalid(&path.index(i), key, "exists in both matchLabelKeys and labelSelector");
+            if let Some(i) = last.get(key).filter(|_| repeated) {
+                errors.invalid(&path.index(*i), key, "exists in both matchLabelKeys and labelSelector");
             }
         }
     }
     let list = path.child("matchLabelKeys");
-    for (i, key) in keys.iter().enumerate().filter(|(_, key)| mismatch.contains(key)) {
+    let mismatch: BTreeSet<&str> = mismatch.into_iter().collect();
+    for (i, key) in keys.iter().enumerate().filter(|(_, key)| mismatch.contains(*key)) {
         errors.invalid(&list.index(i), *key, "exists in both matchLabelKeys and mismatchLabelKeys");
     }
 }
@@ -215,21 +217,21 @@ fn strings<'v>(object: &'v Value, field: &str) -> impl Iterator<Item = &'v str> 
 }
 
 /// Checks how the pods of a group spread over the topology.
-pub(crate) fn validate_spread(errors: &mut Errors, spec: &Value, options: &PodOptions, list: &FieldPath<'_>) {
+pub(crate) fn validate_spread<'s>(errors: &mut Errors, spec: &'s Value, options: &PodOptions, list: &FieldPath<'_>) {
     let constraints = spec.items_at(&["topologySpreadConstraints"]);
+    let kind = |constraint: &'s Value| (constraint.str_at(&["topologyKey"]), constraint.str_at(&["whenUnsatisfiable"]));
+    let last: BTreeMap<(&str, &str), usize> =
+        constraints.iter().enumerate().map(|(i, constraint)| (kind(constraint), i)).collect();
     for (i, constraint) in constraints.iter().enumerate() {
         let path = list.index(i);
-        let key = constraint.str_at(&["topologyKey"]);
-        let action = constraint.str_at(&["whenUnsatisfiable"]);
+        let (key, action) = kind(constraint);
         positive(errors, &path.child("maxSkew"), constraint.int_at(&["maxSkew"]).unwrap_or(0));
         if key.is_empty() {
             errors.required(&path.child("topologyKey"), "can not be empty");
         }
         let actions = &["DoNotSchedule", "ScheduleAnyway"];
         one_of(errors, &path.child("whenUnsatisfiable"), Some(action), actions);
-        let repeats =
-            |other: &Value| other.str_at(&["topologyKey"]) == key && other.str_at(&["whenUnsatisfiable"]) == action;
-        if constraints[i + 1..].iter().any(repeats) {
+        if last.get(&(key, action)).is_some_and(|last| *last > i) {
             errors.duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), format!("{{{key}, {action}}}"));
         }
         if let Some(domains) = constraint.int_at(&["minDomains"]) {

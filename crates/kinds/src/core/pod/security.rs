@@ -28,11 +28,11 @@ pub(crate) fn validate_security_context(errors: &mut Errors, context: &Value, ho
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
             errors.invalid(path, context.clone(), detail);
         }
-        for capability in context.items_at(&["capabilities", "add"]) {
-            if capability.as_str() == Some("CAP_SYS_ADMIN") {
-                let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-                errors.invalid(path, context.clone(), detail);
-            }
+        let mut added = context.items_at(&["capabilities", "add"]).iter().filter_map(Value::as_str);
+        // Once is enough: every error holds the whole context.
+        if added.any(|capability| capability == "CAP_SYS_ADMIN") {
+            let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+            errors.invalid(path, context.clone(), detail);
         }
     }
     validate_windows_options(errors, context.get("windowsOptions"), &path.child("windowsOptions"));

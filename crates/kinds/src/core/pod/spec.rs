@@ -1,7 +1,7 @@
 //! The rules of a pod's spec as a whole, and of a pod template (upstream: `ValidatePodSpec`, `ValidatePodTemplateSpec`). The
 //! parts have files of their own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_value::ip::valid_legacy_ip;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
@@ -301,7 +301,9 @@ fn validate_hostname_override(errors: &mut Errors, spec: &Value, path: &FieldPat
 
 /// Files with variables are in `emptyDir` volumes.
 fn validate_file_keys(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
-    let volumes = spec.items_at(&["volumes"]);
+    // Of volumes with one name the last counts.
+    let volumes: BTreeMap<&str, &Value> =
+        spec.items_at(&["volumes"]).iter().map(|volume| (volume.str_at(&["name"]), volume)).collect();
     visit_containers(spec, path, |container, path| {
         let list = path.child("env");
         for (i, variable) in container.items_at(&["env"]).iter().enumerate() {
@@ -311,8 +313,7 @@ fn validate_file_keys(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
             let path = path.child("fileKeyRef");
             let path = path.child("volumeName");
             let name = reference.str_at(&["volumeName"]);
-            // Of volumes with one name the last counts.
-            match volumes.iter().rfind(|volume| volume.str_at(&["name"]) == name) {
+            match volumes.get(name) {
                 None => errors.push(FieldError::not_found(&path, name)),
                 Some(volume) if volume.get("emptyDir").is_none() => {
                     errors.invalid(&path, name, "referenced volume must be of type emptyDir");

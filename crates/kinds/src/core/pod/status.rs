@@ -169,16 +169,17 @@ fn validate_transitions(errors: &mut Errors, status: &Value, old: &Value, list: 
     if !ephemeral && rules.any(|rule| rule.str_at(&["action"]) == "RestartAllContainers") {
         return;
     }
+    let containers = by_name(containers);
+    let mut running: BTreeMap<&str, usize> = BTreeMap::new();
+    for now in status.items_at(&[list]).iter().filter(|now| now.at(&["state", "terminated"]).is_none()) {
+        *running.entry(now.str_at(&["name"])).or_default() += 1;
+    }
     for (i, before) in old.items_at(&["status", list]).iter().enumerate() {
         let Some(ended) = before.at(&["state", "terminated"]) else { continue };
         let name = before.str_at(&["name"]);
         let exit = ended.int_at(&["exitCode"]).unwrap_or(0);
-        let may_restart = containers
-            .iter()
-            .find(|c| c.str_at(&["name"]) == name)
-            .is_some_and(|container| restarts(container, spec, exit));
-        let runs_again = |now: &&Value| now.str_at(&["name"]) == name && now.at(&["state", "terminated"]).is_none();
-        let again = status.items_at(&[list]).iter().filter(runs_again).count();
+        let may_restart = containers.get(name).is_some_and(|container| restarts(container, spec, exit));
+        let again = running.get(name).copied().unwrap_or(0);
         // Of regular and init containers upstream reports the first only.
         for _ in 0..if ephemeral { again } else { again.min(1) } {
             if !may_restart {
@@ -187,6 +188,11 @@ fn validate_transitions(errors: &mut Errors, status: &Value, old: &Value, list: 
             }
         }
     }
+}
+
+/// Containers by their names; of those with one name the first counts.
+fn by_name(containers: &[Value]) -> BTreeMap<&str, &Value> {
+    containers.iter().rev().map(|container| (container.str_at(&["name"]), container)).collect()
 }
 
 /// True if a container that ended with an exit code is started again (upstream: `ContainerShouldRestart`).
@@ -219,12 +225,12 @@ fn restarts(container: &Value, spec: &Value, exit: i64) -> bool {
 
 fn validate_claim_statuses(errors: &mut Errors, pod: &Value, path: &FieldPath<'_>) {
     let list = path.child("resourceClaimStatuses");
-    let claims = pod.items_at(&["spec", "resourceClaims"]);
+    let claims = by_name(pod.items_at(&["spec", "resourceClaims"]));
     let mut seen = BTreeSet::new();
     for (i, status) in pod.items_at(&["status", "resourceClaimStatuses"]).iter().enumerate() {
         let path = list.index(i);
         let name = status.str_at(&["name"]);
-        if !claims.iter().any(|claim| claim.str_at(&["name"]) == name) {
+        if !claims.contains_key(name) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&path.child("name"), name, detail);
         }
@@ -320,14 +326,16 @@ fn validate_ips(errors: &mut Errors, status: &Value, old: &Value, path: &FieldPa
             status.items_at(&[field]).iter().map(|entry| entry.str_at(&["ip"]).to_owned()).collect()
         };
         let (new, old) = (addresses(status), addresses(old));
-        let old: Vec<&str> = old.iter().map(String::as_str).collect();
+        let old: BTreeSet<&str> = old.iter().map(String::as_str).collect();
         let list = path.child(field);
         if let Some(first) = new.first().filter(|first| field == "hostIPs" && *first != status.str_at(&["hostIP"])) {
             let path = list.index(0);
             errors.invalid(&path.child("ip"), first.as_str(), "must be equal to `hostIP`");
         }
         for (i, address) in new.iter().enumerate() {
-            errors.append(valid_legacy_ip(&list.index(i), address, true, &old));
+            if !old.contains(address.as_str()) {
+                errors.append(valid_legacy_ip(&list.index(i), address, true, &[]));
+            }
         }
         if new.len() > 1 {
             let parsed: Vec<Option<IpAddr>> = new.iter().map(|address| parse_sloppy(address)).collect();
@@ -380,11 +388,11 @@ fn validate_users(errors: &mut Errors, pod: &Value, list: &str, path: &FieldPath
 
 /// The health of devices that a container has.
 fn validate_allocated(errors: &mut Errors, pod: &Value, list: &str, containers: &str, path: &FieldPath<'_>) {
+    let containers = by_name(pod.items_at(&["spec", containers]));
     for (i, status) in pod.items_at(&["status", list]).iter().enumerate() {
         let path = path.index(i);
         let path = path.child("allocatedResourcesStatus");
-        let containers = pod.items_at(&["spec", containers]);
-        let container = containers.iter().find(|c| c.str_at(&["name"]) == status.str_at(&["name"]));
+        let container = containers.get(status.str_at(&["name"]));
         for (j, allocated) in status.items_at(&["allocatedResourcesStatus"]).iter().enumerate() {
             let path = path.index(j);
             let name = allocated.str_at(&["name"]);

@@ -1,7 +1,7 @@
 //! What an update of a pod may change: images, the deadline, added tolerations, removed scheduling gates and, while there
 //! are gates, where the pod may run (upstream: `ValidatePodUpdate`, `ValidatePodEphemeralContainersUpdate`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -200,15 +200,14 @@ fn validate_added_tolerations(
     options: &PodOptions,
     path: &FieldPath<'_>,
 ) {
-    let without_seconds = |toleration: &Value| {
-        let mut toleration = toleration.clone();
-        toleration.remove("tolerationSeconds");
-        toleration
-    };
+    // All of a toleration but its seconds.
+    fn taint(toleration: &Value) -> [&str; 4] {
+        ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]))
+    }
     let new = new.items_at(&["tolerations"]);
+    let tolerated: BTreeSet<[&str; 4]> = new.iter().map(taint).collect();
     for old in old.items_at(&["tolerations"]) {
-        let old = without_seconds(old);
-        if !new.iter().any(|new| without_seconds(new) == old) {
+        if !tolerated.contains(&taint(old)) {
             errors.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
             return;
         }
@@ -242,15 +241,19 @@ pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
     validate_annotation_updates(&mut errors, pod, old, &annotations);
     validate_pod_annotations(&mut errors, pod, &options, &annotations);
     let path = FieldPath::new("spec.ephemeralContainers");
-    let containers = pod.items_at(&["spec", "ephemeralContainers"]);
+    // Of containers with one name the last counts.
+    let containers: BTreeMap<&str, &Value> = pod
+        .items_at(&["spec", "ephemeralContainers"])
+        .iter()
+        .filter_map(|container| Some((text(container, "name")?, container)))
+        .collect();
     for old in old.items_at(&["spec", "ephemeralContainers"]) {
         let name = old.str_at(&["name"]);
-        // Of containers with one name the last counts.
-        match containers.iter().rfind(|new| text(new, "name") == Some(name)) {
+        match containers.get(name) {
             None => {
                 errors.forbidden(&path, format!("existing ephemeral containers {} may not be removed\n", quote(name)));
             }
-            Some(new) if !same(Some(old), Some(new)) => {
+            Some(new) if !same(Some(old), Some(*new)) => {
                 let diff = unified(old, new);
                 let detail = format!("existing ephemeral containers {} may not be changed\n{diff}", quote(name));
                 errors.forbidden(&path, detail);
@@ -283,8 +286,10 @@ mod tests {
     fn little_may_change() {
         let old = pod(r#","tolerations":[{"key":"a","operator":"Exists"}],"activeDeadlineSeconds":10"#);
         check(&old, &old, &[]);
-        let new = pod(r#","tolerations":[{"key":"a","operator":"Exists","effect":""},{"key":"b","operator":"Exists"}],
-                "activeDeadlineSeconds":5"#);
+        let new = pod(
+            r#","tolerations":[{"key":"a","operator":"Exists","effect":"NoSchedule"},{"key":"b","operator":"Exists"}],
+                "activeDeadlineSeconds":5"#,
+        );
         let expect =
             "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds";
         check(&new, &old, &[expect]);

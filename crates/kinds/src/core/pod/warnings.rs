@@ -14,6 +14,10 @@ use super::resources::{is_fractional, quantity};
 use super::rules::visit_containers;
 use crate::strategy::same;
 
+/// More warnings than these are not collected: a response carries 4 KiB of them at most, and some kinds of them come in
+/// pairs of whatever a client repeats.
+pub(crate) const MAX_WARNINGS: usize = 256;
+
 const ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
@@ -323,6 +327,9 @@ fn ports(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
                     "{path}: hostIP set without hostPort: {{Name:{name} HostPort:0 ContainerPort:{own} \
                      Protocol:{protocol} HostIP:{address}}}"
                 ));
+            }
+            if warnings.len() >= MAX_WARNINGS {
+                return;
             }
             let others = seen.entry((own, protocol)).or_default();
             for other in others.iter() {
