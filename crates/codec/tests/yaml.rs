@@ -71,7 +71,7 @@ fn expansion_is_bounded() {
     let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
     for i in 1..20 {
         let of = format!("*a{}", i - 1);
-        bomb += &format!("a{i}: &a{i} [{}]\n", vec![of.as_str(); 9].join(","));
+        bomb += &format!("a{i}: &a{i} [{}]\n", [of.as_str(); 9].join(","));
     }
     refuses(&bomb, "yaml: document contains excessive aliasing");
     // Upstream has no bound for this one.

@@ -67,15 +67,19 @@ impl Scalar {
             Scalar::Bytes => bytes(value),
             Scalar::Time => time_text(value, |text| {
                 let time = Time::parse_rfc3339(text).map_err(|e| e.to_string())?;
-                Ok(if time.is_zero() { None } else { Some(time.rfc3339()) })
+                Ok(match time {
+                    _ if time.is_zero() => None,
+                    _ if is_canonical_time(text) => Some(Str::from(text)),
+                    _ => Some(Str::from(time.rfc3339())),
+                })
             }),
             Scalar::MicroTime => time_text(value, |text| {
                 let time = Time::parse_rfc3339_micro(text).map_err(|e| e.to_string())?;
-                Ok(if time.is_zero() { None } else { Some(time.rfc3339_micro()) })
+                Ok(if time.is_zero() { None } else { Some(Str::from(time.rfc3339_micro())) })
             }),
             Scalar::Duration => time_text(value, |text| {
                 let duration = Duration::parse(text).map_err(|e| e.to_string())?;
-                Ok(Some(duration.to_string()))
+                Ok(Some(Str::from(duration.to_string())))
             }),
             Scalar::Quantity => quantity(value),
             Scalar::IntOrString => match value {
@@ -156,19 +160,45 @@ fn bytes(value: &mut Value) -> Result<(), Mismatch> {
 }
 
 /// Types that read a Go string first: another value is refused as not being one.
-fn time_text(value: &mut Value, canonical: impl Fn(&str) -> Result<Option<String>, String>) -> Result<(), Mismatch> {
+fn time_text(value: &mut Value, canonical: impl Fn(&str) -> Result<Option<Str>, String>) -> Result<(), Mismatch> {
     let Value::String(text) = value else {
         return Err(Mismatch::Type(shape(value).to_owned(), "string"));
     };
     match canonical(text).map_err(Mismatch::Other)? {
-        Some(new) if new == text.as_str() => {}
-        Some(new) => *text = Str::from(new),
+        Some(new) if new == *text => {}
+        Some(new) => *text = new,
         None => *value = Value::Null,
     }
     Ok(())
 }
 
+/// True for `2006-01-02T15:04:05Z`, the form in which times are written.
+fn is_canonical_time(text: &str) -> bool {
+    text.len() == 20
+        && text.bytes().zip(b"0000-00-00T00:00:00Z").all(|(byte, form)| match form {
+            b'0' => byte.is_ascii_digit(),
+            _ => byte == *form,
+        })
+}
+
+/// True for the quantities that most objects have and that are canonical as they are: a few digits and a suffix that no
+/// larger one can stand in for.
+fn is_canonical_quantity(text: &str) -> bool {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, suffix) = text.split_at(digits);
+    let Ok(number) = number.parse::<u32>() else { return false };
+    let step = match suffix {
+        "" | "m" | "k" | "M" | "G" | "T" => 1000,
+        "Ki" | "Mi" | "Gi" | "Ti" => 1024,
+        _ => return false,
+    };
+    digits <= 6 && !text.starts_with('0') && number % step != 0
+}
+
 fn quantity(value: &mut Value) -> Result<(), Mismatch> {
+    if value.as_str().is_some_and(is_canonical_quantity) {
+        return Ok(());
+    }
     *value = Value::from(&Quantity::from_value(value).map_err(|e| Mismatch::Other(e.to_string()))?);
     Ok(())
 }

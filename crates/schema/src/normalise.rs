@@ -145,10 +145,7 @@ impl Types {
     pub fn zero(&self, id: TypeId) -> Value {
         match self.get(id) {
             Type::Scalar(scalar) => scalar.kind.zero(),
-            Type::Struct(ty) => {
-                let present = ty.fields.iter().filter(|f| self.appears(f));
-                Value::Object(present.map(|f| (f.name.clone(), self.absent(f))).collect())
-            }
+            Type::Struct(ty) => Value::Object(ty.appearing(self).map(|f| (f.name.clone(), self.absent(f))).collect()),
             Type::Union(Union { kind: UnionKind::SchemaOrBool, .. }) => Value::Bool(false),
             Type::Map(_) | Type::List(_) | Type::Union(_) | Type::Any => Value::Null,
         }
@@ -160,7 +157,7 @@ impl Types {
     }
 
     /// True if a field is written even when it is not set.
-    fn appears(&self, field: &Field) -> bool {
+    pub(crate) fn appears(&self, field: &Field) -> bool {
         match field.omit {
             Omit::Never => true,
             Omit::Empty => !field.pointer && self.is_go_struct(field.ty),
@@ -269,8 +266,8 @@ impl Walk<'_, '_> {
             self.value(field.ty, value, &path);
             types.keeps(field, value)
         });
-        for field in &ty.fields {
-            if types.appears(field) && !object.contains_key(&field.name) {
+        for field in ty.appearing(types) {
+            if !object.contains_key(&field.name) {
                 object.insert(field.name.clone(), types.absent(field));
             }
         }

@@ -1,7 +1,7 @@
 //! The model: an arena of types that refer to each other by id, so that recursive types (JSON schemas) cost nothing and
 //! the whole catalog is shared by every cluster of a process.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pintle_value::{Str, Value};
 
@@ -162,6 +162,10 @@ pub struct Struct {
     pub atomic: bool,
     /// Indexes into `fields`, sorted by name.
     index: Vec<u16>,
+    /// The first bytes of the names in the order of `index`: a search in numbers is much cheaper than one in texts.
+    prefixes: Vec<u64>,
+    /// Which fields are written even when they are not set, found out at the first use.
+    appearing: Appearing,
     /// Indexes into `fields` of those that Protobuf has, sorted by message and number.
     wire: Vec<u16>,
 }
@@ -174,16 +178,36 @@ impl Struct {
         index.sort_by(|a, b| fields[usize::from(*a)].name.cmp(&fields[usize::from(*b)].name));
         let mut wire: Vec<u16> = index.iter().copied().filter(|i| fields[usize::from(*i)].number > 0).collect();
         wire.sort_by_key(|i| (fields[usize::from(*i)].embedded, fields[usize::from(*i)].number));
-        Self { name: name.into(), model: model.into(), fields, embedded: Vec::new(), atomic: false, index, wire }
+        let prefixes = index.iter().map(|i| prefix(&fields[usize::from(*i)].name)).collect();
+        Self {
+            name: name.into(),
+            model: model.into(),
+            fields,
+            embedded: Vec::new(),
+            atomic: false,
+            index,
+            prefixes,
+            appearing: Appearing::default(),
+            wire,
+        }
+    }
+
+    /// The fields that are written even when they are not set. All calls must be with the struct's own arena.
+    pub(crate) fn appearing(&self, types: &Types) -> impl Iterator<Item = &Field> {
+        let places = self.appearing.0.get_or_init(|| {
+            let places = (0u16..).zip(&self.fields).filter(|(_, field)| types.appears(field));
+            places.map(|(place, _)| place).collect()
+        });
+        places.iter().map(|i| &self.fields[usize::from(*i)])
     }
 
     /// The fields of one Protobuf message of this struct, in the order of their numbers: 0 is the struct itself, n the
-    /// inlined struct n - 1 of [`Struct::embedded`].
-    pub fn message(&self, message: u8) -> impl DoubleEndedIterator<Item = &Field> + ExactSizeIterator {
+    /// inlined struct n - 1 of [`Struct::embedded`]. They come with their places in [`Struct::fields`].
+    pub fn message(&self, message: u8) -> impl DoubleEndedIterator<Item = (usize, &Field)> + ExactSizeIterator {
         let of = |i: &u16| self.fields[usize::from(*i)].embedded;
         let start = self.wire.partition_point(|i| of(i) < message);
         let end = self.wire.partition_point(|i| of(i) <= message);
-        self.wire[start..end].iter().map(|i| &self.fields[usize::from(*i)])
+        self.wire[start..end].iter().map(|i| usize::from(*i)).map(|i| (i, &self.fields[i]))
     }
 
     /// The field with this number in one Protobuf message of this struct.
@@ -220,10 +244,30 @@ impl Struct {
     /// The index in `fields` of the field with this JSON name.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.index
-            .binary_search_by(|i| self.fields[usize::from(*i)].name.as_str().cmp(name))
-            .ok()
-            .map(|i| usize::from(self.index[i]))
+        let wanted = prefix(name);
+        let start = self.prefixes.partition_point(|p| *p < wanted);
+        let same = self.prefixes[start..].iter().take_while(|p| **p == wanted);
+        let mut candidates = self.index[start..].iter().zip(same).map(|(i, _)| usize::from(*i));
+        candidates.find(|i| self.fields[*i].name == name)
+    }
+}
+
+/// The first eight bytes of a name, as a number that sorts as they do.
+fn prefix(name: &str) -> u64 {
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    u64::from_be_bytes(bytes)
+}
+
+/// Derived from the other fields of a struct, so that it makes no two of them differ.
+#[derive(Clone, Debug, Default)]
+struct Appearing(OnceLock<Box<[u16]>>);
+
+impl PartialEq for Appearing {
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }
 

@@ -47,7 +47,15 @@ pub struct Decoded {
 /// [`DecodeError::Syntax`] for malformed JSON, [`DecodeError::Type`] for a number outside of the range of `float64`.
 pub fn decode(text: &[u8], options: Options) -> Result<Decoded, DecodeError> {
     let valid = to_utf8(text)?;
-    let mut parser = Parser { text: &valid, at: 0, depth: 0, duplicates: false, overflow: None };
+    let mut parser = Parser {
+        text: &valid,
+        at: 0,
+        depth: 0,
+        duplicates: false,
+        overflow: None,
+        items: Vec::with_capacity(16),
+        entries: Vec::with_capacity(64),
+    };
     let value = match parser.document() {
         Ok(value) => value,
         Err(Malformed) => return Err(syntax_error(text)),
@@ -154,6 +162,9 @@ struct Parser<'a> {
     duplicates: bool,
     /// The first number that does not fit a float.
     overflow: Option<&'a str>,
+    /// The items and members of the arrays and objects that are open, so that each gets a vector of just its size.
+    items: Vec<Value>,
+    entries: Vec<(Str, Value)>,
 }
 
 impl<'a> Parser<'a> {
@@ -212,14 +223,15 @@ impl<'a> Parser<'a> {
 
     fn array(&mut self) -> Result<Value, Malformed> {
         self.enter()?;
-        let mut items = Vec::new();
         let mut next = self.past_space();
         if next == b']' {
             self.leave();
-            return Ok(Value::Array(items));
+            return Ok(Value::Array(Vec::new()));
         }
+        let start = self.items.len();
         loop {
-            items.push(self.value(next)?);
+            let item = self.value(next)?;
+            self.items.push(item);
             match self.past_space() {
                 b',' => self.at += 1,
                 b']' => break,
@@ -228,7 +240,7 @@ impl<'a> Parser<'a> {
             next = self.past_space();
         }
         self.leave();
-        Ok(Value::Array(items))
+        Ok(Value::Array(self.items.split_off(start)))
     }
 
     fn object(&mut self) -> Result<Value, Malformed> {
@@ -238,7 +250,7 @@ impl<'a> Parser<'a> {
             self.leave();
             return Ok(Value::object());
         }
-        let mut entries: Vec<(Str, Value)> = Vec::with_capacity(4);
+        let start = self.entries.len();
         loop {
             if next != b'"' {
                 return Err(Malformed);
@@ -249,7 +261,8 @@ impl<'a> Parser<'a> {
             }
             self.at += 1;
             let first = self.past_space();
-            entries.push((key, self.value(first)?));
+            let value = self.value(first)?;
+            self.entries.push((key, value));
             match self.past_space() {
                 b',' => self.at += 1,
                 b'}' => break,
@@ -258,8 +271,8 @@ impl<'a> Parser<'a> {
             next = self.past_space();
         }
         self.leave();
-        let members = entries.len();
-        let object = Object::from_entries(entries);
+        let members = self.entries.len() - start;
+        let object = Object::from_entries(self.entries.split_off(start));
         self.duplicates |= object.len() < members;
         Ok(Value::Object(object))
     }

@@ -51,8 +51,8 @@ fn encode_items(items: &[Value], types: &Types, item: TypeId, out: &mut Vec<u8>)
     out.push(b']');
 }
 
-/// How many members an object may have to be put in order on the stack. The largest structs have some 45 fields.
-const INLINE: usize = 48;
+/// How many members an object may have to be put in order on the stack. Few have more.
+const INLINE: usize = 16;
 
 fn encode_struct(object: &Object, types: &Types, ty: &Struct, out: &mut Vec<u8>) {
     // Objects have few members of the many that their structs declare, so the members look for their places and not the

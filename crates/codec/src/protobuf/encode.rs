@@ -41,9 +41,25 @@ impl<'t> Encoder<'t, '_> {
 
     /// The body of a type that is a message.
     fn value_message(&mut self, id: TypeId, value: &Value) {
-        static EMPTY: Object = Object::new();
         match self.types.get(id) {
-            Type::Struct(ty) => self.struct_message(ty, 0, value.as_object().unwrap_or(&EMPTY)),
+            Type::Struct(ty) => {
+                // The members look for their fields and not the fields for their values, since there are fewer of them.
+                let mut few = [NULL; 64];
+                let mut many = Vec::new();
+                let values = match few.get_mut(..ty.fields.len()) {
+                    Some(values) => values,
+                    None => {
+                        many.resize(ty.fields.len(), NULL);
+                        &mut many
+                    }
+                };
+                for (key, value) in value.as_object().into_iter().flat_map(Object::iter) {
+                    if let Some(slot) = ty.position(key).and_then(|place| values.get_mut(place)) {
+                        *slot = value;
+                    }
+                }
+                self.struct_message(ty, 0, values);
+            }
             Type::Union(union) => self.union_message(union, value),
             Type::Scalar(ScalarType { kind, .. }) => self.scalar_message(*kind, value),
             Type::List(list) => self.repeated(1, list, value),
@@ -51,18 +67,18 @@ impl<'t> Encoder<'t, '_> {
         }
     }
 
-    fn struct_message(&mut self, ty: &Struct, message: u8, object: &Object) {
+    fn struct_message(&mut self, ty: &Struct, message: u8, values: &[&Value]) {
         let mut written = 0;
-        for field in ty.message(message) {
-            self.inlined(ty, message, written, field.number, object);
-            self.field(field, object.get(&field.name).unwrap_or(NULL));
+        for (place, field) in ty.message(message) {
+            self.inlined(ty, message, written, field.number, values);
+            self.field(field, values.get(place).copied().unwrap_or(NULL));
             written = field.number;
         }
-        self.inlined(ty, message, written, u32::MAX, object);
+        self.inlined(ty, message, written, u32::MAX, values);
     }
 
     /// The inlined structs of a message with numbers between two others.
-    fn inlined(&mut self, ty: &Struct, message: u8, after: u32, before: u32, object: &Object) {
+    fn inlined(&mut self, ty: &Struct, message: u8, after: u32, before: u32, values: &[&Value]) {
         if ty.embedded.is_empty() {
             return;
         }
@@ -74,7 +90,7 @@ impl<'t> Encoder<'t, '_> {
                 .min_by_key(|(_, e)| e.number);
             let Some((inner, embedded)) = next else { return };
             last = embedded.number;
-            self.nested(last, |nested| nested.struct_message(ty, inner, object));
+            self.nested(last, |nested| nested.struct_message(ty, inner, values));
         }
     }
 
