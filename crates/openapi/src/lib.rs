@@ -4,6 +4,7 @@
 
 mod kinds;
 mod names;
+mod operation;
 mod parameters;
 mod protobuf;
 mod routes;

@@ -11,7 +11,7 @@ use pintle_value::{Object, Str, Value, object};
 
 use crate::kinds::KindsOfTypes;
 use crate::names::custom_model;
-use crate::routes::Model;
+use crate::operation::Model;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
@@ -81,6 +81,8 @@ pub(crate) struct Definitions<'a> {
     made: BTreeMap<Str, Option<Value>>,
     open: Vec<(Str, Source)>,
     unions: HashMap<TypeId, Value>,
+    /// The structs without a name that are being written, so that one that holds itself comes to an end.
+    inside: Vec<TypeId>,
 }
 
 fn word(key: &'static str, value: impl Into<Value>) -> (Str, Value) {
@@ -90,7 +92,7 @@ fn word(key: &'static str, value: impl Into<Value>) -> (Str, Value) {
 impl<'a> Definitions<'a> {
     pub(crate) fn new(dialect: Dialect, catalog: &'a Catalog, texts: &'a Descriptions, kinds: KindsOfTypes) -> Self {
         let unions = catalog.unions().iter().map(|u| (u.owner, union(u.discriminator, &u.members))).collect();
-        Self { dialect, catalog, texts, kinds, made: BTreeMap::new(), open: Vec::new(), unions }
+        Self { dialect, catalog, texts, kinds, made: BTreeMap::new(), open: Vec::new(), unions, inside: Vec::new() }
     }
 
     /// The schema of a body or an answer.
@@ -163,7 +165,13 @@ impl<'a> Definitions<'a> {
         match types.get(id) {
             Type::Scalar(scalar) => self.scalar(scalar),
             Type::Struct(found) if found.model.is_empty() || !std::ptr::eq(types, &**self.catalog.types()) => {
-                Shape::Inline(self.structure(types, found))
+                if self.inside.contains(&id) {
+                    return Shape::Inline(vec![word("type", "object")]);
+                }
+                self.inside.push(id);
+                let words = self.structure(types, found);
+                self.inside.pop();
+                Shape::Inline(words)
             }
             Type::Struct(found) => {
                 // A struct that merges in another way where it is used is published as it is declared.

@@ -9,8 +9,9 @@ use pintle_schema::base64;
 use pintle_value::{Object, Str, Value, object};
 
 use crate::kinds::KindsOfTypes;
+use crate::operation::{Model, PathItem, Route, answer_text, by_path};
 use crate::parameters::{Parameter, Place};
-use crate::routes::{Model, PathItem, Route, Shared, answer_text, by_path};
+use crate::routes::Shared;
 use crate::schemas::{Definitions, Dialect};
 use crate::{TITLE, VERSION, kind_value, protobuf};
 

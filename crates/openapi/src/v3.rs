@@ -5,8 +5,9 @@ use pintle_registry::{GroupVersion, Registry};
 use pintle_value::{Object, Str, Value, object};
 
 use crate::kinds::KindsOfTypes;
+use crate::operation::{PathItem, Route, answer_text, by_path};
 use crate::parameters::{Parameter, Place};
-use crate::routes::{PathItem, Route, Shared, answer_text, by_path, documented_groups};
+use crate::routes::{Shared, documented_groups};
 use crate::schemas::{Definitions, Dialect};
 use crate::{TITLE, VERSION, kind_value};
 

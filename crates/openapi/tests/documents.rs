@@ -105,6 +105,18 @@ fn the_old_document_holds_together() {
     }
 }
 
+/// Clients keep documents by their hash.
+#[test]
+fn documents_are_the_same_every_time() {
+    let (one, other) = (registry(), registry());
+    assert_eq!(
+        pintle_openapi::v3(&one, shared(), &GroupVersion::new("apps", "v1")),
+        pintle_openapi::v3(&other, shared(), &GroupVersion::new("apps", "v1"))
+    );
+    assert_eq!(pintle_openapi::v2(&one, shared()), pintle_openapi::v2(&other, shared()));
+    assert_eq!(pintle_openapi::v2_protobuf(&one, shared()), pintle_openapi::v2_protobuf(&other, shared()));
+}
+
 #[test]
 fn connections_and_logs_are_operations_too() {
     let registry = common::registry(true);
@@ -361,7 +373,7 @@ fn custom_resources_are_described_without_being_known() {
     let widget = "components|schemas|com.example.bench.v1.Widget";
     assert_eq!(
         at(&found, &format!("{widget}|properties|spec")),
-        r#"{"properties":{"sizes":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"}},"required":["sizes"],"type":"object"}"#
+        r#"{"properties":{"inner":{"type":"object"},"sizes":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"}},"required":["sizes"],"type":"object"}"#
     );
     assert_eq!(at(&found, &format!("{widget}|required")), r#"["spec"]"#);
     assert_eq!(

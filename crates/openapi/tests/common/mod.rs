@@ -79,7 +79,9 @@ pub(crate) fn registry_with_widgets() -> Registry {
         patch: Patch::default(),
         default: None,
     };
-    let spec = types.add(Type::Struct(Struct::new("", "", vec![field("sizes", sizes, true)])));
+    let spec = types.add(Type::Any);
+    let inner = field("inner", spec, false);
+    types.replace(spec, Type::Struct(Struct::new("", "", vec![inner, field("sizes", sizes, true)])));
     let root = types.add(Type::Struct(Struct::new("", "", vec![field("spec", spec, true)])));
     let subresource = |name: &'static str, kind: GroupVersionKind| Subresource {
         name: name.into(),
