@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use pintle_auth::{Attributes, Credentials, Decision, Identity};
-use pintle_registry::{ApiError, Context, GroupResource, Resource};
+use pintle_registry::{ApiError, Context, GroupResource, Resource, Scope, Verb};
 use pintle_value::Value;
 
 use crate::cluster::Cluster;
@@ -68,6 +68,11 @@ impl Call {
             groups: self.identity.groups.clone(),
             dry_run,
         }
+    }
+
+    /// The namespace of the objects that the request is about; empty for resources of the cluster.
+    pub(crate) fn namespace_of(&self, resource: &Resource) -> &str {
+        if resource.scope == Scope::Namespaced { &self.info.namespace } else { "" }
     }
 
     /// Adds a warning for the client.
@@ -226,10 +231,8 @@ async fn resource(call: &Arc<Call>) -> Result<Response, ApiError> {
 
 /// Chooses the handler of a verb.
 async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    use pintle_registry::{Scope, Verb};
-
     let info = &call.info;
-    let in_namespace = !info.namespace.is_empty() && info.resource != "namespaces";
+    let in_namespace = info.in_namespace;
     let namespaced = resource.scope == Scope::Namespaced;
     // Objects of a namespace are read over all namespaces and written in one.
     let misplaced =

@@ -18,8 +18,10 @@ pub(crate) struct RequestInfo {
     pub(crate) group: Str,
     /// The version.
     pub(crate) version: Str,
-    /// The namespace, or empty.
+    /// The namespace, or empty. A request for a namespace itself names it here too.
     pub(crate) namespace: Str,
+    /// True if the resource is looked for in a namespace.
+    pub(crate) in_namespace: bool,
     /// The plural resource name, or empty.
     pub(crate) resource: Str,
     /// The subresource, or empty.
@@ -84,6 +86,7 @@ impl RequestInfo {
                 && !NAMESPACE_SUBRESOURCES.contains(first)
             {
                 parts = rest;
+                self.in_namespace = true;
             }
         }
         let mut parts = parts.iter();

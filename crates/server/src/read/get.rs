@@ -33,8 +33,7 @@ pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Respons
 /// It is not there.
 pub(crate) fn find(call: &Call, resource: &Arc<Resource>) -> Result<Arc<Object>, ApiError> {
     let log = call.cluster.log(resource)?;
-    let namespace = if resource.plural == "namespaces" { "" } else { call.info.namespace.as_str() };
-    let key = object_key(namespace, &call.info.name);
+    let key = object_key(call.namespace_of(resource), &call.info.name);
     log.get(&key, None)
         .ok()
         .flatten()

@@ -70,7 +70,7 @@ pub(crate) fn select(call: &Call, form: &Form, options: &ListOptions) -> Result<
     } else {
         options.field_selector.clone()
     };
-    let namespace = if form.resource.scope == Scope::Namespaced { call.info.namespace.as_str() } else { "" };
+    let namespace = call.namespace_of(&form.resource);
     Selection::compile(&form.resource, &form.hub, namespace, &options.label_selector, &fields)
 }
 

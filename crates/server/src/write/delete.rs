@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use http::StatusCode;
 use pintle_admission::{Operation, Request};
 use pintle_cache::Object;
-use pintle_registry::{ApiError, GroupResource, Objects, Resource, Scope, Write};
+use pintle_registry::{ApiError, GroupResource, Objects, Resource, Write};
 use pintle_value::time::Duration;
 use pintle_value::{Object as Members, Value};
 
@@ -23,6 +24,8 @@ use crate::represent::{Form, ListBody, ListHead, Source, from_hub, success};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
+/// How many objects of a collection are deleted at a time.
+const DELETIONS: usize = 64;
 
 /// What became of a delete.
 enum Deleted {
@@ -283,20 +286,24 @@ pub(crate) async fn delete_collection(call: &Call, resource: &Arc<Resource>) -> 
     let list = ListOptions::read(&call.query, false)?;
     let options = options(call).await?;
     let at = call.cluster.catch_up().await?;
-    let namespaced = resource.scope == Scope::Namespaced;
-    let namespace = if namespaced { call.info.namespace.as_str() } else { "" };
+    let namespace = call.namespace_of(resource);
     let selection = Selection::compile(resource, &form.hub, namespace, &list.label_selector, &list.field_selector)?;
     let objects = collect(call, resource, &selection, at)?;
-    for object in &objects {
+    // Many at a time, so that they share commits.
+    let deletions = objects.clone().into_iter().map(|object| {
         let mut change = Change::of(call, resource, options.dry_run);
         change.namespace = object.namespace().to_owned();
         change.name = object.name().to_owned();
-        match carry_out(&change, &options).await {
-            // Someone else was faster.
-            Ok(_) | Err(ApiError::NotFound { .. }) => {}
-            Err(error) => return Err(error),
+        let options = &options;
+        async move {
+            match carry_out(&change, options).await {
+                // Someone else was faster.
+                Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
         }
-    }
+    });
+    stream::iter(deletions).buffer_unordered(DELETIONS).try_collect::<()>().await?;
     let head = ListHead { revision: at.to_string(), ..ListHead::default() };
     let source = Source::Objects(objects.into_iter());
     Ok(match ListBody::make(form.clone(), &head, source)? {

@@ -130,13 +130,20 @@ impl Cluster {
         wanted.extend(pintle_kinds::bootstrap_objects(self.now()));
         wanted.extend(pintle_kinds::system_priority_classes());
 
+        // All at once, so that they share a commit.
+        let mut creations = tokio::task::JoinSet::new();
         for (resource, object) in wanted {
             if access.get(&resource, object.namespace(), object.name())?.is_some() {
                 continue;
             }
-            match access.create(&resource, object).await {
-                Ok(_) | Err(ApiError::AlreadyExists { .. }) => {}
-                Err(error) => return Err(error),
+            let access = Access(self.clone());
+            creations.spawn(async move { access.create(&resource, object).await });
+        }
+        while let Some(created) = creations.join_next().await {
+            match created {
+                Ok(Ok(_) | Err(ApiError::AlreadyExists { .. })) => {}
+                Ok(Err(error)) => return Err(error),
+                Err(error) => return Err(ApiError::Internal(error.to_string())),
             }
         }
         Ok(())

@@ -60,6 +60,9 @@ pub(crate) async fn subresource(
             if binding.name().is_empty() {
                 binding.set_at(&["metadata", "name"], call.info.name.clone());
             }
+            if binding.name() != call.info.name {
+                return Err(ApiError::BadRequest("name in URL does not match name in Binding object".to_owned()));
+            }
             bind(call, resource, binding, options.dry_run).await
         }
         _ => Err(ApiError::MethodNotAllowed),

@@ -69,17 +69,12 @@ pub(crate) struct Updated {
 impl<'a> Change<'a> {
     /// The change that a request asks for.
     pub(crate) fn of(call: &'a Call, resource: &'a Arc<Resource>, dry_run: bool) -> Self {
-        let namespace = if resource.scope == pintle_registry::Scope::Namespaced {
-            call.info.namespace.to_string()
-        } else {
-            String::new()
-        };
         Self {
             cluster: &call.cluster,
             resource,
             identity: &call.identity,
             context: call.context(dry_run),
-            namespace,
+            namespace: call.namespace_of(resource).to_owned(),
             name: call.info.name.to_string(),
             subresource: &call.info.subresource,
             warnings: &call.warnings,
