@@ -17,6 +17,7 @@ use pintle_registry::Behaviour;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
+pub(crate) use secret::pem_types;
 pub(crate) use volume_spec::validate_inline_volume_spec;
 
 /// How much data a config map or a secret may hold together (upstream: `MaxSecretSize`).

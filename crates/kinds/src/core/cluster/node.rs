@@ -154,10 +154,7 @@ fn validate_taints(errors: &mut Errors, taints: &[Value], list: &FieldPath<'_>) 
         if effect.is_empty() {
             errors.required(&path.child("effect"), "");
         } else if !TAINT_EFFECTS.contains(&effect) {
-            // Upstream sorts the values that are known.
-            let mut known = TAINT_EFFECTS;
-            known.sort_unstable();
-            errors.not_supported(&path.child("effect"), effect, &known);
+            errors.not_supported(&path.child("effect"), effect, &TAINT_EFFECTS);
         }
         if !seen.insert((effect, key)) {
             let detail = "taints must be unique by key and effect pair";
@@ -312,7 +309,7 @@ mod tests {
             r#"{"spec":{"taints":[{"key":"a","effect":"NoSchedule"},{"key":"a","value":"b","effect":"NoSchedule"},{"key":"c","effect":"x"},{"key":"d"}]}}"#,
             &[
                 "metadata.taints[1]: Duplicate value: {\"Key\":\"a\",\"Value\":\"b\",\"Effect\":\"NoSchedule\",\"TimeAdded\":null}: taints must be unique by key and effect pair",
-                "metadata.taints[2].effect: Unsupported value: \"x\": supported values: \"NoExecute\", \"NoSchedule\", \"PreferNoSchedule\"",
+                "metadata.taints[2].effect: Unsupported value: \"x\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"",
                 "metadata.taints[3].effect: Required value",
             ],
         );

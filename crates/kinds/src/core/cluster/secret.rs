@@ -176,7 +176,7 @@ fn tls_warning(object: &Value) -> Option<String> {
 }
 
 /// The types of the PEM blocks in a text.
-fn pem_types(text: &str) -> Vec<&str> {
+pub(crate) fn pem_types(text: &str) -> Vec<&str> {
     let mut types = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {

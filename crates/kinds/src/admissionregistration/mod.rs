@@ -1,0 +1,22 @@
+//! The kinds of the group `admissionregistration.k8s.io`. CEL expressions are only looked at for being there: compiling
+//! them is the work of the crate that knows CEL.
+
+mod policy;
+mod rules;
+mod webhook;
+
+use std::sync::Arc;
+
+use pintle_registry::Behaviour;
+
+pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+    Some(match plural {
+        "mutatingwebhookconfigurations" => Arc::new(webhook::Configuration { mutating: true }),
+        "validatingwebhookconfigurations" => Arc::new(webhook::Configuration { mutating: false }),
+        "mutatingadmissionpolicies" => Arc::new(policy::MutatingPolicy),
+        "validatingadmissionpolicies" => Arc::new(policy::ValidatingPolicy),
+        "mutatingadmissionpolicybindings" => Arc::new(policy::Binding { validating: false }),
+        "validatingadmissionpolicybindings" => Arc::new(policy::Binding { validating: true }),
+        _ => return None,
+    })
+}

@@ -1,0 +1,511 @@
+//! Admission policies and their bindings (upstream: `validateValidatingAdmissionPolicySpec` and the like): everything
+//! but what the expressions say.
+
+use std::collections::BTreeSet;
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::rules::{rule_defaults, validate_conditions, validate_rule};
+use super::webhook::one_of;
+use crate::labels::validate_selector;
+use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
+
+const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
+const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
+const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
+const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+const PARAMETER_ACTIONS: [&str; 2] = ["Deny", "Allow"];
+const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
+const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
+const MAX_AUDIT_ANNOTATIONS: usize = 20;
+const MAX_AUDIT_EXPRESSION: usize = 5 * 1024;
+
+/// Sets the defaults of what a policy or a binding matches.
+fn match_defaults(resources: Option<&mut Value>) {
+    let Some(resources) = resources else { return };
+    resources.set_default("matchPolicy", "Equivalent");
+    resources.set_default("namespaceSelector", Value::object());
+    resources.set_default("objectSelector", Value::object());
+    rule_defaults(resources, "resourceRules");
+    rule_defaults(resources, "excludeResourceRules");
+}
+
+fn policy_defaults(object: &mut Value) {
+    if let Some(spec) = object.at_mut(&["spec"]) {
+        spec.set_default("failurePolicy", "Fail");
+        match_defaults(spec.get_mut("matchConstraints"));
+    }
+}
+
+fn raise_generation(object: &mut Value, old: &Value) {
+    if !same_at(object, old, &["spec"]) {
+        next_generation(object, old);
+    }
+}
+
+/// The rules of ValidatingAdmissionPolicy.
+pub(super) struct ValidatingPolicy;
+
+static STATUS: StatusRules = StatusRules {
+    keeps: &[
+        &["spec"],
+        &["metadata", "annotations"],
+        &["metadata", "deletionTimestamp"],
+        &["metadata", "finalizers"],
+        &["metadata", "generation"],
+        &["metadata", "labels"],
+        &["metadata", "ownerReferences"],
+    ],
+    prepare: as_is,
+    validate: |object, _| {
+        let mut errors = Errors::new();
+        let status = FieldPath::new("status");
+        let types = status.child("typeChecking");
+        let list = types.child("expressionWarnings");
+        for (i, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate() {
+            for field in ["warning", "fieldRef"] {
+                if warning.str_at(&[field]).trim().is_empty() {
+                    errors.required(&list.index(i).child(field), "");
+                }
+            }
+        }
+        let conditions = &object["status"]["conditions"];
+        errors.append(pintle_value::metadata::validate_conditions(conditions, &status.child("conditions")));
+        errors
+    },
+};
+
+impl Behaviour for ValidatingPolicy {
+    fn defaults(&self, object: &mut Value) {
+        policy_defaults(object);
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", Value::object());
+        first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        raise_generation(object, old);
+        keep(object, old, &["status"]);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let spec = &object["spec"];
+        let path = FieldPath::new("spec");
+        validate_common(&mut errors, spec, &path);
+        let (validations, annotations) = (spec.items_at(&["validations"]), spec.items_at(&["auditAnnotations"]));
+        if validations.is_empty() && annotations.is_empty() {
+            for field in ["validations", "auditAnnotations"] {
+                let detail = "validations or auditAnnotations must contain at least one item";
+                errors.required(&path.child(field), detail);
+            }
+        }
+        let list = path.child("validations");
+        for (i, validation) in validations.iter().enumerate() {
+            validate_validation(&mut errors, validation, &list.index(i));
+        }
+        let list = path.child("auditAnnotations");
+        if annotations.len() > MAX_AUDIT_ANNOTATIONS {
+            let detail = format!("must not have more than {MAX_AUDIT_ANNOTATIONS} auditAnnotations");
+            errors.invalid(&list, Value::Array(annotations.to_vec()), detail);
+        }
+        let mut keys = BTreeSet::new();
+        for (i, annotation) in annotations.iter().enumerate() {
+            let key = annotation.str_at(&["key"]);
+            validate_audit_annotation(&mut errors, object.name(), annotation, &list.index(i));
+            if !keys.insert(key) {
+                errors.duplicate(&list.index(i).child("key"), key);
+            }
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+        self.validate(context, object)
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    }
+}
+
+/// The rules of MutatingAdmissionPolicy.
+pub(super) struct MutatingPolicy;
+
+impl Behaviour for MutatingPolicy {
+    fn defaults(&self, object: &mut Value) {
+        policy_defaults(object);
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        raise_generation(object, old);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let spec = &object["spec"];
+        let path = FieldPath::new("spec");
+        validate_common(&mut errors, spec, &path);
+        let list = path.child("mutations");
+        let mutations = spec.items_at(&["mutations"]);
+        if mutations.is_empty() {
+            errors.required(&list, "mutations must contain at least one item");
+        }
+        for (i, mutation) in mutations.iter().enumerate() {
+            required_one_of(&mut errors, mutation, "patchType", &PATCH_TYPES, &list.index(i));
+        }
+        required_one_of(&mut errors, spec, "reinvocationPolicy", &REINVOCATION_POLICIES, &path);
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+        self.validate(context, object)
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+/// The rules of the bindings of both kinds of policies.
+pub(super) struct Binding {
+    /// True for the kind that says what follows from a violation.
+    pub(super) validating: bool,
+}
+
+impl Behaviour for Binding {
+    fn defaults(&self, object: &mut Value) {
+        match_defaults(object.at_mut(&["spec", "matchResources"]));
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        raise_generation(object, old);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let spec = &object["spec"];
+        let path = FieldPath::new("spec");
+        let policy = spec.str_at(&["policyName"]);
+        if policy.is_empty() {
+            errors.required(&path.child("policyName"), "");
+        } else {
+            for message in names::dns1123_subdomain_name(policy, false) {
+                errors.invalid(&path.child("policyName"), policy, message);
+            }
+        }
+        if let Some(reference) = spec.get("paramRef") {
+            validate_param_ref(&mut errors, reference, &path.child("paramRef"));
+        }
+        if let Some(resources) = spec.get("matchResources") {
+            // The path is upstream's.
+            validate_match(&mut errors, resources, &path.child("matchResouces"));
+        }
+        if self.validating {
+            validate_actions(&mut errors, spec, &path.child("validationActions"));
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+        self.validate(context, object)
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+fn required_one_of(errors: &mut Errors, object: &Value, field: &str, known: &[&str], path: &FieldPath<'_>) {
+    if object.str_at(&[field]).is_empty() {
+        errors.required(&path.child(field), "");
+    } else {
+        one_of(errors, object, field, known, path);
+    }
+}
+
+/// What both kinds of policies have.
+fn validate_common(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    required_one_of(errors, spec, "failurePolicy", &FAILURE_POLICIES, path);
+    if let Some(kind) = spec.get("paramKind") {
+        validate_param_kind(errors, kind, &path.child("paramKind"));
+    }
+    let constraints = path.child("matchConstraints");
+    match spec.get("matchConstraints") {
+        None => errors.required(&constraints, ""),
+        Some(resources) => {
+            validate_match(errors, resources, &constraints);
+            if resources.items_at(&["resourceRules"]).is_empty() {
+                errors.required(&constraints.child("resourceRules"), "");
+            }
+        }
+    }
+    validate_conditions(errors, spec.items_at(&["matchConditions"]), &path.child("matchConditions"));
+    let list = path.child("variables");
+    for (i, variable) in spec.items_at(&["variables"]).iter().enumerate() {
+        let path = list.index(i);
+        let name = variable.str_at(&["name"]);
+        if name.trim().is_empty() {
+            errors.required(&path.child("name"), "name is not specified");
+        } else if !is_identifier(name) {
+            errors.invalid(&path.child("name"), name, "name is not a valid CEL identifier");
+        }
+        if variable.str_at(&["expression"]).trim().is_empty() {
+            errors.required(&path.child("expression"), "expression is not specified");
+        }
+    }
+}
+
+/// True for an identifier of CEL that is not reserved.
+fn is_identifier(name: &str) -> bool {
+    const RESERVED: [&str; 21] = [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ];
+    names::c_identifier(name).is_empty() && !RESERVED.contains(&name)
+}
+
+fn validate_param_kind(errors: &mut Errors, param: &Value, path: &FieldPath<'_>) {
+    let version_path = path.child("apiVersion");
+    let api_version = param.str_at(&["apiVersion"]);
+    let parts: Vec<&str> = api_version.split('/').collect();
+    match parts[..] {
+        [""] => errors.required(&version_path, ""),
+        [version] => validate_version(errors, "", version, api_version, &version_path),
+        [group, version] => validate_version(errors, group, version, api_version, &version_path),
+        _ => {
+            let detail = format!("unexpected GroupVersion string: {api_version}");
+            errors.invalid(&version_path, api_version, detail);
+        }
+    }
+    let kind = param.str_at(&["kind"]);
+    let wrong = names::dns1035_label(&kind.to_lowercase());
+    if kind.is_empty() {
+        errors.required(&path.child("kind"), "");
+    } else if !wrong.is_empty() {
+        let detail = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
+        errors.invalid(&path.child("kind"), kind, detail);
+    }
+}
+
+fn validate_version(errors: &mut Errors, group: &str, version: &str, api_version: &str, path: &FieldPath<'_>) {
+    let wrong = if group.is_empty() { Vec::new() } else { names::dns1123_subdomain(group) };
+    if !wrong.is_empty() {
+        errors.invalid(path, group, wrong.join(","));
+    }
+    let wrong = names::dns1035_label(version);
+    if version.is_empty() {
+        errors.invalid(path, api_version, "version must be specified");
+    } else if !wrong.is_empty() {
+        errors.invalid(path, version, wrong.join(","));
+    }
+}
+
+fn validate_match(errors: &mut Errors, resources: &Value, path: &FieldPath<'_>) {
+    required_one_of(errors, resources, "matchPolicy", &MATCH_POLICIES, path);
+    for field in ["namespaceSelector", "objectSelector"] {
+        match resources.get(field) {
+            None => errors.required(&path.child(field), ""),
+            selector => errors.append(validate_selector(selector, false, &path.child(field))),
+        }
+    }
+    for field in ["resourceRules", "excludeResourceRules"] {
+        let list = path.child(field);
+        for (i, rule) in resources.items_at(&[field]).iter().enumerate() {
+            let path = list.index(i);
+            let list = path.child("resourceNames");
+            let mut seen = BTreeSet::new();
+            for (j, name) in rule.items_at(&["resourceNames"]).iter().enumerate() {
+                let name = name.as_str().unwrap_or_default();
+                for message in names::path_segment_name(name, false) {
+                    errors.invalid(&list.index(j), name, message);
+                }
+                if !seen.insert(name) {
+                    errors.duplicate(&list.index(j), name);
+                }
+            }
+            validate_rule(errors, rule, &path);
+        }
+    }
+}
+
+fn validate_validation(errors: &mut Errors, validation: &Value, path: &FieldPath<'_>) {
+    if validation.str_at(&["expression"]).trim().is_empty() {
+        errors.required(&path.child("expression"), "expression is not specified");
+    }
+    let blank = |text: &str| !text.is_empty() && text.trim().is_empty();
+    let message_expression = validation.str_at(&["messageExpression"]);
+    if blank(message_expression) {
+        errors.invalid(&path.child("messageExpression"), message_expression, "must be non-empty if specified");
+    }
+    let message = validation.str_at(&["message"]);
+    if blank(message) {
+        errors.invalid(&path.child("message"), message, "message must be non-empty if specified");
+    } else if message.trim().contains(['\n', '\r']) {
+        errors.invalid(&path.child("message"), message, "message must not contain line breaks");
+    }
+    one_of(errors, validation, "reason", &REASONS, path);
+}
+
+fn validate_audit_annotation(errors: &mut Errors, policy: &str, annotation: &Value, path: &FieldPath<'_>) {
+    let key = annotation.str_at(&["key"]);
+    if policy.is_empty() {
+        errors.invalid(&path.child("key"), key, "requires metadata.name be non-empty");
+    } else {
+        // What is recorded is the policy's name with the key.
+        let full = format!("{policy}/{key}");
+        for message in names::qualified_name(&full) {
+            errors.invalid(&path.child("key"), &full, message);
+        }
+    }
+    let expression = annotation.str_at(&["valueExpression"]).trim();
+    if expression.is_empty() {
+        errors.required(&path.child("valueExpression"), "valueExpression is not specified");
+    } else if expression.len() > MAX_AUDIT_EXPRESSION {
+        let detail = format!("must not exceed {MAX_AUDIT_EXPRESSION} bytes in length");
+        errors.required(&path.child("valueExpression"), detail);
+    }
+}
+
+fn validate_actions(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+    let actions: Vec<&str> = spec.items_at(&["validationActions"]).iter().filter_map(Value::as_str).collect();
+    for (i, action) in actions.iter().enumerate() {
+        if !ACTIONS.contains(action) {
+            errors.not_supported(&path.index(i), *action, &ACTIONS);
+        }
+        if actions[..i].contains(action) {
+            errors.duplicate(&path.index(i), *action);
+        }
+    }
+    if actions.contains(&"Deny") && actions.contains(&"Warn") {
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
+                      response and headers serves no purpose)";
+        errors.invalid(path, actions.clone(), detail);
+    }
+    if actions.is_empty() {
+        errors.required(path, "at least one validation action is required");
+    }
+}
+
+fn validate_param_ref(errors: &mut Errors, reference: &Value, path: &FieldPath<'_>) {
+    const EXCLUSIVE: &str = "name and selector are mutually exclusive";
+    let name = reference.str_at(&["name"]);
+    let selector = reference.get("selector");
+    let both = !name.is_empty() && selector.is_some();
+    for message in names::path_segment_name(name, false).into_iter().filter(|_| !name.is_empty()) {
+        errors.invalid(&path.child("name"), name, message);
+    }
+    if both {
+        errors.forbidden(&path.child("name"), EXCLUSIVE);
+    }
+    errors.append(validate_selector(selector, false, &path.child("selector")));
+    if both {
+        errors.forbidden(&path.child("selector"), EXCLUSIVE);
+    }
+    if name.is_empty() && selector.is_none() {
+        errors.required(path, "one of name or selector must be specified");
+    }
+    required_one_of(errors, reference, "parameterNotFoundAction", &PARAMETER_ACTIONS, path);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn validating_policies() {
+        let check = |spec: &str, expect: &[&str]| {
+            let mut policy = object(&format!(r#"{{"spec":{{{spec}}}}}"#));
+            ValidatingPolicy.defaults(&mut policy);
+            assert_eq!(messages(&ValidatingPolicy.validate(&context(), &policy)), expect, "{spec}");
+        };
+        let rules = r#""matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]}"#;
+        check(&format!(r#"{rules},"validations":[{{"expression":"true"}}]"#), &[]);
+        check(
+            r#""failurePolicy":"x","paramKind":{"apiVersion":"a/b/c","kind":"1"},"matchConstraints":{}"#,
+            &[
+                "spec.failurePolicy: Unsupported value: \"x\": supported values: \"Fail\", \"Ignore\"",
+                "spec.paramKind.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c",
+                "spec.paramKind.kind: Invalid value: \"1\": may have mixed case, but should otherwise match: a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
+                "spec.matchConstraints.resourceRules: Required value",
+                "spec.validations: Required value: validations or auditAnnotations must contain at least one item",
+                "spec.auditAnnotations: Required value: validations or auditAnnotations must contain at least one item",
+            ],
+        );
+        check(
+            &format!(
+                r#"{rules},"validations":[{{"expression":" ","message":"a\nb","reason":"x"}}],"variables":[{{"name":"a b","expression":"1"}}]"#
+            ),
+            &[
+                "spec.variables[0].name: Invalid value: \"a b\": name is not a valid CEL identifier",
+                "spec.validations[0].expression: Required value: expression is not specified",
+                "spec.validations[0].message: Invalid value: \"a\\nb\": message must not contain line breaks",
+                "spec.validations[0].reason: Unsupported value: \"x\": supported values: \"Forbidden\", \"Invalid\", \"RequestEntityTooLarge\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn bindings() {
+        let binding = Binding { validating: true };
+        let check = |spec: &str, expect: &[&str]| {
+            let mut new = object(&format!(r#"{{"spec":{{{spec}}}}}"#));
+            binding.defaults(&mut new);
+            assert_eq!(messages(&binding.validate(&context(), &new)), expect, "{spec}");
+        };
+        check(r#""policyName":"p","validationActions":["Deny","Audit"],"matchResources":{}"#, &[]);
+        check(
+            r#""paramRef":{},"validationActions":["Deny","Warn","Deny"]"#,
+            &[
+                "spec.policyName: Required value",
+                "spec.paramRef: Required value: one of name or selector must be specified",
+                "spec.paramRef.parameterNotFoundAction: Required value",
+                "spec.validationActions[2]: Duplicate value: \"Deny\"",
+                "spec.validationActions: Invalid value: [\"Deny\",\"Warn\",\"Deny\"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)",
+            ],
+        );
+    }
+
+    #[test]
+    fn generations_follow_the_spec() {
+        let old = object(r#"{"metadata":{"generation":1},"spec":{"a":1}}"#);
+        let mut new = object(r#"{"metadata":{"generation":1},"spec":{"a":2}}"#);
+        MutatingPolicy.prepare_for_update(&context(), &mut new, &old);
+        assert_eq!(new.generation(), 2);
+    }
+}

@@ -1,0 +1,123 @@
+//! Which requests a webhook or a policy is for, and under which conditions (upstream: `validateRuleWithOperations`,
+//! `validateMatchConditions` of `pkg/apis/admissionregistration/validation`).
+
+use std::collections::BTreeSet;
+
+use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, names};
+
+const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
+const MAX_CONDITIONS: usize = 64;
+
+/// Sets the scope of rules: any.
+pub(super) fn rule_defaults(owner: &mut Value, field: &str) {
+    let rules = owner.get_mut(field).and_then(Value::as_array_mut);
+    for rule in rules.into_iter().flatten() {
+        rule.set_default("scope", "*");
+    }
+}
+
+fn strings<'a>(object: &'a Value, field: &str) -> Vec<&'a str> {
+    object.items_at(&[field]).iter().map(|item| item.as_str().unwrap_or_default()).collect()
+}
+
+/// Checks a rule with operations.
+pub(super) fn validate_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
+    wildcard_stands_alone(errors, rule, "operations", "operations", path);
+    let list = path.child("operations");
+    for (i, operation) in strings(rule, "operations").into_iter().enumerate() {
+        if !OPERATIONS.contains(&operation) {
+            errors.not_supported(&list.index(i), operation, &OPERATIONS);
+        }
+    }
+    wildcard_stands_alone(errors, rule, "apiGroups", "API groups", path);
+    wildcard_stands_alone(errors, rule, "apiVersions", "API versions", path);
+    let list = path.child("apiVersions");
+    for (i, _) in strings(rule, "apiVersions").iter().enumerate().filter(|(_, version)| version.is_empty()) {
+        errors.required(&list.index(i), "");
+    }
+    validate_resources(errors, rule, &path.child("resources"));
+    if let Some(scope) = rule.get("scope").and_then(Value::as_str).filter(|scope| !SCOPES.contains(scope)) {
+        errors.not_supported(&path.child("scope"), scope, &SCOPES);
+    }
+}
+
+/// Requires a list in which `*` stands alone.
+fn wildcard_stands_alone(errors: &mut Errors, rule: &Value, field: &str, others: &str, path: &FieldPath<'_>) {
+    let items = strings(rule, field);
+    if items.is_empty() {
+        errors.required(&path.child(field), "");
+    }
+    if items.len() > 1 && items.contains(&"*") {
+        let shown = rule.get(field).cloned().unwrap_or_default();
+        errors.invalid(&path.child(field), shown, format!("if '*' is present, must not specify other {others}"));
+    }
+}
+
+fn validate_resources(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
+    let resources = strings(rule, "resources");
+    if resources.is_empty() {
+        errors.required(path, "");
+    }
+    let (mut with_any_subresource, mut of_any_resource) = (BTreeSet::new(), BTreeSet::new());
+    let mut last_is_plain = false;
+    for (i, resource) in resources.iter().enumerate() {
+        let path = path.index(i);
+        if resource.is_empty() {
+            errors.required(&path, "");
+            continue;
+        }
+        let Some((name, subresource)) = resource.split_once('/') else {
+            // Upstream remembers the last one alone.
+            last_is_plain = *resource != "*";
+            continue;
+        };
+        if with_any_subresource.contains(name) {
+            let detail = format!("if '{name}/*' is present, must not specify {resource}");
+            errors.invalid(&path, *resource, detail);
+        }
+        if of_any_resource.contains(subresource) {
+            let detail = format!("if '*/{subresource}' is present, must not specify {resource}");
+            errors.invalid(&path, *resource, detail);
+        }
+        if subresource == "*" {
+            with_any_subresource.insert(name);
+        }
+        if name == "*" {
+            of_any_resource.insert(subresource);
+        }
+    }
+    let shown = rule.get("resources").cloned().unwrap_or_default();
+    if resources.len() > 1 && resources.contains(&"*/*") {
+        errors.invalid(path, shown.clone(), "if '*/*' is present, must not specify other resources");
+    }
+    if last_is_plain && resources.contains(&"*") {
+        let detail = "if '*' is present, must not specify other resources without subresources";
+        errors.invalid(path, shown, detail);
+    }
+}
+
+/// Checks match conditions: names, each once, and expressions that are there.
+pub(super) fn validate_conditions(errors: &mut Errors, conditions: &[Value], path: &FieldPath<'_>) {
+    if conditions.len() > MAX_CONDITIONS {
+        errors.push(FieldError::too_many(path, conditions.len(), MAX_CONDITIONS));
+    }
+    let mut seen = BTreeSet::new();
+    for (i, condition) in conditions.iter().enumerate() {
+        let path = path.index(i);
+        if condition.str_at(&["expression"]).trim().is_empty() {
+            errors.required(&path.child("expression"), "");
+        }
+        let name = condition.str_at(&["name"]);
+        if name.is_empty() {
+            errors.required(&path.child("name"), "");
+            continue;
+        }
+        for message in names::qualified_name(name) {
+            errors.invalid(&path.child("name"), name, message);
+        }
+        if !seen.insert(name) {
+            errors.push(FieldError::new(ErrorKind::Duplicate, &path.child("name"), name, ""));
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! MutatingWebhookConfiguration and ValidatingWebhookConfiguration (upstream: `SetDefaults_ValidatingWebhook` and the
+//! like, `pkg/apis/admissionregistration/validation`).
+
+use std::collections::BTreeSet;
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::rules::{rule_defaults, validate_conditions, validate_rule};
+use crate::labels;
+use crate::strategy::{first_generation, next_generation, same_at};
+
+const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
+const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
+const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
+const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
+const SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
+
+/// The versions of AdmissionReview that a webhook must know one of.
+const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+
+const DEFAULT_PORT: i64 = 443;
+const DEFAULT_TIMEOUT: i64 = 10;
+
+/// The rules of both kinds of configurations.
+pub(super) struct Configuration {
+    /// True for the kind whose webhooks change objects.
+    pub(super) mutating: bool,
+}
+
+impl Behaviour for Configuration {
+    fn defaults(&self, object: &mut Value) {
+        let hooks = object.at_mut(&["webhooks"]).and_then(Value::as_array_mut);
+        for hook in hooks.into_iter().flatten() {
+            hook.set_default("failurePolicy", "Fail");
+            hook.set_default("matchPolicy", "Equivalent");
+            hook.set_default("namespaceSelector", Value::object());
+            hook.set_default("objectSelector", Value::object());
+            hook.set_default("timeoutSeconds", DEFAULT_TIMEOUT);
+            if self.mutating {
+                hook.set_default("reinvocationPolicy", "Never");
+            }
+            if let Some(service) = hook.at_mut(&["clientConfig", "service"]) {
+                service.set_default("port", DEFAULT_PORT);
+            }
+            rule_defaults(hook, "rules");
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        if !same_at(object, old, &["webhooks"]) {
+            next_generation(object, old);
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        self.validate_hooks(object, Tolerated::default())
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        self.validate_hooks(object, Tolerated::of(old))
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+/// What the configuration had before, and may keep.
+#[derive(Default)]
+struct Tolerated {
+    side_effects: bool,
+    unknown_reviews: bool,
+    repeated_names: bool,
+    label_values: bool,
+}
+
+fn hooks(object: &Value) -> &[Value] {
+    object.items_at(&["webhooks"])
+}
+
+fn review_versions(hook: &Value) -> Vec<&str> {
+    hook.items_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str).collect()
+}
+
+impl Tolerated {
+    fn of(old: &Value) -> Self {
+        let names: BTreeSet<&str> = hooks(old).iter().map(|hook| hook.str_at(&["name"])).collect();
+        let unknown = |hook: &Value| {
+            let versions = review_versions(hook);
+            !versions.is_empty() && !versions.iter().any(|version| REVIEW_VERSIONS.contains(version))
+        };
+        let invalid = |hook: &Value| {
+            ["namespaceSelector", "objectSelector"]
+                .iter()
+                .any(|field| !labels::validate_selector(hook.get(field), false, &FieldPath::root()).is_empty())
+        };
+        Self {
+            side_effects: hooks(old).iter().any(|hook| !NO_SIDE_EFFECTS.contains(&hook.str_at(&["sideEffects"]))),
+            unknown_reviews: hooks(old).iter().any(unknown),
+            repeated_names: names.len() < hooks(old).len(),
+            label_values: hooks(old).iter().any(invalid),
+        }
+    }
+}
+
+impl Configuration {
+    fn validate_hooks(&self, object: &Value, tolerated: Tolerated) -> Errors {
+        let mut errors = Errors::new();
+        let list = FieldPath::new("webhooks");
+        let mut seen = BTreeSet::new();
+        for (i, hook) in hooks(object).iter().enumerate() {
+            let path = list.index(i);
+            self.validate_hook(&mut errors, hook, &tolerated, &path);
+            let versions = path.child("admissionReviewVersions");
+            validate_review_versions(&mut errors, hook, tolerated.unknown_reviews, &versions);
+            let name = hook.str_at(&["name"]);
+            if !name.is_empty() && !seen.insert(name) && !tolerated.repeated_names {
+                errors.duplicate(&path.child("name"), name);
+            }
+        }
+        errors
+    }
+
+    fn validate_hook(&self, errors: &mut Errors, hook: &Value, tolerated: &Tolerated, path: &FieldPath<'_>) {
+        errors.append(names::fully_qualified_name(&path.child("name"), hook.str_at(&["name"])));
+        let list = path.child("rules");
+        for (i, rule) in hook.items_at(&["rules"]).iter().enumerate() {
+            validate_rule(errors, rule, &list.index(i));
+        }
+        one_of(errors, hook, "failurePolicy", &FAILURE_POLICIES, path);
+        one_of(errors, hook, "matchPolicy", &MATCH_POLICIES, path);
+        let allowed: &[&str] = if tolerated.side_effects { &SIDE_EFFECTS } else { &NO_SIDE_EFFECTS };
+        if hook.get("sideEffects").is_none() {
+            let detail = format!("must specify one of {}", allowed.join(", "));
+            errors.required(&path.child("sideEffects"), detail);
+        }
+        one_of(errors, hook, "sideEffects", allowed, path);
+        if let Some(seconds) = hook.int_at(&["timeoutSeconds"]).filter(|seconds| !(1..=30).contains(seconds)) {
+            let detail = "the timeout value must be between 1 and 30 seconds";
+            errors.invalid(&path.child("timeoutSeconds"), seconds, detail);
+        }
+        for field in ["namespaceSelector", "objectSelector"] {
+            let any_value = tolerated.label_values;
+            errors.append(labels::validate_selector(hook.get(field), any_value, &path.child(field)));
+        }
+        if self.mutating {
+            one_of(errors, hook, "reinvocationPolicy", &REINVOCATION_POLICIES, path);
+        }
+        validate_client(errors, &hook["clientConfig"], &path.child("clientConfig"));
+        validate_conditions(errors, hook.items_at(&["matchConditions"]), &path.child("matchConditions"));
+    }
+}
+
+/// Refuses a value that is there and not one of those that are known.
+pub(super) fn one_of(errors: &mut Errors, object: &Value, field: &str, known: &[&str], path: &FieldPath<'_>) {
+    if let Some(value) = object.get(field).and_then(Value::as_str).filter(|value| !known.contains(value)) {
+        errors.not_supported(&path.child(field), value, known);
+    }
+}
+
+fn validate_review_versions(errors: &mut Errors, hook: &Value, any: bool, path: &FieldPath<'_>) {
+    let known = REVIEW_VERSIONS.join(", ");
+    let versions = review_versions(hook);
+    if versions.is_empty() {
+        errors.required(path, format!("must specify one of {known}"));
+        return;
+    }
+    for (i, version) in versions.iter().enumerate() {
+        if versions[..i].contains(version) {
+            errors.invalid(&path.index(i), *version, "duplicate version");
+            continue;
+        }
+        for message in names::dns1035_label(version) {
+            errors.invalid(&path.index(i), *version, message);
+        }
+    }
+    if !any && !versions.iter().any(|version| REVIEW_VERSIONS.contains(version)) {
+        errors.invalid(path, versions, format!("must include at least one of {known}"));
+    }
+}
+
+fn validate_client(errors: &mut Errors, client: &Value, path: &FieldPath<'_>) {
+    match (client.get("url").and_then(Value::as_str), client.get("service")) {
+        (Some(url), None) => validate_url(errors, url, &path.child("url")),
+        (None, Some(service)) => validate_service(errors, service, &path.child("service")),
+        _ => errors.required(path, "exactly one of url or service is required"),
+    }
+}
+
+/// Checks the URL of a webhook. What Go takes for no URL at all is only seen in part.
+fn validate_url(errors: &mut Errors, url: &str, path: &FieldPath<'_>) {
+    const FORM: &str = "; desired format: https://host[/path]";
+    if url.chars().any(|c| c.is_ascii_control()) {
+        let fault = format!("parse {url:?}: net/url: invalid control character in URL");
+        errors.required(path, format!("url must be a valid URL: {fault}{FORM}"));
+        return;
+    }
+    if url.starts_with(':') {
+        let fault = format!("parse {url:?}: missing protocol scheme");
+        errors.required(path, format!("url must be a valid URL: {fault}{FORM}"));
+        return;
+    }
+    let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (scheme, rest) = match rest.split_once(':') {
+        Some((scheme, rest)) if !scheme.contains('/') => (scheme.to_lowercase(), rest),
+        _ => (String::new(), rest),
+    };
+    let authority = rest.strip_prefix("//").map_or("", |rest| rest.split('/').next().unwrap_or_default());
+    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    if scheme != "https" {
+        errors.invalid(path, scheme, format!("'https' is the only allowed URL scheme{FORM}"));
+    }
+    if host.is_empty() {
+        errors.invalid(path, host, format!("host must be specified{FORM}"));
+    }
+    if let Some(user) = user {
+        errors.invalid(path, user, "user information is not permitted in the URL");
+    }
+    if !fragment.is_empty() {
+        errors.invalid(path, fragment, "fragments are not permitted in the URL");
+    }
+    if !query.is_empty() {
+        errors.invalid(path, query, "query parameters are not permitted in the URL");
+    }
+}
+
+fn validate_service(errors: &mut Errors, service: &Value, path: &FieldPath<'_>) {
+    // Upstream hands name and namespace over in the wrong order, so that each is missed under the other's name.
+    if service.str_at(&["namespace"]).is_empty() {
+        errors.required(&path.child("name"), "");
+    }
+    if service.str_at(&["name"]).is_empty() {
+        errors.required(&path.child("namespace"), "");
+    }
+    let port = service.int_at(&["port"]).unwrap_or(0);
+    let wrong = names::port_number(port);
+    if !wrong.is_empty() {
+        errors.invalid(&path.child("port"), port, format!("port is not valid: {}", wrong.join(", ")));
+    }
+    let target = service.str_at(&["path"]);
+    if target.is_empty() || target == "/" {
+        return;
+    }
+    let path = path.child("path");
+    if target == "//" {
+        errors.invalid(&path, target, "segment[0] may not be empty");
+        return;
+    }
+    if !target.starts_with('/') {
+        errors.invalid(&path, target, "must start with a '/'");
+    }
+    // The first character is taken for the slash whatever it is.
+    let mut steps = target.chars();
+    steps.next();
+    let steps = steps.as_str();
+    for (i, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
+        if step.is_empty() {
+            errors.invalid(&path, target, format!("segment[{i}] may not be empty"));
+            continue;
+        }
+        for message in names::dns1123_subdomain(step) {
+            errors.invalid(&path, target, format!("segment[{i}]: {message}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    const MUTATING: Configuration = Configuration { mutating: true };
+
+    fn check(hook: &str, expect: &[&str]) {
+        let mut configuration = object(&format!(r#"{{"webhooks":[{hook}]}}"#));
+        MUTATING.defaults(&mut configuration);
+        assert_eq!(messages(&MUTATING.validate(&context(), &configuration)), expect, "{hook}");
+    }
+
+    #[test]
+    fn defaults() {
+        let mut configuration =
+            object(r#"{"webhooks":[{"clientConfig":{"service":{}},"rules":[{"operations":["*"]}]}]}"#);
+        MUTATING.defaults(&mut configuration);
+        assert_eq!(
+            configuration["webhooks"][0],
+            object(
+                r#"{"clientConfig":{"service":{"port":443}},"rules":[{"operations":["*"],"scope":"*"}],"failurePolicy":"Fail",
+                    "matchPolicy":"Equivalent","namespaceSelector":{},"objectSelector":{},"timeoutSeconds":10,"reinvocationPolicy":"Never"}"#
+            )
+        );
+    }
+
+    #[test]
+    fn webhooks() {
+        check(
+            r#"{"name":"a.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://h/p"},
+                "rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods","pods/*"]}]}"#,
+            &[],
+        );
+        check(
+            r#"{"name":"a.example.com","admissionReviewVersions":["v2","v2"],"clientConfig":{"url":"http://u@h?q#f"},"timeoutSeconds":31,
+                "rules":[{"operations":["*","x"],"apiGroups":["*","a"],"resources":["*","pods","pods/*","pods/status"],"scope":"y"}]}"#,
+            &[
+                "webhooks[0].rules[0].operations: Invalid value: [\"*\",\"x\"]: if '*' is present, must not specify other operations",
+                "webhooks[0].rules[0].operations[1]: Unsupported value: \"x\": supported values: \"*\", \"CONNECT\", \"CREATE\", \"DELETE\", \"UPDATE\"",
+                "webhooks[0].rules[0].apiGroups: Invalid value: [\"*\",\"a\"]: if '*' is present, must not specify other API groups",
+                "webhooks[0].rules[0].apiVersions: Required value",
+                "webhooks[0].rules[0].resources[3]: Invalid value: \"pods/status\": if 'pods/*' is present, must not specify pods/status",
+                "webhooks[0].rules[0].resources: Invalid value: [\"*\",\"pods\",\"pods/*\",\"pods/status\"]: if '*' is present, must not specify other resources without subresources",
+                "webhooks[0].rules[0].scope: Unsupported value: \"y\": supported values: \"*\", \"Cluster\", \"Namespaced\"",
+                "webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun",
+                "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
+                "webhooks[0].clientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; desired format: https://host[/path]",
+                "webhooks[0].clientConfig.url: Invalid value: \"u\": user information is not permitted in the URL",
+                "webhooks[0].clientConfig.url: Invalid value: \"f\": fragments are not permitted in the URL",
+                "webhooks[0].clientConfig.url: Invalid value: \"q\": query parameters are not permitted in the URL",
+                "webhooks[0].admissionReviewVersions[1]: Invalid value: \"v2\": duplicate version",
+                "webhooks[0].admissionReviewVersions: Invalid value: [\"v2\",\"v2\"]: must include at least one of v1, v1beta1",
+            ],
+        );
+        check(
+            r#"{"name":"a.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"service":{"name":"s","path":"/a//B"}},
+                "matchConditions":[{"name":"x","expression":" "},{"name":"x","expression":"true"}]}"#,
+            &[
+                "webhooks[0].clientConfig.service.name: Required value",
+                "webhooks[0].clientConfig.service.path: Invalid value: \"/a//B\": segment[1] may not be empty",
+                "webhooks[0].clientConfig.service.path: Invalid value: \"/a//B\": segment[2]: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+                "webhooks[0].matchConditions[0].expression: Required value",
+                "webhooks[0].matchConditions[1].name: Duplicate value: \"x\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_was_wrong_may_stay() {
+        let old = object(
+            r#"{"webhooks":[{"name":"a.example.com","sideEffects":"Unknown","admissionReviewVersions":["v0"],"clientConfig":{"url":"https://h"}}]}"#,
+        );
+        assert!(MUTATING.validate_update(&context(), &old, &old).is_empty());
+        assert!(!MUTATING.validate(&context(), &old).is_empty());
+    }
+}

@@ -1,0 +1,14 @@
+//! The kinds of the group `certificates.k8s.io`.
+
+mod signing_request;
+
+use std::sync::Arc;
+
+use pintle_registry::Behaviour;
+
+pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+    match plural {
+        "certificatesigningrequests" => Some(Arc::new(signing_request::CertificateSigningRequest)),
+        _ => None,
+    }
+}

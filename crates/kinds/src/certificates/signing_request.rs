@@ -1,0 +1,473 @@
+//! CertificateSigningRequest: who asks is what the server knows of them, and three ways to write the object, each of which
+//! may change something else (upstream: `pkg/registry/certificates`, `pkg/apis/certificates/validation`).
+
+use std::collections::BTreeSet;
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_schema::base64;
+use pintle_value::{Errors, FieldError, FieldPath, Str, Value, names};
+
+use crate::core::cluster::pem_types;
+use crate::core::pod::diff;
+use crate::strategy::{keep, same};
+
+const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
+const SHORTEST_SECONDS: i64 = 600;
+const MAX_SUBDOMAIN: usize = 253;
+const MAX_LABEL: usize = 63;
+
+/// Conditions that are true where they are there.
+const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
+/// Conditions that only the subresource `approval` sets.
+const VERDICTS: [&str; 2] = ["Approved", "Denied"];
+
+/// The usages of a certificate that are known, in order.
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+/// The rules of CertificateSigningRequest.
+pub(super) struct CertificateSigningRequest;
+
+impl Behaviour for CertificateSigningRequest {
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+        if let Some(spec) = object.at_mut(&["spec"]) {
+            for field in ["username", "uid", "groups", "extra"] {
+                spec.remove(field);
+            }
+            for (field, text) in [("username", &context.user), ("uid", &context.uid)] {
+                if !text.is_empty() {
+                    spec.set(field, text);
+                }
+            }
+            if !context.groups.is_empty() {
+                spec.set("groups", context.groups.clone());
+            }
+        }
+        // A request cannot come approved.
+        object.set("status", Value::object());
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["spec"]);
+        keep(object, old, &["status"]);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        validate(object, None)
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        validate_update(object, old, Way::Object)
+    }
+
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        // Any name that fits into a path.
+        names::path_segment_name(name, prefix)
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        match name {
+            "status" => Some(&Way::Status),
+            "approval" => Some(&Way::Approval),
+            _ => None,
+        }
+    }
+
+    fn selectable_field_names(&self) -> &[&'static str] {
+        &["spec.signerName"]
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
+        vec![("spec.signerName", object.str_at(&["spec", "signerName"]).into())]
+    }
+}
+
+/// How the object is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Object,
+    /// Through `status`: the certificate, and conditions that are no verdict.
+    Status,
+    /// Through `approval`: conditions alone.
+    Approval,
+}
+
+impl SubresourceRules for Way {
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["spec"]);
+        if *self == Way::Status {
+            for kind in VERDICTS {
+                keep_conditions(object, old, kind);
+            }
+            set_times(context, object, old);
+        } else {
+            set_times(context, object, old);
+            let conditions = object.at(&["status", "conditions"]).cloned();
+            keep(object, old, &["status"]);
+            match conditions {
+                Some(conditions) => object.set_at(&["status", "conditions"], conditions),
+                None => {
+                    object.remove_at(&["status", "conditions"]);
+                }
+            }
+        }
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        validate_update(object, old, *self)
+    }
+}
+
+fn conditions(object: &Value) -> &[Value] {
+    object.items_at(&["status", "conditions"])
+}
+
+fn conditions_of<'a>(object: &'a Value, kind: &str) -> Vec<&'a Value> {
+    conditions(object).iter().filter(|c| c.str_at(&["type"]) == kind).collect()
+}
+
+/// Takes over the conditions of a type as they were, where there are as many.
+fn keep_conditions(object: &mut Value, old: &Value, kind: &str) {
+    let before = conditions_of(old, kind);
+    if conditions_of(object, kind).len() != before.len() {
+        return;
+    }
+    let list = object.at_mut(&["status", "conditions"]).and_then(Value::as_array_mut);
+    let same_type = list.into_iter().flatten().filter(|c| c.str_at(&["type"]) == kind);
+    for (condition, before) in same_type.zip(before) {
+        *condition = before.clone();
+    }
+}
+
+/// Sets the times that the client left out.
+fn set_times(context: &Context, object: &mut Value, old: &Value) {
+    let now = Value::from(context.now);
+    let list = object.at_mut(&["status", "conditions"]).and_then(Value::as_array_mut);
+    for condition in list.into_iter().flatten() {
+        condition.set_default("lastUpdateTime", now.clone());
+        let before = conditions(old).iter().find(|before| {
+            before["type"] == condition["type"]
+                && before["status"] == condition["status"]
+                && before.get("lastTransitionTime").is_some()
+        });
+        let time = before.and_then(|before| before.get("lastTransitionTime")).unwrap_or(&now);
+        condition.set_default("lastTransitionTime", time.clone());
+    }
+}
+
+/// Checks a request. What was wrong with the object before stays tolerated.
+fn validate(object: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::new();
+    let spec = FieldPath::new("spec");
+    let request = object.str_at(&["spec", "request"]);
+    if !is_signing_request(request) {
+        errors.invalid(&spec.child("request"), request, "PEM block type must be CERTIFICATE REQUEST");
+    }
+    validate_usages(&mut errors, object, old, &spec.child("usages"));
+
+    let signer = object.str_at(&["spec", "signerName"]);
+    let signer_path = spec.child("signerName");
+    if signer == LEGACY_SIGNER && old.is_none_or(|old| old.str_at(&["spec", "signerName"]) != LEGACY_SIGNER) {
+        errors.invalid(&signer_path, signer, "the legacy signerName is not allowed via this API version");
+    } else {
+        validate_signer(&mut errors, signer, &signer_path);
+    }
+    if let Some(seconds) = object.int_at(&["spec", "expirationSeconds"]).filter(|s| *s < SHORTEST_SECONDS) {
+        let detail = "may not specify a duration less than 600 seconds (10 minutes)";
+        errors.invalid(&spec.child("expirationSeconds"), seconds, detail);
+    }
+    validate_conditions(&mut errors, object, old);
+
+    let certificate = |of: &Value| Str::from(of.str_at(&["status", "certificate"]));
+    let tolerated =
+        old.map(certificate).is_some_and(|old| old == certificate(object) || certificate_fault(&old).is_some());
+    if let Some(fault) = certificate_fault(&certificate(object)).filter(|_| !tolerated) {
+        errors.invalid(&FieldPath::new("status.certificate"), "<certificate data>", fault);
+    }
+    errors
+}
+
+fn decode(text: &str) -> String {
+    String::from_utf8_lossy(&base64::decode(text.as_bytes()).unwrap_or_default()).into_owned()
+}
+
+/// True if the first PEM block is a request. Its content and signature are not looked at.
+fn is_signing_request(request: &str) -> bool {
+    pem_types(&decode(request)).first() == Some(&"CERTIFICATE REQUEST")
+}
+
+/// What is wrong with a certificate's PEM.
+fn certificate_fault(certificate: &str) -> Option<String> {
+    if certificate.is_empty() {
+        return None;
+    }
+    let text = decode(certificate);
+    let types = pem_types(&text);
+    match types.iter().find(|kind| **kind != "CERTIFICATE") {
+        Some(kind) => Some(format!("only CERTIFICATE PEM blocks are allowed, found {kind:?}")),
+        None if types.is_empty() => Some("must contain at least one CERTIFICATE PEM block".to_owned()),
+        None => None,
+    }
+}
+
+fn usages(object: &Value) -> Vec<&str> {
+    object.items_at(&["spec", "usages"]).iter().map(|usage| usage.as_str().unwrap_or_default()).collect()
+}
+
+fn has_repeats(items: &[&str]) -> bool {
+    items.iter().collect::<BTreeSet<_>>().len() < items.len()
+}
+
+fn validate_usages(errors: &mut Errors, object: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
+    let before = old.map(usages).unwrap_or_default();
+    let given = usages(object);
+    if given.is_empty() {
+        errors.required(path, "");
+    }
+    if before.iter().all(|usage| USAGES.contains(usage)) {
+        for (i, usage) in given.iter().enumerate().filter(|(_, usage)| !USAGES.contains(usage)) {
+            errors.not_supported(&path.index(i), *usage, &USAGES);
+        }
+    }
+    if !has_repeats(&before) {
+        for (i, usage) in given.iter().enumerate().filter(|(i, usage)| given[..*i].contains(usage)) {
+            errors.duplicate(&path.index(i), *usage);
+        }
+    }
+}
+
+/// A signer is a domain and a path (upstream: `ValidateSignerName`).
+fn validate_signer(errors: &mut Errors, signer: &str, path: &FieldPath<'_>) {
+    if signer.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    let segments: Vec<&str> = signer.split('/').collect();
+    let [domain, tail] = segments[..] else {
+        let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        errors.invalid(path, signer, detail);
+        return;
+    };
+    if domain.len() > MAX_SUBDOMAIN {
+        errors.push(FieldError::too_long(path, MAX_SUBDOMAIN));
+    }
+    first_fault(errors, domain, names::dns1123_label, path);
+    if !domain.contains('.') {
+        errors.invalid(path, domain, "should be a domain with at least two segments separated by dots");
+    }
+    first_fault(errors, tail, names::dns1123_subdomain, path);
+    let longest = MAX_SUBDOMAIN + (MAX_SUBDOMAIN + MAX_LABEL + 1) + 1;
+    if signer.len() > longest {
+        errors.push(FieldError::too_long(path, longest));
+    }
+}
+
+/// Checks the labels of a part of a signer up to the first that is wrong.
+fn first_fault(errors: &mut Errors, part: &str, check: fn(&str) -> Vec<String>, path: &FieldPath<'_>) {
+    let checked = part.split('.').map(|label| (label, check(label)));
+    if let Some((label, faults)) = checked.into_iter().find(|(_, faults)| !faults.is_empty()) {
+        for fault in faults {
+            errors.invalid(path, part, format!("validating label {label:?}: {fault}"));
+        }
+    }
+}
+
+fn validate_conditions(errors: &mut Errors, object: &Value, old: Option<&Value>) {
+    let types = |of: &Value| conditions(of).iter().map(|c| c.str_at(&["type"]).to_owned()).collect::<Vec<_>>();
+    let before = old.map(types).unwrap_or_default();
+    let was = |kind: &str| before.iter().any(|t| t == kind);
+    let before_repeats = before.iter().collect::<BTreeSet<_>>().len() < before.len();
+
+    let list = FieldPath::new("status.conditions");
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for (i, condition) in conditions(object).iter().enumerate() {
+        let path = list.index(i);
+        let (kind, status) = (condition.str_at(&["type"]), condition.str_at(&["status"]));
+        if kind.is_empty() && !was("") {
+            errors.required(&path.child("type"), "");
+        }
+        let allowed: &[&str] = if FINAL.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
+        if status.is_empty() {
+            errors.required(&path.child("status"), "");
+        } else if !allowed.contains(&status) {
+            errors.not_supported(&path.child("status"), status, allowed);
+        }
+        let other = match kind {
+            "Approved" => "Denied",
+            "Denied" => "Approved",
+            _ => "",
+        };
+        if !other.is_empty() && seen.contains(other) && !(was("Approved") && was("Denied")) {
+            errors.invalid(&list, kind, "Approved and Denied conditions are mutually exclusive");
+        }
+        if !seen.insert(kind) && !before_repeats {
+            errors.duplicate(&path.child("type"), kind);
+        }
+    }
+}
+
+fn validate_update(object: &Value, old: &Value, way: Way) -> Errors {
+    let mut errors = validate(object, Some(old));
+    let path = FieldPath::new("status.conditions");
+    for kind in FINAL {
+        if conditions_of(object, kind).len() < conditions_of(old, kind).len() {
+            errors.forbidden(&path, format!("updates may not remove a condition of type \"{kind}\""));
+        }
+    }
+    if way != Way::Approval {
+        for kind in VERDICTS {
+            let list = |of: &Value| Value::Array(conditions_of(of, kind).into_iter().cloned().collect());
+            let (new, before) = (list(object), list(old));
+            let (count, count_before) = (new.items_at(&[]).len(), before.items_at(&[]).len());
+            if count > count_before {
+                errors.forbidden(&path, format!("updates may not add a condition of type \"{kind}\""));
+            } else if count == count_before && !same(Some(&new), Some(&before)) {
+                let difference = diff::unified(&before, &new);
+                let detail = format!("updates may not modify a condition of type \"{kind}\"\n{difference}");
+                errors.forbidden(&path, detail);
+            }
+        }
+    }
+    let certificate = |of: &Value| Str::from(of.str_at(&["status", "certificate"]));
+    if certificate(object) != certificate(old) {
+        let path = FieldPath::new("status.certificate");
+        if way != Way::Status {
+            errors.forbidden(&path, "updates may not set certificate content");
+        } else if !certificate(old).is_empty() {
+            errors.forbidden(&path, "updates may not modify existing certificate content");
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    fn request() -> Value {
+        let pem = base64::encode(b"-----BEGIN CERTIFICATE REQUEST-----\nMQ==\n-----END CERTIFICATE REQUEST-----\n");
+        object(&format!(
+            r#"{{"spec":{{"request":"{pem}","signerName":"example.com/s","usages":["client auth"],"username":"mallory"}}}}"#
+        ))
+    }
+
+    #[test]
+    fn who_asks_is_what_the_server_knows() {
+        let mut new = request();
+        new.set_at(&["spec", "extra"], object(r#"{"a":["b"]}"#));
+        new.set_at(&["status", "certificate"], "YQ==");
+        CertificateSigningRequest.prepare_for_create(&context(), &mut new);
+        assert_eq!(new.str_at(&["spec", "username"]), "admin");
+        assert_eq!(new["spec"]["groups"], object(r#"["system:masters"]"#));
+        assert_eq!(new.at(&["spec", "extra"]), None);
+        assert_eq!(new["status"], Value::object());
+    }
+
+    #[test]
+    fn requests() {
+        let check = |change: &dyn Fn(&mut Value), expect: &[&str]| {
+            let mut new = request();
+            change(&mut new);
+            assert_eq!(messages(&CertificateSigningRequest.validate(&context(), &new)), expect);
+        };
+        check(&|_| {}, &[]);
+        check(
+            &|r| r.set_at(&["spec", "request"], "YQ=="),
+            &["spec.request: Invalid value: \"YQ==\": PEM block type must be CERTIFICATE REQUEST"],
+        );
+        check(
+            &|r| {
+                r.set_at(&["spec", "usages"], vec!["any", "any"]);
+                r.set_at(&["spec", "expirationSeconds"], 60);
+                r.set_at(&["spec", "signerName"], LEGACY_SIGNER);
+            },
+            &[
+                "spec.usages[1]: Duplicate value: \"any\"",
+                "spec.signerName: Invalid value: \"kubernetes.io/legacy-unknown\": the legacy signerName is not allowed via this API version",
+                "spec.expirationSeconds: Invalid value: 60: may not specify a duration less than 600 seconds (10 minutes)",
+            ],
+        );
+        check(
+            &|r| r.set_at(&["spec", "signerName"], "x"),
+            &[
+                "spec.signerName: Invalid value: \"x\": must be a fully qualified domain and path of the form 'example.com/signer-name'",
+            ],
+        );
+        check(
+            &|r| r.set_at(&["spec", "signerName"], "x/y"),
+            &["spec.signerName: Invalid value: \"x\": should be a domain with at least two segments separated by dots"],
+        );
+    }
+
+    #[test]
+    fn each_way_changes_its_own() {
+        let old = request();
+        let approved = object(r#"{"conditions":[{"type":"Approved","status":"True"}]}"#);
+        let mut new = old.clone();
+        new.set("status", approved.clone());
+        new.set_at(&["status", "certificate"], "YQ==");
+
+        let approval = CertificateSigningRequest.subresource("approval").expect("approval");
+        let mut by_approval = new.clone();
+        approval.prepare_for_update(&context(), &mut by_approval, &old);
+        assert_eq!(by_approval.str_at(&["status", "certificate"]), "");
+        assert_eq!(
+            by_approval["status"]["conditions"][0],
+            object(
+                r#"{"type":"Approved","status":"True","lastUpdateTime":"2023-11-14T22:13:20Z","lastTransitionTime":"2023-11-14T22:13:20Z"}"#
+            )
+        );
+        assert!(approval.validate_update(&context(), &by_approval, &old).is_empty());
+
+        let status = CertificateSigningRequest.subresource("status").expect("status");
+        let mut by_status = new.clone();
+        status.prepare_for_update(&context(), &mut by_status, &old);
+        assert_eq!(
+            messages(&status.validate_update(&context(), &by_status, &old)),
+            [
+                "status.certificate: Invalid value: \"<certificate data>\": must contain at least one CERTIFICATE PEM block",
+                "status.conditions: Forbidden: updates may not add a condition of type \"Approved\"",
+            ]
+        );
+        assert_eq!(
+            messages(&approval.validate_update(&context(), &old, &by_approval)),
+            ["status.conditions: Forbidden: updates may not remove a condition of type \"Approved\""]
+        );
+        let mut both = by_approval.clone();
+        both.set_at(
+            &["status", "conditions"],
+            object(r#"[{"type":"Approved","status":"True"},{"type":"Denied","status":"False"}]"#),
+        );
+        assert_eq!(
+            messages(&approval.validate_update(&context(), &both, &by_approval)),
+            [
+                "status.conditions[1].status: Unsupported value: \"False\": supported values: \"True\"",
+                "status.conditions: Invalid value: \"Denied\": Approved and Denied conditions are mutually exclusive",
+            ]
+        );
+    }
+}

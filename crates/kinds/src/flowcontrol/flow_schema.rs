@@ -1,0 +1,307 @@
+//! FlowSchema: which requests go to which priority level (upstream: `pkg/apis/flowcontrol/validation`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::validate_conditions;
+use crate::gojson::{self, Shape};
+use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
+
+const DEFAULT_PRECEDENCE: i64 = 1000;
+const MAX_PRECEDENCE: i64 = 10_000;
+const DISTINGUISHERS: [&str; 2] = ["ByNamespace", "ByUser"];
+const SUBJECT_KINDS: [&str; 3] = ["Group", "ServiceAccount", "User"];
+const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+
+/// The rules of FlowSchema.
+pub(super) struct FlowSchema;
+
+static STATUS: StatusRules = StatusRules {
+    keeps: &[
+        &["spec"],
+        &["metadata", "annotations"],
+        &["metadata", "deletionTimestamp"],
+        &["metadata", "finalizers"],
+        &["metadata", "generation"],
+        &["metadata", "labels"],
+        &["metadata", "ownerReferences"],
+    ],
+    prepare: as_is,
+    validate: |object, _| {
+        let mut errors = Errors::new();
+        validate_conditions(&mut errors, object);
+        errors
+    },
+};
+
+impl Behaviour for FlowSchema {
+    fn defaults(&self, object: &mut Value) {
+        if object.int_at(&["spec", "matchingPrecedence"]).unwrap_or(0) == 0 {
+            object.set_at(&["spec", "matchingPrecedence"], DEFAULT_PRECEDENCE);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", Value::object());
+        first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        if !same_at(object, old, &["spec"]) {
+            next_generation(object, old);
+        }
+        keep(object, old, &["status"]);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        validate_spec(&mut errors, object);
+        validate_conditions(&mut errors, object);
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+        self.validate(context, object)
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    }
+}
+
+fn validate_spec(errors: &mut Errors, object: &Value) {
+    /// A method as upstream's internal version prints.
+    const METHOD: Shape = Shape::Struct(&[("Type", "type", Shape::Plain("\"\""))]);
+    let spec = &object["spec"];
+    let path = FieldPath::new("spec");
+    let precedence = spec.int_at(&["matchingPrecedence"]).unwrap_or(0);
+    let precedence_path = path.child("matchingPrecedence");
+    if precedence <= 0 {
+        errors.invalid(&precedence_path, precedence, "must be a positive value");
+    }
+    if precedence > MAX_PRECEDENCE {
+        errors.invalid(&precedence_path, precedence, format!("must not be greater than {MAX_PRECEDENCE}"));
+    }
+    if precedence == 1 && object.name() != "exempt" {
+        let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
+        errors.invalid(&precedence_path, precedence, detail);
+    }
+    if let Some(method) = spec.get("distinguisherMethod") {
+        let kind = method.str_at(&["type"]);
+        if !DISTINGUISHERS.contains(&kind) {
+            // Upstream shows the method, a struct, in place of its type.
+            let path = path.child("distinguisherMethod");
+            let error = pintle_value::FieldError::not_supported(&path.child("type"), method.clone(), DISTINGUISHERS);
+            errors.push(error.showing(gojson::internal(Some(method), &METHOD)));
+        }
+    }
+    let level_path = path.child("priorityLevelConfiguration");
+    let level = spec.str_at(&["priorityLevelConfiguration", "name"]);
+    if level.is_empty() {
+        errors.required(&level_path.child("name"), "must reference a priority level");
+    }
+    for message in names::dns1123_subdomain_name(level, false).into_iter().filter(|_| !level.is_empty()) {
+        errors.invalid(&level_path.child("name"), level, message);
+    }
+    let list = path.child("rules");
+    for (i, rule) in spec.items_at(&["rules"]).iter().enumerate() {
+        validate_rule(errors, rule, &list.index(i));
+    }
+}
+
+fn validate_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
+    let list = path.child("subjects");
+    let subjects = rule.items_at(&["subjects"]);
+    if subjects.is_empty() {
+        errors.required(&list, "subjects must contain at least one value");
+    }
+    for (i, subject) in subjects.iter().enumerate() {
+        validate_subject(errors, subject, &list.index(i));
+    }
+    let (resources, others) = (rule.items_at(&["resourceRules"]), rule.items_at(&["nonResourceRules"]));
+    if resources.is_empty() && others.is_empty() {
+        errors.required(path, "at least one of resourceRules and nonResourceRules has to be non-empty");
+    }
+    let list = path.child("resourceRules");
+    for (i, rule) in resources.iter().enumerate() {
+        validate_resource_rule(errors, rule, &list.index(i));
+    }
+    let list = path.child("nonResourceRules");
+    for (i, rule) in others.iter().enumerate() {
+        validate_url_rule(errors, rule, &list.index(i));
+    }
+}
+
+fn validate_subject(errors: &mut Errors, subject: &Value, path: &FieldPath<'_>) {
+    const FIELDS: [(&str, &str); 3] = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
+    let kind = subject.str_at(&["kind"]);
+    let Some((_, own)) = FIELDS.into_iter().find(|(of, _)| *of == kind) else {
+        errors.not_supported(&path.child("kind"), kind, &SUBJECT_KINDS);
+        return;
+    };
+    let own_path = path.child(own);
+    match subject.get(own) {
+        None => errors.required(&own_path, format!("{own} is required when subject kind is '{kind}'")),
+        Some(named) => {
+            let name = named.str_at(&["name"]);
+            if name.is_empty() {
+                errors.required(&own_path.child("name"), "");
+            }
+            if kind == "ServiceAccount" {
+                validate_account(errors, named, name, &own_path);
+            }
+        }
+    }
+    for (of, field) in FIELDS.into_iter().filter(|(_, field)| *field != own) {
+        if subject.get(field).is_some() {
+            errors.forbidden(&path.child(field), format!("{field} is forbidden when subject kind is not '{of}'"));
+        }
+    }
+}
+
+fn validate_account(errors: &mut Errors, account: &Value, name: &str, path: &FieldPath<'_>) {
+    if !name.is_empty() && name != "*" {
+        for message in names::service_account_name(name, false) {
+            errors.invalid(&path.child("name"), name, message);
+        }
+    }
+    let namespace = account.str_at(&["namespace"]);
+    if namespace.is_empty() {
+        errors.required(&path.child("namespace"), "must specify namespace for service account");
+        return;
+    }
+    for message in names::namespace_name(namespace, false) {
+        errors.invalid(&path.child("namespace"), namespace, message);
+    }
+}
+
+fn strings<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
+    rule.items_at(&[field]).iter().filter_map(Value::as_str).collect()
+}
+
+/// Checks that a list is there and that `*` stands alone. Returns the items where there is no `*`.
+fn validate_list<'a>(
+    errors: &mut Errors,
+    rule: &'a Value,
+    field: &str,
+    missing: Option<&str>,
+    others: &str,
+    path: &FieldPath<'_>,
+) -> Vec<&'a str> {
+    let items = strings(rule, field);
+    if let Some(missing) = missing.filter(|_| items.is_empty()) {
+        errors.required(&path.child(field), missing);
+    }
+    if !items.contains(&"*") {
+        return items;
+    }
+    if items.len() > 1 {
+        let shown = rule.get(field).cloned().unwrap_or_default();
+        errors.invalid(&path.child(field), shown, format!("if '*' is present, must not specify other {others}"));
+    }
+    Vec::new()
+}
+
+fn validate_verbs(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
+    let verbs = validate_list(errors, rule, "verbs", Some("verbs must contain at least one value"), "verbs", path);
+    if verbs.iter().any(|verb| !VERBS.contains(verb)) {
+        let shown = rule.get("verbs").cloned().unwrap_or_default();
+        errors.not_supported(&path.child("verbs"), shown, &VERBS);
+    }
+}
+
+fn validate_resource_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
+    validate_verbs(errors, rule, path);
+    let missing = Some("resource rules must supply at least one api group");
+    validate_list(errors, rule, "apiGroups", missing, "api groups", path);
+    let missing = Some("resource rules must supply at least one resource");
+    validate_list(errors, rule, "resources", missing, "resources", path);
+    let missing = "resource rules that are not cluster scoped must supply at least one namespace";
+    let missing = (!rule.bool_at(&["clusterScope"])).then_some(missing);
+    let namespaces = validate_list(errors, rule, "namespaces", missing, "namespaces", path);
+    let list = path.child("namespaces");
+    for (i, namespace) in namespaces.into_iter().enumerate() {
+        for message in names::namespace_name(namespace, false) {
+            let detail = format!("each member of this list must be '*' or a DNS-1123 label; {message}");
+            errors.invalid(&list.index(i), namespace, detail);
+        }
+    }
+}
+
+fn validate_url_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
+    validate_verbs(errors, rule, path);
+    let missing = Some("nonResourceURLs must contain at least one value");
+    let urls = validate_list(errors, rule, "nonResourceURLs", missing, "non-resource URLs", path);
+    let list = path.child("nonResourceURLs");
+    for (i, url) in urls.into_iter().enumerate() {
+        if let Some(fault) = url_fault(url) {
+            errors.invalid(&list.index(i), url, fault);
+        }
+    }
+}
+
+fn url_fault(url: &str) -> Option<&'static str> {
+    let wildcards = url.matches('*').count();
+    if url.is_empty() {
+        Some("must not be empty")
+    } else if url == "/" {
+        None
+    } else if !url.starts_with('/') {
+        Some("must start with slash")
+    } else if url.contains(' ') {
+        Some("must not contain white-space")
+    } else if url.contains("//") {
+        Some("must not contain double slash")
+    } else if wildcards > 1 || (wildcards == 1 && !url.ends_with("/*")) {
+        Some("wildcard can only do suffix matching")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn schemas() {
+        let check = |spec: &str, expect: &[&str]| {
+            let mut schema = object(&format!(r#"{{"metadata":{{"name":"x"}},"spec":{{{spec}}}}}"#));
+            FlowSchema.defaults(&mut schema);
+            assert_eq!(messages(&FlowSchema.validate(&context(), &schema)), expect, "{spec}");
+        };
+        let level = r#""priorityLevelConfiguration":{"name":"p"}"#;
+        check(
+            &format!(
+                r#"{level},"rules":[{{"subjects":[{{"kind":"Group","group":{{"name":"g"}}}}],"resourceRules":[{{"verbs":["*"],"apiGroups":["*"],"resources":["*"],"clusterScope":true}}]}}]"#
+            ),
+            &[],
+        );
+        check(
+            r#""matchingPrecedence":1,"distinguisherMethod":{"type":"x"},"rules":[{"subjects":[{"kind":"User","group":{"name":"g"}}]}]"#,
+            &[
+                "spec.matchingPrecedence: Invalid value: 1: only the schema named 'exempt' may have matchingPrecedence 1",
+                "spec.distinguisherMethod.type: Unsupported value: {\"Type\":\"x\"}: supported values: \"ByNamespace\", \"ByUser\"",
+                "spec.priorityLevelConfiguration.name: Required value: must reference a priority level",
+                "spec.rules[0].subjects[0].user: Required value: user is required when subject kind is 'User'",
+                "spec.rules[0].subjects[0].group: Forbidden: group is forbidden when subject kind is not 'Group'",
+                "spec.rules[0]: Required value: at least one of resourceRules and nonResourceRules has to be non-empty",
+            ],
+        );
+        check(
+            &format!(
+                r#"{level},"rules":[{{"subjects":[{{"kind":"ServiceAccount","serviceAccount":{{"name":"*"}}}}],"resourceRules":[{{"verbs":["get","*"]}}],"nonResourceRules":[{{"verbs":["x"],"nonResourceURLs":["/a*"]}}]}}]"#
+            ),
+            &[
+                "spec.rules[0].subjects[0].serviceAccount.namespace: Required value: must specify namespace for service account",
+                "spec.rules[0].resourceRules[0].verbs: Invalid value: [\"get\",\"*\"]: if '*' is present, must not specify other verbs",
+                "spec.rules[0].resourceRules[0].apiGroups: Required value: resource rules must supply at least one api group",
+                "spec.rules[0].resourceRules[0].resources: Required value: resource rules must supply at least one resource",
+                "spec.rules[0].resourceRules[0].namespaces: Required value: resource rules that are not cluster scoped must supply at least one namespace",
+                "spec.rules[0].nonResourceRules[0].verbs: Unsupported value: [\"x\"]: supported values: \"create\", \"delete\", \"deletecollection\", \"get\", \"list\", \"patch\", \"proxy\", \"update\", \"watch\"",
+                "spec.rules[0].nonResourceRules[0].nonResourceURLs[0]: Invalid value: \"/a*\": wildcard can only do suffix matching",
+            ],
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! The kinds of the group `flowcontrol.apiserver.k8s.io`.
+
+mod flow_schema;
+mod priority_level;
+
+use std::sync::Arc;
+
+use pintle_registry::Behaviour;
+use pintle_value::{Errors, FieldPath, Value};
+
+pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+    Some(match plural {
+        "flowschemas" => Arc::new(flow_schema::FlowSchema),
+        "prioritylevelconfigurations" => Arc::new(priority_level::PriorityLevelConfiguration),
+        _ => return None,
+    })
+}
+
+/// Checks the conditions of a status: each type once, none empty.
+fn validate_conditions(errors: &mut Errors, object: &Value) {
+    let list = FieldPath::new("status.conditions");
+    let mut seen: Vec<&str> = Vec::new();
+    for (i, condition) in object.items_at(&["status", "conditions"]).iter().enumerate() {
+        let path = list.index(i);
+        let kind = condition.str_at(&["type"]);
+        if seen.contains(&kind) {
+            errors.duplicate(&path.child("type"), kind);
+        }
+        seen.push(kind);
+        if kind.is_empty() {
+            errors.required(&path.child("type"), "must not be empty");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! PriorityLevelConfiguration: how many requests of a level run at once, and what happens to more (upstream:
+//! `pkg/apis/flowcontrol/validation`).
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Value};
+
+use super::validate_conditions;
+use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
+
+const DEFAULT_SHARES: i64 = 30;
+const QUEUING_DEFAULTS: [(&str, i64); 3] = [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)];
+const MAX_QUEUES: i64 = 10_000_000;
+
+/// How many bits of a hash dealing a hand may take (upstream: `shufflesharding.MaxHashBits`).
+const MAX_HASH_BITS: f64 = 60.0;
+
+/// The rules of PriorityLevelConfiguration.
+pub(super) struct PriorityLevelConfiguration;
+
+static STATUS: StatusRules = StatusRules {
+    keeps: &[
+        &["spec"],
+        &["metadata", "annotations"],
+        &["metadata", "deletionTimestamp"],
+        &["metadata", "finalizers"],
+        &["metadata", "generation"],
+        &["metadata", "labels"],
+        &["metadata", "ownerReferences"],
+    ],
+    prepare: as_is,
+    validate: |object, _| {
+        let mut errors = Errors::new();
+        validate_conditions(&mut errors, object);
+        errors
+    },
+};
+
+impl Behaviour for PriorityLevelConfiguration {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(exempt) = object.at_mut(&["spec", "exempt"]) {
+            exempt.set_default("nominalConcurrencyShares", 0);
+            exempt.set_default("lendablePercent", 0);
+        }
+        let Some(limited) = object.at_mut(&["spec", "limited"]) else { return };
+        limited.set_default("nominalConcurrencyShares", DEFAULT_SHARES);
+        limited.set_default("lendablePercent", 0);
+        if let Some(queuing) = limited.at_mut(&["limitResponse", "queuing"]) {
+            for (field, default) in QUEUING_DEFAULTS {
+                if queuing.int_at(&[field]).unwrap_or(0) == 0 {
+                    queuing.set(field, default);
+                }
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", Value::object());
+        first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        if !same_at(object, old, &["spec"]) {
+            next_generation(object, old);
+        }
+        keep(object, old, &["status"]);
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        validate_spec(&mut errors, object);
+        validate_conditions(&mut errors, object);
+        errors
+    }
+
+    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+        self.validate(context, object)
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    }
+}
+
+fn validate_spec(errors: &mut Errors, object: &Value) {
+    let spec = &object["spec"];
+    let path = FieldPath::new("spec");
+    let kind = spec.str_at(&["type"]);
+    if (object.name() == "exempt") != (kind == "Exempt") {
+        errors.invalid(&path.child("type"), kind, "type must be 'Exempt' if and only if name is 'exempt'");
+    }
+    let limited_path = path.child("limited");
+    match kind {
+        "Exempt" => {
+            if spec.get("limited").is_some() {
+                errors.forbidden(&limited_path, "must be nil if the type is not Limited");
+            }
+            if let Some(exempt) = spec.get("exempt") {
+                validate_shares(errors, exempt, &path.child("exempt"));
+            }
+        }
+        "Limited" => {
+            if spec.get("exempt").is_some() {
+                errors.forbidden(&path.child("exempt"), "must be nil if the type is Limited");
+            }
+            match spec.get("limited") {
+                None => errors.required(&limited_path, "must not be empty when type is Limited"),
+                Some(limited) => validate_limited(errors, limited, &limited_path),
+            }
+        }
+        _ => errors.not_supported(&path.child("type"), kind, &["Exempt", "Limited"]),
+    }
+}
+
+fn validate_shares(errors: &mut Errors, level: &Value, path: &FieldPath<'_>) {
+    if let Some(shares) = level.int_at(&["nominalConcurrencyShares"]).filter(|shares| *shares < 0) {
+        errors.invalid(&path.child("nominalConcurrencyShares"), shares, "must be a non-negative integer");
+    }
+    if let Some(percent) = level.int_at(&["lendablePercent"]).filter(|percent| !(0..=100).contains(percent)) {
+        errors.invalid(&path.child("lendablePercent"), percent, "must be between 0 and 100, inclusive");
+    }
+}
+
+fn validate_limited(errors: &mut Errors, limited: &Value, path: &FieldPath<'_>) {
+    if let Some(shares) = limited.int_at(&["nominalConcurrencyShares"]).filter(|shares| *shares < 0) {
+        errors.invalid(&path.child("nominalConcurrencyShares"), shares, "must be a non-negative integer");
+    }
+    let response = &limited["limitResponse"];
+    let response_path = path.child("limitResponse");
+    let queuing_path = response_path.child("queuing");
+    let kind = response.str_at(&["type"]);
+    match (kind, response.get("queuing")) {
+        ("Reject", Some(_)) => {
+            errors.forbidden(&queuing_path, "must be nil if limited.limitResponse.type is not Limited");
+        }
+        ("Queue", None) => {
+            errors.required(&queuing_path, "must not be empty if limited.limitResponse.type is Limited");
+        }
+        ("Queue", Some(queuing)) => validate_queuing(errors, queuing, &queuing_path),
+        ("Reject", None) => {}
+        _ => errors.not_supported(&response_path.child("type"), kind, &["Queue", "Reject"]),
+    }
+    if let Some(percent) = limited.int_at(&["lendablePercent"]).filter(|percent| !(0..=100).contains(percent)) {
+        errors.invalid(&path.child("lendablePercent"), percent, "must be between 0 and 100, inclusive");
+    }
+    if let Some(percent) = limited.int_at(&["borrowingLimitPercent"]).filter(|percent| *percent < 0) {
+        let detail = "if specified, must be a non-negative integer";
+        errors.invalid(&path.child("borrowingLimitPercent"), percent, detail);
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // an estimate
+fn validate_queuing(errors: &mut Errors, queuing: &Value, path: &FieldPath<'_>) {
+    let number = |field: &str| queuing.int_at(&[field]).unwrap_or(0);
+    let (queues, hand) = (number("queues"), number("handSize"));
+    if number("queueLengthLimit") <= 0 {
+        errors.invalid(&path.child("queueLengthLimit"), number("queueLengthLimit"), "must be positive");
+    }
+    if queues <= 0 {
+        errors.invalid(&path.child("queues"), queues, "must be positive");
+    } else if queues > MAX_QUEUES {
+        errors.invalid(&path.child("queues"), queues, format!("must not be greater than {MAX_QUEUES}"));
+    }
+    let hand_path = path.child("handSize");
+    if hand <= 0 {
+        errors.invalid(&hand_path, hand, "must be positive");
+    } else if hand > queues {
+        errors.invalid(&hand_path, hand, format!("should not be greater than queues ({queues})"));
+    } else if ((queues as f64).log2() * hand as f64).ceil() > MAX_HASH_BITS {
+        let detail = format!(
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_HASH_BITS}"
+        );
+        errors.invalid(&hand_path, hand, detail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn levels() {
+        let check = |name: &str, spec: &str, expect: &[&str]| {
+            let mut level = object(&format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{{spec}}}}}"#));
+            PriorityLevelConfiguration.defaults(&mut level);
+            assert_eq!(messages(&PriorityLevelConfiguration.validate(&context(), &level)), expect, "{spec}");
+        };
+        check("x", r#""type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{}}}"#, &[]);
+        check("exempt", r#""type":"Exempt","exempt":{}"#, &[]);
+        check(
+            "x",
+            r#""type":"Exempt","limited":{}"#,
+            &[
+                "spec.type: Invalid value: \"Exempt\": type must be 'Exempt' if and only if name is 'exempt'",
+                "spec.limited: Forbidden: must be nil if the type is not Limited",
+            ],
+        );
+        check(
+            "x",
+            r#""type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{"queues":64,"handSize":11}}}"#,
+            &[
+                "spec.limited.limitResponse.queuing.handSize: Invalid value: 11: required entropy bits of deckSize 64 and handSize 11 should not be greater than 60",
+            ],
+        );
+        check(
+            "x",
+            r#""type":"Limited","limited":{"lendablePercent":101,"limitResponse":{"type":"x"}}"#,
+            &[
+                "spec.limited.limitResponse.type: Unsupported value: \"x\": supported values: \"Queue\", \"Reject\"",
+                "spec.limited.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive",
+            ],
+        );
+    }
+
+    #[test]
+    fn defaults() {
+        let mut level = object(
+            r#"{"spec":{"type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{"queues":8}}}}}"#,
+        );
+        PriorityLevelConfiguration.defaults(&mut level);
+        assert_eq!(
+            level["spec"]["limited"],
+            object(
+                r#"{"nominalConcurrencyShares":30,"lendablePercent":0,"limitResponse":{"type":"Queue","queuing":{"queues":8,"handSize":8,"queueLengthLimit":50}}}"#
+            )
+        );
+    }
+}

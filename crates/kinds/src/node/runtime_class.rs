@@ -1,0 +1,76 @@
+//! RuntimeClass: a handler that never changes, and what pods of the class get (upstream: `pkg/apis/node/validation`).
+
+use pintle_registry::{Behaviour, Context};
+use pintle_value::metadata::validate_labels;
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use crate::core::cluster::deprecated_node_label;
+use crate::core::pod::PodOptions;
+use crate::core::pod::resources::validate_overhead;
+use crate::core::pod::scheduling::validate_tolerations;
+use crate::strategy::immutable;
+
+/// The rules of RuntimeClass.
+pub(super) struct RuntimeClass;
+
+impl Behaviour for RuntimeClass {
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let handler = object.str_at(&["handler"]);
+        for message in names::dns1123_label_name(handler, false) {
+            errors.invalid(&FieldPath::new("handler"), handler, message);
+        }
+        let options = PodOptions::default();
+        if let Some(overhead) = object.at(&["overhead", "podFixed"]) {
+            validate_overhead(&mut errors, overhead, &options, &FieldPath::new("overhead"));
+        }
+        if let Some(scheduling) = object.get("scheduling") {
+            let path = FieldPath::new("scheduling");
+            errors.append(validate_labels(&scheduling["nodeSelector"], &path.child("nodeSelector")));
+            let tolerations = scheduling.items_at(&["tolerations"]);
+            validate_tolerations(&mut errors, tolerations, &options, &path.child("tolerations"));
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        // Upstream checks nothing else of a change.
+        let mut errors = Errors::new();
+        immutable(&mut errors, object.get("handler"), old.get("handler"), &FieldPath::new("handler"));
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+        let labels = object.entries_at(&["scheduling", "nodeSelector"]);
+        labels
+            .filter_map(|(key, _)| deprecated_node_label(key))
+            .map(|text| format!("scheduling.nodeSelector: {text}"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn runtime_classes() {
+        let check = |class: &str, expect: &[&str]| {
+            assert_eq!(messages(&RuntimeClass.validate(&context(), &object(class))), expect);
+        };
+        check(
+            r#"{"handler":"runsc","overhead":{"podFixed":{"cpu":"10m"}},"scheduling":{"nodeSelector":{"a":"b"}}}"#,
+            &[],
+        );
+        check(
+            r#"{"handler":"a","scheduling":{"tolerations":[{"key":"a","operator":"Exists","value":"b"}]}}"#,
+            &[
+                "scheduling.tolerations[0].operator: Invalid value: \"b\": value must be empty when `operator` is 'Exists'",
+            ],
+        );
+        let errors =
+            RuntimeClass.validate_update(&context(), &object(r#"{"handler":"b"}"#), &object(r#"{"handler":"a"}"#));
+        assert_eq!(messages(&errors), ["handler: Invalid value: \"b\": field is immutable"]);
+    }
+}

@@ -1,0 +1,187 @@
+//! The kinds of the group `resource.k8s.io` (dynamic resource allocation): defaults, and what a status keeps. The rules
+//! of requests and devices beyond their schema are not checked.
+
+use std::sync::Arc;
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Value};
+
+use crate::strategy::{StatusRules, as_is, immutable, keep, same_at, unchecked};
+
+pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+    Some(match plural {
+        "deviceclasses" => Arc::new(DeviceClass),
+        "resourceclaims" => Arc::new(ResourceClaim),
+        "resourceclaimtemplates" => Arc::new(ResourceClaimTemplate),
+        "resourceslices" => Arc::new(ResourceSlice),
+        _ => return None,
+    })
+}
+
+/// Sets the defaults of the requests of a claim's spec: exactly one device.
+fn request_defaults(spec: Option<&mut Value>) {
+    let requests = spec.and_then(|spec| spec.at_mut(&["devices", "requests"])).and_then(Value::as_array_mut);
+    for request in requests.into_iter().flatten() {
+        if let Some(exactly) = request.get_mut("exactly") {
+            count_defaults(exactly);
+        }
+        let alternatives = request.get_mut("firstAvailable").and_then(Value::as_array_mut);
+        alternatives.into_iter().flatten().for_each(count_defaults);
+    }
+}
+
+fn count_defaults(request: &mut Value) {
+    if request.str_at(&["allocationMode"]).is_empty() {
+        request.set("allocationMode", "ExactCount");
+    }
+    if request.str_at(&["allocationMode"]) == "ExactCount" && request.int_at(&["count"]).unwrap_or(0) == 0 {
+        request.set("count", 1);
+    }
+}
+
+/// The rules of DeviceClass.
+struct DeviceClass;
+
+impl Behaviour for DeviceClass {
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        crate::strategy::first_generation(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        if !same_at(object, old, &["spec"]) {
+            crate::strategy::next_generation(object, old);
+        }
+    }
+}
+
+/// The rules of ResourceClaim: its spec never changes.
+struct ResourceClaim;
+
+static CLAIM_STATUS: StatusRules = StatusRules {
+    keeps: &[
+        &["spec"],
+        &["metadata", "annotations"],
+        &["metadata", "deletionTimestamp"],
+        &["metadata", "finalizers"],
+        &["metadata", "generation"],
+        &["metadata", "labels"],
+        &["metadata", "ownerReferences"],
+        &["metadata", "selfLink"],
+    ],
+    prepare: as_is,
+    validate: unchecked,
+};
+
+impl Behaviour for ResourceClaim {
+    fn defaults(&self, object: &mut Value) {
+        request_defaults(object.at_mut(&["spec"]));
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        object.set("status", Value::object());
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        keep(object, old, &["status"]);
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
+        errors
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status").then_some(&CLAIM_STATUS as &dyn SubresourceRules)
+    }
+}
+
+/// The rules of ResourceClaimTemplate: its spec never changes.
+struct ResourceClaimTemplate;
+
+impl Behaviour for ResourceClaimTemplate {
+    fn defaults(&self, object: &mut Value) {
+        request_defaults(object.at_mut(&["spec", "spec"]));
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
+        errors
+    }
+}
+
+/// The rules of ResourceSlice.
+struct ResourceSlice;
+
+impl Behaviour for ResourceSlice {
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+        crate::strategy::first_generation(object);
+        set_taint_times(context, object);
+    }
+
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+        set_taint_times(context, object);
+        if !same_at(object, old, &["spec"]) {
+            crate::strategy::next_generation(object, old);
+        }
+    }
+
+    fn selectable_field_names(&self) -> &[&'static str] {
+        &["spec.nodeName", "spec.driver"]
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, pintle_value::Str)> {
+        vec![
+            ("spec.nodeName", object.str_at(&["spec", "nodeName"]).into()),
+            ("spec.driver", object.str_at(&["spec", "driver"]).into()),
+        ]
+    }
+}
+
+/// A taint without a time is of now. Upstream sets this with the defaults, which have no clock here.
+fn set_taint_times(context: &Context, slice: &mut Value) {
+    let devices = slice.at_mut(&["spec", "devices"]).and_then(Value::as_array_mut);
+    for device in devices.into_iter().flatten() {
+        let taints = device.get_mut("taints").and_then(Value::as_array_mut);
+        for taint in taints.into_iter().flatten() {
+            taint.set_default("timeAdded", context.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, messages, object};
+
+    #[test]
+    fn requests_are_for_one_device() {
+        let mut claim = object(
+            r#"{"spec":{"devices":{"requests":[{"exactly":{}},{"firstAvailable":[{"allocationMode":"All"},{"count":2}]}]}}}"#,
+        );
+        ResourceClaim.defaults(&mut claim);
+        assert_eq!(
+            claim,
+            object(
+                r#"{"spec":{"devices":{"requests":[{"exactly":{"allocationMode":"ExactCount","count":1}},
+                    {"firstAvailable":[{"allocationMode":"All"},{"allocationMode":"ExactCount","count":2}]}]}}}"#
+            )
+        );
+    }
+
+    #[test]
+    fn specs_of_claims_stay() {
+        let errors =
+            ResourceClaim.validate_update(&context(), &object(r#"{"spec":{"a":1}}"#), &object(r#"{"spec":{}}"#));
+        assert_eq!(messages(&errors), ["spec: Invalid value: {\"a\":1}: field is immutable"]);
+    }
+
+    #[test]
+    fn taints_have_a_time() {
+        let mut slice = object(r#"{"spec":{"devices":[{"taints":[{"key":"a"}]}]}}"#);
+        ResourceSlice.prepare_for_create(&context(), &mut slice);
+        assert_eq!(slice["spec"]["devices"][0]["taints"][0].str_at(&["timeAdded"]), "2023-11-14T22:13:20Z");
+        assert_eq!(slice.generation(), 1);
+    }
+}
