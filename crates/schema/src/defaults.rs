@@ -18,8 +18,15 @@ pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
                     let mut default = default.clone();
                     static_defaults(types, field.ty, &mut default);
                     object.insert(field.name.clone(), default);
-                } else if let Some(value) = slot {
+                } else if let Some(value) = slot.filter(|value| !value.is_null()) {
                     static_defaults(types, field.ty, value);
+                } else if !field.pointer && matches!(types.get(field.ty), Type::Struct(_)) {
+                    // A value struct is always there in Go, whether or not the tree has it.
+                    let mut value = Value::object();
+                    static_defaults(types, field.ty, &mut value);
+                    if !value.is_empty() {
+                        object.insert(field.name.clone(), value);
+                    }
                 }
             }
         }

@@ -114,10 +114,13 @@ impl<'a> Look<'a> {
     }
 
     fn problem(&mut self, what: &str, name: &str) {
+        if self.problems.len() >= MOST_PROBLEMS {
+            return;
+        }
         let separator = if self.path.is_empty() { "" } else { "." };
         let path = format!("{}{separator}{name}", self.path);
         let text = format!("{what} field {}", crate::go::quote(&path));
-        if self.problems.len() < MOST_PROBLEMS && !self.problems.contains(&text) {
+        if !self.problems.contains(&text) {
             self.problems.push(text);
             if what == "duplicate" {
                 self.duplicates.push(path);

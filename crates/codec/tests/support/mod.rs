@@ -28,8 +28,15 @@ impl Fixture {
 pub(crate) fn fixtures() -> Vec<Fixture> {
     let folder = module_folder();
     let catalog = pintle_catalog::shared();
+    // These are of every group; their fixtures are with the core group's.
+    let meta =
+        ["APIGroup", "APIVersions", "CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions"]
+            .into_iter()
+            .chain(["Status", "UpdateOptions", "WatchEvent"])
+            .filter_map(|kind| Some(("", "v1", kind, catalog.struct_type(&format!("meta/v1.{kind}"))?)));
     let mut fixtures: Vec<Fixture> = catalog
         .kinds()
+        .chain(meta)
         .filter_map(|(group, version, kind, type_id)| {
             let name = if group.is_empty() { "core" } else { group };
             let path = folder.join(format!("testdata/HEAD/{name}.{version}.{kind}"));
@@ -43,7 +50,7 @@ pub(crate) fn fixtures() -> Vec<Fixture> {
         })
         .collect();
     fixtures.sort_by_key(|f| (f.group, f.version, f.kind));
-    assert!(fixtures.len() >= 80, "only {} fixtures found in {}", fixtures.len(), folder.display());
+    assert!(fixtures.len() >= 85, "only {} fixtures found in {}", fixtures.len(), folder.display());
     fixtures
 }
 
