@@ -237,17 +237,26 @@ impl Shared {
         }
     }
 
+    /// Puts an object that was there before the history starts.
+    fn seed(&self, record: &Record) {
+        if let Some((log, prefix, rest)) = self.place(&record.key)
+            && let Some(object) = self.object(prefix, rest, record.mod_revision.get(), record.value.clone())
+        {
+            log.seed(object);
+        }
+    }
+
     async fn fill(&self, store: &dyn Store, at: Revision) -> Result<(), CacheError> {
         let mut span = Span::prefix(&format!("{}/", self.root));
         loop {
             let range = store.range(span.clone(), Some(at), Some(FILL)).await?;
-            for Record { key, value, mod_revision, .. } in &range.records {
-                if let Some((log, prefix, rest)) = self.place(key)
-                    && let Some(object) = self.object(prefix, rest, mod_revision.get(), value.clone())
-                {
-                    log.seed(object);
+            // Describing objects is what takes the time, so all processors do it.
+            let workers = std::thread::available_parallelism().map_or(1, usize::from);
+            std::thread::scope(|scope| {
+                for records in range.records.chunks(range.records.len().div_ceil(workers).max(1)) {
+                    scope.spawn(|| records.iter().for_each(|record| self.seed(record)));
                 }
-            }
+            });
             match range.records.last() {
                 // The least key above a key is the key and a zero byte.
                 Some(last) if range.remaining > 0 => span.start = format!("{}\0", last.key).into(),

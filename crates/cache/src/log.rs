@@ -130,15 +130,13 @@ impl Log {
             None => range.first(),
         };
         let mut page = Page { objects: Vec::with_capacity(max.min(state.live).min(1024)), last: None };
-        let mut looked_at = 0;
-        for (key, versions) in state.versions.range((first, Bound::Unbounded)) {
+        for (looked_at, (key, versions)) in state.versions.range((first, Bound::Unbounded)).enumerate() {
             if !range.contains(key) {
                 return Ok(Page { last: None, ..page });
             }
             if looked_at == max {
                 return Ok(page);
             }
-            looked_at += 1;
             page.last = Some(key.clone());
             if let Some(object) = versions.at(at) {
                 page.objects.push(object.clone());

@@ -1,6 +1,7 @@
 //! A logical cluster: registry, store, cache, clock, and who may do what. Nothing of it is global, so that many live in
 //! one process and share only the catalog.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
 use crate::metrics::Metrics;
-use crate::outline;
+use crate::outline::{self, Places};
 
 /// The root of all keys (kube-apiserver's `--etcd-prefix`).
 const ROOT: &str = "/registry";
@@ -86,7 +87,7 @@ impl Cluster {
         let registry = Arc::new(Registry::new(pintle_kinds::resources(&catalog)));
         let prefixes: Vec<Str> =
             registry.resources().filter_map(|r| r.collection.as_ref()).map(|c| c.prefix.clone()).collect();
-        let describe = Arc::new(ByKind { registry: registry.clone() });
+        let describe = Arc::new(ByKind::of(&registry));
         let cache =
             Cache::start(settings.store.clone(), ROOT, prefixes, describe, settings.clock.clone(), settings.window)
                 .await
@@ -182,40 +183,49 @@ pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
 
 /// Describes stored objects by the rules of their kind.
 struct ByKind {
-    registry: Arc<Registry>,
+    hubs: HashMap<Str, Arc<Resource>>,
+}
+
+impl ByKind {
+    fn of(registry: &Registry) -> Self {
+        let hubs = registry.resources().filter(|r| r.is_hub());
+        Self { hubs: hubs.filter_map(|r| Some((r.collection.as_ref()?.prefix.clone(), r.clone()))).collect() }
+    }
+}
+
+fn decoded(json: &[u8]) -> Result<Value, String> {
+    let decoded = pintle_codec::json::decode(json, pintle_codec::json::Options::default());
+    Ok(decoded.map_err(|error| error.to_string())?.value)
 }
 
 impl Describe for ByKind {
     fn outline(&self, prefix: &str, json: &[u8]) -> Result<Outline, String> {
-        let hub = self
-            .registry
-            .resources()
-            .find(|r| r.is_hub() && r.collection.as_ref().is_some_and(|c| c.prefix == prefix))
-            .ok_or("no such kind")?;
-        let (version_at, item_at) = outline::splices(json).ok_or("its JSON has no metadata.uid")?;
-        let decoded = pintle_codec::json::decode(json, pintle_codec::json::Options::default())
-            .map_err(|error| error.to_string())?;
-        let object = decoded.value;
-        let labels = object
-            .entries_at(&["metadata", "labels"])
-            .map(|(key, value)| (Str::from(key), Str::from(value.as_str().unwrap_or_default())))
-            .collect();
-        let values = hub.behaviour.selectable_fields(&object);
-        let fields = hub
-            .behaviour
-            .selectable_field_names()
-            .iter()
-            .map(|name| values.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()).unwrap_or_default())
-            .collect();
+        let hub = self.hubs.get(prefix).ok_or("no such kind")?;
+        let Places { version_at, item_at, labels } = outline::places(json).ok_or("its JSON has no metadata.uid")?;
+        let names = hub.behaviour.selectable_field_names();
+        // Only kinds that are selected by their own fields need to be parsed as a whole.
+        let fields = if names.is_empty() {
+            Vec::new()
+        } else {
+            let values = hub.behaviour.selectable_fields(&decoded(json)?);
+            let value = |name: &&str| values.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+            names.iter().map(|name| value(name).unwrap_or_default()).collect()
+        };
+        let labels = match labels {
+            Some(range) => decoded(json.get(range).unwrap_or_default())?
+                .entries_at(&[])
+                .map(|(key, value)| (Str::from(key), Str::from(value.as_str().unwrap_or_default())))
+                .collect(),
+            None => Vec::new(),
+        };
         Ok(Outline { version_at, item_at, labels, fields })
     }
 }
 
 /// The tree of a stored object, with its resourceVersion.
 pub(crate) fn tree(object: &pintle_cache::Object) -> Result<Value, ApiError> {
-    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::Options::default())
+    let mut value = decoded(&object.json)
         .map_err(|error| ApiError::Internal(format!("the stored object cannot be read: {error}")))?;
-    let mut value = decoded.value;
     value.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
     Ok(value)
 }

@@ -60,6 +60,8 @@ pub(crate) struct Documents {
 struct Made {
     of: Option<Arc<Registry>>,
     documents: HashMap<String, Document>,
+    /// Hashes of documents that nobody has read yet.
+    hashes: HashMap<String, String>,
 }
 
 impl Documents {
@@ -76,9 +78,30 @@ impl Documents {
         let document = Document::new(make());
         let mut made = self.made.lock();
         if !made.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, registry)) {
-            *made = Made { of: Some(registry.clone()), documents: HashMap::new() };
+            *made = Made { of: Some(registry.clone()), ..Made::default() };
         }
         made.documents.insert(name.to_owned(), document.clone());
         document
+    }
+
+    /// The hash of the document of this name. The document itself is not kept: an index asks for the hashes of all, and
+    /// few of them are read.
+    pub(crate) fn hash(&self, registry: &Arc<Registry>, name: &str, make: impl FnOnce() -> Vec<u8>) -> String {
+        {
+            let made = self.made.lock();
+            if made.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, registry)) {
+                let known = made.documents.get(name).map(|d| &d.hash).or_else(|| made.hashes.get(name));
+                if let Some(hash) = known {
+                    return hash.clone();
+                }
+            }
+        }
+        let hash = Document::new(make()).hash;
+        let mut made = self.made.lock();
+        if !made.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, registry)) {
+            *made = Made { of: Some(registry.clone()), ..Made::default() };
+        }
+        made.hashes.insert(name.to_owned(), hash.clone());
+        hash
     }
 }

@@ -4,6 +4,7 @@
 use http::header::{ACCEPT, CACHE_CONTROL, EXPIRES, HeaderValue, VARY};
 use pintle_value::{Object, Value, object};
 
+use crate::documents::Document;
 use crate::http::{Body, Response};
 use crate::pipeline::Call;
 
@@ -44,13 +45,15 @@ fn v2(call: &Call) -> Response {
 /// The documents that there are, each with a URL that changes when it does.
 fn index(call: &Call) -> Response {
     let registry = call.cluster.registry();
-    let index = call.cluster.documents.get(&registry, "openapi/v3", || {
+    let (documents, catalog) = (&call.cluster.documents, &call.cluster.catalog);
+    let index = documents.get(&registry, "openapi/v3", || {
         let paths: Object = pintle_openapi::v3_paths(&registry)
             .into_iter()
-            .filter_map(|path| {
-                let hash = made(call, &path)?.hash;
+            .map(|path| {
+                let make = || pintle_openapi::v3_document(&registry, catalog, &path).unwrap_or_default();
+                let hash = documents.hash(&registry, &name(&path), make);
                 let url = format!("/openapi/v3/{path}?hash={hash}");
-                Some((path, object! { "serverRelativeURL": url }))
+                (path, object! { "serverRelativeURL": url })
             })
             .collect();
         pintle_codec::json::encode(&object! { "paths": Value::Object(paths) })
@@ -58,14 +61,18 @@ fn index(call: &Call) -> Response {
     index.respond(&call.headers, "application/json")
 }
 
-fn made(call: &Call, path: &str) -> Option<crate::documents::Document> {
+/// The name under which the document of a path is kept.
+fn name(path: &str) -> String {
+    format!("openapi/v3/{path}")
+}
+
+fn made(call: &Call, path: &str) -> Option<Document> {
     let registry = call.cluster.registry();
     if !pintle_openapi::v3_paths(&registry).iter().any(|p| p == path) {
         return None;
     }
-    Some(call.cluster.documents.get(&registry, &format!("openapi/v3/{path}"), || {
-        pintle_openapi::v3_document(&registry, &call.cluster.catalog, path).unwrap_or_default()
-    }))
+    let make = || pintle_openapi::v3_document(&registry, &call.cluster.catalog, path).unwrap_or_default();
+    Some(call.cluster.documents.get(&registry, &name(path), make))
 }
 
 fn document(call: &Call, path: &str) -> Option<Response> {

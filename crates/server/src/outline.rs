@@ -1,9 +1,21 @@
-//! Finds the places in an object's finished JSON where the resourceVersion goes and where a typed list's item starts,
-//! by one walk over its outermost members.
+//! Finds the places in an object's finished JSON where the resourceVersion goes, where a typed list's item starts, and
+//! where its labels are, by one walk that parses nothing.
 
-/// Where the resourceVersion goes, and where an item of a typed list starts. `None` if the JSON is not one of an object
-/// with a uid.
-pub(crate) fn splices(json: &[u8]) -> Option<(u32, u32)> {
+use std::ops::Range;
+
+/// What one walk finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Places {
+    /// Where the resourceVersion goes.
+    pub(crate) version_at: u32,
+    /// Where an item of a typed list starts.
+    pub(crate) item_at: u32,
+    /// The JSON of `metadata.labels`.
+    pub(crate) labels: Option<Range<usize>>,
+}
+
+/// Walks the JSON of an object. `None` if it is not one of an object with a uid.
+pub(crate) fn places(json: &[u8]) -> Option<Places> {
     let mut walk = Walk { json, at: 0 };
     walk.byte(b'{')?;
     let mut item_at = 1;
@@ -13,8 +25,9 @@ pub(crate) fn splices(json: &[u8]) -> Option<(u32, u32)> {
         walk.byte(b':')?;
         match key {
             b"metadata" => {
-                let version_at = walk.in_metadata()?;
-                return Some((u32::try_from(version_at).ok()?, if before_metadata { item_at } else { 1 }));
+                let (version_at, labels) = walk.in_metadata()?;
+                let item_at = if before_metadata { item_at } else { 1 };
+                return Some(Places { version_at: u32::try_from(version_at).ok()?, item_at, labels });
             }
             b"kind" | b"apiVersion" => walk.skip_value()?,
             _ => {
@@ -84,34 +97,37 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// The place of the resourceVersion in `metadata`. In declaration order it follows the uid; where members are
-    /// sorted it stands before it.
-    fn in_metadata(&mut self) -> Option<usize> {
+    /// The place of the resourceVersion in `metadata`, and the labels. In declaration order the resourceVersion follows
+    /// the uid; where members are sorted it stands before it.
+    fn in_metadata(&mut self) -> Option<(usize, Option<Range<usize>>)> {
         self.byte(b'{')?;
         let mut sorted = true;
+        let mut first = true;
+        let mut version_at = None;
+        let mut labels = None;
         loop {
             let start = self.at;
             let key = self.string()?;
             self.byte(b':')?;
+            let value = self.at;
             self.skip_value()?;
-            if key == b"uid" {
-                let last = *self.json.get(self.at)? != b',';
-                return Some(if sorted || last { start } else { self.at + 1 });
+            match key {
+                b"uid" => {
+                    let last = *self.json.get(self.at)? != b',';
+                    version_at = Some(if sorted || last { start } else { self.at + 1 });
+                }
+                b"labels" => labels = Some(value..self.at),
+                // Where members are sorted, others stand before the name.
+                b"name" | b"generateName" | b"namespace" if first => sorted = false,
+                _ => {}
             }
-            // In declaration order nothing but the name and the namespace stands before the uid; where members are
-            // sorted, the creation time does.
-            if key == b"creationTimestamp" {
-                sorted = true;
-            } else if matches!(key, b"name" | b"generateName" | b"namespace") && start_is_first(self.json, start) {
-                sorted = false;
+            first = false;
+            if self.byte(b',').is_none() {
+                self.byte(b'}')?;
+                return Some((version_at?, labels));
             }
-            self.byte(b',')?;
         }
     }
-}
-
-fn start_is_first(json: &[u8], start: usize) -> bool {
-    start > 0 && json[start - 1] == b'{'
 }
 
 #[cfg(test)]
@@ -119,7 +135,7 @@ mod tests {
     use super::*;
 
     fn check(json: &str, expect: &str, item: &str) {
-        let (version_at, item_at) = splices(json.as_bytes()).expect("an object");
+        let Places { version_at, item_at, .. } = places(json.as_bytes()).expect("an object");
         let (head, tail) = json.split_at(version_at as usize);
         assert_eq!(format!("{head}\"rv\",{tail}"), expect);
         assert_eq!(&json[item_at as usize..], item);
@@ -140,9 +156,16 @@ mod tests {
     }
 
     #[test]
+    fn labels_are_found() {
+        let json = r#"{"kind":"A","metadata":{"name":"n","uid":"u","labels":{"a":"}\""},"x":[{}]}}"#;
+        let labels = places(json.as_bytes()).expect("an object").labels.expect("labels");
+        assert_eq!(&json[labels], r#"{"a":"}\""}"#);
+    }
+
+    #[test]
     fn anything_else_is_refused() {
         for json in ["", "{", "[]", r#"{"metadata":{}}"#, r#"{"metadata":{"uid":"#, r#"{"a":"\"#] {
-            assert_eq!(splices(json.as_bytes()), None, "{json}");
+            assert_eq!(places(json.as_bytes()), None, "{json}");
         }
     }
 }

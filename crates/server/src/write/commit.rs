@@ -35,9 +35,8 @@ pub(crate) fn stored_bytes(hub: &Resource, object: &Value) -> Bytes {
 
 /// An object as the cache would hold it, for an answer made of the same bytes.
 pub(crate) fn as_cached(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
-    let (version_at, item_at) =
-        outline::splices(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
-    let outline = Outline { version_at, item_at, ..Outline::default() };
+    let places = outline::places(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
+    let outline = Outline { version_at: places.version_at, item_at: places.item_at, ..Outline::default() };
     Ok(Arc::new(Object { key: Str::from(key), revision, json, outline }))
 }
 
