@@ -8,7 +8,7 @@ use pintle_value::{Object, Str, Value};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 use thiserror::Error;
 
-use super::number::format_g32;
+use super::number::{format_g, format_g32};
 use super::resolve::{Scalar, resolve_tagged};
 use crate::json::MAX_DEPTH;
 
@@ -415,11 +415,24 @@ impl Builder<'_> {
     }
 }
 
-/// A value in a message, nearly as Go's `%#v` prints it.
+/// A value in a message, as Go's `%#v` prints it.
 fn printed_value(value: &Value) -> String {
+    let inner = |value: &Value| match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        other => printed_value(other),
+    };
     match value {
         Value::Null => "<nil>".to_owned(),
+        Value::Bool(b) => b.to_string(),
+        Value::Int(i) => i.to_string(),
+        Value::Float(f) => format_g(*f),
         Value::String(text) => crate::go::quote(text),
-        other => String::from_utf8_lossy(&crate::json::encode(other)).into_owned(),
+        Value::Array(items) => {
+            format!("[]interface {{}}{{{}}}", items.iter().map(inner).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(object) => {
+            let entries = object.iter().map(|(k, v)| format!("{}:{}", crate::go::quote(k), inner(v)));
+            format!("map[interface {{}}]interface {{}}{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
     }
 }
