@@ -4,7 +4,7 @@ use pintle_registry::{Behaviour, Context};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::core::cluster::deprecated_node_label;
+use crate::core::cluster::{deprecated_node_label, round_up_resources};
 use crate::core::pod::PodOptions;
 use crate::core::pod::resources::validate_overhead;
 use crate::core::pod::scheduling::validate_tolerations;
@@ -14,6 +14,10 @@ use crate::strategy::immutable;
 pub(super) struct RuntimeClass;
 
 impl Behaviour for RuntimeClass {
+    fn defaults(&self, object: &mut Value) {
+        round_up_resources(object, &["overhead", "podFixed"]);
+    }
+
     fn validate(&self, _: &Context, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let handler = object.str_at(&["handler"]);

@@ -3,7 +3,7 @@
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::core::cluster::{csi_driver_name, validate_inline_volume_spec};
+use crate::core::cluster::{csi_driver_name, round_up_resources, validate_inline_volume_spec};
 use crate::strategy::{immutable, keep};
 
 const MAX_METADATA_BYTES: usize = 256 * 1024;
@@ -13,6 +13,14 @@ const MAX_MESSAGE_BYTES: usize = 1024;
 pub(super) struct VolumeAttachment;
 
 impl Behaviour for VolumeAttachment {
+    fn defaults(&self, object: &mut Value) {
+        let Some(spec) = object.at_mut(&["spec", "source", "inlineVolumeSpec"]) else { return };
+        round_up_resources(spec, &["capacity"]);
+        if let Some(host_path) = spec.get_mut("hostPath") {
+            host_path.set_default("type", "");
+        }
+    }
+
     fn prepare_for_create(&self, _: &Context, object: &mut Value) {
         // An empty status is written with its one field that is always there.
         object.set("status", pintle_value::object! { "attached": false });

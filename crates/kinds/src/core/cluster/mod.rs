@@ -46,7 +46,7 @@ pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
 
 /// Rounds the quantities of a resource list up to thousandths, which is all that upstream keeps
 /// (`SetDefaults_ResourceList`).
-fn round_up_resources(object: &mut Value, path: &[&str]) {
+pub(crate) fn round_up_resources(object: &mut Value, path: &[&str]) {
     const MILLI: i32 = -3;
     let Some(list) = object.at_mut(path).and_then(Value::as_object_mut) else { return };
     for (_, amount) in list.iter_mut() {
