@@ -101,12 +101,11 @@ impl RequestInfo {
         if self.name.is_empty() && self.verb == "delete" {
             self.verb = "deletecollection";
         }
-        if self.verb == "list" || self.verb == "watch" || self.verb == "deletecollection" {
-            if let Some(name) = query.get("fieldSelector").and_then(single_name)
-                && self.name.is_empty()
-            {
-                self.name = name.into();
-            }
+        if matches!(self.verb, "list" | "watch" | "deletecollection")
+            && let Some(name) = query.get("fieldSelector").and_then(single_name)
+            && self.name.is_empty()
+        {
+            self.name = name.into();
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn encode(value: &Value, shape: Shape<'_>, encoding: Encoding, pretty
             }
             out
         }
-        Encoding::Yaml => pintle_codec::yaml::encode(value).into(),
+        Encoding::Yaml => pintle_codec::yaml::encode(value),
         Encoding::Protobuf => match shape {
             Shape::Typed(types, id) => {
                 let mut out = Vec::with_capacity(1024);

@@ -150,7 +150,7 @@ pub(crate) fn patched(
         return Err(ApiError::BadRequest(error.clone()));
     }
     let problems: Vec<String> = found.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
-    answer(call, &problems, validation).map_err(|why| ApiError::BadRequest(why))?;
+    answer(call, &problems, validation).map_err(ApiError::BadRequest)?;
     Ok(value)
 }
 

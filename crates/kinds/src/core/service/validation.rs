@@ -89,11 +89,9 @@ fn check_topology(errors: &mut Errors, service: &Value) {
 
 fn check_type_fields(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value) {
     match kind(service) {
-        kind @ ("LoadBalancer" | "NodePort") => {
-            if is_headless(service) {
-                let problem = format!("may not be set to 'None' for {kind} services");
-                errors.invalid(&spec.child("clusterIPs").index(0), "None", problem);
-            }
+        kind @ ("LoadBalancer" | "NodePort") if is_headless(service) => {
+            let problem = format!("may not be set to 'None' for {kind} services");
+            errors.invalid(&spec.child("clusterIPs").index(0), "None", problem);
         }
         "ExternalName" => {
             let forbidden = "may not be set for ExternalName services";
