@@ -1,6 +1,9 @@
 //! The project's own commands: `cargo xtask` lists them. Each lives in a module of its own.
 
+mod bench;
 mod catalog;
+mod check;
+mod kubectl;
 
 use std::process::ExitCode;
 
@@ -13,6 +16,14 @@ const COMMANDS: &[Command] = &[
         "[--check | --compare FILE]",
         "write crates/catalog/data/types.txt from the published Go modules, check it, or compare it with other facts",
         catalog::run,
+    ),
+    ("test", "", "check all that CI checks: prepare, format, lints, tests", check::run),
+    ("prepare", "", "build kubectl into target/tools and fetch the Go modules, which tests need", kubectl::prepare),
+    (
+        "bench",
+        "[--quick] [--only start,read,write,watch] [--folder DIR] [--json FILE]",
+        "measure the released server beside a bare HTTP server and the disk",
+        bench::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and tests read", catalog::fetch_modules),
 ];

@@ -1,0 +1,27 @@
+//! `cargo xtask bench`: builds the server and the benchmark as they are released, then lets the benchmark (`bench/`)
+//! measure the one beside the other.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::root;
+
+/// Builds both programs and runs the benchmark; the arguments are the benchmark's own.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    // Built one by one: what the benchmark asks of shared dependencies shall not change the server.
+    for package in ["pintle", "pintle-bench"] {
+        finish(Command::new(env!("CARGO")).args(["build", "--release", "--package", package]).current_dir(root()))?;
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let release = target.join("release");
+    finish(Command::new(release.join("pintle-bench")).arg(release.join("pintle")).args(arguments))
+}
+
+fn finish(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program}: {status}")),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}

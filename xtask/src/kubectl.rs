@@ -1,0 +1,87 @@
+//! The real kubectl that tests drive: built from its published Go module at the version that `tools/kubectl/go.mod` pins,
+//! so that nothing depends on what a machine has installed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::SystemTime;
+
+use crate::{catalog, root, say};
+
+/// What the build is made of, in `tools/kubectl`.
+const SOURCES: &[&str] = &["go.mod", "go.sum", "main.go"];
+
+/// Prepares what tests need beside Rust: kubectl and the Go modules that the catalog is compared with.
+pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
+    catalog::fetch_modules(arguments)?;
+    let folder = root().join("tools/kubectl");
+    let binary = root().join("target/tools").join(format!("kubectl{}", std::env::consts::EXE_SUFFIX));
+    if is_current(&binary, &folder) {
+        return Ok(());
+    }
+    let version = version(&folder.join("go.mod"))?;
+    say(&format!("building kubectl {version}, which takes minutes the first time\n"));
+    let built = Command::new("go")
+        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &link_flags(&version), "-o"])
+        .arg(&binary)
+        .arg(".")
+        .current_dir(&folder)
+        .status();
+    match built {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("go build in {} failed: {status}", folder.display())),
+        Err(error) => Err(format!("go is needed to build kubectl: {error}")),
+    }
+}
+
+/// Whether the binary exists and is newer than everything it is made of.
+fn is_current(binary: &Path, folder: &Path) -> bool {
+    let changed = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+    let Some(built) = changed(binary) else { return false };
+    // A source whose time is unknown counts as new.
+    SOURCES.iter().all(|name| changed(&folder.join(name)).unwrap_or_else(SystemTime::now) < built)
+}
+
+/// The release that a `go.mod` asks for: the module `k8s.io/kubectl` v0.X.Y is Kubernetes v1.X.Y.
+fn version(go_mod: &Path) -> Result<String, String> {
+    let text = fs::read_to_string(go_mod).map_err(|e| format!("{}: {e}", go_mod.display()))?;
+    release(&text).ok_or_else(|| format!("{} asks for no k8s.io/kubectl v0.X.Y", go_mod.display()))
+}
+
+fn release(go_mod: &str) -> Option<String> {
+    let line = go_mod.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubectl v0."))?;
+    Some(format!("v1.{}", line.split_whitespace().next()?))
+}
+
+/// The linker's flags: without symbols, and with the version that `kubectl version` and the User-Agent say.
+fn link_flags(version: &str) -> String {
+    let mut parts = version.trim_start_matches('v').split('.');
+    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let mut flags = String::from("-s -w");
+    for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
+        for (name, value) in [("gitVersion", version), ("gitMajor", major), ("gitMinor", minor)] {
+            flags.push_str(&format!(" -X {package}.{name}={value}"));
+        }
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{link_flags, release};
+
+    #[test]
+    fn the_module_version_names_the_release() {
+        let check = |text: &str, expect: Option<&str>| assert_eq!(release(text).as_deref(), expect, "{text}");
+        check("require (\n\tk8s.io/kubectl v0.36.6\n)", Some("v1.36.6"));
+        check("require (\n\tk8s.io/kubectl v0.36.6 // indirect\n)", Some("v1.36.6"));
+        check("require k8s.io/api v0.36.6", None);
+    }
+
+    #[test]
+    fn the_version_reaches_both_packages_that_print_it() {
+        let flags = link_flags("v1.36.6");
+        assert!(flags.contains("-X k8s.io/component-base/version.gitVersion=v1.36.6"), "{flags}");
+        assert!(flags.contains("-X k8s.io/client-go/pkg/version.gitMinor=36"), "{flags}");
+    }
+}
