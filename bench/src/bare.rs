@@ -1,0 +1,137 @@
+//! The server to compare with: hyper and rustls as Pintle uses them, client certificates verified, and finished bytes
+//! for every answer. It is what is left of an API server when all the work is taken out: the ceiling on this machine.
+
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::Result;
+
+/// The path of the single object.
+pub(crate) const OBJECT: &str = "/object";
+/// The path of the list.
+pub(crate) const LIST: &str = "/list";
+/// The pieces in which the list is sent.
+const PIECE: usize = 128 * 1024;
+
+/// Runs the server until the process is told to end. `arguments`: the folder of the certificates, the file of the
+/// object's bytes and that of the list's.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let [certificates, object, list] = arguments else { return Err("bare CERTIFICATES OBJECT LIST".into()) };
+    let content = Arc::new(Content { object: read(object)?, list: read(list)? });
+    let acceptor = TlsAcceptor::from(Arc::new(tls(Path::new(certificates))?));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let socket = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let mut out = std::io::stdout();
+        writeln!(out, "url: https://{}", socket.local_addr()?)?;
+        out.flush()?;
+        loop {
+            let (stream, _) = socket.accept().await?;
+            let (acceptor, content) = (acceptor.clone(), content.clone());
+            tokio::spawn(async move {
+                let _ = stream.set_nodelay(true);
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let service = service_fn(move |request| {
+                    let response = content.answer(&request);
+                    async move { Ok::<_, Infallible>(response) }
+                });
+                let mut server = http1::Builder::new();
+                server.timer(TokioTimer::new()).pipeline_flush(true);
+                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    })
+}
+
+fn read(path: &str) -> Result<Bytes> {
+    Ok(std::fs::read(path).map_err(|error| format!("{path}: {error}"))?.into())
+}
+
+fn tls(folder: &Path) -> Result<ServerConfig> {
+    let file = |name: &str| -> PathBuf { folder.join(name) };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(file("ca.crt"))?)?;
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
+    let chain = vec![CertificateDer::from_pem_file(file("apiserver.crt"))?];
+    let key = PrivateKeyDer::from_pem_file(file("apiserver.key"))?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The finished answers.
+struct Content {
+    object: Bytes,
+    list: Bytes,
+}
+
+impl Content {
+    fn answer(&self, request: &Request<Incoming>) -> Response<Answer> {
+        let body = match request.uri().path() {
+            OBJECT => Answer { left: self.object.clone(), in_pieces: false },
+            LIST => Answer { left: self.list.clone(), in_pieces: true },
+            _ => {
+                let mut response = Response::new(Answer { left: Bytes::new(), in_pieces: false });
+                *response.status_mut() = StatusCode::NOT_FOUND;
+                return response;
+            }
+        };
+        let mut response = Response::new(body);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+}
+
+/// Bytes on their way: at once and with their length, or piece by piece without, as a list comes that is made while it
+/// is sent.
+struct Answer {
+    left: Bytes,
+    in_pieces: bool,
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+        if self.left.is_empty() {
+            return Poll::Ready(None);
+        }
+        let length = if self.in_pieces { PIECE.min(self.left.len()) } else { self.left.len() };
+        Poll::Ready(Some(Ok(Frame::data(self.left.split_to(length)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.in_pieces { SizeHint::default() } else { SizeHint::with_exact(self.left.len() as u64) }
+    }
+}

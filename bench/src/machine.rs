@@ -1,0 +1,81 @@
+//! Where a run takes place: absolute numbers mean nothing without it. Also the disk's own rate, which bounds every
+//! durable write that does not share its sync with another.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::load::quantile;
+
+/// The machine and the time.
+#[derive(Debug, Default)]
+pub(crate) struct Machine {
+    date: String,
+    kernel: String,
+    processor: String,
+    cores: usize,
+    load: String,
+}
+
+/// The machine that this runs on, now.
+pub(crate) fn describe() -> Machine {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let now = time::OffsetDateTime::now_utc();
+    let processors = read("/proc/cpuinfo");
+    let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    Machine {
+        date: format!("{}-{:02}-{:02}", now.year(), u8::from(now.month()), now.day()),
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        processor: model.map_or("unknown processor", |(_, name)| name.trim()).to_owned(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        load: read("/proc/loadavg").split_whitespace().next().unwrap_or("unknown").to_owned(),
+    }
+}
+
+impl Machine {
+    pub(crate) fn json(&self) -> Value {
+        let Self { date, kernel, processor, cores, load } = self;
+        json!({ "date": date, "kernel": kernel, "processor": processor, "cores": cores, "loadBefore": load })
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { date, kernel, processor, cores, load } = self;
+        write!(f, "{date}, {cores} cores ({processor}), Linux {kernel}, load before the run {load}")
+    }
+}
+
+/// What the disk does alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Disk {
+    /// Appends of 4 KiB, each synced, per second.
+    pub(crate) rate: f64,
+    /// How long the slowest of a hundred takes, in milliseconds.
+    pub(crate) p99: f64,
+}
+
+/// Appends 4 KiB and syncs, again and again for `time`, in a file of `folder`.
+pub(crate) fn disk(folder: &Path, time: Duration) -> Result<Disk> {
+    let path = folder.join("disk");
+    let mut file = File::create(&path)?;
+    let block = [0x5a_u8; 4096];
+    let mut latencies = Vec::new();
+    let started = Instant::now();
+    while started.elapsed() < time {
+        let before = Instant::now();
+        file.write_all(&block)?;
+        file.sync_data()?;
+        latencies.push(u32::try_from(before.elapsed().as_micros()).unwrap_or(u32::MAX));
+    }
+    let elapsed = started.elapsed().as_secs_f64();
+    drop(file);
+    std::fs::remove_file(path)?;
+    latencies.sort_unstable();
+    Ok(Disk { rate: latencies.len() as f64 / elapsed, p99: quantile(&latencies, 0.99) })
+}
