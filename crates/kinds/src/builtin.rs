@@ -57,7 +57,11 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Resource {
         typed: true,
         subresources: subresources.collect(),
         collection,
-        storage_version_hash: facts.storage.as_ref().map(|s| hash(s.upstream_group, s.upstream_version, facts.kind)).unwrap_or_default(),
+        storage_version_hash: facts
+            .storage
+            .as_ref()
+            .map(|s| hash(s.upstream_group, s.upstream_version, facts.kind))
+            .unwrap_or_default(),
         deprecation: facts.deprecation.as_deref().map(Str::from),
         behaviour: crate::behaviour(facts.group, facts.version, facts.plural),
         table: crate::table(hub_group, facts.plural),

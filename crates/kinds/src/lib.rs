@@ -33,9 +33,9 @@ use std::sync::Arc;
 
 use pintle_registry::{Behaviour, NoBehaviour, Table};
 
+pub use self::core::pod::bind;
 pub use builtin::resources;
 pub use scheduling::system_priority_classes;
-pub use self::core::pod::bind;
 
 pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, services};
 

@@ -20,6 +20,7 @@ pub(crate) fn context() -> Context {
         user: "admin".into(),
         uid: "".into(),
         groups: vec!["system:masters".into()],
+        extra: Vec::new(),
         dry_run: false,
     }
 }

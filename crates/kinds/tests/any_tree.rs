@@ -205,7 +205,8 @@ fn exercise(rules: &dyn Behaviour, context: &Context, object: &Value, old: &Valu
 #[test]
 fn no_rule_panics() {
     let now = Time { seconds: 1_700_000_000, nanos: 0 };
-    let context = Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), dry_run: false };
+    let context =
+        Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false };
     for (group, version, plural, text) in SAMPLES {
         let rules = behaviour(group, version, plural);
         let sample = json(&text.replace("SELECTOR", SELECTOR).replace("TEMPLATE", TEMPLATE));

@@ -212,7 +212,8 @@ fn exercise(rules: &dyn Behaviour, context: &Context, object: &Value, old: &Valu
 #[test]
 fn no_rule_and_no_table_panics() {
     let now = Time { seconds: 1_700_000_000, nanos: 0 };
-    let context = Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), dry_run: false };
+    let context =
+        Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false };
     for (group, plural, text) in SAMPLES {
         let rules = behaviour(group, "v1", plural);
         let table = table(group, plural);

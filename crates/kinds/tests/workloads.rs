@@ -15,7 +15,14 @@ fn json(text: &str) -> Value {
 
 fn context() -> Context {
     let now = Time { seconds: 1_700_000_000, nanos: 0 };
-    Context { now, user: "admin".into(), uid: "".into(), groups: vec!["system:masters".into()], dry_run: false }
+    Context {
+        now,
+        user: "admin".into(),
+        uid: "".into(),
+        groups: vec!["system:masters".into()],
+        extra: Vec::new(),
+        dry_run: false,
+    }
 }
 
 /// A version of a kind.

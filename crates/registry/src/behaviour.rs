@@ -24,6 +24,8 @@ pub struct Context {
     pub uid: Str,
     /// The user's groups.
     pub groups: Vec<Str>,
+    /// Further facts of the user, each with its values.
+    pub extra: Vec<(Str, Vec<Str>)>,
     /// True if nothing will be stored.
     pub dry_run: bool,
 }

@@ -132,6 +132,7 @@ impl Cluster {
             user: "system:apiserver".into(),
             uid: Str::default(),
             groups: vec!["system:masters".into()],
+            extra: Vec::new(),
             dry_run: false,
         }
     }

@@ -66,6 +66,7 @@ impl Call {
             user: self.identity.name.clone(),
             uid: self.identity.uid.clone(),
             groups: self.identity.groups.clone(),
+            extra: self.identity.extra.clone(),
             dry_run,
         }
     }

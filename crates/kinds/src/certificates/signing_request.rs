@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_schema::base64;
-use pintle_value::{Errors, FieldError, FieldPath, Str, Value, names};
+use pintle_value::{Errors, FieldError, FieldPath, Object, Str, Value, names};
 
 use crate::core::cluster::pem_types;
 use crate::core::pod::diff;
@@ -64,6 +64,10 @@ impl Behaviour for CertificateSigningRequest {
             }
             if !context.groups.is_empty() {
                 spec.set("groups", context.groups.clone());
+            }
+            if !context.extra.is_empty() {
+                let extra: Object = context.extra.iter().map(|(key, values)| (key.clone(), values.clone())).collect();
+                spec.set("extra", extra);
             }
         }
         // A request cannot come approved.

@@ -51,14 +51,20 @@ impl Form {
 
     /// A row for an object's tree at the request's version. The cells are the hub version's.
     pub(crate) fn row(&self, object: &Value) -> Value {
-        let cells = if self.resource.is_hub() {
-            self.hub.table.cells(object, self.now())
+        let converted;
+        let stored = if self.resource.is_hub() {
+            object
         } else {
-            let hub = super::to_hub(&self.resource, &self.hub, object.clone());
-            self.hub.table.cells(&hub, self.now())
+            converted = super::to_hub(&self.resource, &self.hub, object.clone());
+            &converted
         };
+        let cells = self.hub.table.cells(stored, self.now());
+        let conditions = self.hub.table.conditions(stored);
         let mut row = Object::new();
         row.insert("cells", cells);
+        if !conditions.is_empty() {
+            row.insert("conditions", conditions);
+        }
         match self.include {
             IncludeObject::None => {}
             // The metadata in a row is that of meta.k8s.io/v1 whatever the table's version.
