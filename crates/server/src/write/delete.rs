@@ -268,15 +268,17 @@ fn mark(hub: &Resource, object: &mut Value, grace: i64, now: pintle_value::time:
         if generation > 0 {
             object.set_at(&["metadata", "generation"], generation + 1);
         }
-        hub.behaviour.mark_terminating(object);
     } else if let (Some(running), Some(end)) = (running, object.time_at(&["metadata", "deletionTimestamp"]))
         && grace < running
     {
         let end = end.plus(Duration::from_seconds(grace - running));
         object.set_at(&["metadata", "deletionTimestamp"], end.rfc3339());
     }
-    if first || running.is_none_or(|running| grace < running) {
+    if first || running.is_some_and(|running| grace < running) {
         object.set_at(&["metadata", "deletionGracePeriodSeconds"], grace);
+    }
+    if first {
+        hub.behaviour.mark_terminating(object);
     }
 }
 

@@ -16,6 +16,16 @@ const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDelet
 pub(super) struct Namespace;
 
 impl Behaviour for Namespace {
+    fn mark_terminating(&self, object: &mut Value) {
+        object.set_at(&["status", "phase"], "Terminating");
+        // Upstream marks namespaces by a way of their own, which sets no grace period.
+        object.remove_at(&["metadata", "deletionGracePeriodSeconds"]);
+    }
+
+    fn is_finalized(&self, object: &Value) -> bool {
+        object.items_at(&["spec", "finalizers"]).is_empty()
+    }
+
     fn defaults(&self, object: &mut Value) {
         label_with_name(object);
         if object.str_at(&["status", "phase"]).is_empty() {
