@@ -233,15 +233,15 @@ async fn resource(call: &Arc<Call>) -> Result<Response, ApiError> {
 /// Chooses the handler of a verb.
 async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let info = &call.info;
-    let in_namespace = info.in_namespace;
     let namespaced = resource.scope == Scope::Namespaced;
-    // Objects of a namespace are read over all namespaces and written in one.
-    let misplaced =
-        if namespaced { !in_namespace && !info.name.is_empty() && info.subresource.is_empty() } else { in_namespace };
-    if misplaced && !(info.verb == "list" || info.verb == "watch") || (!namespaced && in_namespace) {
-        return Err(ApiError::NoSuchPath);
-    }
-    if !info.rest.is_empty() {
+    let named_in_path = !info.name.is_empty() && !matches!(info.verb, "list" | "watch" | "deletecollection");
+    let exists = match (namespaced, info.in_namespace) {
+        (true, true) | (false, false) => true,
+        // Over all namespaces there are collections, no single objects.
+        (true, false) => !named_in_path,
+        (false, true) => false,
+    };
+    if !exists || !info.rest.is_empty() {
         return Err(ApiError::NoSuchPath);
     }
     if let Some(text) = &resource.deprecation {
@@ -265,7 +265,6 @@ async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response
         let (call, resource, subresource) = (call.clone(), resource.clone(), subresource.clone());
         return to_its_end(async move { write::subresource(&call, &resource, &subresource, verb).await }).await;
     }
-    let named_in_path = !info.name.is_empty() && !matches!(info.verb, "list" | "watch" | "deletecollection");
     let verb = match info.verb {
         "get" if named_in_path => Verb::Get,
         "list" => Verb::List,
@@ -281,7 +280,7 @@ async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response
         return Err(ApiError::MethodNotAllowed);
     }
     // A namespaced resource without a namespace in the path can only be listed and watched.
-    if namespaced && !in_namespace && !matches!(verb, Verb::List | Verb::Watch) {
+    if namespaced && !info.in_namespace && !matches!(verb, Verb::List | Verb::Watch) {
         return Err(ApiError::MethodNotAllowed);
     }
     match verb {
