@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 use parking_lot::RwLock;
 use pintle_value::Str;
 use rustls_pki_types::CertificateDer;
+use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{Authenticator, Credentials, Identity, Rejected};
 
+/// Where it is said by which credential someone is known.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// How long a certificate that was found good is not looked at again: so much later than it expires it may be accepted.
 const KEPT: Duration = Duration::from_secs(10);
 /// How many certificates are remembered.
@@ -75,7 +78,9 @@ impl Authenticator for ClientCertificate {
             return Ok(None);
         }
         let groups = subject.iter_organization().filter_map(|a| a.as_str().ok()).map(Str::from).collect();
-        let identity = Identity { name: name.into(), groups, ..Identity::default() };
+        let fingerprint: String = Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect();
+        let extra = vec![(CREDENTIAL_ID.into(), vec![Str::from(format!("X509SHA256={fingerprint}"))])];
+        let identity = Identity { name: name.into(), uid: Str::default(), groups, extra };
         self.remember(leaf, rest, &identity, now);
         Ok(Some(identity))
     }
