@@ -30,6 +30,8 @@ pub(crate) fn stored_bytes(hub: &Resource, object: &Value) -> Bytes {
     } else {
         write_stored(hub, object, &mut out);
     }
+    // These bytes stay in the cache for as long as the object does, and nothing that they do not fill.
+    out.shrink_to_fit();
     out.into()
 }
 
