@@ -12,6 +12,11 @@ pub(crate) fn validate_selector(selector: Option<&Value>, any_value: bool, path:
     selector.map_or_else(Errors::new, |selector| validate_label_selector(selector, options, path))
 }
 
+/// True if a selector is not valid.
+pub(crate) fn is_invalid(selector: &Value) -> bool {
+    !validate_selector(Some(selector), false, &FieldPath::root()).is_empty()
+}
+
 /// True if an expression of the selector has a malformed value.
 pub(crate) fn has_invalid_value(selector: Option<&Value>) -> bool {
     selector.is_some_and(has_invalid_label_value)

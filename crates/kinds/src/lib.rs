@@ -21,6 +21,7 @@ mod node;
 mod policy;
 mod rbac;
 mod resource;
+mod rules;
 pub mod scale;
 mod scheduling;
 mod storage;

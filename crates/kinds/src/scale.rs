@@ -6,7 +6,7 @@ use pintle_selector::LabelSelector;
 use pintle_value::metadata::validate_object_meta;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
-use crate::strategy::nonnegative;
+use crate::rules::nonnegative;
 
 /// Where an object keeps what its scale shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Err
     if paths.typed {
         let mut errors = validate_object_meta(scale, true, &names::dns1123_subdomain_name);
         let spec = FieldPath::new("spec");
-        nonnegative(&mut errors, Some(replicas), &spec.child("replicas"));
+        nonnegative(&mut errors, &spec.child("replicas"), replicas);
         if !errors.is_empty() {
             return errors;
         }

@@ -73,20 +73,6 @@ pub(crate) fn pod_name_warning(object: &Value) -> Option<String> {
     })
 }
 
-/// Refuses negative numbers.
-pub(crate) fn nonnegative(errors: &mut Errors, value: Option<i64>, path: &FieldPath<'_>) {
-    if let Some(value) = value.filter(|value| *value < 0) {
-        errors.invalid(path, value, "must be greater than or equal to 0");
-    }
-}
-
-/// Refuses negative numbers in the fields of these names.
-pub(crate) fn all_nonnegative(errors: &mut Errors, object: Option<&Value>, names: &[&str], path: &FieldPath<'_>) {
-    for name in names {
-        nonnegative(errors, object.and_then(|o| o.int_at(&[name])), &path.child(name));
-    }
-}
-
 /// Refuses a change of a field; `path` is where `new` and `old` are.
 pub(crate) fn immutable(errors: &mut Errors, new: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) {
     if !same(new, old) {
@@ -105,6 +91,19 @@ pub(crate) struct StatusRules {
     /// Checks the change; the new object comes first.
     pub(crate) validate: fn(&Value, &Value) -> Errors,
 }
+
+/// What a status of the newer kinds may not change: the spec and whatever of the metadata upstream resets
+/// (`metav1.ResetObjectMetaForStatus`).
+pub(crate) const SPEC_AND_METADATA: &[&[&str]] = &[
+    &["spec"],
+    &["metadata", "annotations"],
+    &["metadata", "deletionTimestamp"],
+    &["metadata", "finalizers"],
+    &["metadata", "generation"],
+    &["metadata", "labels"],
+    &["metadata", "ownerReferences"],
+    &["metadata", "selfLink"],
+];
 
 /// Nothing else is done.
 pub(crate) fn as_is(_: &mut Value, _: &Value) {}

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::rules::{rule_defaults, validate_conditions, validate_rule};
-use super::webhook::one_of;
+use super::rules::{field_one_of, field_required_one_of, rule_defaults, validate_conditions, validate_rule};
 use crate::labels::validate_selector;
-use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
+use crate::rules::invalid_each;
+use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, keep, next_generation, same_at};
 
 const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
@@ -48,15 +48,7 @@ fn raise_generation(object: &mut Value, old: &Value) {
 pub(super) struct ValidatingPolicy;
 
 static STATUS: StatusRules = StatusRules {
-    keeps: &[
-        &["spec"],
-        &["metadata", "annotations"],
-        &["metadata", "deletionTimestamp"],
-        &["metadata", "finalizers"],
-        &["metadata", "generation"],
-        &["metadata", "labels"],
-        &["metadata", "ownerReferences"],
-    ],
+    keeps: SPEC_AND_METADATA,
     prepare: as_is,
     validate: |object, _| {
         let mut errors = Errors::new();
@@ -163,9 +155,9 @@ impl Behaviour for MutatingPolicy {
             errors.required(&list, "mutations must contain at least one item");
         }
         for (i, mutation) in mutations.iter().enumerate() {
-            required_one_of(&mut errors, mutation, "patchType", &PATCH_TYPES, &list.index(i));
+            field_required_one_of(&mut errors, mutation, "patchType", &PATCH_TYPES, &list.index(i));
         }
-        required_one_of(&mut errors, spec, "reinvocationPolicy", &REINVOCATION_POLICIES, &path);
+        field_required_one_of(&mut errors, spec, "reinvocationPolicy", &REINVOCATION_POLICIES, &path);
         errors
     }
 
@@ -205,9 +197,7 @@ impl Behaviour for Binding {
         if policy.is_empty() {
             errors.required(&path.child("policyName"), "");
         } else {
-            for message in names::dns1123_subdomain_name(policy, false) {
-                errors.invalid(&path.child("policyName"), policy, message);
-            }
+            invalid_each(&mut errors, &path.child("policyName"), policy, names::dns1123_subdomain_name(policy, false));
         }
         if let Some(reference) = spec.get("paramRef") {
             validate_param_ref(&mut errors, reference, &path.child("paramRef"));
@@ -231,17 +221,9 @@ impl Behaviour for Binding {
     }
 }
 
-fn required_one_of(errors: &mut Errors, object: &Value, field: &str, known: &[&str], path: &FieldPath<'_>) {
-    if object.str_at(&[field]).is_empty() {
-        errors.required(&path.child(field), "");
-    } else {
-        one_of(errors, object, field, known, path);
-    }
-}
-
 /// What both kinds of policies have.
 fn validate_common(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
-    required_one_of(errors, spec, "failurePolicy", &FAILURE_POLICIES, path);
+    field_required_one_of(errors, spec, "failurePolicy", &FAILURE_POLICIES, path);
     if let Some(kind) = spec.get("paramKind") {
         validate_param_kind(errors, kind, &path.child("paramKind"));
     }
@@ -336,7 +318,7 @@ fn validate_version(errors: &mut Errors, group: &str, version: &str, api_version
 }
 
 fn validate_match(errors: &mut Errors, resources: &Value, path: &FieldPath<'_>) {
-    required_one_of(errors, resources, "matchPolicy", &MATCH_POLICIES, path);
+    field_required_one_of(errors, resources, "matchPolicy", &MATCH_POLICIES, path);
     for field in ["namespaceSelector", "objectSelector"] {
         match resources.get(field) {
             None => errors.required(&path.child(field), ""),
@@ -351,9 +333,7 @@ fn validate_match(errors: &mut Errors, resources: &Value, path: &FieldPath<'_>) 
             let mut seen = BTreeSet::new();
             for (j, name) in rule.items_at(&["resourceNames"]).iter().enumerate() {
                 let name = name.as_str().unwrap_or_default();
-                for message in names::path_segment_name(name, false) {
-                    errors.invalid(&list.index(j), name, message);
-                }
+                invalid_each(errors, &list.index(j), name, names::path_segment_name(name, false));
                 if !seen.insert(name) {
                     errors.duplicate(&list.index(j), name);
                 }
@@ -378,7 +358,7 @@ fn validate_validation(errors: &mut Errors, validation: &Value, path: &FieldPath
     } else if message.trim().contains(['\n', '\r']) {
         errors.invalid(&path.child("message"), message, "message must not contain line breaks");
     }
-    one_of(errors, validation, "reason", &REASONS, path);
+    field_one_of(errors, validation, "reason", &REASONS, path);
 }
 
 fn validate_audit_annotation(errors: &mut Errors, policy: &str, annotation: &Value, path: &FieldPath<'_>) {
@@ -388,9 +368,7 @@ fn validate_audit_annotation(errors: &mut Errors, policy: &str, annotation: &Val
     } else {
         // What is recorded is the policy's name with the key.
         let full = format!("{policy}/{key}");
-        for message in names::qualified_name(&full) {
-            errors.invalid(&path.child("key"), &full, message);
-        }
+        invalid_each(errors, &path.child("key"), &full, names::qualified_name(&full));
     }
     let expression = annotation.str_at(&["valueExpression"]).trim();
     if expression.is_empty() {
@@ -426,9 +404,12 @@ fn validate_param_ref(errors: &mut Errors, reference: &Value, path: &FieldPath<'
     let name = reference.str_at(&["name"]);
     let selector = reference.get("selector");
     let both = !name.is_empty() && selector.is_some();
-    for message in names::path_segment_name(name, false).into_iter().filter(|_| !name.is_empty()) {
-        errors.invalid(&path.child("name"), name, message);
-    }
+    invalid_each(
+        errors,
+        &path.child("name"),
+        name,
+        names::path_segment_name(name, false).into_iter().filter(|_| !name.is_empty()),
+    );
     if both {
         errors.forbidden(&path.child("name"), EXCLUSIVE);
     }
@@ -439,7 +420,7 @@ fn validate_param_ref(errors: &mut Errors, reference: &Value, path: &FieldPath<'
     if name.is_empty() && selector.is_none() {
         errors.required(path, "one of name or selector must be specified");
     }
-    required_one_of(errors, reference, "parameterNotFoundAction", &PARAMETER_ACTIONS, path);
+    field_required_one_of(errors, reference, "parameterNotFoundAction", &PARAMETER_ACTIONS, path);
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, names};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+
+use crate::rules::{invalid_each, one_of, required_one_of, strings, text};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
@@ -17,34 +19,42 @@ pub(super) fn rule_defaults(owner: &mut Value, field: &str) {
     }
 }
 
-fn strings<'a>(object: &'a Value, field: &str) -> Vec<&'a str> {
-    object.items_at(&[field]).iter().map(|item| item.as_str().unwrap_or_default()).collect()
+/// Refuses the value of a field that is there and not one of those that are known.
+pub(super) fn field_one_of(errors: &mut Errors, object: &Value, field: &str, known: &[&str], path: &FieldPath<'_>) {
+    one_of(errors, &path.child(field), text(object, field), known);
+}
+
+/// Requires a field, whose value must be one of those that are known.
+pub(super) fn field_required_one_of(
+    errors: &mut Errors,
+    object: &Value,
+    field: &str,
+    known: &[&str],
+    path: &FieldPath<'_>,
+) {
+    required_one_of(errors, &path.child(field), object.str_at(&[field]), known);
 }
 
 /// Checks a rule with operations.
 pub(super) fn validate_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
     wildcard_stands_alone(errors, rule, "operations", "operations", path);
     let list = path.child("operations");
-    for (i, operation) in strings(rule, "operations").into_iter().enumerate() {
-        if !OPERATIONS.contains(&operation) {
-            errors.not_supported(&list.index(i), operation, &OPERATIONS);
-        }
+    for (i, operation) in strings(rule, &["operations"]).into_iter().enumerate() {
+        one_of(errors, &list.index(i), Some(operation), &OPERATIONS);
     }
     wildcard_stands_alone(errors, rule, "apiGroups", "API groups", path);
     wildcard_stands_alone(errors, rule, "apiVersions", "API versions", path);
     let list = path.child("apiVersions");
-    for (i, _) in strings(rule, "apiVersions").iter().enumerate().filter(|(_, version)| version.is_empty()) {
+    for (i, _) in strings(rule, &["apiVersions"]).iter().enumerate().filter(|(_, version)| version.is_empty()) {
         errors.required(&list.index(i), "");
     }
     validate_resources(errors, rule, &path.child("resources"));
-    if let Some(scope) = rule.get("scope").and_then(Value::as_str).filter(|scope| !SCOPES.contains(scope)) {
-        errors.not_supported(&path.child("scope"), scope, &SCOPES);
-    }
+    field_one_of(errors, rule, "scope", &SCOPES, path);
 }
 
 /// Requires a list in which `*` stands alone.
 fn wildcard_stands_alone(errors: &mut Errors, rule: &Value, field: &str, others: &str, path: &FieldPath<'_>) {
-    let items = strings(rule, field);
+    let items = strings(rule, &[field]);
     if items.is_empty() {
         errors.required(&path.child(field), "");
     }
@@ -55,7 +65,7 @@ fn wildcard_stands_alone(errors: &mut Errors, rule: &Value, field: &str, others:
 }
 
 fn validate_resources(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
-    let resources = strings(rule, "resources");
+    let resources = strings(rule, &["resources"]);
     if resources.is_empty() {
         errors.required(path, "");
     }
@@ -113,11 +123,9 @@ pub(super) fn validate_conditions(errors: &mut Errors, conditions: &[Value], pat
             errors.required(&path.child("name"), "");
             continue;
         }
-        for message in names::qualified_name(name) {
-            errors.invalid(&path.child("name"), name, message);
-        }
+        invalid_each(errors, &path.child("name"), name, names::qualified_name(name));
         if !seen.insert(name) {
-            errors.push(FieldError::new(ErrorKind::Duplicate, &path.child("name"), name, ""));
+            errors.duplicate(&path.child("name"), name);
         }
     }
 }

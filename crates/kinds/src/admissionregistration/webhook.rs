@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use pintle_registry::{Behaviour, Context};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::rules::{rule_defaults, validate_conditions, validate_rule};
+use super::rules::{field_one_of, rule_defaults, validate_conditions, validate_rule};
 use crate::labels;
+use crate::rules::invalid_each;
 use crate::strategy::{first_generation, next_generation, same_at};
 
 const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
@@ -132,14 +133,14 @@ impl Configuration {
         for (i, rule) in hook.items_at(&["rules"]).iter().enumerate() {
             validate_rule(errors, rule, &list.index(i));
         }
-        one_of(errors, hook, "failurePolicy", &FAILURE_POLICIES, path);
-        one_of(errors, hook, "matchPolicy", &MATCH_POLICIES, path);
+        field_one_of(errors, hook, "failurePolicy", &FAILURE_POLICIES, path);
+        field_one_of(errors, hook, "matchPolicy", &MATCH_POLICIES, path);
         let allowed: &[&str] = if tolerated.side_effects { &SIDE_EFFECTS } else { &NO_SIDE_EFFECTS };
         if hook.get("sideEffects").is_none() {
             let detail = format!("must specify one of {}", allowed.join(", "));
             errors.required(&path.child("sideEffects"), detail);
         }
-        one_of(errors, hook, "sideEffects", allowed, path);
+        field_one_of(errors, hook, "sideEffects", allowed, path);
         if let Some(seconds) = hook.int_at(&["timeoutSeconds"]).filter(|seconds| !(1..=30).contains(seconds)) {
             let detail = "the timeout value must be between 1 and 30 seconds";
             errors.invalid(&path.child("timeoutSeconds"), seconds, detail);
@@ -149,17 +150,10 @@ impl Configuration {
             errors.append(labels::validate_selector(hook.get(field), any_value, &path.child(field)));
         }
         if self.mutating {
-            one_of(errors, hook, "reinvocationPolicy", &REINVOCATION_POLICIES, path);
+            field_one_of(errors, hook, "reinvocationPolicy", &REINVOCATION_POLICIES, path);
         }
         validate_client(errors, &hook["clientConfig"], &path.child("clientConfig"));
         validate_conditions(errors, hook.items_at(&["matchConditions"]), &path.child("matchConditions"));
-    }
-}
-
-/// Refuses a value that is there and not one of those that are known.
-pub(super) fn one_of(errors: &mut Errors, object: &Value, field: &str, known: &[&str], path: &FieldPath<'_>) {
-    if let Some(value) = object.get(field).and_then(Value::as_str).filter(|value| !known.contains(value)) {
-        errors.not_supported(&path.child(field), value, known);
     }
 }
 
@@ -175,9 +169,7 @@ fn validate_review_versions(errors: &mut Errors, hook: &Value, any: bool, path: 
             errors.invalid(&path.index(i), *version, "duplicate version");
             continue;
         }
-        for message in names::dns1035_label(version) {
-            errors.invalid(&path.index(i), *version, message);
-        }
+        invalid_each(errors, &path.index(i), *version, names::dns1035_label(version));
     }
     if !any && !versions.iter().any(|version| REVIEW_VERSIONS.contains(version)) {
         errors.invalid(path, versions, format!("must include at least one of {known}"));

@@ -5,6 +5,7 @@ use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
+use crate::rules::invalid_each;
 use crate::strategy::keep;
 
 const DEFAULT_PORT: i64 = 443;
@@ -59,13 +60,9 @@ impl Behaviour for ApiService {
                 errors.required(&path.child("group"), detail);
             }
         } else {
-            for message in names::dns1123_subdomain(group) {
-                errors.invalid(&path.child("group"), group, message);
-            }
+            invalid_each(&mut errors, &path.child("group"), group, names::dns1123_subdomain(group));
         }
-        for message in names::dns1035_label(version) {
-            errors.invalid(&path.child("version"), version, message);
-        }
+        invalid_each(&mut errors, &path.child("version"), version, names::dns1035_label(version));
         for (field, highest) in
             [("groupPriorityMinimum", HIGHEST_GROUP_PRIORITY), ("versionPriority", HIGHEST_VERSION_PRIORITY)]
         {

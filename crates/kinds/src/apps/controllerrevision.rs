@@ -3,7 +3,8 @@
 use pintle_registry::{Behaviour, Context};
 use pintle_value::{Errors, FieldPath, Value};
 
-use crate::strategy::{immutable, nonnegative};
+use crate::rules::nonnegative;
+use crate::strategy::immutable;
 
 /// The rules of ControllerRevision.
 pub(super) struct ControllerRevision;
@@ -29,7 +30,7 @@ impl Behaviour for ControllerRevision {
 
 fn validate_revision(object: &Value) -> Errors {
     let mut errors = Errors::new();
-    nonnegative(&mut errors, object.int_at(&["revision"]), &FieldPath::new("revision"));
+    nonnegative(&mut errors, &FieldPath::new("revision"), object.int_at(&["revision"]));
     errors
 }
 

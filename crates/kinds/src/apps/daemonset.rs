@@ -8,9 +8,8 @@ use super::deployment::ROLLING_UPDATE;
 use super::{percent, selected, template};
 use crate::gojson::{self, Shape};
 use crate::labels::{self, has_invalid_value, selects_everything, validate_selector};
-use crate::strategy::{
-    StatusRules, all_nonnegative, as_is, first_generation, keep, next_generation, nonnegative, same_at, set_if_empty,
-};
+use crate::rules::{all_nonnegative, nonnegative};
+use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at, set_if_empty};
 
 /// Holds `spec.templateGeneration` of versions that are gone: how often the template has changed.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -123,12 +122,12 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let old_template = old.and_then(|old| old.get("template"));
     errors.append(template::validate(spec.get("template"), old_template, &template_path));
     selected::validate_runs_for_ever(&mut errors, spec, "DaemonSet", &template_path);
-    nonnegative(&mut errors, spec.int_at(&["minReadySeconds"]), &path.child("minReadySeconds"));
+    nonnegative(&mut errors, &path.child("minReadySeconds"), spec.int_at(&["minReadySeconds"]));
     let generation = template_generation(object);
-    nonnegative(&mut errors, Some(generation), &path.child("templateGeneration"));
+    nonnegative(&mut errors, &path.child("templateGeneration"), generation);
     validate_strategy(&mut errors, &spec["updateStrategy"], &path.child("updateStrategy"));
     let limit = "revisionHistoryLimit";
-    nonnegative(&mut errors, spec.int_at(&[limit]), &path.child(limit));
+    nonnegative(&mut errors, &path.child(limit), spec.int_at(&[limit]));
     errors
 }
 
@@ -176,7 +175,7 @@ fn validate_status(object: &Value, old: &Value) -> Errors {
         "collisionCount",
     ];
     let mut errors = Errors::new();
-    all_nonnegative(&mut errors, object.get("status"), &COUNTERS, &FieldPath::new("status"));
+    all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
     selected::validate_collisions(&mut errors, object, old);
     errors
 }

@@ -5,10 +5,8 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::{percent, selected, template};
 use crate::gojson::{self, Shape};
-use crate::strategy::{
-    StatusRules, all_nonnegative, first_generation, keep, next_generation, nonnegative, pod_name_warning, same_at,
-    set_if_empty,
-};
+use crate::rules::{all_nonnegative, nonnegative};
+use crate::strategy::{StatusRules, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty};
 
 /// Holds `spec.rollbackTo` of versions that are gone.
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
@@ -116,16 +114,16 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let path = FieldPath::new("spec");
     let empty = Value::object();
     let spec = object.get("spec").unwrap_or(&empty);
-    nonnegative(&mut errors, spec.int_at(&["replicas"]), &path.child("replicas"));
+    nonnegative(&mut errors, &path.child("replicas"), spec.int_at(&["replicas"]));
     selected::validate_own_selector(&mut errors, spec, "deployment", &path);
     selected::validate_replicated(&mut errors, spec, old.and_then(|old| old.get("spec")), &path);
     validate_strategy(&mut errors, &spec["strategy"], &path.child("strategy"));
-    all_nonnegative(&mut errors, Some(spec), &["minReadySeconds", "revisionHistoryLimit"], &path);
+    all_nonnegative(&mut errors, &path, Some(spec), &["minReadySeconds", "revisionHistoryLimit"]);
     let revision = object.annotation(ROLLBACK).and_then(|text| text.parse().ok());
-    nonnegative(&mut errors, revision, &FieldPath::new("spec.rollback.version"));
+    nonnegative(&mut errors, &FieldPath::new("spec.rollback.version"), revision);
     if let Some(deadline) = spec.int_at(&["progressDeadlineSeconds"]) {
         let path = path.child("progressDeadlineSeconds");
-        nonnegative(&mut errors, Some(deadline), &path);
+        nonnegative(&mut errors, &path, deadline);
         if deadline <= spec.int_at(&["minReadySeconds"]).unwrap_or(0) {
             errors.invalid(&path, deadline, "must be greater than minReadySeconds");
         }
@@ -171,7 +169,7 @@ fn validate_status(object: &Value, old: &Value) -> Errors {
         "collisionCount",
     ];
     let mut errors = Errors::new();
-    all_nonnegative(&mut errors, object.get("status"), &COUNTERS, &FieldPath::new("status"));
+    all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
     let text = "cannot be greater than status.replicas";
     selected::validate_order(
         &mut errors,

@@ -3,15 +3,15 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use crate::rules::invalid_each;
+
 /// Refuses what is neither a whole number, zero or more, nor a percentage.
 pub(crate) fn validate(errors: &mut Errors, value: Option<&Value>, path: &FieldPath<'_>) {
     match value {
         Some(Value::String(text)) => {
-            for message in names::percent(text) {
-                errors.invalid(path, text, message);
-            }
+            invalid_each(errors, path, text, names::percent(text));
         }
-        Some(Value::Int(number)) => crate::strategy::nonnegative(errors, Some(*number), path),
+        Some(Value::Int(number)) => crate::rules::nonnegative(errors, path, *number),
         _ => {}
     }
 }

@@ -6,7 +6,8 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::deployment::replicated_warnings;
 use super::{selected, template};
-use crate::strategy::{StatusRules, all_nonnegative, as_is, first_generation, keep, next_generation, same_at};
+use crate::rules::all_nonnegative;
+use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
 
 static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
@@ -58,7 +59,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let path = FieldPath::new("spec");
     let empty = Value::object();
     let spec = object.get("spec").unwrap_or(&empty);
-    all_nonnegative(&mut errors, Some(spec), &["replicas", "minReadySeconds"], &path);
+    all_nonnegative(&mut errors, &path, Some(spec), &["replicas", "minReadySeconds"]);
     // Upstream's message names the wrong kind.
     selected::validate_own_selector(&mut errors, spec, "deployment", &path);
     selected::validate_replicated(&mut errors, spec, old.and_then(|old| old.get("spec")), &path);
@@ -75,7 +76,7 @@ fn validate_status(object: &Value, _: &Value) -> Errors {
         "terminatingReplicas",
     ];
     let mut errors = Errors::new();
-    all_nonnegative(&mut errors, object.get("status"), &COUNTERS, &FieldPath::new("status"));
+    all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
     let text = "cannot be greater than status.replicas";
     selected::validate_order(
         &mut errors,

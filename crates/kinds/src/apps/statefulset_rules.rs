@@ -6,7 +6,8 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use super::{percent, selected, template};
 use crate::gojson::{self, Shape};
 use crate::labels;
-use crate::strategy::{all_nonnegative, keep, nonnegative, same};
+use crate::rules::{all_nonnegative, invalid_each, nonnegative};
+use crate::strategy::{keep, same};
 
 const ROLLING_UPDATE: Shape = Shape::Struct(&[
     ("Partition", "partition", Shape::Plain("0")),
@@ -78,13 +79,11 @@ fn validate_spec(spec: &Value, old: Option<&Value>, skip: Skip) -> Errors {
             template::validate_claim_spec(&mut errors, &claim["spec"], &path.child("spec"));
         }
     }
-    all_nonnegative(&mut errors, Some(spec), &["replicas", "minReadySeconds"], &path);
-    nonnegative(&mut errors, spec.int_at(&["ordinals", "start"]), &path.child("ordinals.start"));
+    all_nonnegative(&mut errors, &path, Some(spec), &["replicas", "minReadySeconds"]);
+    nonnegative(&mut errors, &path.child("ordinals.start"), spec.int_at(&["ordinals", "start"]));
     let service = spec.str_at(&["serviceName"]);
     if !skip.immutable_fields && !service.is_empty() {
-        for text in names::dns1123_label(service) {
-            errors.invalid(&path.child("serviceName"), service, text);
-        }
+        invalid_each(&mut errors, &path.child("serviceName"), service, names::dns1123_label(service));
     }
     selected::validate_own_selector(&mut errors, spec, "statefulset", &path);
     match labels::read(spec.get("selector")) {
@@ -116,7 +115,7 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
             errors.push(error.showing(gojson::internal(Some(update), &ROLLING_UPDATE)));
         }
         ("RollingUpdate", Some(update)) => {
-            nonnegative(errors, update.int_at(&["partition"]), &update_path.child("partition"));
+            nonnegative(errors, &update_path.child("partition"), update.int_at(&["partition"]));
             if let Some(unavailable) = update.get("maxUnavailable") {
                 let path = update_path.child("maxUnavailable");
                 percent::validate(errors, Some(unavailable), &path);
@@ -180,7 +179,7 @@ pub(super) fn validate_status(object: &Value, old: &Value) -> Errors {
         "collisionCount",
     ];
     let mut errors = Errors::new();
-    all_nonnegative(&mut errors, object.get("status"), &COUNTERS, &FieldPath::new("status"));
+    all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
     let text = "cannot be greater than status.replicas";
     selected::validate_order(
         &mut errors,

@@ -4,7 +4,8 @@
 use pintle_value::{Errors, FieldPath, Quantity, Value, names};
 
 use super::metric_rules;
-use crate::strategy::{all_nonnegative, same_at};
+use crate::rules::{all_nonnegative, invalid_each};
+use crate::strategy::same_at;
 
 const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
 const POLICY_TYPES: [&str; 2] = ["Percent", "Pods"];
@@ -79,9 +80,7 @@ pub(super) fn validate_reference(
         if text.is_empty() {
             errors.required(&path, "");
         } else {
-            for message in names::path_segment_name(text, false) {
-                errors.invalid(&path, text, message);
-            }
+            invalid_each(errors, &path, text, names::path_segment_name(text, false));
         }
     }
     if let Some(message) = wrong_version(reference, options) {
@@ -157,7 +156,7 @@ fn validate_policy(errors: &mut Errors, policy: &Value, path: &FieldPath<'_>) {
 pub(super) fn validate_status(object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
-    all_nonnegative(&mut errors, object.get("status"), &["currentReplicas", "desiredReplicas"], &path);
+    all_nonnegative(&mut errors, &path, object.get("status"), &["currentReplicas", "desiredReplicas"]);
     errors
 }
 

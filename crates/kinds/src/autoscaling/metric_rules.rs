@@ -4,6 +4,7 @@
 use pintle_value::{Errors, FieldPath, Quantity, Value, names};
 
 use super::hpa_rules::{ReferenceOptions, validate_reference, wrong_version};
+use crate::rules::invalid_each;
 
 const METRIC_TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 
@@ -136,9 +137,7 @@ fn validate_resource(errors: &mut Errors, field: &str, source: &Value, path: &Fi
         if container.is_empty() {
             errors.required(&path.child("container"), "must specify a container");
         } else {
-            for text in names::dns1123_label(container) {
-                errors.invalid(&path.child("container"), container, text);
-            }
+            invalid_each(errors, &path.child("container"), container, names::dns1123_label(container));
         }
     }
 }
@@ -150,9 +149,7 @@ fn validate_identifier(errors: &mut Errors, source: &Value, path: &FieldPath<'_>
     if name.is_empty() {
         errors.required(&path, "must specify a metric name");
     } else {
-        for text in names::path_segment_name(name, false) {
-            errors.invalid(&path, name, text);
-        }
+        invalid_each(errors, &path, name, names::path_segment_name(name, false));
     }
 }
 

@@ -8,9 +8,9 @@ use super::job::{pattern_defaults, spec_warnings};
 use super::{cron, jobspec};
 use crate::apps::template;
 use crate::gojson;
+use crate::rules::nonnegative;
 use crate::strategy::{
-    StatusRules, as_is, first_generation, keep, next_generation, nonnegative, pod_name_warning, same_at, set_if_empty,
-    unchecked,
+    StatusRules, as_is, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty, unchecked,
 };
 
 /// A job's name is the CronJob's with a timestamp of 11 characters.
@@ -106,7 +106,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
 
     validate_schedule(&mut errors, spec, old_spec, &path.child("schedule"));
     let deadline = "startingDeadlineSeconds";
-    nonnegative(&mut errors, spec.int_at(&[deadline]), &path.child(deadline));
+    nonnegative(&mut errors, &path.child(deadline), spec.int_at(&[deadline]));
     if old_spec.is_none_or(|old| !same_at(spec, old, &["timeZone"])) {
         validate_time_zone(&mut errors, spec, &path.child("timeZone"));
     }
@@ -130,7 +130,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
         errors.not_supported(&job_path.child("manualSelector"), true, &["nil", "false"]);
     }
     for field in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        nonnegative(&mut errors, spec.int_at(&[field]), &path.child(field));
+        nonnegative(&mut errors, &path.child(field), spec.int_at(&[field]));
     }
     errors
 }

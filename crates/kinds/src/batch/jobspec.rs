@@ -8,7 +8,7 @@ use super::policies;
 use crate::apps::template;
 use crate::gojson;
 use crate::labels::{self, has_invalid_value, validate_selector};
-use crate::strategy::nonnegative;
+use crate::rules::nonnegative;
 
 const MAX_INDEXED_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;
@@ -105,7 +105,7 @@ pub(super) fn validate_spec_with_selector(job: &Value, old: Option<&Value>) -> E
 pub(super) fn validate_spec(spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
     for field in NONNEGATIVE {
-        nonnegative(&mut errors, spec.int_at(&[field]), &path.child(field));
+        nonnegative(&mut errors, &path.child(field), spec.int_at(&[field]));
     }
     if spec.get("maxFailedIndexes").is_some() && spec.get("backoffLimitPerIndex").is_none() {
         errors.required(&path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified");

@@ -9,7 +9,8 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::indexes;
 use crate::gojson::{self, Shape};
-use crate::strategy::{all_nonnegative, same_at};
+use crate::rules::all_nonnegative;
+use crate::strategy::same_at;
 
 const UNCOUNTED: Shape =
     Shape::Struct(&[("Succeeded", "succeeded", Shape::Plain("null")), ("Failed", "failed", Shape::Plain("null"))]);
@@ -85,7 +86,7 @@ fn refuse_conditions(errors: &mut Errors, path: &FieldPath<'_>, text: impl Into<
 }
 
 fn validate_numbers(errors: &mut Errors, job: &Value, path: &FieldPath<'_>) {
-    all_nonnegative(errors, job.get("status"), &["active", "succeeded", "failed", "ready", "terminating"], path);
+    all_nonnegative(errors, path, job.get("status"), &["active", "succeeded", "failed", "ready", "terminating"]);
     let path = path.child("uncountedTerminatedPods");
     let mut seen = HashSet::new();
     for list in ["succeeded", "failed"] {

@@ -5,7 +5,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::indexes;
 use crate::gojson::Shape;
-use crate::strategy::nonnegative;
+use crate::rules::{invalid_each, nonnegative};
 
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
@@ -94,9 +94,7 @@ fn validate_patterns(errors: &mut Errors, patterns: &[Value], path: &FieldPath<'
     for (i, pattern) in patterns.iter().enumerate() {
         let path = path.index(i);
         let kind = pattern.str_at(&["type"]);
-        for text in names::qualified_name(kind) {
-            errors.invalid(&path.child("type"), kind, text);
-        }
+        invalid_each(errors, &path.child("type"), kind, names::qualified_name(kind));
         required_one_of(errors, pattern.str_at(&["status"]), &STATUSES, &path.child("status"));
     }
 }
@@ -172,7 +170,7 @@ fn validate_success_rule(errors: &mut Errors, rule: &Value, completions: i64, pa
     }
     let Some(count) = count else { return };
     let path = path.child("succeededCount");
-    nonnegative(errors, Some(count), &path);
+    nonnegative(errors, &path, count);
     if count > completions {
         let text = format!("must be less than or equal to {completions} (the number of specified completions)");
         errors.invalid(&path, count, text);

@@ -4,6 +4,8 @@
 use pintle_registry::{Behaviour, Context};
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use crate::rules::invalid_each;
+
 const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
 
 /// The fields of the feature `CoordinatedLeaderElection`.
@@ -59,9 +61,7 @@ fn validate_spec(object: &Value) -> Errors {
         let path = path.child("strategy");
         let path = path.child("strategy");
         if strategy.contains('/') {
-            for text in names::qualified_name(strategy) {
-                errors.invalid(&path, strategy, text);
-            }
+            invalid_each(&mut errors, &path, strategy, names::qualified_name(strategy));
         } else if !STRATEGIES.contains(&strategy) {
             errors.not_supported(&path, strategy, &STRATEGIES);
         }

@@ -9,7 +9,7 @@ use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::networking::address::{endpoint_ip, legacy_ip, parse_ip};
-use crate::networking::rules::{invalid_each, required_one_of, strings, text};
+use crate::rules::{invalid_each, required_one_of, strings, text};
 use crate::strategy::{first_generation, immutable, next_generation, same, same_at};
 
 const MAX_ENDPOINTS: usize = 1000;

@@ -8,6 +8,7 @@ use pintle_value::time::Time;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
 use super::convert;
+use crate::rules::invalid_each;
 use crate::strategy::{immutable, same_at};
 
 /// What kube-apiserver's flag `--event-ttl` is by default.
@@ -171,9 +172,7 @@ impl Event {
             }
             self.validate_reporter(&mut errors, event);
         }
-        for text in names::dns1123_subdomain(namespace) {
-            errors.invalid(&FieldPath::new("namespace"), namespace, text);
-        }
+        invalid_each(&mut errors, &FieldPath::new("namespace"), namespace, names::dns1123_subdomain(namespace));
         errors
     }
 
@@ -186,9 +185,7 @@ impl Event {
         if controller.is_empty() {
             errors.required(&path, "");
         }
-        for text in names::qualified_name(controller) {
-            errors.invalid(&path, controller, text);
-        }
+        invalid_each(errors, &path, controller, names::qualified_name(controller));
         for name in ["reportingInstance", "action", "reason"] {
             let path = FieldPath::new(name);
             let text = event.str_at(&[name]);

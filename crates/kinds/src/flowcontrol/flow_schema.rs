@@ -5,7 +5,8 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::validate_conditions;
 use crate::gojson::{self, Shape};
-use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
+use crate::rules::invalid_each;
+use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, keep, next_generation, same_at};
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
 const MAX_PRECEDENCE: i64 = 10_000;
@@ -17,15 +18,7 @@ const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list",
 pub(super) struct FlowSchema;
 
 static STATUS: StatusRules = StatusRules {
-    keeps: &[
-        &["spec"],
-        &["metadata", "annotations"],
-        &["metadata", "deletionTimestamp"],
-        &["metadata", "finalizers"],
-        &["metadata", "generation"],
-        &["metadata", "labels"],
-        &["metadata", "ownerReferences"],
-    ],
+    keeps: SPEC_AND_METADATA,
     prepare: as_is,
     validate: |object, _| {
         let mut errors = Errors::new();
@@ -100,9 +93,12 @@ fn validate_spec(errors: &mut Errors, object: &Value) {
     if level.is_empty() {
         errors.required(&level_path.child("name"), "must reference a priority level");
     }
-    for message in names::dns1123_subdomain_name(level, false).into_iter().filter(|_| !level.is_empty()) {
-        errors.invalid(&level_path.child("name"), level, message);
-    }
+    invalid_each(
+        errors,
+        &level_path.child("name"),
+        level,
+        names::dns1123_subdomain_name(level, false).into_iter().filter(|_| !level.is_empty()),
+    );
     let list = path.child("rules");
     for (i, rule) in spec.items_at(&["rules"]).iter().enumerate() {
         validate_rule(errors, rule, &list.index(i));
@@ -161,18 +157,14 @@ fn validate_subject(errors: &mut Errors, subject: &Value, path: &FieldPath<'_>) 
 
 fn validate_account(errors: &mut Errors, account: &Value, name: &str, path: &FieldPath<'_>) {
     if !name.is_empty() && name != "*" {
-        for message in names::service_account_name(name, false) {
-            errors.invalid(&path.child("name"), name, message);
-        }
+        invalid_each(errors, &path.child("name"), name, names::service_account_name(name, false));
     }
     let namespace = account.str_at(&["namespace"]);
     if namespace.is_empty() {
         errors.required(&path.child("namespace"), "must specify namespace for service account");
         return;
     }
-    for message in names::namespace_name(namespace, false) {
-        errors.invalid(&path.child("namespace"), namespace, message);
-    }
+    invalid_each(errors, &path.child("namespace"), namespace, names::namespace_name(namespace, false));
 }
 
 fn strings<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {

@@ -5,7 +5,7 @@ use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::validate_conditions;
-use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
+use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, keep, next_generation, same_at};
 
 const DEFAULT_SHARES: i64 = 30;
 const QUEUING_DEFAULTS: [(&str, i64); 3] = [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)];
@@ -18,15 +18,7 @@ const MAX_HASH_BITS: f64 = 60.0;
 pub(super) struct PriorityLevelConfiguration;
 
 static STATUS: StatusRules = StatusRules {
-    keeps: &[
-        &["spec"],
-        &["metadata", "annotations"],
-        &["metadata", "deletionTimestamp"],
-        &["metadata", "finalizers"],
-        &["metadata", "generation"],
-        &["metadata", "labels"],
-        &["metadata", "ownerReferences"],
-    ],
+    keeps: SPEC_AND_METADATA,
     prepare: as_is,
     validate: |object, _| {
         let mut errors = Errors::new();

@@ -5,7 +5,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::parse_ip;
 use super::balancer::{BalancerStatus, no_balancer};
-use super::rules::{invalid_each, required_path_segment, strings, text};
+use crate::rules::{invalid_each, required_path_segment, strings, text};
 use crate::strategy::{first_generation, keep, next_generation, same_at};
 
 /// The annotation that named the class before there was a field for it.

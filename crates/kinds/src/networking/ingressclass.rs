@@ -3,7 +3,7 @@
 use pintle_registry::{Behaviour, Context};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use super::rules::{invalid_each, required_path_segment, text};
+use crate::rules::{invalid_each, required_path_segment, text};
 use crate::strategy::{first_generation, immutable, next_generation, same_at};
 
 const MAX_CONTROLLER_LENGTH: usize = 250;

@@ -5,8 +5,8 @@ use pintle_registry::{Behaviour, Context};
 use pintle_value::ip::valid_ip;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use super::rules::{invalid_each, required_path_segment};
 use crate::gojson;
+use crate::rules::{invalid_each, required_path_segment};
 use crate::strategy::same;
 
 const PARENT: [&str; 2] = ["spec", "parentRef"];

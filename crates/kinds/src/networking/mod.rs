@@ -8,7 +8,6 @@ mod ingress;
 mod ingressclass;
 mod ipaddress;
 mod networkpolicy;
-pub(crate) mod rules;
 mod servicecidr;
 
 use std::sync::Arc;

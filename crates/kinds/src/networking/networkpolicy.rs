@@ -6,8 +6,8 @@ use pintle_value::ip::{Cidr, cidr_warnings};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::legacy_cidr;
-use super::rules::{bad_label_selector, invalid_each, strings, text};
-use crate::labels::validate_selector;
+use crate::labels::{self, validate_selector};
+use crate::rules::{invalid_each, strings, text};
 use crate::strategy::{first_generation, next_generation, same_at};
 
 /// The directions that rules are for, with the name of the peers that each has.
@@ -94,7 +94,7 @@ impl<'v> Tolerance<'v> {
                 cidrs.extend(strings(block, &["except"]));
             }
         }
-        Self { label_values: bad_label_selector(&old["spec"]["podSelector"]), cidrs }
+        Self { label_values: labels::is_invalid(&old["spec"]["podSelector"]), cidrs }
     }
 }
 

@@ -6,9 +6,9 @@ use pintle_value::ip::valid_cidr;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::address::Network;
-use super::rules::strings;
 use crate::gojson;
-use crate::strategy::{StatusRules, as_is, keep, unchecked};
+use crate::rules::strings;
+use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, keep, unchecked};
 
 const CIDRS: [&str; 2] = ["spec", "cidrs"];
 /// The name of the server itself as a user.
@@ -19,20 +19,7 @@ const IMMUTABLE: &str = "field is immutable";
 /// The rules of ServiceCIDR.
 pub(super) struct ServiceCidr;
 
-static STATUS: StatusRules = StatusRules {
-    keeps: &[
-        &["spec"],
-        &["metadata", "deletionTimestamp"],
-        &["metadata", "generation"],
-        &["metadata", "selfLink"],
-        &["metadata", "labels"],
-        &["metadata", "annotations"],
-        &["metadata", "finalizers"],
-        &["metadata", "ownerReferences"],
-    ],
-    prepare: as_is,
-    validate: unchecked,
-};
+static STATUS: StatusRules = StatusRules { keeps: SPEC_AND_METADATA, prepare: as_is, validate: unchecked };
 
 impl Behaviour for ServiceCidr {
     fn prepare_for_create(&self, context: &Context, object: &mut Value) {

@@ -8,6 +8,7 @@ use crate::core::cluster::{deprecated_node_label, round_up_resources};
 use crate::core::pod::PodOptions;
 use crate::core::pod::resources::validate_overhead;
 use crate::core::pod::scheduling::validate_tolerations;
+use crate::rules::invalid_each;
 use crate::strategy::immutable;
 
 /// The rules of RuntimeClass.
@@ -21,9 +22,7 @@ impl Behaviour for RuntimeClass {
     fn validate(&self, _: &Context, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let handler = object.str_at(&["handler"]);
-        for message in names::dns1123_label_name(handler, false) {
-            errors.invalid(&FieldPath::new("handler"), handler, message);
-        }
+        invalid_each(&mut errors, &FieldPath::new("handler"), handler, names::dns1123_label_name(handler, false));
         let options = PodOptions::default();
         if let Some(overhead) = object.at(&["overhead", "podFixed"]) {
             validate_overhead(&mut errors, overhead, &options, &FieldPath::new("overhead"));

@@ -8,7 +8,8 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use crate::apps::percent;
 use crate::gojson::{self, Shape};
 use crate::labels::validate_selector;
-use crate::strategy::{StatusRules, all_nonnegative, as_is, first_generation, keep, next_generation, same_at};
+use crate::rules::all_nonnegative;
+use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
 
 /// Stands in selectors for what `policy/v1beta1` meant by an empty one.
 const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
@@ -116,7 +117,7 @@ fn validate_status(object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     errors.append(validate_conditions(&object["status"]["conditions"], &path.child("conditions")));
-    all_nonnegative(&mut errors, object.get("status"), &COUNTERS, &path);
+    all_nonnegative(&mut errors, &path, object.get("status"), &COUNTERS);
     errors
 }
 

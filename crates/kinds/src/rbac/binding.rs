@@ -6,7 +6,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::GROUP;
 use crate::gojson;
-use crate::networking::rules::invalid_each;
+use crate::rules::invalid_each;
 
 /// The rules of RoleBinding and of ClusterRoleBinding.
 pub(super) struct Binding {

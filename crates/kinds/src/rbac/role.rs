@@ -3,8 +3,9 @@
 use pintle_registry::{Behaviour, Context};
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use crate::labels;
 use crate::labels::validate_selector;
-use crate::networking::rules::{bad_label_selector, strings};
+use crate::rules::strings;
 
 /// The rules of Role and of ClusterRole.
 pub(super) struct Role {
@@ -20,7 +21,7 @@ impl Behaviour for Role {
     }
 
     fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
-        self.check(object, aggregated(old).iter().any(bad_label_selector))
+        self.check(object, aggregated(old).iter().any(labels::is_invalid))
     }
 
     fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
@@ -54,7 +55,7 @@ impl Role {
                 let path = path.index(i);
                 errors.append(validate_selector(Some(selector), any_value, &path));
                 // Upstream shows the selector that could not be built, which is nil.
-                if bad_label_selector(selector) {
+                if labels::is_invalid(selector) {
                     errors.invalid(&path, Value::Null, "invalid label selector.");
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value};
 
-use crate::strategy::{StatusRules, as_is, immutable, keep, same_at, unchecked};
+use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, immutable, keep, same_at, unchecked};
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     Some(match plural {
@@ -57,20 +57,7 @@ impl Behaviour for DeviceClass {
 /// The rules of ResourceClaim: its spec never changes.
 struct ResourceClaim;
 
-static CLAIM_STATUS: StatusRules = StatusRules {
-    keeps: &[
-        &["spec"],
-        &["metadata", "annotations"],
-        &["metadata", "deletionTimestamp"],
-        &["metadata", "finalizers"],
-        &["metadata", "generation"],
-        &["metadata", "labels"],
-        &["metadata", "ownerReferences"],
-        &["metadata", "selfLink"],
-    ],
-    prepare: as_is,
-    validate: unchecked,
-};
+static CLAIM_STATUS: StatusRules = StatusRules { keeps: SPEC_AND_METADATA, prepare: as_is, validate: unchecked };
 
 impl Behaviour for ResourceClaim {
     fn defaults(&self, object: &mut Value) {

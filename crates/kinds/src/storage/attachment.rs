@@ -4,6 +4,7 @@ use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::{csi_driver_name, round_up_resources, validate_inline_volume_spec};
+use crate::rules::invalid_each;
 use crate::strategy::{immutable, keep};
 
 const MAX_METADATA_BYTES: usize = 256 * 1024;
@@ -36,15 +37,16 @@ impl Behaviour for VolumeAttachment {
         csi_driver_name(&mut errors, object.str_at(&["spec", "attacher"]), &spec.child("attacher"));
         validate_source(&mut errors, &object["spec"]["source"], &spec.child("source"));
         let node = object.str_at(&["spec", "nodeName"]);
-        for message in names::dns1123_subdomain_name(node, false) {
-            errors.invalid(&spec.child("nodeName"), node, message);
-        }
+        invalid_each(&mut errors, &spec.child("nodeName"), node, names::dns1123_subdomain_name(node, false));
         validate_status(&mut errors, &object["status"]);
         let source = spec.child("source");
         if let Some(name) = object.at(&["spec", "source", "persistentVolumeName"]).and_then(Value::as_str) {
-            for message in names::dns1123_subdomain_name(name, false) {
-                errors.invalid(&source.child("persistentVolumeName"), name, message);
-            }
+            invalid_each(
+                &mut errors,
+                &source.child("persistentVolumeName"),
+                name,
+                names::dns1123_subdomain_name(name, false),
+            );
         }
         errors
     }

@@ -7,6 +7,7 @@ use pintle_registry::{Behaviour, Context};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::deprecated_node_label;
+use crate::rules::invalid_each;
 use crate::strategy::{immutable, same_at};
 
 const MAX_PARAMETERS: usize = 512;
@@ -97,9 +98,7 @@ fn validate_provisioner(errors: &mut Errors, object: &Value, field: &str) {
     }
     // The name is compared without regard to case, and shown so.
     let name = name.to_lowercase();
-    for message in names::qualified_name(&name) {
-        errors.invalid(&path, &name, message);
-    }
+    invalid_each(errors, &path, &name, names::qualified_name(&name));
 }
 
 fn validate_parameters(errors: &mut Errors, object: &Value, may_be_empty: bool) {
@@ -147,9 +146,7 @@ fn validate_topologies(errors: &mut Errors, topologies: &[Value]) {
                     errors.push(FieldError::duplicate(&values_path.index(k), value));
                 }
             }
-            for message in names::label_key(key) {
-                errors.invalid(&path.child("key"), key, message);
-            }
+            invalid_each(errors, &path.child("key"), key, names::label_key(key));
             if keys.insert(key, values).is_some() {
                 errors.push(FieldError::duplicate(&path.child("key"), key));
             }

@@ -9,7 +9,8 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use crate::core::cluster::{csi_driver_name, deprecated_node_label};
 use crate::gojson;
 use crate::labels::{has_invalid_value, validate_selector};
-use crate::strategy::{immutable, nonnegative, same, same_at};
+use crate::rules::{invalid_each, nonnegative};
+use crate::strategy::{immutable, same, same_at};
 
 const FS_GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
 const LIFECYCLE_MODES: [&str; 2] = ["Persistent", "Ephemeral"];
@@ -161,7 +162,7 @@ impl Behaviour for CsiNode {
                 errors.invalid(&path.child("nodeID"), id, format!("must be {MAX_NODE_ID} characters or less"));
             }
             let count = path.child("allocatable");
-            nonnegative(&mut errors, driver.int_at(&["allocatable", "count"]), &count.child("count"));
+            nonnegative(&mut errors, &count.child("count"), driver.int_at(&["allocatable", "count"]));
             if !seen.insert(name) {
                 errors.duplicate(&path.child("name"), name);
             }
@@ -214,9 +215,7 @@ fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<
         if !seen.insert(key) {
             errors.duplicate(path, key);
         }
-        for message in names::qualified_name(key) {
-            errors.invalid(path, key, message);
-        }
+        invalid_each(errors, path, key, names::qualified_name(key));
     }
 }
 
@@ -263,9 +262,7 @@ impl Behaviour for CsiStorageCapacity {
 fn validate_capacity(object: &Value, any_value: bool) -> Errors {
     let mut errors = validate_selector(object.get("nodeTopology"), any_value, &FieldPath::new("nodeTopology"));
     let class = object.str_at(&["storageClassName"]);
-    for message in names::dns1123_subdomain_name(class, false) {
-        errors.invalid(&FieldPath::new("storageClassName"), class, message);
-    }
+    invalid_each(&mut errors, &FieldPath::new("storageClassName"), class, names::dns1123_subdomain_name(class, false));
     if let Some(capacity) = object.get("capacity").and_then(|c| Quantity::from_value(c).ok()).filter(|c| c.sign() < 0) {
         errors.invalid(&FieldPath::new("capacity"), capacity.to_string(), "must be greater than or equal to 0");
     }

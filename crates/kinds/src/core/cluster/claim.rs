@@ -11,6 +11,7 @@ use crate::core::pod::claim::{ClaimOptions, validate_claim_spec, warnings_for_cl
 use crate::core::pod::diff;
 use crate::core::pod::resources::{is_native, quantity, validate_quantity};
 use crate::labels;
+use crate::rules::invalid_each;
 use crate::strategy::{immutable, keep, same, same_at};
 
 const RESIZE_STATUSES: [&str; 5] = [
@@ -257,9 +258,7 @@ fn not_negative(errors: &mut Errors, amount: &Quantity, path: &FieldPath<'_>) ->
 fn validate_resource_key(errors: &mut Errors, name: &str, path: &FieldPath<'_>) -> bool {
     let wrong = names::qualified_name(name);
     let mut valid = wrong.is_empty();
-    for message in wrong {
-        errors.invalid(path, name, message);
-    }
+    invalid_each(errors, path, name, wrong);
     if valid && is_native(name) && name != "storage" {
         errors.not_supported(path, name, &["storage"]);
         valid = false;

@@ -5,6 +5,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::MAX_DATA_BYTES;
 use super::secret::decoded_length;
+use crate::rules::invalid_each;
 
 /// The rules of ConfigMap.
 pub(super) struct ConfigMap;
@@ -45,9 +46,7 @@ impl Behaviour for ConfigMap {
 
 /// Checks a key of a config map or a secret.
 pub(super) fn validate_key(errors: &mut Errors, path: &FieldPath<'_>, key: &str) {
-    for message in names::config_map_key(key) {
-        errors.invalid(&path.key(key), key, message);
-    }
+    invalid_each(errors, &path.key(key), key, names::config_map_key(key));
 }
 
 /// Once `immutable` is set, neither it nor the data can change.

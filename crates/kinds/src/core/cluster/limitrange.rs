@@ -11,6 +11,7 @@ use super::round_up_resources;
 use crate::core::pod::resources::{
     ResourceList, is_overcommit_allowed, resource_list, validate_container_resource_name, validate_name,
 };
+use crate::rules::invalid_each;
 
 const TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
@@ -85,9 +86,7 @@ fn validate_type(errors: &mut Errors, kind: &str, path: &FieldPath<'_>) {
     if wrong.is_empty() && !kind.contains('/') && !TYPES.contains(&kind) {
         errors.invalid(path, kind, "must be a standard limit type or fully qualified");
     }
-    for message in wrong {
-        errors.invalid(path, kind, message);
-    }
+    invalid_each(errors, path, kind, wrong);
 }
 
 /// The lists of one limit.

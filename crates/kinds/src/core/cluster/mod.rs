@@ -17,6 +17,8 @@ use pintle_registry::Behaviour;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
+use crate::rules::invalid_each;
+
 pub(crate) use secret::pem_types;
 pub(crate) use volume_spec::validate_inline_volume_spec;
 
@@ -66,9 +68,7 @@ pub(crate) fn csi_driver_name(errors: &mut Errors, name: &str, path: &FieldPath<
     if name.len() > MAX_CSI_DRIVER_NAME {
         errors.push(FieldError::too_long(path, MAX_CSI_DRIVER_NAME));
     }
-    for message in names::dns1123_subdomain(&name.to_lowercase()) {
-        errors.invalid(path, name, message);
-    }
+    invalid_each(errors, path, name, names::dns1123_subdomain(&name.to_lowercase()));
 }
 
 /// What to say about a label of nodes that another has replaced (upstream: `GetNodeLabelDeprecatedMessage`).

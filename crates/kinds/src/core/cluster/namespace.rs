@@ -4,6 +4,7 @@
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
+use crate::rules::invalid_each;
 use crate::strategy::{StatusRules, as_is, keep};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -103,9 +104,7 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 }
 
 fn validate_finalizer(errors: &mut Errors, finalizer: &str, path: &FieldPath<'_>) {
-    for message in names::qualified_name(finalizer) {
-        errors.invalid(path, finalizer, message);
-    }
+    invalid_each(errors, path, finalizer, names::qualified_name(finalizer));
     if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
         errors.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified");
     }

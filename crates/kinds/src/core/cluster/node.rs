@@ -11,6 +11,7 @@ use super::round_up_resources;
 use crate::core::pod::resources::{quantity, validate_quantity};
 use crate::gojson::{self, Shape};
 use crate::networking::address::{cidr_warnings, legacy_cidr};
+use crate::rules::invalid_each;
 use crate::strategy::{keep, same_at};
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
@@ -144,9 +145,7 @@ fn validate_taints(errors: &mut Errors, taints: &[Value], list: &FieldPath<'_>) 
     for (i, taint) in taints.iter().enumerate() {
         let path = list.index(i);
         let (key, value, effect) = (taint.str_at(&["key"]), taint.str_at(&["value"]), taint.str_at(&["effect"]));
-        for message in names::label_key(key) {
-            errors.invalid(&path.child("key"), key, message);
-        }
+        invalid_each(errors, &path.child("key"), key, names::label_key(key));
         let wrong = names::label_value(value);
         if !wrong.is_empty() {
             errors.invalid(&path.child("value"), value, wrong.join(";"));

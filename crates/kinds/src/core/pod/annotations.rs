@@ -8,10 +8,11 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::defaults::each;
 use super::options::{DELETION_COST, PodOptions, deletion_cost, passes};
-use super::rules::{CONTAINER_LISTS, all_containers, descending_path, text, visit_containers};
+use super::rules::{CONTAINER_LISTS, all_containers, descending_path, visit_containers};
 use super::scheduling::validate_tolerations;
 use super::security::validate_app_armor;
 use super::spec::MIRROR_POD;
+use crate::rules::text;
 use crate::strategy::same;
 
 pub(crate) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";

@@ -4,8 +4,8 @@
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::resources::{is_fractional, quantity, validate_quantity};
-use super::rules::{dns_subdomain, invalid_each, object_name, one_of, require, text};
 use super::scheduling::{validate_labels, validate_selector};
+use crate::rules::{dns_subdomain, invalid_each, object_name, one_of, require, text};
 use crate::strategy::same;
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];

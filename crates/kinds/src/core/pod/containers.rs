@@ -10,8 +10,8 @@ use super::mounts::{validate_devices, validate_mounts};
 use super::options::{PodOptions, is_sidecar};
 use super::probes::validate_lifecycle_and_probes;
 use super::resources::validate_container_resources;
-use super::rules::{dns_label, invalid_each, one_of, required_one_of};
 use super::security::validate_security_context;
+use crate::rules::{dns_label, invalid_each, one_of, required_one_of};
 
 pub(crate) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
@@ -211,9 +211,7 @@ fn validate_ports(errors: &mut Errors, ports: &[Value], list: &FieldPath<'_>) {
                 0 if required => errors.required(&path.child(field), ""),
                 0 => {}
                 number => {
-                    for message in names::port_number(number) {
-                        errors.invalid(&path.child(field), number, message);
-                    }
+                    invalid_each(errors, &path.child(field), number, names::port_number(number));
                 }
             }
         }

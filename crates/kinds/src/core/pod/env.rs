@@ -3,7 +3,8 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::rules::{dns_label, invalid_each, no_backsteps, object_name, qualified_name};
+use super::rules::no_backsteps;
+use crate::rules::{dns_label, invalid_each, object_name, qualified_name};
 
 /// The fields of a pod that an environment variable may show.
 const ENV_FIELDS: &[&str] = &[

@@ -4,7 +4,8 @@
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::options::PodOptions;
-use super::rules::{descending_path, dns_label, one_of, require, text};
+use super::rules::descending_path;
+use crate::rules::{dns_label, one_of, require, text};
 
 /// Defines a source of which nothing is known but the fields that it requires.
 macro_rules! requires {

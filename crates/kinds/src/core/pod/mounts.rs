@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::rules::{descending_path, one_of};
+use super::rules::descending_path;
+use crate::rules::one_of;
 
 /// Checks where a container mounts volumes.
 pub(crate) fn validate_mounts(

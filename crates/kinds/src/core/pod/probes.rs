@@ -2,7 +2,7 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::rules::{invalid_each, nonnegative, one_of, port_number_or_name, require};
+use crate::rules::{invalid_each, nonnegative, one_of, port_number_or_name, require};
 
 /// Checks the lifecycle and the probes of a container that runs beside others.
 pub(crate) fn validate_lifecycle_and_probes(

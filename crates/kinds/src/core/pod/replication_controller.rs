@@ -4,12 +4,13 @@
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
-use super::rules::nonnegative;
 use super::{
     PodOptions, drop_disabled_template_fields, set_generation, template_defaults, validate_pod_template_spec,
     warnings_for_pod_template,
 };
-use crate::strategy::{StatusRules, all_nonnegative, as_is, first_generation, keep, same_at};
+use crate::rules::all_nonnegative;
+use crate::rules::nonnegative;
+use crate::strategy::{StatusRules, as_is, first_generation, keep, same_at};
 
 /// Marks fields that another version of the object has and this one cannot show.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
@@ -163,7 +164,7 @@ fn validate_status(object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     let fields = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"];
-    all_nonnegative(&mut errors, object.get("status"), &fields, &path);
+    all_nonnegative(&mut errors, &path, object.get("status"), &fields);
     let count = |field: &str| object.int_at(&["status", field]).unwrap_or(0);
     let replicas = count("replicas");
     for field in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {

@@ -9,7 +9,8 @@ use pintle_value::quantity::Quantity;
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, names};
 
 use super::options::{PodOptions, is_sidecar};
-use super::rules::{all_containers, dns_label};
+use super::rules::all_containers;
+use crate::rules::{dns_label, invalid_each};
 
 /// The resources that a pod as a whole may have; the last is a prefix.
 const POD_LEVEL: &[&str] = &["cpu", "hugepages-", "memory"];
@@ -110,9 +111,7 @@ pub(crate) fn has_indivisible_huge_pages(spec: &Value) -> bool {
 pub(crate) fn validate_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) -> bool {
     let wrong = names::qualified_name(name);
     let qualified = wrong.is_empty();
-    for message in wrong {
-        errors.invalid(path, name, message);
-    }
+    invalid_each(errors, path, name, wrong);
     if qualified && !name.contains('/') && !is_standard(name) {
         errors.invalid(path, name, "must be a standard resource type or fully qualified");
         return false;

@@ -1,7 +1,6 @@
-//! Checks that many rules of pods are made of: names, paths of files, lists of known values, labels and selectors, and
-//! the walk over all containers of a pod.
+//! What many rules of pods are made of: the walk over all containers of a pod, and checks of paths and modes of files.
 
-use pintle_value::{Errors, FieldPath, Value, names};
+use pintle_value::{Errors, FieldPath, Value};
 
 /// The lists of containers in the order in which upstream visits them.
 pub(crate) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
@@ -23,77 +22,6 @@ pub(crate) fn visit_containers<'v>(
 /// All containers of a pod spec, in the order of [`visit_containers`].
 pub(crate) fn all_containers(spec: &Value) -> impl Iterator<Item = &Value> {
     CONTAINER_LISTS.into_iter().flat_map(|list| spec.items_at(&[list]))
-}
-
-/// The string that a pointer field holds; absence and the empty string differ.
-pub(crate) fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
-    object.get(field).and_then(Value::as_str)
-}
-
-/// One error of the kind `Invalid` per message.
-pub(crate) fn invalid_each(errors: &mut Errors, path: &FieldPath<'_>, value: &str, messages: Vec<String>) {
-    for message in messages {
-        errors.invalid(path, value, message);
-    }
-}
-
-/// Refuses what is not a DNS label.
-pub(crate) fn dns_label(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
-    invalid_each(errors, path, value, names::dns1123_label(value));
-}
-
-/// Refuses what is not a DNS subdomain.
-pub(crate) fn dns_subdomain(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
-    invalid_each(errors, path, value, names::dns1123_subdomain(value));
-}
-
-/// Refuses what is not the name of an object.
-pub(crate) fn object_name(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
-    invalid_each(errors, path, value, names::dns1123_subdomain_name(value, false));
-}
-
-/// Refuses what is not a qualified name.
-pub(crate) fn qualified_name(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
-    invalid_each(errors, path, value, names::qualified_name(value));
-}
-
-/// Requires fields not to be empty, each on its own.
-pub(crate) fn require(errors: &mut Errors, object: &Value, fields: &[&str], path: &FieldPath<'_>) {
-    for field in fields {
-        if object.get(field).is_none_or(Value::is_empty) {
-            errors.required(&path.child(field), "");
-        }
-    }
-}
-
-/// Refuses a value that is there and not one of those that are known.
-pub(crate) fn one_of(errors: &mut Errors, path: &FieldPath<'_>, value: Option<&str>, known: &[&str]) {
-    if let Some(value) = value.filter(|v| !known.contains(v)) {
-        errors.not_supported(path, value, known);
-    }
-}
-
-/// Requires a value, which must be one of those that are known.
-pub(crate) fn required_one_of(errors: &mut Errors, path: &FieldPath<'_>, value: &str, known: &[&str]) {
-    if value.is_empty() {
-        errors.required(path, "");
-    } else {
-        one_of(errors, path, Some(value), known);
-    }
-}
-
-/// Refuses a negative number.
-pub(crate) fn nonnegative(errors: &mut Errors, path: &FieldPath<'_>, value: i64) {
-    if value < 0 {
-        errors.invalid(path, value, "must be greater than or equal to 0");
-    }
-}
-
-/// Refuses what is not a positive number.
-pub(crate) fn positive(errors: &mut Errors, path: &FieldPath<'_>, value: i64) {
-    if value <= 0 {
-        errors.invalid(path, value, "must be greater than zero");
-    }
 }
 
 /// Refuses what is not the mode of a file.
@@ -123,20 +51,6 @@ pub(crate) fn non_reserved_path(errors: &mut Errors, path: &FieldPath<'_>, targe
     descending_path(errors, path, target);
     if target.starts_with("..") && !target.starts_with("../") {
         errors.invalid(path, target, "must not start with '..'");
-    }
-}
-
-/// Refuses a port that is neither a number in range nor a well-formed name (upstream: `ValidatePortNumOrName`).
-pub(crate) fn port_number_or_name(errors: &mut Errors, path: &FieldPath<'_>, port: Option<&Value>) {
-    match port {
-        Some(Value::String(name)) => invalid_each(errors, path, name, names::port_name(name)),
-        // An absent port is the number 0.
-        other => {
-            let number = other.and_then(Value::as_int).unwrap_or(0);
-            for message in names::port_number(number) {
-                errors.invalid(path, number, message);
-            }
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, metadata, names};
 
 use super::options::{PodOptions, passes};
-use super::rules::{invalid_each, one_of, positive, qualified_name};
+use crate::rules::{invalid_each, one_of, positive, qualified_name};
 
 /// Checks the keys and values of labels.
 pub(crate) fn validate_labels(errors: &mut Errors, labels: Option<&Value>, path: &FieldPath<'_>) {
@@ -167,7 +167,7 @@ fn validate_match_label_keys(errors: &mut Errors, term: &Value, path: &FieldPath
             continue;
         }
         for (i, key) in keys.iter().enumerate() {
-            invalid_each(errors, &list.index(i), key, names::label_key(key));
+            invalid_each(errors, &list.index(i), *key, names::label_key(key));
         }
     }
     if let Some(selector) = selector {

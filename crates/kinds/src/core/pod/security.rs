@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::options::PodOptions;
-use super::rules::{descending_path, one_of, text};
+use super::rules::descending_path;
 use super::windows::validate_windows_options;
+use crate::rules::{invalid_each, one_of, text};
 
 /// The longest path of an AppArmor profile: `PATH_MAX` without its end.
 const MAX_PROFILE_PATH: usize = 4095;
@@ -51,9 +52,7 @@ pub(crate) fn validate_pod_security_context(
     let groups = path.child("supplementalGroups");
     for (i, group) in context.items_at(&["supplementalGroups"]).iter().enumerate() {
         let group = group.as_int().unwrap_or(0);
-        for message in names::group_id(group) {
-            errors.invalid(&groups.index(i), group, message);
-        }
+        invalid_each(errors, &groups.index(i), group, names::group_id(group));
     }
     if spec.bool_at(&["shareProcessNamespace"]) && spec.bool_at(&["hostPID"]) {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
@@ -76,9 +75,7 @@ fn validate_ids(errors: &mut Errors, context: &Value, fields: &[&str], path: &Fi
     for field in fields {
         let Some(id) = context.int_at(&[field]) else { continue };
         let wrong = if *field == "runAsUser" { names::user_id(id) } else { names::group_id(id) };
-        for message in wrong {
-            errors.invalid(&path.child(field), id, message);
-        }
+        invalid_each(errors, &path.child(field), id, wrong);
     }
 }
 

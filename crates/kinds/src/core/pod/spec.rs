@@ -10,13 +10,12 @@ use super::annotations::{validate_annotations_and_fields, validate_pod_annotatio
 use super::containers::{PodScope, validate_containers, validate_ephemeral_containers, validate_init_containers};
 use super::options::{PodOptions, user_namespaces};
 use super::resources::{validate_overhead, validate_pod_resources};
-use super::rules::{
-    dns_label, dns_subdomain, invalid_each, object_name, qualified_name, required_one_of, text, visit_containers,
-};
+use super::rules::visit_containers;
 use super::scheduling::{validate_affinity, validate_gates, validate_labels, validate_spread, validate_tolerations};
 use super::security::validate_pod_security_context;
 use super::volumes::validate_volumes;
 use super::windows::{validate_host_processes, validate_os};
+use crate::rules::{dns_label, dns_subdomain, invalid_each, object_name, qualified_name, required_one_of, text};
 
 /// Marks a pod that a node runs by itself and only shows to the API server.
 pub(crate) const MIRROR_POD: &str = "kubernetes.io/config.mirror";
@@ -116,9 +115,12 @@ fn validate_simple_fields(errors: &mut Errors, spec: &Value, options: &PodOption
         object_name(errors, &path.child("nodeName"), name);
     }
     if let Some(seconds) = spec.int_at(&["activeDeadlineSeconds"]) {
-        for message in names::in_range(seconds, 1, i64::from(i32::MAX)) {
-            errors.invalid(&path.child("activeDeadlineSeconds"), seconds, message);
-        }
+        invalid_each(
+            errors,
+            &path.child("activeDeadlineSeconds"),
+            seconds,
+            names::in_range(seconds, 1, i64::from(i32::MAX)),
+        );
     }
     for field in ["hostname", "subdomain"] {
         if let Some(name) = set(field) {

@@ -14,7 +14,7 @@ use super::defaults::each;
 use super::disabled::{STATUS_LISTS, drop_disabled_pod_fields};
 use super::options::PodOptions;
 use super::resources::{is_native, quantity};
-use super::rules::{dns_label, object_name, one_of, qualified_name, text};
+use crate::rules::{dns_label, invalid_each, object_name, one_of, qualified_name, text};
 use crate::strategy::keep;
 
 const MAX_HEALTH_MESSAGE: usize = 1024;
@@ -369,19 +369,13 @@ fn validate_users(errors: &mut Errors, pod: &Value, list: &str, path: &FieldPath
             continue;
         }
         let uid = user.int_at(&["uid"]).unwrap_or(0);
-        for message in names::user_id(uid) {
-            errors.invalid(&path.child("uid"), uid, message);
-        }
+        invalid_each(errors, &path.child("uid"), uid, names::user_id(uid));
         let gid = user.int_at(&["gid"]).unwrap_or(0);
-        for message in names::group_id(gid) {
-            errors.invalid(&path.child("gid"), gid, message);
-        }
+        invalid_each(errors, &path.child("gid"), gid, names::group_id(gid));
         let groups = path.child("supplementalGroups");
         for (i, group) in user.items_at(&["supplementalGroups"]).iter().enumerate() {
             let group = group.as_int().unwrap_or(0);
-            for message in names::group_id(group) {
-                errors.invalid(&groups.index(i), group, message);
-            }
+            invalid_each(errors, &groups.index(i), group, names::group_id(group));
         }
     }
 }

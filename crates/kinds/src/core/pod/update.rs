@@ -10,10 +10,10 @@ use super::annotations::{validate_annotation_updates, validate_annotations_and_f
 use super::containers::validate_padding;
 use super::diff::unified;
 use super::options::PodOptions;
-use super::rules::text;
 use super::scheduling::validate_tolerations;
 use super::spec::{MIRROR_POD, validate_pod_spec};
 use super::volumes::projected_tokens;
+use crate::rules::text;
 use crate::strategy::{keep, same, same_at};
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\

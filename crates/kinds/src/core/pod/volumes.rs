@@ -12,9 +12,8 @@ use super::env::{VOLUME_FIELDS, validate_field_ref, validate_resource_ref};
 use super::legacy_volumes as legacy;
 use super::options::{PodOptions, passes};
 use super::resources::is_negative;
-use super::rules::{
-    dns_label, file_mode, invalid_each, no_backsteps, non_reserved_path, object_name, one_of, require, required_one_of,
-};
+use super::rules::{file_mode, no_backsteps, non_reserved_path};
+use crate::rules::{dns_label, invalid_each, object_name, one_of, require, required_one_of};
 
 const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];

@@ -12,6 +12,7 @@ use super::claim::warnings_for_claim_spec;
 use super::overlaps::warnings_for_overlapping_paths;
 use super::resources::{is_fractional, quantity};
 use super::rules::visit_containers;
+use crate::core::cluster::deprecated_node_label;
 use crate::strategy::same;
 
 /// More warnings than these are not collected: a response carries 4 KiB of them at most, and some kinds of them come in
@@ -38,27 +39,6 @@ const VOLUMES: [(&str, &str, &str); 7] = [
     ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
 ];
 const CEPH: &str = "deprecated in v1.28, non-functional in v1.31+";
-
-/// Why a label of nodes should not be used any more.
-pub(crate) fn deprecated_node_label(key: &str) -> Option<&'static str> {
-    Some(match key {
-        "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,
-        "beta.kubernetes.io/os" => r#"deprecated since v1.14; use "kubernetes.io/os" instead"#,
-        "failure-domain.beta.kubernetes.io/region" => {
-            r#"deprecated since v1.17; use "topology.kubernetes.io/region" instead"#
-        }
-        "failure-domain.beta.kubernetes.io/zone" => {
-            r#"deprecated since v1.17; use "topology.kubernetes.io/zone" instead"#
-        }
-        "beta.kubernetes.io/instance-type" => {
-            r#"deprecated since v1.17; use "node.kubernetes.io/instance-type" instead"#
-        }
-        "app.kubernetes.io/created-by" => "deprecated since v1.9",
-        "scheduler.alpha.kubernetes.io/preferAvoidPods" => "deprecated since v1.22; use Taints and Tolerations instead",
-        "node-role.kubernetes.io/master" => r#"use "node-role.kubernetes.io/control-plane" instead"#,
-        _ => return None,
-    })
-}
 
 /// The warnings for a pod.
 pub(crate) fn warnings_for_pod(pod: &Value) -> Vec<String> {

@@ -4,7 +4,8 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::rules::{invalid_each, one_of, text, visit_containers};
+use super::rules::visit_containers;
+use crate::rules::{invalid_each, one_of, text};
 
 /// The most bytes of a credential spec.
 const MAX_CREDENTIAL_SPEC: usize = 64 * 1024;

@@ -17,7 +17,7 @@ use super::view::{
     needs_cluster_ip, needs_health_check, node_port, node_ports, ports, ports_mut, shown_cluster_ips,
 };
 use crate::networking::address::parse_ip;
-use crate::networking::rules::strings;
+use crate::rules::strings;
 
 /// What a cluster's services take from: families of addresses and node ports.
 #[derive(Debug)]

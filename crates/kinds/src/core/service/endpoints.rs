@@ -5,7 +5,7 @@ use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::networking::address::{endpoint_ip, legacy_ip};
-use crate::networking::rules::{invalid_each, required_one_of, text};
+use crate::rules::{invalid_each, required_one_of, text};
 use crate::strategy::same_at;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];

@@ -11,7 +11,7 @@ use super::network::ServiceNetwork;
 use super::validation;
 use super::view::{NONE, cluster_ip, cluster_ips, is_externally_accessible, kind};
 use crate::networking::balancer::no_balancer;
-use crate::networking::rules::strings;
+use crate::rules::strings;
 use crate::strategy::keep;
 
 /// Three hours.

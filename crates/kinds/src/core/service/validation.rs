@@ -13,7 +13,7 @@ use super::view::{
 };
 use crate::networking::address::{endpoint_ip, legacy_cidr, legacy_ip};
 use crate::networking::balancer::BalancerStatus;
-use crate::networking::rules::{invalid_each, required_one_of, strings, text};
+use crate::rules::{invalid_each, required_one_of, strings, text};
 use crate::strategy::same_at;
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];

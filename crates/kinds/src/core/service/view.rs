@@ -2,7 +2,7 @@
 
 use pintle_value::Value;
 
-use crate::networking::rules::{strings, text};
+use crate::rules::{strings, text};
 
 /// The cluster IP of a service that has none on purpose.
 pub(super) const NONE: &str = "None";

@@ -1,0 +1,155 @@
+//! Checks that the rules of many kinds are made of, with upstream's wording: names, known values, numbers, required
+//! fields, ports (upstream: `apimachinery/pkg/api/validation` and the small functions of `pkg/apis/core/validation`).
+
+use pintle_value::metadata::validate_nonnegative;
+use pintle_value::{Errors, FieldPath, Value, names};
+
+/// The string that a pointer field holds; absence and the empty string differ.
+pub(crate) fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
+    object.get(field).and_then(Value::as_str)
+}
+
+/// The strings of an array at a path.
+pub(crate) fn strings<'v>(object: &'v Value, path: &[&str]) -> Vec<&'v str> {
+    object.items_at(path).iter().map(|item| item.as_str().unwrap_or_default()).collect()
+}
+
+/// One error of the kind `Invalid` per message.
+pub(crate) fn invalid_each(
+    errors: &mut Errors,
+    path: &FieldPath<'_>,
+    value: impl Into<Value>,
+    messages: impl IntoIterator<Item = String>,
+) {
+    let mut messages = messages.into_iter().peekable();
+    if messages.peek().is_none() {
+        return;
+    }
+    let value = value.into();
+    for message in messages {
+        errors.invalid(path, value.clone(), message);
+    }
+}
+
+/// Refuses what is not a DNS label.
+pub(crate) fn dns_label(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
+    invalid_each(errors, path, value, names::dns1123_label(value));
+}
+
+/// Refuses what is not a DNS subdomain.
+pub(crate) fn dns_subdomain(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
+    invalid_each(errors, path, value, names::dns1123_subdomain(value));
+}
+
+/// Refuses what is not the name of an object.
+pub(crate) fn object_name(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
+    invalid_each(errors, path, value, names::dns1123_subdomain_name(value, false));
+}
+
+/// Refuses what is not a qualified name.
+pub(crate) fn qualified_name(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
+    invalid_each(errors, path, value, names::qualified_name(value));
+}
+
+/// Requires the name of something that is part of a URL.
+pub(crate) fn required_path_segment(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
+    if value.is_empty() {
+        errors.required(path, "");
+    } else {
+        invalid_each(errors, path, value, names::path_segment_name(value, false));
+    }
+}
+
+/// Requires fields not to be empty, each on its own.
+pub(crate) fn require(errors: &mut Errors, object: &Value, fields: &[&str], path: &FieldPath<'_>) {
+    for field in fields {
+        if object.get(field).is_none_or(Value::is_empty) {
+            errors.required(&path.child(field), "");
+        }
+    }
+}
+
+/// Refuses a value that is there and not one of those that are known.
+pub(crate) fn one_of(errors: &mut Errors, path: &FieldPath<'_>, value: Option<&str>, known: &[&str]) {
+    if let Some(value) = value.filter(|v| !known.contains(v)) {
+        errors.not_supported(path, value, known);
+    }
+}
+
+/// Requires a value, which must be one of those that are known.
+pub(crate) fn required_one_of(errors: &mut Errors, path: &FieldPath<'_>, value: &str, known: &[&str]) {
+    if value.is_empty() {
+        errors.required(path, "");
+    } else {
+        one_of(errors, path, Some(value), known);
+    }
+}
+
+/// Refuses a negative number.
+pub(crate) fn nonnegative(errors: &mut Errors, path: &FieldPath<'_>, value: impl Into<Option<i64>>) {
+    if let Some(value) = value.into() {
+        errors.append(validate_nonnegative(value, path));
+    }
+}
+
+/// Refuses negative numbers in the fields of these names.
+pub(crate) fn all_nonnegative(errors: &mut Errors, path: &FieldPath<'_>, object: Option<&Value>, names: &[&str]) {
+    for name in names {
+        nonnegative(errors, &path.child(name), object.and_then(|o| o.int_at(&[name])));
+    }
+}
+
+/// Refuses what is not a positive number.
+pub(crate) fn positive(errors: &mut Errors, path: &FieldPath<'_>, value: i64) {
+    if value <= 0 {
+        errors.invalid(path, value, "must be greater than zero");
+    }
+}
+
+/// Refuses a port that is neither a number in range nor a well-formed name (upstream: `ValidatePortNumOrName`).
+pub(crate) fn port_number_or_name(errors: &mut Errors, path: &FieldPath<'_>, port: Option<&Value>) {
+    match port {
+        Some(Value::String(name)) => invalid_each(errors, path, name, names::port_name(name)),
+        // An absent port is the number 0.
+        other => {
+            let number = other.and_then(Value::as_int).unwrap_or(0);
+            invalid_each(errors, path, number, names::port_number(number));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{messages, object};
+
+    fn check(rule: impl FnOnce(&mut Errors, &FieldPath<'_>), expect: &[&str]) {
+        let mut errors = Errors::new();
+        rule(&mut errors, &FieldPath::new("p"));
+        assert_eq!(messages(&errors), expect);
+    }
+
+    #[test]
+    fn values_that_are_known() {
+        let known = ["A", "B"];
+        let complaint = "p: Unsupported value: \"C\": supported values: \"A\", \"B\"";
+        check(|errors, path| required_one_of(errors, path, "A", &known), &[]);
+        check(|errors, path| required_one_of(errors, path, "", &known), &["p: Required value"]);
+        check(|errors, path| required_one_of(errors, path, "C", &known), &[complaint]);
+        check(|errors, path| one_of(errors, path, None, &known), &[]);
+        check(|errors, path| one_of(errors, path, Some("C"), &known), &[complaint]);
+    }
+
+    #[test]
+    fn numbers_and_ports() {
+        let negative = "p: Invalid value: -1: must be greater than or equal to 0";
+        check(|errors, path| nonnegative(errors, path, None), &[]);
+        check(|errors, path| nonnegative(errors, path, 0), &[]);
+        check(|errors, path| nonnegative(errors, path, -1), &[negative]);
+        check(|errors, path| positive(errors, path, 0), &["p: Invalid value: 0: must be greater than zero"]);
+        let of_range = "p: Invalid value: 0: must be between 1 and 65535, inclusive";
+        check(|errors, path| port_number_or_name(errors, path, None), &[of_range]);
+        check(|errors, path| port_number_or_name(errors, path, Some(&Value::from("http"))), &[]);
+        check(|errors, path| require(errors, &object(r#"{"a":""}"#), &["a"], path), &["p.a: Required value"]);
+    }
+}
