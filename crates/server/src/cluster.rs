@@ -212,13 +212,15 @@ impl Describe for ByKind {
             let value = |name: &&str| values.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
             names.iter().map(|name| value(name).unwrap_or_default()).collect()
         };
-        let labels = match labels {
+        let mut labels: Vec<_> = match labels {
             Some(range) => decoded(json.get(range).unwrap_or_default())?
                 .entries_at(&[])
                 .map(|(key, value)| (Str::from(key), Str::from(value.as_str().unwrap_or_default())))
                 .collect(),
             None => Vec::new(),
         };
+        // Collecting makes room for four; most objects have fewer, and there are many objects.
+        labels.shrink_to_fit();
         Ok(Outline { version_at, item_at, labels, fields })
     }
 }
