@@ -1,5 +1,7 @@
 //! May they? The attributes that are asked about, and the authorizers that decide.
 
+use pintle_value::Str;
+
 use crate::Identity;
 
 /// What someone wants to do.
@@ -38,6 +40,42 @@ pub enum Decision {
 pub trait Authorizer: Send + Sync {
     /// Decides.
     fn authorize(&self, identity: &Identity, attributes: &Attributes<'_>) -> Decision;
+
+    /// What someone may do in a namespace, as far as it can be listed.
+    fn rules(&self, identity: &Identity, namespace: &str) -> Rules;
+}
+
+/// What someone may do, as `SelfSubjectRulesReview` lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// To resources.
+    pub resources: Vec<ResourceRule>,
+    /// To paths that are no resources.
+    pub paths: Vec<PathRule>,
+    /// True if there is more that cannot be listed.
+    pub incomplete: bool,
+}
+
+/// A rule about resources; `*` is any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceRule {
+    /// The verbs.
+    pub verbs: Vec<Str>,
+    /// The groups.
+    pub groups: Vec<Str>,
+    /// The resources.
+    pub resources: Vec<Str>,
+    /// The names; empty for all.
+    pub names: Vec<Str>,
+}
+
+/// A rule about paths; `*` is any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathRule {
+    /// The verbs.
+    pub verbs: Vec<Str>,
+    /// The paths.
+    pub paths: Vec<Str>,
 }
 
 /// Allows everything to everyone who is known (`--authorization-mode=AlwaysAllow`).
@@ -47,5 +85,11 @@ pub struct AllowAll;
 impl Authorizer for AllowAll {
     fn authorize(&self, _: &Identity, _: &Attributes<'_>) -> Decision {
         Decision::Allow
+    }
+
+    fn rules(&self, _: &Identity, _: &str) -> Rules {
+        let any = || vec![Str::from("*")];
+        let resources = ResourceRule { verbs: any(), groups: any(), resources: any(), names: Vec::new() };
+        Rules { resources: vec![resources], paths: vec![PathRule { verbs: any(), paths: any() }], incomplete: false }
     }
 }

@@ -5,7 +5,7 @@ mod authorize;
 mod certificate;
 mod token_file;
 
-pub use authorize::{AllowAll, Attributes, Authorizer, Decision};
+pub use authorize::{AllowAll, Attributes, Authorizer, Decision, PathRule, ResourceRule, Rules};
 pub use certificate::{ClientCertificate, Verify};
 pub use token_file::{TokenFile, TokenFileError};
 

@@ -252,12 +252,25 @@ pub(crate) fn input(headers: &HeaderMap, protobuf: bool) -> Result<Encoding, Api
     }
 }
 
-/// The media type of a body, in lower case and without parameters.
+/// The media type of a body, in lower case and without parameters; `None` if there is none. What is malformed is a
+/// media type that nobody knows (upstream: Go's `mime.ParseMediaType`).
 #[must_use]
-pub(crate) fn media_type(headers: &HeaderMap) -> Option<String> {
-    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    let media_type = value.split(';').next()?.trim();
-    (!media_type.is_empty()).then(|| media_type.to_ascii_lowercase())
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(CONTENT_TYPE).filter(|value| !value.is_empty())?;
+    let Ok(value) = value.to_str() else { return Some(String::new()) };
+    let mut pieces = value.split(';');
+    let media_type = pieces.next().unwrap_or_default().trim().to_ascii_lowercase();
+    let mut pieces = pieces.map(str::trim).peekable();
+    let mut seen = Vec::new();
+    while let Some(piece) = pieces.next() {
+        let parameter = piece.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty());
+        match parameter {
+            Some((key, _)) if !seen.contains(&key.to_ascii_lowercase()) => seen.push(key.to_ascii_lowercase()),
+            None if piece.is_empty() && pieces.peek().is_none() => {}
+            _ => return Some(String::new()),
+        }
+    }
+    Some(media_type)
 }
 
 #[cfg(test)]

@@ -87,6 +87,17 @@ impl Ask<'_> {
         self
     }
 
+    /// Adds a header whose value may be no text.
+    ///
+    /// # Panics
+    /// It is no header.
+    #[must_use]
+    pub fn header_bytes(mut self, name: &str, value: &[u8]) -> Self {
+        let name: http::HeaderName = name.parse().expect("a header's name");
+        self.headers.append(name, http::HeaderValue::from_bytes(value).expect("a header's value"));
+        self
+    }
+
     /// Sets the body and its media type.
     #[must_use]
     pub fn body(self, media_type: &str, body: impl Into<Bytes>) -> Self {

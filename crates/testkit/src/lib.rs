@@ -1,22 +1,24 @@
 //! A cluster for tests, in the test's own process and ready in milliseconds, with a small language to ask and expect:
 //!
 //! ```no_run
-//! # async fn example() {
 //! use pintle_testkit::Cluster;
 //!
-//! let cluster = Cluster::start().await;
-//! let object = r#"{"metadata": {"name": "a"}, "data": {"k": "v"}}"#;
-//! cluster.post("/api/v1/namespaces/default/configmaps", object).await.expect(201);
-//! let found = cluster.get("/api/v1/namespaces/default/configmaps/a").await.expect(200).json();
-//! assert_eq!(found["data"]["k"], "v");
-//! # }
+//! pintle_testkit::run(async {
+//!     let cluster = Cluster::start().await;
+//!     let object = r#"{"metadata": {"name": "a"}, "data": {"k": "v"}}"#;
+//!     cluster.post("/api/v1/namespaces/default/configmaps", object).await.expect(201);
+//!     let found = cluster.get("/api/v1/namespaces/default/configmaps/a").await.expect(200).json();
+//!     assert_eq!(found["data"]["k"], "v");
+//! });
 //! ```
 //!
 //! What goes wrong in here panics with what was asked and what came, since that is what a test wants to see.
 
 mod client;
+mod runtime;
 
 pub use client::{Answer, Ask, Watch};
+pub use runtime::run;
 
 use std::path::PathBuf;
 

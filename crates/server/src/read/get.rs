@@ -11,10 +11,12 @@ use crate::http::Response;
 use crate::pipeline::Call;
 use crate::query::revision_parameter;
 use crate::represent::{Form, compress};
+use crate::write::check_key;
 
 /// Answers a get.
 pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
+    check_key(&call.info.name)?;
     match revision_parameter(call.query.get("resourceVersion").unwrap_or_default())? {
         None => {
             call.cluster.catch_up().await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_codec::{json, protobuf, yaml};
 use pintle_registry::{ApiError, GroupVersion, Resource};
 use pintle_schema::{Problems, Schema, normalise, static_defaults};
-use pintle_value::Value;
+use pintle_value::{Str, Value};
 
 use crate::negotiate::Encoding;
 use crate::pipeline::Call;
@@ -27,6 +27,44 @@ impl<'a> Expected<'a> {
     pub(crate) fn of(resource: &'a Resource) -> Self {
         Self { group_version: resource.group_version(), kind: &resource.kind, schema: &resource.schema }
     }
+
+    fn unfit(&self, why: String) -> Undecodable {
+        Undecodable::Unfit { kind: self.kind.to_owned(), version: self.group_version.version.clone(), why }
+    }
+}
+
+/// Why a body is no object of a kind, in the words of upstream's decoders.
+#[derive(Debug)]
+pub(crate) enum Undecodable {
+    /// It cannot be read, not even for its kind.
+    Unread(String),
+    /// It is of a kind and version, but does not fit them.
+    Unfit { kind: String, version: Str, why: String },
+    /// It is of another version of the kind.
+    OtherVersion(String),
+}
+
+impl Undecodable {
+    /// The decoder's own words.
+    pub(crate) fn why(self) -> String {
+        match self {
+            Undecodable::Unread(why) | Undecodable::Unfit { why, .. } | Undecodable::OtherVersion(why) => why,
+        }
+    }
+
+    /// What a client is told (upstream: `transformDecodeError`).
+    fn told(self, expected: &Expected<'_>, body: &[u8]) -> ApiError {
+        let kind = expected.kind;
+        ApiError::BadRequest(match self {
+            Undecodable::Unread(why) => {
+                format!("the object provided is unrecognized (must be of type {kind}): {why} ({})", summary(body))
+            }
+            Undecodable::Unfit { kind: found, version, why } => {
+                format!("{found} in version \"{version}\" cannot be handled as a {kind}: {why}")
+            }
+            Undecodable::OtherVersion(why) => why,
+        })
+    }
 }
 
 /// Reads a body as an object of a kind. Does not set defaults.
@@ -40,83 +78,90 @@ pub(crate) fn decode(
     expected: &Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Value, ApiError> {
-    let unrecognized = |why: String| {
-        ApiError::BadRequest(format!(
-            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} ({})",
-            expected.kind,
-            summary(body)
-        ))
-    };
-    let (value, text) = match encoding {
-        Encoding::Protobuf => return decode_protobuf(call, body, expected),
-        Encoding::Json => {
-            let decoded =
-                json::decode(body, json::Options::default()).map_err(|error| unrecognized(error.to_string()))?;
-            let text = decoded.has_duplicates.then_some(body);
-            (decoded.value, Text::Json { bytes: body, duplicates: text.is_some() })
-        }
-        Encoding::Yaml => {
-            let decoded = yaml::decode(body).map_err(|error| unrecognized(error.to_string()))?;
-            (decoded.value, Text::Yaml { strict: decoded.strict })
-        }
-    };
-    let meta = json::type_meta(&value).map_err(|error| unrecognized(error.to_string()))?;
-    let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
-    let group_version = if meta.api_version.is_empty() {
-        expected.group_version.clone()
-    } else {
-        GroupVersion::parse(&meta.api_version)
-            .ok_or_else(|| unrecognized(format!("unexpected GroupVersion string: {}", meta.api_version)))?
-    };
-    check_kind(call, expected, &group_version, kind)?;
-    finish(call, value, &text, expected, validation)
+    let known = |found: &GroupVersion, kind: &str| check_kind(call, expected, found, kind);
+    let decoded = read(body, encoding, expected, &known).and_then(|(value, problems)| {
+        answer(call, &problems, validation).map_err(|why| expected.unfit(why))?;
+        Ok(value)
+    });
+    decoded.map_err(|error| error.told(expected, body))
 }
 
-/// What is known of the text that a tree was read from.
-enum Text<'a> {
-    Json { bytes: &'a [u8], duplicates: bool },
-    Yaml { strict: Option<String> },
-}
+/// Says whether a group, version and kind may stand in a body.
+pub(crate) type Known<'a> = &'a dyn Fn(&GroupVersion, &str) -> Result<(), Undecodable>;
 
-/// Normalises a tree that was read and answers its unknown and duplicate fields.
-fn finish(
-    call: &Call,
-    mut value: Value,
-    text: &Text<'_>,
+/// Reads a body as an object of a kind, and what strict decoding says of it.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn read(
+    body: &[u8],
+    encoding: Encoding,
     expected: &Expected<'_>,
-    validation: FieldValidation,
-) -> Result<Value, ApiError> {
+    known: Known<'_>,
+) -> Result<(Value, Vec<String>), Undecodable> {
     let Schema { types, root } = expected.schema;
-    let mut found = Problems::default();
-    normalise(types, *root, &mut value, &mut found);
-    let cannot = |why: &str| {
-        ApiError::BadRequest(format!(
-            "{} in version \"{}\" cannot be handled as a {}: {why}",
-            expected.kind, expected.group_version.version, expected.kind
-        ))
-    };
-    let problems = match text {
-        // Order and wording are those of the text, which the tree does not keep.
-        Text::Json { bytes, duplicates } if *duplicates || !found.is_empty() => {
-            let exact = json::strictness(bytes, types, *root).map_err(|error| cannot(&error.to_string()))?;
-            if let Some(error) = exact.error {
-                return Err(cannot(&error));
+    let (mut value, problems) = match encoding {
+        Encoding::Protobuf => (protobuf(body, expected, known)?, Vec::new()),
+        Encoding::Json => json(body, expected, known)?,
+        Encoding::Yaml => {
+            let decoded = yaml::decode(body).map_err(|error| Undecodable::Unread(error.to_string()))?;
+            let mut value = decoded.value;
+            named(&value, expected, known)?;
+            let mut found = Problems::default();
+            normalise(types, *root, &mut value, &mut found);
+            if let Some(error) = found.errors.into_iter().next() {
+                return Err(expected.unfit(error));
             }
-            exact.problems
-        }
-        Text::Json { .. } => Vec::new(),
-        Text::Yaml { strict } => {
             let unknown = found.unknown.iter().map(|field| format!("unknown field \"{field}\""));
-            strict.iter().cloned().chain(unknown).collect()
+            (value, decoded.strict.into_iter().chain(unknown).collect())
         }
     };
-    if let Some(error) = found.errors.first() {
-        return Err(cannot(error));
-    }
-    answer(call, &problems, validation).map_err(|why| cannot(&why))?;
     value.set("kind", expected.kind);
     value.set("apiVersion", expected.group_version.to_string());
-    Ok(value)
+    Ok((value, problems))
+}
+
+fn json(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value, Vec<String>), Undecodable> {
+    let Schema { types, root } = expected.schema;
+    let (value, duplicates) = match json::decode(body, json::Options::default()) {
+        Ok(decoded) => (decoded.value, decoded.has_duplicates),
+        Err(json::DecodeError::Syntax(why)) => return Err(unread(why)),
+        Err(json::DecodeError::Type(why)) => {
+            // A number that no `float64` holds: Go names the field that it is for.
+            let exact = json::strictness(body, types, *root).ok().and_then(|exact| exact.error);
+            return Err(expected.unfit(exact.unwrap_or(why)));
+        }
+    };
+    named(&value, expected, known)?;
+    let mut value = value;
+    let mut found = Problems::default();
+    normalise(types, *root, &mut value, &mut found);
+    if !duplicates && found.is_empty() {
+        return Ok((value, Vec::new()));
+    }
+    // Order and wording are those of the text, which the tree does not keep.
+    let exact = json::strictness(body, types, *root).map_err(|error| expected.unfit(error.to_string()))?;
+    match exact.error.or(found.errors.into_iter().next()) {
+        Some(error) => Err(expected.unfit(error)),
+        None => Ok((value, exact.problems)),
+    }
+}
+
+/// Checks what a tree says that it is; what it does not say is as expected.
+fn named(value: &Value, expected: &Expected<'_>, known: Known<'_>) -> Result<(), Undecodable> {
+    let meta = json::type_meta(value).map_err(|error| unread(error.to_string()))?;
+    let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
+    if meta.api_version.is_empty() {
+        return known(&expected.group_version, kind);
+    }
+    match GroupVersion::parse(&meta.api_version) {
+        Some(group_version) => known(&group_version, kind),
+        None => Err(Undecodable::Unread(format!("unexpected GroupVersion string: {}", meta.api_version))),
+    }
+}
+
+fn unread(why: String) -> Undecodable {
+    Undecodable::Unread(format!("couldn't get version/kind; json parse error: {why}"))
 }
 
 /// Refuses or warns about unknown and duplicate fields.
@@ -126,79 +171,86 @@ pub(crate) fn answer(call: &Call, problems: &[String], validation: FieldValidati
     }
     match validation {
         FieldValidation::Ignore => {}
-        FieldValidation::Warn => problems.iter().take(MOST_WARNINGS).for_each(|problem| call.warn(problem.as_str())),
+        FieldValidation::Warn => {
+            // What YAML says in many lines is many warnings.
+            let lines = problems.iter().flat_map(|problem| match problem.strip_prefix("yaml: unmarshal errors:\n") {
+                Some(lines) => lines.split('\n').map(str::trim).collect(),
+                None => vec![problem.as_str()],
+            });
+            lines.take(MOST_WARNINGS).for_each(|line| call.warn(line));
+        }
         FieldValidation::Strict => return Err(format!("strict decoding error: {}", problems.join(", "))),
     }
     Ok(())
 }
 
-/// Reads what a patch made of an object: a tree at the request's version.
+/// Reads what a patch made of an object: a tree at the request's version, and what strict decoding says of it.
 ///
 /// # Errors
-/// As [`decode`].
+/// It is no longer of its kind.
 pub(crate) fn patched(
     call: &Call,
-    value: Value,
+    object: Value,
     expected: &Expected<'_>,
-    validation: FieldValidation,
-) -> Result<Value, ApiError> {
-    let mut value = value;
+) -> Result<(Value, Vec<String>), Undecodable> {
+    let known = |found: &GroupVersion, kind: &str| check_kind(call, expected, found, kind);
     let Schema { types, root } = expected.schema;
+    let before = object.clone();
+    let mut object = object;
     let mut found = Problems::default();
-    normalise(types, *root, &mut value, &mut found);
-    if let Some(error) = found.errors.first() {
-        return Err(ApiError::BadRequest(error.clone()));
+    normalise(types, *root, &mut object, &mut found);
+    if found.errors.is_empty() {
+        named(&before, expected, &known)?;
+        let unknown = found.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
+        return Ok((object, unknown));
     }
-    let problems: Vec<String> = found.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
-    answer(call, &problems, validation).map_err(ApiError::BadRequest)?;
-    Ok(value)
+    // The exact words, which the tree alone does not tell.
+    read(&json::encode(&before), Encoding::Json, expected, &known)
 }
 
-fn decode_protobuf(call: &Call, body: &[u8], expected: &Expected<'_>) -> Result<Value, ApiError> {
+fn protobuf(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<Value, Undecodable> {
     let Schema { types, root } = expected.schema;
-    let malformed = |error: protobuf::DecodeError| {
-        ApiError::BadRequest(format!(
-            "the object provided is unrecognized (must be of type {}): {error} ({})",
-            expected.kind,
-            summary(body)
-        ))
-    };
-    let envelope = protobuf::open_envelope(body).map_err(malformed)?;
-    let group_version = GroupVersion::parse(&envelope.api_version).unwrap_or_default();
-    if !envelope.kind.is_empty() {
-        check_kind(call, expected, &group_version, &envelope.kind)?;
+    let envelope = protobuf::open_envelope(body).map_err(|error| Undecodable::Unread(error.to_string()))?;
+    if !envelope.kind.is_empty() || !envelope.api_version.is_empty() {
+        let kind = if envelope.kind.is_empty() { expected.kind } else { &envelope.kind };
+        // Upstream takes a version that it cannot parse for none.
+        let group_version = GroupVersion::parse(&envelope.api_version).filter(|gv| !gv.version.is_empty());
+        known(&group_version.unwrap_or_else(|| expected.group_version.clone()), kind)?;
     }
-    let mut value = protobuf::decode_object(&envelope, types, *root).map_err(malformed)?;
-    value.set("kind", expected.kind);
-    value.set("apiVersion", expected.group_version.to_string());
-    Ok(value)
+    protobuf::decode_object(&envelope, types, *root).map_err(|error| expected.unfit(error.to_string()))
 }
 
-fn check_kind(call: &Call, expected: &Expected<'_>, found: &GroupVersion, kind: &str) -> Result<(), ApiError> {
+fn check_kind(call: &Call, expected: &Expected<'_>, found: &GroupVersion, kind: &str) -> Result<(), Undecodable> {
     if *found == expected.group_version && kind == expected.kind {
         return Ok(());
     }
-    let known = call.cluster.catalog.kind_type(&found.group, &found.version, kind).is_some();
-    if !known {
-        return Err(ApiError::BadRequest(format!(
-            "{kind} in version \"{}\" cannot be handled as a {}: no kind \"{kind}\" is registered for version \"{found}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-            found.version, expected.kind
+    let unfit = |why| Undecodable::Unfit { kind: kind.to_owned(), version: found.version.clone(), why };
+    let catalog = &call.cluster.catalog;
+    if catalog.kind_type(&found.group, &found.version, kind).is_none() {
+        return Err(unfit(format!(
+            "no kind \"{kind}\" is registered for version \"{found}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""
         )));
     }
-    Err(mismatch(expected, found, kind))
-}
-
-fn mismatch(expected: &Expected<'_>, found: &GroupVersion, kind: &str) -> ApiError {
     if kind == expected.kind {
-        return ApiError::BadRequest(format!(
+        return Err(Undecodable::OtherVersion(format!(
             "the API version in the data ({found}) does not match the expected API version ({})",
             expected.group_version
-        ));
+        )));
     }
-    ApiError::BadRequest(format!(
-        "{kind} in version \"{}\" cannot be handled as a {}: converting ({}.{kind}) to ({}.{}): unknown conversion",
-        found.version, expected.kind, found.version, expected.group_version.version, expected.kind
-    ))
+    Err(unfit(format!(
+        "converting ({}.{kind}) to ({}.{}): unknown conversion",
+        found.version,
+        internal_package(&expected.group_version.group),
+        expected.kind
+    )))
+}
+
+/// The Go package of a group's internal types.
+fn internal_package(group: &str) -> &str {
+    match group {
+        "" | "events.k8s.io" => "core",
+        group => group.split_once('.').map_or(group, |(first, _)| first),
+    }
 }
 
 /// The start of a body, for error messages.
@@ -207,10 +259,9 @@ fn summary(body: &[u8]) -> String {
     if body.is_empty() {
         return "<empty>".to_owned();
     }
-    // Text is shown, anything else as hexadecimal digits.
-    let text = body.first() == Some(&b'{') || body.iter().all(|b| (0x20..0x7f).contains(b) || b.is_ascii_whitespace());
+    // What looks like JSON is shown, anything else as hexadecimal digits.
     let (shown, cut) = (&body[..body.len().min(LIMIT)], body.len() > LIMIT);
-    let shown = if text {
+    let shown = if body.starts_with(b"{") {
         String::from_utf8_lossy(shown).into_owned()
     } else {
         shown.iter().map(|b| format!("{b:02x}")).collect()

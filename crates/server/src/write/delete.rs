@@ -7,18 +7,19 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use http::StatusCode;
 use pintle_admission::{Operation, Request};
 use pintle_cache::Object;
-use pintle_registry::{ApiError, GroupResource, Objects, Resource, Write};
-use pintle_value::time::Duration;
+use pintle_registry::{ApiError, GroupResource, GroupVersion, Objects, Resource, Write};
+use pintle_value::time::{Duration, Time};
 use pintle_value::{Object as Members, Value};
 
 use super::commit::{Outcome, as_cached, at, commit, stored_bytes};
-use super::decode::{Expected, decode};
+use super::decode::{Expected, Undecodable, read};
+use super::metadata;
 use super::update::Change;
 use crate::cluster::tree;
 use crate::http::{Body, Response};
 use crate::negotiate;
 use crate::pipeline::Call;
-use crate::query::{DeleteOptions, FieldValidation, ListOptions, Propagation, parse_revision};
+use crate::query::{DeleteOptions, ListOptions, Propagation};
 use crate::read::{Selection, collect};
 use crate::represent::{Form, ListBody, ListHead, Source, from_hub, success};
 
@@ -83,14 +84,25 @@ async fn options(call: &Call) -> Result<DeleteOptions, ApiError> {
         .struct_type("meta/v1.DeleteOptions")
         .map(|id| catalog.schema(id))
         .ok_or_else(|| ApiError::Internal("DeleteOptions are not known".to_owned()))?;
-    // The options' own group and version is whatever group and version the client likes to name.
-    let found = pintle_codec::json::decode(&body, pintle_codec::json::Options::default());
-    let named = found.ok().map(|d| d.value.api_version().to_owned()).unwrap_or_default();
-    let group_version =
-        pintle_registry::GroupVersion::parse(if named.is_empty() { "v1" } else { &named }).unwrap_or_default();
+    let group_version = GroupVersion::new("", "v1");
     let expected = Expected { group_version, kind: "DeleteOptions", schema: &schema };
-    let value = decode(call, &body, encoding, &expected, FieldValidation::Ignore)?;
+    let (value, _) =
+        read(&body, encoding, &expected, &is_options).map_err(|error| ApiError::BadRequest(error.why()))?;
     DeleteOptions::from_body(&value)
+}
+
+/// Options may name any group and version that they like.
+fn is_options(version: &GroupVersion, kind: &str) -> Result<(), Undecodable> {
+    let why = match kind {
+        "DeleteOptions" => return Ok(()),
+        "CreateOptions" | "UpdateOptions" => {
+            format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion")
+        }
+        _ => format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+        ),
+    };
+    Err(Undecodable::Unfit { kind: kind.to_owned(), version: version.version.clone(), why })
 }
 
 /// True if an object that is terminating has nothing left that keeps it.
@@ -103,6 +115,7 @@ pub(crate) fn is_over(hub: &Resource, object: &Value) -> bool {
 
 /// Deletes one object, as often as others get in between.
 async fn carry_out(change: &Change<'_>, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+    metadata::check_key(&change.name)?;
     change.cluster.catch_up().await?;
     loop {
         let Some(current) = change.current()? else { return Err(change.not_found()) };
@@ -138,26 +151,38 @@ async fn attempt(
     cluster.admission.mutate(&request, &mut Value::Null).await?;
     cluster.admission.validate(&request, &Value::Null).await?;
 
-    let mut object = old.clone();
-    object.remove_at(&["metadata", "resourceVersion"]);
     let grace = settle_grace(&hub, &old, options);
-    settle_finalizers(&hub, &mut object, options);
-    let waits = !object.items_at(&["metadata", "finalizers"]).is_empty() || !hub.behaviour.is_finalized(&object);
-    if grace == 0 && !waits {
-        return remove(change, &hub, current, &old, objects).await;
-    }
-    mark(&hub, &mut object, grace, context.now);
-    let json = stored_bytes(&hub, &object);
-    let key = current.key.clone();
-    if json == current.json {
+    if grace == Grace::Pending {
+        // What runs already goes on as it is; not even its finalizers change.
         return Ok(Some(Deleted::Terminating(current.clone())));
     }
-    if context.dry_run {
-        return Ok(Some(Deleted::Terminating(as_cached(&key, current.revision, json)?)));
+    let mut object = old.clone();
+    object.remove_at(&["metadata", "resourceVersion"]);
+    settle_finalizers(&hub, &mut object, options);
+    let waits = !object.items_at(&["metadata", "finalizers"]).is_empty() || !hub.behaviour.is_finalized(&object);
+    if grace == Grace::None && !waits {
+        return remove(change, &hub, current, &old, objects).await;
     }
-    match commit(cluster, &hub, &key, at(current.revision), Some(json.clone())).await? {
-        Outcome::Done(revision) => Ok(Some(Deleted::Terminating(as_cached(&key, revision, json)?))),
-        Outcome::Conflict => Ok(None),
+    let grace = mark(&hub, &mut object, grace, context.now);
+    let json = stored_bytes(&hub, &object);
+    let marked = if json == current.json {
+        current.clone()
+    } else if context.dry_run {
+        as_cached(&current.key, current.revision, json)?
+    } else {
+        match commit(cluster, &hub, &current.key, at(current.revision), Some(json.clone())).await? {
+            Outcome::Done(revision) => as_cached(&current.key, revision, json)?,
+            Outcome::Conflict => return Ok(None),
+        }
+    };
+    if waits || grace > 0 {
+        return Ok(Some(Deleted::Terminating(marked)));
+    }
+    // Gracefully and at once: watchers see the mark, and then the end.
+    match remove(change, &hub, &marked, &object, objects).await? {
+        // Someone else has finished what began here.
+        None if change.current()?.is_none() => Ok(Some(Deleted::Gone(marked))),
+        removed => Ok(removed),
     }
 }
 
@@ -174,12 +199,7 @@ async fn remove(
     }
     match commit(cluster, hub, &current.key, at(current.revision), None).await? {
         Outcome::Done(revision) => {
-            if let Some(allocation) = hub.behaviour.allocation() {
-                match allocation.begin(context, objects, Write::Delete(old)).await {
-                    Ok(ticket) => allocation.commit(objects, ticket).await,
-                    Err(error) => tracing::warn!(%error, key = %current.key, "what the object held is not released"),
-                }
-            }
+            release(change, hub, &current.key, old, objects).await;
             let last = Object {
                 key: current.key.clone(),
                 revision,
@@ -189,6 +209,16 @@ async fn remove(
             Ok(Some(Deleted::Gone(Arc::new(last))))
         }
         Outcome::Conflict => Ok(None),
+    }
+}
+
+/// Gives back what an object that is gone held.
+pub(crate) async fn release(change: &Change<'_>, hub: &Resource, key: &str, old: &Value, objects: &dyn Objects) {
+    if let Some(allocation) = hub.behaviour.allocation() {
+        match allocation.begin(&change.context, objects, Write::Delete(old)).await {
+            Ok(ticket) => allocation.commit(objects, ticket).await,
+            Err(error) => tracing::warn!(%error, %key, "what the object held is not released"),
+        }
     }
 }
 
@@ -208,7 +238,7 @@ fn preconditions(change: &Change<'_>, options: &DeleteOptions, old: &Value, revi
         )));
     }
     if let Some(version) = &options.precondition_version
-        && parse_revision(version) != Ok(revision)
+        && *version != revision.to_string()
     {
         return Err(conflict(format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
@@ -217,16 +247,31 @@ fn preconditions(change: &Change<'_>, options: &DeleteOptions, old: &Value, revi
     Ok(())
 }
 
-/// The grace period in seconds; 0 for kinds that are not deleted gracefully.
-fn settle_grace(hub: &Resource, old: &Value, options: &DeleteOptions) -> i64 {
-    let Some(graceful) = hub.behaviour.graceful() else { return 0 };
+/// How much time an object has (upstream: `rest.BeforeDelete`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grace {
+    /// It is not deleted gracefully, or not any longer.
+    None,
+    /// It has a period that this delete does not shorten.
+    Pending,
+    /// It gets a period, in seconds.
+    Starts(i64),
+    /// Its period becomes shorter.
+    Shrinks { from: i64, to: i64 },
+}
+
+fn settle_grace(hub: &Resource, old: &Value, options: &DeleteOptions) -> Grace {
+    let Some(graceful) = hub.behaviour.graceful() else { return Grace::None };
     // A negative period means the least there is that is not at once.
-    let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
-    let Some(period) = graceful.grace_period(old, asked) else { return 0 };
-    match old.int_at(&["metadata", "deletionGracePeriodSeconds"]) {
-        // A period that runs can be made shorter, not longer.
-        Some(running) if old.is_terminating() => period.min(running),
-        _ => period,
+    let least = |seconds: i64| if seconds < 0 { 1 } else { seconds };
+    let asked = options.grace_period_seconds.map(least);
+    if !old.is_terminating() {
+        return graceful.grace_period(old, asked).map_or(Grace::None, Grace::Starts);
+    }
+    match (old.int_at(&["metadata", "deletionGracePeriodSeconds"]).map(least), asked) {
+        (None | Some(0), _) => Grace::None,
+        (Some(from), Some(to)) if to < from => Grace::Shrinks { from, to },
+        _ => Grace::Pending,
     }
 }
 
@@ -243,6 +288,9 @@ fn settle_finalizers(hub: &Resource, object: &mut Value, options: &DeleteOptions
             (orphan || (hub.behaviour.orphans_by_default() && !foreground), foreground)
         }
     };
+    if (orphan, foreground) == (has(&finalizers, ORPHAN), has(&finalizers, FOREGROUND)) {
+        return;
+    }
     finalizers.retain(|f| !matches!(f.as_str(), Some(ORPHAN | FOREGROUND)));
     if orphan {
         finalizers.push(ORPHAN.into());
@@ -257,29 +305,27 @@ fn settle_finalizers(hub: &Resource, object: &mut Value, options: &DeleteOptions
     }
 }
 
-/// Marks an object as terminating.
-fn mark(hub: &Resource, object: &mut Value, grace: i64, now: pintle_value::time::Time) {
-    let running = object.int_at(&["metadata", "deletionGracePeriodSeconds"]);
+/// Marks an object as terminating; the seconds that it has from now on.
+fn mark(hub: &Resource, object: &mut Value, grace: Grace, now: Time) -> i64 {
+    let running = object.time_at(&["metadata", "deletionTimestamp"]);
     let generation = object.generation();
-    let first = !object.is_terminating();
-    if first {
-        let end = now.plus(Duration::from_seconds(grace));
-        object.set_at(&["metadata", "deletionTimestamp"], end.rfc3339());
-        if generation > 0 {
-            object.set_at(&["metadata", "generation"], generation + 1);
+    if running.is_none() && generation > 0 {
+        object.set_at(&["metadata", "generation"], generation + 1);
+    }
+    let (end, seconds) = match (grace, running) {
+        (Grace::Starts(seconds), _) => (now.plus(Duration::from_seconds(seconds)), seconds),
+        (Grace::Shrinks { from, to }, Some(running)) => {
+            let end = running.plus(Duration::from_seconds(to - from));
+            // An end that has passed is now, and who asked for grace gets the least there is.
+            if end < now { (now, to.min(1)) } else { (end, to) }
         }
-    } else if let (Some(running), Some(end)) = (running, object.time_at(&["metadata", "deletionTimestamp"]))
-        && grace < running
-    {
-        let end = end.plus(Duration::from_seconds(grace - running));
-        object.set_at(&["metadata", "deletionTimestamp"], end.rfc3339());
-    }
-    if first || running.is_some_and(|running| grace < running) {
-        object.set_at(&["metadata", "deletionGracePeriodSeconds"], grace);
-    }
-    if first {
-        hub.behaviour.mark_terminating(object);
-    }
+        (_, Some(running)) => (running.min(now), 0),
+        (_, None) => (now, 0),
+    };
+    object.set_at(&["metadata", "deletionTimestamp"], end.rfc3339());
+    object.set_at(&["metadata", "deletionGracePeriodSeconds"], seconds);
+    hub.behaviour.mark_terminating(object);
+    seconds
 }
 
 /// Answers a deletecollection: every selected object is deleted by itself; the answer is the list of them as they were.
@@ -290,7 +336,10 @@ pub(crate) async fn delete_collection(call: &Call, resource: &Arc<Resource>) -> 
     let at = call.cluster.catch_up().await?;
     let namespace = call.namespace_of(resource);
     let selection = Selection::compile(resource, &form.hub, namespace, &list.label_selector, &list.field_selector)?;
-    let objects = collect(call, resource, &selection, at)?;
+    let mut objects = collect(call, resource, &selection, at)?;
+    if let Ok(limit @ 1..) = usize::try_from(list.limit) {
+        objects.truncate(limit);
+    }
     // Many at a time, so that they share commits.
     let deletions = objects.clone().into_iter().map(|object| {
         let mut change = Change::of(call, resource, options.dry_run);

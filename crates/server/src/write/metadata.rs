@@ -3,6 +3,8 @@
 use pintle_registry::{ApiError, Context, GroupVersionKind, Resource, Scope};
 use pintle_value::{Errors, FieldPath, Str, Value};
 
+use crate::pipeline::Warnings;
+
 /// Letters of generated names: no vowels and nothing that looks like something else.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many letters are added to a `generateName`.
@@ -51,10 +53,37 @@ pub(crate) fn ensure_name(object: &Value, name: &str, namespace: &str) -> Result
     let found = object.namespace();
     if !found.is_empty() && found != namespace {
         return Err(ApiError::BadRequest(format!(
-            "the namespace of the object ({found}) does not match the namespace on the URL ({namespace})"
+            "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
         )));
     }
     Ok(())
+}
+
+/// Sees to it that a name can be part of a key (upstream: `registry.NamespaceKeyFunc`).
+///
+/// # Errors
+/// It cannot.
+pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
+    if name.is_empty() {
+        return Err(ApiError::BadRequest("Name parameter required.".to_owned()));
+    }
+    let why = pintle_value::names::path_segment_name(name, false);
+    if why.is_empty() {
+        return Ok(());
+    }
+    let name = pintle_value::field::quote(name);
+    Err(ApiError::BadRequest(format!("Name parameter invalid: {name}: {}", why.join(";"))))
+}
+
+/// The revision that an object says it is of; none and 0 are `None`.
+///
+/// # Errors
+/// It is no number.
+pub(crate) fn revision(object: &Value) -> Result<Option<u64>, String> {
+    match object.resource_version() {
+        "" => Ok(None),
+        text => crate::query::parse_revision(text).map(|revision| Some(revision).filter(|r| *r != 0)),
+    }
 }
 
 /// Makes a name of a `generateName`.
@@ -105,10 +134,50 @@ pub(crate) fn keep_system_fields(object: &mut Value, old: &Value) {
     keep("managedFields", true);
 }
 
+/// Groups whose kinds upstream checks without the rules of `pkg/apis/core`.
+const WITHOUT_CORE_RULES: [&str; 4] =
+    ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io"];
+/// Finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
 /// Checks a new object's metadata.
 pub(crate) fn validate(object: &Value, resource: &Resource) -> Errors {
     let rule = |name: &str, prefix: bool| resource.behaviour.validate_name(name, prefix);
-    pintle_value::metadata::validate_object_meta(object, resource.scope == Scope::Namespaced, &rule)
+    let mut errors = pintle_value::metadata::validate_object_meta(object, resource.scope == Scope::Namespaced, &rule);
+    if resource.typed && !WITHOUT_CORE_RULES.contains(&resource.group.as_str()) {
+        let path = FieldPath::new("metadata");
+        let path = path.child("finalizers");
+        for (index, finalizer) in object.items_at(&["metadata", "finalizers"]).iter().enumerate() {
+            let name = finalizer.as_str().unwrap_or_default();
+            if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+                let why = "name is neither a standard finalizer name nor is it fully qualified";
+                errors.invalid(&path.index(index), name, why);
+            }
+        }
+    }
+    errors
+}
+
+/// Drops owner references that stand there twice, and says so.
+pub(crate) fn deduplicate_owners(object: &mut Value, warnings: &Warnings, after_admission: bool) {
+    let owners = object.items_at(&["metadata", "ownerReferences"]);
+    let (mut kept, mut duplicates): (Vec<Value>, Vec<&str>) = (Vec::with_capacity(owners.len()), Vec::new());
+    for owner in owners {
+        if kept.contains(owner) {
+            duplicates.push(owner.str_at(&["uid"]));
+        } else {
+            kept.push(owner.clone());
+        }
+    }
+    if duplicates.is_empty() {
+        return;
+    }
+    let when = if after_admission { " after mutating admission happens" } else { "" };
+    warnings.push(format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        duplicates.join(", ")
+    ));
+    object.set_at(&["metadata", "ownerReferences"], kept);
 }
 
 /// Checks a changed object's metadata.

@@ -9,11 +9,13 @@ mod delete;
 mod metadata;
 mod objects;
 mod patch;
+mod review;
 mod subresource;
 mod update;
 
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_collection};
+pub(crate) use metadata::check_key;
 pub(crate) use patch::patch;
 pub(crate) use subresource::subresource;
 pub(crate) use update::update;

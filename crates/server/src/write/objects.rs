@@ -11,7 +11,7 @@ use pintle_value::{Str, Value};
 use super::commit::{Outcome, commit};
 use super::create::Creation;
 use super::decode::default;
-use super::update::Change;
+use super::update::{Change, Judge};
 use crate::cluster::{Cluster, object_key, tree};
 use crate::pipeline::Warnings;
 
@@ -88,6 +88,8 @@ impl Objects for Access {
                 namespace: object.namespace().to_owned(),
                 name: object.name().to_owned(),
                 subresource: "",
+                judge: Judge::Object,
+                uid_is_precondition: true,
                 warnings: &Warnings::default(),
             };
             let object = Self::prepared(&hub, object);

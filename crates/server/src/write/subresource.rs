@@ -9,10 +9,10 @@ use pintle_registry::{ApiError, Resource, Subresource, Verb};
 use pintle_schema::Schema;
 use pintle_value::{Value, object};
 
-use super::decode::{Expected, decode, patched};
+use super::decode::{Expected, decode};
 use super::metadata;
 use super::patch::{patch, prepare};
-use super::update::{Change, update};
+use super::update::{Change, Judge, update};
 use crate::cluster::tree;
 use crate::http::Response;
 use crate::negotiate::{self, Endpoint};
@@ -83,7 +83,10 @@ pub(crate) async fn unstored(
     let registry = call.cluster.registry();
     match registry.resource("", "v1", "pods") {
         Some(pods) if resource.kind == "Binding" => bind(call, pods, object, dry_run).await,
-        _ => Err(ApiError::MethodNotAllowed),
+        _ => {
+            let answered = super::review::review(call, resource, object)?;
+            answer(call, StatusCode::CREATED, &answered, &resource.schema)
+        }
     }
 }
 
@@ -92,6 +95,7 @@ async fn bind(call: &Call, pods: &Arc<Resource>, binding: Value, dry_run: bool) 
     let mut change = Change::of(call, pods, dry_run);
     change.name = binding.name().to_owned();
     change.subresource = "binding";
+    change.judge = Judge::Nobody;
     let now = change.context.now;
     change
         .run(|old| {
@@ -118,11 +122,12 @@ fn answer(call: &Call, code: StatusCode, value: &Value, schema: &Schema) -> Resu
 }
 
 async fn replace_scale(call: &Call, resource: &Arc<Resource>, expected: &Expected<'_>) -> Result<Response, ApiError> {
-    let encoding = negotiate::input(&call.headers, true)?;
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, "UpdateOptions")?;
+    let encoding = negotiate::input(&call.headers, true)?;
     let mut wanted = decode(call, &body, encoding, expected, options.field_validation)?;
-    let change = Change::of(call, resource, options.dry_run);
+    let mut change = Change::of(call, resource, options.dry_run);
+    change.judge = Judge::Object;
     metadata::ensure_namespace(&mut wanted, resource, &change.namespace)?;
     metadata::ensure_name(&wanted, &change.name, &change.namespace)?;
     let updated = change.run(|old| scaled(resource, old, &wanted, expected)).await?;
@@ -131,12 +136,13 @@ async fn replace_scale(call: &Call, resource: &Arc<Resource>, expected: &Expecte
 }
 
 async fn patch_scale(call: &Call, resource: &Arc<Resource>, expected: &Expected<'_>) -> Result<Response, ApiError> {
-    let change = Change::of(call, resource, false);
+    let mut change = Change::of(call, resource, false);
+    change.judge = Judge::Object;
     let (patch, change) = prepare(call, resource, change).await?;
     let updated = change
         .run(|old| {
-            let wanted = patch.patch.apply(expected, &scale(resource, old)?)?;
-            let wanted = patched(call, wanted, expected, patch.validation)?;
+            let mut wanted = patch.apply(call, expected, &scale(resource, old)?)?;
+            metadata::ensure_namespace(&mut wanted, resource, &change.namespace)?;
             metadata::ensure_name(&wanted, &change.name, &change.namespace)?;
             scaled(resource, old, &wanted, expected)
         })

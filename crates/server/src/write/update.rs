@@ -23,14 +23,16 @@ use crate::represent::{Form, from_hub, to_hub};
 /// Answers an update.
 pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
-    let encoding = negotiate::input(&call.headers, resource.typed)?;
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, "UpdateOptions")?;
+    // Unlike for a create, the options are looked at before the media type.
+    let encoding = negotiate::input(&call.headers, resource.typed)?;
     let mut object = decode(call, &body, encoding, &Expected::of(resource), options.field_validation)?;
     let change = Change::of(call, resource, options.dry_run);
     metadata::ensure_namespace(&mut object, resource, &change.namespace)?;
     metadata::ensure_name(&object, &change.name, &change.namespace)?;
     default(resource, &mut object);
+    metadata::deduplicate_owners(&mut object, &call.warnings, false);
     if resource.behaviour.allow_create_on_update() && call.info.subresource.is_empty() && change.current()?.is_none() {
         let creation = Creation {
             cluster: &call.cluster,
@@ -57,7 +59,29 @@ pub(crate) struct Change<'a> {
     pub(crate) name: String,
     /// The subresource that is written, or empty.
     pub(crate) subresource: &'a str,
+    /// Whose rules the change is held to.
+    pub(crate) judge: Judge,
+    /// A uid in the new object has to be the old one's, or else it is a conflict.
+    pub(crate) uid_is_precondition: bool,
     pub(crate) warnings: &'a Warnings,
+}
+
+/// Whose rules a change is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judge {
+    /// Those of the object itself, also for subresources that are a view of it (`scale`).
+    Object,
+    /// Those of the subresource.
+    Subresource,
+    /// Nobody's: who computes the object has judged it already (`binding`).
+    Nobody,
+}
+
+/// The rules of a change that was judged already.
+struct Unjudged;
+
+impl SubresourceRules for Unjudged {
+    fn prepare_for_update(&self, _: &Context, _: &mut Value, _: &Value) {}
 }
 
 /// A change that was made.
@@ -77,6 +101,8 @@ impl<'a> Change<'a> {
             namespace: call.namespace_of(resource).to_owned(),
             name: call.info.name.to_string(),
             subresource: &call.info.subresource,
+            judge: if call.info.subresource.is_empty() { Judge::Object } else { Judge::Subresource },
+            uid_is_precondition: true,
             warnings: &call.warnings,
         }
     }
@@ -103,6 +129,7 @@ impl<'a> Change<'a> {
         &self,
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<Updated, ApiError> {
+        metadata::check_key(&self.name)?;
         self.cluster.catch_up().await?;
         loop {
             let Some(current) = self.current()? else { return Err(self.not_found()) };
@@ -123,18 +150,17 @@ impl<'a> Change<'a> {
         let old = tree(current)?;
         let old_view = from_hub(resource, old.clone());
         let mut object = compute(&old_view)?;
-        let wanted = object.resource_version().to_owned();
-        if wanted.is_empty() || wanted == "0" {
-            if !resource.behaviour.allow_unconditional_update() {
+        if self.uid_is_precondition {
+            self.check_uid(&object, &old, current)?;
+        }
+        let wanted = metadata::revision(&object).map_err(ApiError::Unclassified)?;
+        match wanted {
+            None if !resource.behaviour.allow_unconditional_update() => {
                 return Err(metadata::version_required(resource, &self.name));
             }
-        } else {
-            let revision = crate::query::parse_revision(&wanted).map_err(ApiError::Unclassified)?;
-            if revision != current.revision {
-                return Err(metadata::modified(resource, &self.name));
-            }
+            Some(revision) if revision != current.revision => return Err(metadata::modified(resource, &self.name)),
+            _ => {}
         }
-        self.check_uid(&object, &old, current)?;
         // Whoever names no version means the newest.
         object.set_at(&["metadata", "resourceVersion"], current.revision.to_string());
         let access = super::objects::Access((*cluster).clone());
@@ -152,6 +178,7 @@ impl<'a> Change<'a> {
         };
         metadata::keep_system_fields(&mut object, &old);
         cluster.admission.mutate(&request, &mut object).await?;
+        metadata::deduplicate_owners(&mut object, self.warnings, true);
         let mut object = to_hub(resource, &hub, object);
         let rules = self.rules(&hub)?;
         match rules {
@@ -176,7 +203,7 @@ impl<'a> Change<'a> {
         }
         match result {
             // Someone else was faster. Who named a resourceVersion does not want to change anything else.
-            Ok(None) if !wanted.is_empty() && wanted != "0" => Err(metadata::modified(resource, &self.name)),
+            Ok(None) if wanted.is_some() => Err(metadata::modified(resource, &self.name)),
             result => result,
         }
     }
@@ -198,10 +225,11 @@ impl<'a> Change<'a> {
     }
 
     fn rules<'h>(&self, hub: &'h Arc<Resource>) -> Result<Option<&'h dyn SubresourceRules>, ApiError> {
-        if self.subresource.is_empty() || self.subresource == "scale" {
-            return Ok(None);
+        match self.judge {
+            Judge::Object => Ok(None),
+            Judge::Subresource => hub.behaviour.subresource(self.subresource).map(Some).ok_or(ApiError::NoSuchPath),
+            Judge::Nobody => Ok(Some(&Unjudged)),
         }
-        hub.behaviour.subresource(self.subresource).map(Some).ok_or(ApiError::NoSuchPath)
     }
 
     async fn check_and_store(
@@ -237,7 +265,10 @@ impl<'a> Change<'a> {
                 return Ok(Some(Updated { object: last }));
             }
             return Ok(match commit(cluster, hub, &key, at(current.revision), None).await? {
-                Outcome::Done(_) => Some(Updated { object: last }),
+                Outcome::Done(_) => {
+                    super::delete::release(self, hub, &key, old, request.objects).await;
+                    Some(Updated { object: last })
+                }
                 Outcome::Conflict => None,
             });
         }

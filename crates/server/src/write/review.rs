@@ -1,0 +1,212 @@
+//! Reviews: questions about who someone is and what they may do, asked by creating an object that is not kept
+//! (upstream: `registry/authentication`, `registry/authorization`). They ask the same authenticator and authorizer that
+//! every request passes.
+
+use pintle_auth::{Attributes, Authorizer, Credentials, Decision, Identity};
+use pintle_registry::{ApiError, Resource};
+use pintle_value::{Errors, FieldPath, Object, Str, Value, object};
+
+use super::metadata;
+use crate::pipeline::Call;
+
+/// Answers one kind of review: sets its status.
+type Review = fn(&Call, &mut Value) -> Result<(), ApiError>;
+
+/// The reviews, by group and kind.
+const REVIEWS: &[(&str, &str, Review)] = &[
+    ("authentication.k8s.io", "SelfSubjectReview", self_subject),
+    ("authentication.k8s.io", "TokenReview", token),
+    ("authorization.k8s.io", "SelfSubjectAccessReview", self_access),
+    ("authorization.k8s.io", "SubjectAccessReview", access),
+    ("authorization.k8s.io", "LocalSubjectAccessReview", local_access),
+    ("authorization.k8s.io", "SelfSubjectRulesReview", self_rules),
+];
+
+/// Answers a review.
+///
+/// # Errors
+/// It is malformed, or the resource is no review.
+pub(crate) fn review(call: &Call, resource: &Resource, mut object: Value) -> Result<Value, ApiError> {
+    let answer = REVIEWS.iter().find(|(group, kind, _)| *group == resource.group && *kind == resource.kind);
+    let Some((_, _, answer)) = answer else { return Err(ApiError::MethodNotAllowed) };
+    let errors = check(resource, &object);
+    metadata::refuse(resource, object.name(), errors)?;
+    answer(call, &mut object)?;
+    Ok(object)
+}
+
+/// What is wrong with a review of access (upstream: `pkg/apis/authorization/validation`).
+fn check(resource: &Resource, object: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let Some(subject) = resource.kind.strip_suffix("SubjectAccessReview") else { return errors };
+    let spec = FieldPath::new("spec");
+    let path = spec.child("nonResourceAttributes");
+    let (on_resource, on_path) =
+        (object.at(&["spec", "resourceAttributes"]), object.at(&["spec", "nonResourceAttributes"]));
+    match (on_resource, on_path) {
+        (Some(_), Some(value)) => {
+            errors.invalid(&path, value.clone(), "cannot be specified in combination with resourceAttributes");
+        }
+        (None, None) => errors.invalid(
+            &spec.child("resourceAttributes"),
+            Value::Null,
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        ),
+        _ => {}
+    }
+    let somebody = !object.str_at(&["spec", "user"]).is_empty() || !object.items_at(&["spec", "groups"]).is_empty();
+    if subject != "Self" && !somebody {
+        errors.invalid(&spec.child("user"), "", "at least one of user or group must be specified");
+    }
+    let local = subject == "Local";
+    let surplus = object.entries_at(&["metadata"]).any(|(key, value)| match key {
+        "namespace" if local => false,
+        "managedFields" => false,
+        _ => !value.is_empty(),
+    });
+    if surplus {
+        errors.invalid(&FieldPath::new("metadata"), object["metadata"].clone(), "must be empty");
+    }
+    if local {
+        if on_path.is_some() {
+            errors.invalid(
+                &path,
+                object["spec"]["nonResourceAttributes"].clone(),
+                "disallowed on this kind of request",
+            );
+        }
+        let namespace = object.str_at(&["spec", "resourceAttributes", "namespace"]);
+        if on_resource.is_some() && namespace != object.namespace() {
+            let path = spec.child("resourceAttributes");
+            errors.invalid(&path.child("namespace"), namespace, "must match metadata.namespace");
+        }
+    }
+    errors
+}
+
+/// `UserInfo` of someone.
+fn user_info(identity: &Identity) -> Value {
+    let mut user = Object::new();
+    for (key, text) in [("username", &identity.name), ("uid", &identity.uid)] {
+        if !text.is_empty() {
+            user.insert(key, text);
+        }
+    }
+    if !identity.groups.is_empty() {
+        user.insert("groups", identity.groups.clone());
+    }
+    if !identity.extra.is_empty() {
+        let extra: Object = identity.extra.iter().map(|(key, values)| (key.clone(), values.clone())).collect();
+        user.insert("extra", extra);
+    }
+    Value::Object(user)
+}
+
+fn self_subject(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+    object.set("status", object! { "userInfo": user_info(&call.identity) });
+    Ok(())
+}
+
+fn token(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+    let token = object.str_at(&["spec", "token"]).to_owned();
+    if token.is_empty() {
+        return Err(ApiError::BadRequest("token is required for TokenReview in authentication".to_owned()));
+    }
+    let header = format!("Bearer {token}");
+    let credentials = Credentials { certificates: &[], authorization: Some(&header) };
+    // A token that nobody knows is an answer, not an error.
+    let status = match call.cluster.authenticator.authenticate(&credentials) {
+        Ok(Some(identity)) => object! { "authenticated": true, "user": user_info(&identity) },
+        Ok(None) | Err(_) => object! { "user": Value::object() },
+    };
+    object.set("status", status);
+    Ok(())
+}
+
+/// Decides as a request with these attributes would be.
+fn decide(authorizer: &dyn Authorizer, identity: &Identity, spec: &Value) -> Value {
+    let text = |key: &str| spec.str_at(&["resourceAttributes", key]);
+    let attributes = if spec.at(&["resourceAttributes"]).is_some() {
+        Attributes {
+            verb: text("verb"),
+            group: text("group"),
+            version: text("version"),
+            resource: text("resource"),
+            subresource: text("subresource"),
+            namespace: text("namespace"),
+            name: text("name"),
+            path: "",
+        }
+    } else {
+        let text = |key: &str| spec.str_at(&["nonResourceAttributes", key]);
+        Attributes { verb: text("verb"), path: text("path"), ..Attributes::default() }
+    };
+    match authorizer.authorize(identity, &attributes) {
+        Decision::Allow => object! { "allowed": true },
+        Decision::Deny(why) => status_of(why, true),
+        Decision::NoOpinion(why) => status_of(why, false),
+    }
+}
+
+fn status_of(why: String, denied: bool) -> Value {
+    let mut status = object! { "allowed": false };
+    if denied {
+        status.set("denied", true);
+    }
+    if !why.is_empty() {
+        status.set("reason", why);
+    }
+    status
+}
+
+fn self_access(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+    let status = decide(&*call.cluster.authorizer, &call.identity, &object["spec"]);
+    object.set("status", status);
+    Ok(())
+}
+
+fn access(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+    let spec = &object["spec"];
+    let texts = |value: &Value| -> Vec<Str> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(Str::from).collect()
+    };
+    let identity = Identity {
+        name: spec.str_at(&["user"]).into(),
+        uid: spec.str_at(&["uid"]).into(),
+        groups: texts(&spec["groups"]),
+        extra: spec.entries_at(&["extra"]).map(|(key, values)| (Str::from(key), texts(values))).collect(),
+    };
+    let status = decide(&*call.cluster.authorizer, &identity, spec);
+    object.set("status", status);
+    Ok(())
+}
+
+fn local_access(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+    access(call, object)
+}
+
+fn self_rules(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+    let namespace = object.str_at(&["spec", "namespace"]).to_owned();
+    if namespace.is_empty() {
+        return Err(ApiError::BadRequest("no namespace on request".to_owned()));
+    }
+    let rules = call.cluster.authorizer.rules(&call.identity, &namespace);
+    let resources: Vec<Value> = rules
+        .resources
+        .into_iter()
+        .map(|rule| {
+            let mut value = object! { "verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources };
+            if !rule.names.is_empty() {
+                value.set("resourceNames", rule.names);
+            }
+            value
+        })
+        .collect();
+    let paths: Vec<Value> =
+        rules.paths.into_iter().map(|rule| object! { "verbs": rule.verbs, "nonResourceURLs": rule.paths }).collect();
+    object.set(
+        "status",
+        object! { "resourceRules": resources, "nonResourceRules": paths, "incomplete": rules.incomplete },
+    );
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! What is asked by creating something that is not kept: bindings, and reviews of who someone is and what they may do.
+
+use pintle_testkit::{Cluster, run};
+use serde_json::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+#[test]
+fn a_binding_assigns_a_pod_once() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let _ = cluster.post(PODS, pod.to_string()).await.expect(201);
+        let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}).to_string();
+        let path = format!("{PODS}/p/binding");
+        let answer = cluster.post(&path, binding.clone()).await.expect(201).json();
+        assert_eq!(answer["status"], "Success");
+        let bound = cluster.get(&format!("{PODS}/p")).await.expect(200).json();
+        assert_eq!(bound["spec"]["nodeName"], "n1");
+        cluster.post(&path, binding.clone()).await.expect_error(
+            409,
+            "Conflict",
+            "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n1\"",
+        );
+        let other = binding.replace("\"p\"", "\"q\"");
+        cluster.post(&path, other).await.expect_error(
+            400,
+            "BadRequest",
+            "name in URL does not match name in Binding object",
+        );
+        cluster.stop().await;
+    });
+}
+
+/// Creates a review and compares its status.
+async fn check(cluster: &Cluster, group: &str, plural: &str, spec: Value, expect: Value) {
+    let path = format!("/apis/{group}/v1/{plural}");
+    let found = cluster.post(&path, json!({ "spec": spec }).to_string()).await.expect(201).json();
+    let mut status = found["status"].clone();
+    if let Some(user) = status.pointer_mut("/userInfo/extra") {
+        *user = json!("-");
+    }
+    assert_eq!(status, expect, "{plural}");
+}
+
+#[test]
+fn reviews_ask_whom_every_request_passes() {
+    run(async {
+        let cluster = Cluster::with_tokens("secret,alice,7,\"dev,ops\"\n").await;
+        let (authn, authz) = ("authentication.k8s.io", "authorization.k8s.io");
+        let me = json!({"userInfo": {
+            "username": "kubernetes-admin",
+            "groups": ["system:masters", "system:authenticated"],
+            "extra": "-",
+        }});
+        check(&cluster, authn, "selfsubjectreviews", json!({}), me).await;
+        let alice = json!({"authenticated": true, "user": {
+            "username": "alice", "uid": "7", "groups": ["dev", "ops", "system:authenticated"],
+        }});
+        check(&cluster, authn, "tokenreviews", json!({"token": "secret"}), alice).await;
+        check(&cluster, authn, "tokenreviews", json!({"token": "wrong"}), json!({"user": {}})).await;
+        let get = json!({"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}});
+        check(&cluster, authz, "selfsubjectaccessreviews", get, json!({"allowed": true})).await;
+        let of = json!({"user": "bob", "nonResourceAttributes": {"verb": "get", "path": "/version"}});
+        check(&cluster, authz, "subjectaccessreviews", of, json!({"allowed": true})).await;
+        let any = json!(["*"]);
+        let rules = json!({
+            "resourceRules": [{"verbs": any, "apiGroups": any, "resources": any}],
+            "nonResourceRules": [{"verbs": any, "nonResourceURLs": any}],
+            "incomplete": false,
+        });
+        check(&cluster, authz, "selfsubjectrulesreviews", json!({"namespace": "default"}), rules).await;
+        let nothing = cluster.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", r#"{"spec": {}}"#).await;
+        nothing.expect_error(
+            422,
+            "Invalid",
+            "SubjectAccessReview.authorization.k8s.io \"\" is invalid: [spec.resourceAttributes: Invalid value: null: \
+             exactly one of nonResourceAttributes or resourceAttributes must be specified, spec.user: Invalid value: \
+             \"\": at least one of user or group must be specified]",
+        );
+        cluster.stop().await;
+    });
+}
