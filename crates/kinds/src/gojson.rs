@@ -2,7 +2,7 @@
 //! of the API: annotations that hold objects of another version, and values that error messages show.
 
 use pintle_value::Value;
-use pintle_value::print::{json, json_string};
+use pintle_value::print::json_ordered;
 
 /// The fields of `metav1.LabelSelector` and its requirements, in order.
 const LABEL_SELECTOR: &[&str] = &["matchLabels", "matchExpressions", "key", "operator", "values"];
@@ -12,9 +12,7 @@ const MAPS: &[&str] = &["matchLabels", "labels", "annotations", "nodeSelector", 
 
 /// A value with the fields of its structs in the order of `order`; fields that are not listed follow, sorted.
 pub(crate) fn ordered(value: &Value, order: &[&str]) -> String {
-    let mut out = String::new();
-    write(&mut out, value, order);
-    out
+    json_ordered(value, order, MAPS)
 }
 
 /// A value as an error message shows it, with label selectors in Go's order.
@@ -51,37 +49,6 @@ pub(crate) fn internal(value: Option<&Value>, shape: &Shape) -> String {
             let items: Vec<String> = list.items_at(&[]).iter().map(|item| internal(Some(item), shape)).collect();
             format!("[{}]", items.join(","))
         }
-    }
-}
-
-fn write(out: &mut String, value: &Value, order: &[&str]) {
-    match value {
-        Value::Array(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write(out, item, order);
-            }
-            out.push(']');
-        }
-        Value::Object(object) => {
-            let mut entries: Vec<(&str, &Value)> = object.iter().collect();
-            // A stable sort leaves the fields that are not listed in the order of their names.
-            entries.sort_by_key(|(key, _)| order.iter().position(|o| o == key).unwrap_or(usize::MAX));
-            out.push('{');
-            for (i, (key, value)) in entries.into_iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                json_string(out, key);
-                out.push(':');
-                write(out, value, if MAPS.contains(&key) { &[] } else { order });
-            }
-            out.push('}');
-        }
-        scalar => out.push_str(&json(scalar)),
     }
 }
 

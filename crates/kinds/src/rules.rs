@@ -99,6 +99,22 @@ pub(crate) fn all_nonnegative(errors: &mut Errors, path: &FieldPath<'_>, object:
     }
 }
 
+/// Refuses counters of a status that are greater than its `replicas`, and more available replicas than ready ones, of
+/// which `ready` is the name that the message says.
+pub(crate) fn replica_counts(errors: &mut Errors, object: &Value, counters: &[&str], ready: &str) {
+    let path = FieldPath::new("status");
+    let count = |field: &str| object.int_at(&["status", field]).unwrap_or(0);
+    let mut at_most = |field: &str, most: &str, name: &str| {
+        if count(field) > count(most) {
+            errors.invalid(&path.child(field), count(field), format!("cannot be greater than {name}"));
+        }
+    };
+    for field in counters {
+        at_most(field, "replicas", "status.replicas");
+    }
+    at_most("availableReplicas", "readyReplicas", ready);
+}
+
 /// Refuses what is not a positive number.
 pub(crate) fn positive(errors: &mut Errors, path: &FieldPath<'_>, value: i64) {
     if value <= 0 {

@@ -30,7 +30,8 @@ impl<'a> FieldPath<'a> {
         FieldPath { parent: None, segment: Segment::Root }
     }
 
-    /// A path that starts with a field of the object (it may hold dots already: `metadata.name`).
+    /// A path that starts with a field of the object (it may hold dots already: `metadata.name`). Without a name it is
+    /// what upstream gives errors of the object as a whole, and prints as `[]`.
     #[must_use]
     pub const fn new(name: &'a str) -> Self {
         FieldPath { parent: None, segment: Segment::Name(name) }
@@ -62,6 +63,8 @@ impl fmt::Display for FieldPath<'_> {
         }
         match self.segment {
             Segment::Root => Ok(()),
+            // Where upstream means the whole object it makes a path of no name, which prints as an index of none.
+            Segment::Name("") => f.write_str("[]"),
             Segment::Name(name) => {
                 let first = self.parent.is_none_or(|p| matches!(p.segment, Segment::Root));
                 if first { f.write_str(name) } else { write!(f, ".{name}") }
@@ -399,6 +402,7 @@ mod tests {
         let first = containers.index(0);
         let check = |error: FieldError, expect: &str| assert_eq!(error.to_string(), expect);
         check(FieldError::required(&first.child("name"), ""), "spec.containers[0].name: Required value");
+        check(FieldError::forbidden(&FieldPath::new(""), "no"), "[]: Forbidden: no");
         check(
             FieldError::invalid(&spec.child("labels").key("a b"), "x\n", "bad"),
             "spec.labels[a b]: Invalid value: \"x\\n\": bad",

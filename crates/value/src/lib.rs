@@ -12,6 +12,7 @@ pub mod metadata;
 pub mod names;
 pub mod print;
 pub mod quantity;
+mod same;
 pub mod time;
 mod tree;
 
@@ -20,4 +21,5 @@ pub use compact_str::CompactString as Str;
 pub use field::{ErrorKind, Errors, FieldError, FieldPath};
 pub use int_or_string::IntOrString;
 pub use quantity::Quantity;
+pub use same::same;
 pub use tree::{Object, Value};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::names::{self, format_text};
 use crate::print::{self, is_print};
-use crate::{Errors, FieldError, FieldPath, Value};
+use crate::{Errors, FieldError, FieldPath, Value, same};
 
 /// The most bytes that all annotations of an object have together, keys included.
 pub const ANNOTATIONS_MAX: usize = 256 * 1024;
@@ -121,23 +121,10 @@ pub fn validate_object_meta_update(new: &Value, old: &Value) -> Errors {
 /// Refuses a change of a field. Absence, null and the empty list are the same here.
 #[must_use]
 pub fn validate_immutable_field(new: &Value, old: &Value, path: &FieldPath<'_>) -> Errors {
-    if same(new, old) {
+    if same(Some(new), Some(old)) {
         return Errors::new();
     }
     FieldError::invalid(path, new.clone(), IMMUTABLE_TEXT).into()
-}
-
-/// Equality as upstream's `Semantic.DeepEqual` has it for trees without empty optional fields.
-fn same(a: &Value, b: &Value) -> bool {
-    let nothing = |v: &Value| v.is_null() || v.as_array().is_some_and(Vec::is_empty);
-    match (a, b) {
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
-        (Value::Object(a), Value::Object(b)) => {
-            let of = |v: Option<&Value>, w: &Value| v.map_or_else(|| nothing(w), |v| same(v, w));
-            a.iter().all(|(key, value)| of(b.get(key), value)) && b.iter().all(|(key, value)| of(a.get(key), value))
-        }
-        _ => a == b || (nothing(a) && nothing(b)),
-    }
 }
 
 /// Refuses a negative number.

@@ -52,12 +52,19 @@ pub fn quote(text: &str) -> String {
 /// A value as `json.Marshal` writes it: keys sorted, and careful about HTML.
 #[must_use]
 pub fn json(value: &Value) -> String {
+    json_ordered(value, &[], &[])
+}
+
+/// A value as `json.Marshal` writes structs: fields in the order of `order`, and after them, by name, those that it does
+/// not list. The fields in `maps` hold Go maps, in which all keys are sorted.
+#[must_use]
+pub fn json_ordered(value: &Value, order: &[&str], maps: &[&str]) -> String {
     let mut out = String::new();
-    write_json(&mut out, value);
+    write_json(&mut out, value, order, maps);
     out
 }
 
-fn write_json(out: &mut String, value: &Value) {
+fn write_json(out: &mut String, value: &Value, order: &[&str], maps: &[&str]) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
@@ -68,26 +75,31 @@ fn write_json(out: &mut String, value: &Value) {
         Value::String(text) => json_string(out, text),
         Value::Array(items) => {
             out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_json(out, item);
-            }
+            separated(out, ',', items, |out, item| write_json(out, item, order, maps));
             out.push(']');
         }
         Value::Object(object) => {
+            let mut entries: Vec<(&str, &Value)> = object.iter().collect();
+            // A stable sort leaves the fields that are not listed in the order of their names.
+            entries.sort_by_key(|(key, _)| order.iter().position(|o| o == key).unwrap_or(usize::MAX));
             out.push('{');
-            for (i, (key, value)) in object.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
+            separated(out, ',', entries, |out, (key, value)| {
                 json_string(out, key);
                 out.push(':');
-                write_json(out, value);
-            }
+                write_json(out, value, if maps.contains(&key) { &[] } else { order }, maps);
+            });
             out.push('}');
         }
+    }
+}
+
+/// Writes items with a separator between them.
+fn separated<T>(out: &mut String, separator: char, items: impl IntoIterator<Item = T>, write: impl Fn(&mut String, T)) {
+    for (i, item) in items.into_iter().enumerate() {
+        if i > 0 {
+            out.push(separator);
+        }
+        write(out, item);
     }
 }
 
@@ -166,24 +178,16 @@ fn write_plain(out: &mut String, value: &Value) {
         Value::String(text) => out.push_str(text),
         Value::Array(items) => {
             out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(' ');
-                }
-                write_plain(out, item);
-            }
+            separated(out, ' ', items, write_plain);
             out.push(']');
         }
         Value::Object(object) => {
             out.push_str("map[");
-            for (i, (key, value)) in object.iter().enumerate() {
-                if i > 0 {
-                    out.push(' ');
-                }
+            separated(out, ' ', object.iter(), |out, (key, value)| {
                 out.push_str(key);
                 out.push(':');
                 write_plain(out, value);
-            }
+            });
             out.push(']');
         }
     }

@@ -9,7 +9,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::rules::{field_one_of, field_required_one_of, rule_defaults, validate_conditions, validate_rule};
 use crate::labels::validate_selector;
 use crate::rules::invalid_each;
-use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, keep, next_generation, same_at};
+use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep};
 
 const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
@@ -35,12 +35,6 @@ fn policy_defaults(object: &mut Value) {
     if let Some(spec) = object.at_mut(&["spec"]) {
         spec.set_default("failurePolicy", "Fail");
         match_defaults(spec.get_mut("matchConstraints"));
-    }
-}
-
-fn raise_generation(object: &mut Value, old: &Value) {
-    if !same_at(object, old, &["spec"]) {
-        next_generation(object, old);
     }
 }
 
@@ -79,7 +73,7 @@ impl Behaviour for ValidatingPolicy {
     }
 
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        raise_generation(object, old);
+        generation_follows_spec(object, old);
         keep(object, old, &["status"]);
     }
 
@@ -141,7 +135,7 @@ impl Behaviour for MutatingPolicy {
     }
 
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        raise_generation(object, old);
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {
@@ -186,7 +180,7 @@ impl Behaviour for Binding {
     }
 
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        raise_generation(object, old);
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {

@@ -9,7 +9,7 @@ use super::{percent, selected, template};
 use crate::gojson::{self, Shape};
 use crate::labels::{self, has_invalid_value, selects_everything, validate_selector};
 use crate::rules::{all_nonnegative, nonnegative};
-use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at, set_if_empty};
+use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep, same_at, set_if_empty};
 
 /// Holds `spec.templateGeneration` of versions that are gone: how often the template has changed.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -63,9 +63,7 @@ impl Behaviour for DaemonSet {
         } else {
             set_template_generation(object, generation.saturating_add(1));
         }
-        if !same_at(object, old, &["spec"]) {
-            next_generation(object, old);
-        }
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {

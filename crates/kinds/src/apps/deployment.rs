@@ -5,7 +5,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::{percent, selected, template};
 use crate::gojson::{self, Shape};
-use crate::rules::{all_nonnegative, nonnegative};
+use crate::rules::{all_nonnegative, nonnegative, replica_counts};
 use crate::strategy::{StatusRules, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty};
 
 /// Holds `spec.rollbackTo` of versions that are gone.
@@ -170,17 +170,8 @@ fn validate_status(object: &Value, old: &Value) -> Errors {
     ];
     let mut errors = Errors::new();
     all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
-    let text = "cannot be greater than status.replicas";
-    selected::validate_order(
-        &mut errors,
-        object,
-        &[
-            ("updatedReplicas", "replicas", text),
-            ("readyReplicas", "replicas", text),
-            ("availableReplicas", "replicas", text),
-            ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
-        ],
-    );
+    let counters = ["updatedReplicas", "readyReplicas", "availableReplicas"];
+    replica_counts(&mut errors, object, &counters, "readyReplicas");
     selected::validate_collisions(&mut errors, object, old);
     errors
 }

@@ -6,8 +6,8 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::deployment::replicated_warnings;
 use super::{selected, template};
-use crate::rules::all_nonnegative;
-use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
+use crate::rules::{all_nonnegative, replica_counts};
+use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep};
 
 static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
@@ -30,9 +30,7 @@ impl Behaviour for ReplicaSet {
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         template::drop_disabled(object, Some(old), &["spec", "template"]);
-        if !same_at(object, old, &["spec"]) {
-            next_generation(object, old);
-        }
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {
@@ -77,17 +75,8 @@ fn validate_status(object: &Value, _: &Value) -> Errors {
     ];
     let mut errors = Errors::new();
     all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
-    let text = "cannot be greater than status.replicas";
-    selected::validate_order(
-        &mut errors,
-        object,
-        &[
-            ("fullyLabeledReplicas", "replicas", text),
-            ("readyReplicas", "replicas", text),
-            ("availableReplicas", "replicas", text),
-            ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
-        ],
-    );
+    let counters = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    replica_counts(&mut errors, object, &counters, "readyReplicas");
     errors
 }
 

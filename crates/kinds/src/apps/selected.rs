@@ -63,17 +63,6 @@ pub(super) fn validate_same_selector(errors: &mut Errors, object: &Value, old: &
     immutable(errors, object.at(&field), old.at(&field), &path.child(field[1]));
 }
 
-/// Refuses counters of a status that are greater than another; both by name, the message after them.
-pub(super) fn validate_order(errors: &mut Errors, object: &Value, pairs: &[(&str, &str, &str)]) {
-    let path = FieldPath::new("status");
-    let number = |field: &str| object.int_at(&["status", field]).unwrap_or(0);
-    for (lesser, greater, text) in pairs {
-        if number(lesser) > number(greater) {
-            errors.invalid(&path.child(lesser), number(lesser), *text);
-        }
-    }
-}
-
 /// Refuses to count hash collisions backwards.
 pub(super) fn validate_collisions(errors: &mut Errors, object: &Value, old: &Value) {
     let count = |object: &Value| object.int_at(&["status", "collisionCount"]);

@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::{statefulset_rules as rules, template};
 use crate::core::pod::defaults::resource_list_defaults;
-use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at, set_if_empty};
+use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
 
 static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: rules::validate_status };
 
@@ -54,9 +54,7 @@ impl Behaviour for StatefulSet {
         keep(object, old, &["status"]);
         drop_max_unavailable(object, Some(old));
         template::drop_disabled(object, Some(old), &["spec", "template"]);
-        if !same_at(object, old, &["spec"]) {
-            next_generation(object, old);
-        }
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {

@@ -6,7 +6,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use super::{percent, selected, template};
 use crate::gojson::{self, Shape};
 use crate::labels;
-use crate::rules::{all_nonnegative, invalid_each, nonnegative};
+use crate::rules::{all_nonnegative, invalid_each, nonnegative, replica_counts};
 use crate::strategy::{keep, same};
 
 const ROLLING_UPDATE: Shape = Shape::Struct(&[
@@ -180,18 +180,8 @@ pub(super) fn validate_status(object: &Value, old: &Value) -> Errors {
     ];
     let mut errors = Errors::new();
     all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
-    let text = "cannot be greater than status.replicas";
-    selected::validate_order(
-        &mut errors,
-        object,
-        &[
-            ("readyReplicas", "replicas", text),
-            ("currentReplicas", "replicas", text),
-            ("updatedReplicas", "replicas", text),
-            ("availableReplicas", "replicas", text),
-            ("availableReplicas", "readyReplicas", "cannot be greater than status.readyReplicas"),
-        ],
-    );
+    let counters = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+    replica_counts(&mut errors, object, &counters, "status.readyReplicas");
     selected::validate_collisions(&mut errors, object, old);
     errors
 }

@@ -10,7 +10,8 @@ use crate::apps::template;
 use crate::gojson;
 use crate::rules::nonnegative;
 use crate::strategy::{
-    StatusRules, as_is, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty, unchecked,
+    StatusRules, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, same_at, set_if_empty,
+    unchecked,
 };
 
 /// A job's name is the CronJob's with a timestamp of 11 characters.
@@ -45,9 +46,7 @@ impl Behaviour for CronJob {
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         template::drop_disabled(object, Some(old), &TEMPLATE);
-        if !same_at(object, old, &["spec"]) {
-            next_generation(object, old);
-        }
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {

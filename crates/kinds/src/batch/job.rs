@@ -8,7 +8,7 @@ use pintle_value::{Errors, FieldPath, Str, Value};
 use super::{jobspec, jobstatus, jobupdate};
 use crate::apps::template;
 use crate::strategy::{
-    StatusRules, as_is, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty,
+    StatusRules, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, set_if_empty,
 };
 
 /// The template's labels that tell a job's pods, old and new: the job's name, the job's uid.
@@ -55,9 +55,7 @@ impl Behaviour for Job {
         label_like_template(object);
         keep(object, old, &["status"]);
         template::drop_disabled(object, Some(old), &["spec", "template"]);
-        if !same_at(object, old, &["spec"]) {
-            next_generation(object, old);
-        }
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {

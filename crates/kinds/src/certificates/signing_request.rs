@@ -9,6 +9,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Object, Str, Value, names};
 
 use crate::core::cluster::pem_types;
 use crate::core::pod::diff;
+use crate::rules::strings;
 use crate::strategy::{keep, same};
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
@@ -237,17 +238,13 @@ fn certificate_fault(certificate: &str) -> Option<String> {
     }
 }
 
-fn usages(object: &Value) -> Vec<&str> {
-    object.items_at(&["spec", "usages"]).iter().map(|usage| usage.as_str().unwrap_or_default()).collect()
-}
-
 fn has_repeats(items: &[&str]) -> bool {
     items.iter().collect::<BTreeSet<_>>().len() < items.len()
 }
 
 fn validate_usages(errors: &mut Errors, object: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
-    let before = old.map(usages).unwrap_or_default();
-    let given = usages(object);
+    let before = old.map(|old| strings(old, &["spec", "usages"])).unwrap_or_default();
+    let given = strings(object, &["spec", "usages"]);
     if given.is_empty() {
         errors.required(path, "");
     }

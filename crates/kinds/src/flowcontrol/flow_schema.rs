@@ -5,8 +5,8 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::validate_conditions;
 use crate::gojson::{self, Shape};
-use crate::rules::invalid_each;
-use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, keep, next_generation, same_at};
+use crate::rules::{invalid_each, strings};
+use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep};
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
 const MAX_PRECEDENCE: i64 = 10_000;
@@ -40,9 +40,7 @@ impl Behaviour for FlowSchema {
     }
 
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        if !same_at(object, old, &["spec"]) {
-            next_generation(object, old);
-        }
+        generation_follows_spec(object, old);
         keep(object, old, &["status"]);
     }
 
@@ -167,10 +165,6 @@ fn validate_account(errors: &mut Errors, account: &Value, name: &str, path: &Fie
     invalid_each(errors, &path.child("namespace"), namespace, names::namespace_name(namespace, false));
 }
 
-fn strings<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
-    rule.items_at(&[field]).iter().filter_map(Value::as_str).collect()
-}
-
 /// Checks that a list is there and that `*` stands alone. Returns the items where there is no `*`.
 fn validate_list<'a>(
     errors: &mut Errors,
@@ -180,7 +174,7 @@ fn validate_list<'a>(
     others: &str,
     path: &FieldPath<'_>,
 ) -> Vec<&'a str> {
-    let items = strings(rule, field);
+    let items = strings(rule, &[field]);
     if let Some(missing) = missing.filter(|_| items.is_empty()) {
         errors.required(&path.child(field), missing);
     }

@@ -6,7 +6,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::address::parse_ip;
 use super::balancer::{BalancerStatus, no_balancer};
 use crate::rules::{invalid_each, required_path_segment, strings, text};
-use crate::strategy::{first_generation, keep, next_generation, same_at};
+use crate::strategy::{first_generation, generation_follows_spec, keep};
 
 /// The annotation that named the class before there was a field for it.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -28,9 +28,7 @@ impl Behaviour for Ingress {
 
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
-        if !same_at(object, old, &["spec"]) {
-            next_generation(object, old);
-        }
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {

@@ -4,7 +4,7 @@ use pintle_registry::{Behaviour, Context};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::rules::{invalid_each, required_path_segment, text};
-use crate::strategy::{first_generation, immutable, next_generation, same_at};
+use crate::strategy::{first_generation, generation_follows_spec, immutable};
 
 const MAX_CONTROLLER_LENGTH: usize = 250;
 const SCOPES: [&str; 2] = ["Cluster", "Namespace"];
@@ -24,9 +24,7 @@ impl Behaviour for IngressClass {
     }
 
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        if !same_at(object, old, &["spec"]) {
-            next_generation(object, old);
-        }
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {

@@ -8,7 +8,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::address::legacy_cidr;
 use crate::labels::{self, validate_selector};
 use crate::rules::{invalid_each, strings, text};
-use crate::strategy::{first_generation, next_generation, same_at};
+use crate::strategy::{first_generation, generation_follows_spec};
 
 /// The directions that rules are for, with the name of the peers that each has.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
@@ -41,9 +41,7 @@ impl Behaviour for NetworkPolicy {
     }
 
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        if !same_at(object, old, &["spec"]) {
-            next_generation(object, old);
-        }
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {

@@ -4,8 +4,9 @@ use pintle_registry::{Behaviour, Context};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::core::cluster::{deprecated_node_label, round_up_resources};
+use crate::core::cluster::deprecated_node_label;
 use crate::core::pod::PodOptions;
+use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::resources::validate_overhead;
 use crate::core::pod::scheduling::validate_tolerations;
 use crate::rules::invalid_each;
@@ -16,7 +17,7 @@ pub(super) struct RuntimeClass;
 
 impl Behaviour for RuntimeClass {
     fn defaults(&self, object: &mut Value) {
-        round_up_resources(object, &["overhead", "podFixed"]);
+        resource_list_defaults(object, &["overhead", "podFixed"]);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {

@@ -7,9 +7,9 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::apps::percent;
 use crate::gojson::{self, Shape};
-use crate::labels::validate_selector;
+use crate::labels::{self, validate_selector};
 use crate::rules::all_nonnegative;
-use crate::strategy::{StatusRules, as_is, first_generation, keep, next_generation, same_at};
+use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep};
 
 /// Stands in selectors for what `policy/v1beta1` meant by an empty one.
 const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
@@ -45,9 +45,7 @@ impl Behaviour for PodDisruptionBudget {
 
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
-        if !same_at(object, old, &["spec"]) {
-            next_generation(object, old);
-        }
+        generation_follows_spec(object, old);
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {
@@ -55,8 +53,7 @@ impl Behaviour for PodDisruptionBudget {
     }
 
     fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
-        let old_selector = old.at(&["spec", "selector"]);
-        let was_wrong = !validate_selector(old_selector, false, &FieldPath::root()).is_empty();
+        let was_wrong = old.at(&["spec", "selector"]).is_some_and(labels::is_invalid);
         validate_spec(&object["spec"], was_wrong)
     }
 

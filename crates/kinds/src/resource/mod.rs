@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value};
 
-use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, immutable, keep, same_at, unchecked};
+use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, immutable, keep, unchecked};
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     Some(match plural {
@@ -48,9 +48,7 @@ impl Behaviour for DeviceClass {
     }
 
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        if !same_at(object, old, &["spec"]) {
-            crate::strategy::next_generation(object, old);
-        }
+        crate::strategy::generation_follows_spec(object, old);
     }
 }
 
@@ -109,9 +107,7 @@ impl Behaviour for ResourceSlice {
 
     fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
         set_taint_times(context, object);
-        if !same_at(object, old, &["spec"]) {
-            crate::strategy::next_generation(object, old);
-        }
+        crate::strategy::generation_follows_spec(object, old);
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {

@@ -3,7 +3,8 @@
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::core::cluster::{csi_driver_name, round_up_resources, validate_inline_volume_spec};
+use crate::core::cluster::{csi_driver_name, validate_inline_volume_spec};
+use crate::core::pod::defaults::resource_list_defaults;
 use crate::rules::invalid_each;
 use crate::strategy::{immutable, keep};
 
@@ -16,7 +17,7 @@ pub(super) struct VolumeAttachment;
 impl Behaviour for VolumeAttachment {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.at_mut(&["spec", "source", "inlineVolumeSpec"]) else { return };
-        round_up_resources(spec, &["capacity"]);
+        resource_list_defaults(spec, &["capacity"]);
         if let Some(host_path) = spec.get_mut("hostPath") {
             host_path.set_default("type", "");
         }

@@ -6,8 +6,9 @@ use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
-use super::{STORAGE_CLASS_ANNOTATION, STORAGE_CLASS_DEPRECATION, round_up_resources};
+use super::{STORAGE_CLASS_ANNOTATION, STORAGE_CLASS_DEPRECATION};
 use crate::core::pod::claim::{ClaimOptions, validate_claim_spec, warnings_for_claim_spec};
+use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::diff;
 use crate::core::pod::resources::{is_native, quantity, validate_quantity};
 use crate::labels;
@@ -42,7 +43,7 @@ impl Behaviour for PersistentVolumeClaim {
             &["status", "capacity"],
             &["status", "allocatedResources"],
         ] {
-            round_up_resources(object, list);
+            resource_list_defaults(object, list);
         }
     }
 
@@ -66,7 +67,7 @@ impl Behaviour for PersistentVolumeClaim {
         normalize_data_sources(&mut old);
         let spec = &old["spec"];
         let options = ClaimOptions {
-            any_selector_value: !labels::validate_selector(spec.get("selector"), false, &FieldPath::root()).is_empty(),
+            any_selector_value: spec.get("selector").is_some_and(labels::is_invalid),
             any_data_source_group: ["dataSource", "dataSourceRef"]
                 .iter()
                 .any(|field| spec.at(&[field, "apiGroup"]).is_some()),

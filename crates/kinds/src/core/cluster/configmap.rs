@@ -30,7 +30,6 @@ impl Behaviour for ConfigMap {
             size += decoded_length(value);
         }
         if size > MAX_DATA_BYTES {
-            // The error is one of the whole object, whose path is empty.
             errors.push(FieldError::too_long(&FieldPath::new(""), MAX_DATA_BYTES));
         }
         errors
@@ -99,7 +98,7 @@ mod tests {
         check(
             &format!(r#"{{"data":{{"a":"{half}","c":"{half}"}},"binaryData":{{"b":"{binary}"}}}}"#),
             None,
-            &[": Too long: may not be more than 1048576 bytes"],
+            &["[]: Too long: may not be more than 1048576 bytes"],
         );
     }
 

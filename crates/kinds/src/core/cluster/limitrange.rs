@@ -7,7 +7,7 @@ use pintle_registry::{Behaviour, Context};
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
-use super::round_up_resources;
+use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::resources::{
     ResourceList, is_overcommit_allowed, resource_list, validate_container_resource_name, validate_name,
 };
@@ -33,7 +33,7 @@ impl Behaviour for LimitRange {
                 fill(limit, "defaultRequest", "min");
             }
             for list in LISTS {
-                round_up_resources(limit, &[list]);
+                resource_list_defaults(limit, &[list]);
             }
         }
     }

@@ -14,8 +14,7 @@ mod volume_spec;
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;
-use pintle_value::quantity::Quantity;
-use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+use pintle_value::{Errors, FieldError, FieldPath, names};
 
 use crate::rules::invalid_each;
 
@@ -44,19 +43,6 @@ pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
         "serviceaccounts" => Arc::new(serviceaccount::ServiceAccount),
         _ => return None,
     })
-}
-
-/// Rounds the quantities of a resource list up to thousandths, which is all that upstream keeps
-/// (`SetDefaults_ResourceList`).
-pub(crate) fn round_up_resources(object: &mut Value, path: &[&str]) {
-    const MILLI: i32 = -3;
-    let Some(list) = object.at_mut(path).and_then(Value::as_object_mut) else { return };
-    for (_, amount) in list.iter_mut() {
-        if let Ok(mut quantity) = Quantity::from_value(amount) {
-            quantity.round_up(MILLI);
-            *amount = Value::from(&quantity);
-        }
-    }
 }
 
 /// Checks the name of a CSI driver (upstream: `ValidateCSIDriverName`).

@@ -7,7 +7,7 @@ use pintle_codec::json;
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
-use super::round_up_resources;
+use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::resources::{quantity, validate_quantity};
 use crate::gojson::{self, Shape};
 use crate::networking::address::{cidr_warnings, legacy_cidr};
@@ -28,8 +28,8 @@ impl Behaviour for Node {
         if let (Some(capacity), Some(status)) = (capacity, object.at_mut(&["status"])) {
             status.set_default("allocatable", capacity);
         }
-        round_up_resources(object, &["status", "capacity"]);
-        round_up_resources(object, &["status", "allocatable"]);
+        resource_list_defaults(object, &["status", "capacity"]);
+        resource_list_defaults(object, &["status", "allocatable"]);
     }
 
     fn prepare_for_create(&self, _: &Context, object: &mut Value) {

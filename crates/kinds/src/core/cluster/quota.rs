@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::round_up_resources;
+use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::resources::{COUNTED, quantity, validate_name, validate_quantity};
 use crate::gojson::{self, Shape};
 use crate::strategy::keep;
@@ -35,7 +35,7 @@ pub(super) struct ResourceQuota;
 impl Behaviour for ResourceQuota {
     fn defaults(&self, object: &mut Value) {
         for list in [["spec", "hard"], ["status", "hard"], ["status", "used"]] {
-            round_up_resources(object, &list);
+            resource_list_defaults(object, &list);
         }
     }
 

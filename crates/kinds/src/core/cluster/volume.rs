@@ -4,8 +4,9 @@
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value, object};
 
+use super::deprecated_node_label;
 use super::volume_spec::{SOURCES, validate_volume_spec};
-use super::{deprecated_node_label, round_up_resources};
+use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::diff;
 use crate::strategy::{immutable, keep, same, same_at};
 
@@ -61,7 +62,7 @@ impl Behaviour for PersistentVolume {
                 host_path.set_default("type", "");
             }
         }
-        round_up_resources(object, &["spec", "capacity"]);
+        resource_list_defaults(object, &["spec", "capacity"]);
     }
 
     fn prepare_for_create(&self, context: &Context, object: &mut Value) {

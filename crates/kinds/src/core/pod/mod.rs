@@ -38,7 +38,7 @@ use std::sync::Arc;
 use pintle_registry::Behaviour;
 use pintle_value::Value;
 
-use crate::strategy::{keep, same_at};
+use crate::strategy::keep;
 
 pub use binding::bind;
 pub(crate) use defaults::template_defaults;
@@ -60,9 +60,7 @@ pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
 /// Raises the generation if the spec changed, and keeps it otherwise.
 fn set_generation(object: &mut Value, old: &Value) {
     keep(object, old, &["metadata", "generation"]);
-    if !same_at(object, old, &["spec"]) {
-        crate::strategy::next_generation(object, old);
-    }
+    crate::strategy::generation_follows_spec(object, old);
 }
 
 /// Takes over what a subresource may not change of the metadata (upstream: `ResetObjectMetaForStatus`).

@@ -8,8 +8,8 @@ use super::{
     PodOptions, drop_disabled_template_fields, set_generation, template_defaults, validate_pod_template_spec,
     warnings_for_pod_template,
 };
-use crate::rules::all_nonnegative;
 use crate::rules::nonnegative;
+use crate::rules::{all_nonnegative, replica_counts};
 use crate::strategy::{StatusRules, as_is, first_generation, keep, same_at};
 
 /// Marks fields that another version of the object has and this one cannot show.
@@ -165,17 +165,8 @@ fn validate_status(object: &Value, _: &Value) -> Errors {
     let path = FieldPath::new("status");
     let fields = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"];
     all_nonnegative(&mut errors, &path, object.get("status"), &fields);
-    let count = |field: &str| object.int_at(&["status", field]).unwrap_or(0);
-    let replicas = count("replicas");
-    for field in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
-        if count(field) > replicas {
-            errors.invalid(&path.child(field), count(field), "cannot be greater than status.replicas");
-        }
-    }
-    if count("availableReplicas") > count("readyReplicas") {
-        let path = path.child("availableReplicas");
-        errors.invalid(&path, count("availableReplicas"), "cannot be greater than readyReplicas");
-    }
+    let counters = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    replica_counts(&mut errors, object, &counters, "readyReplicas");
     errors
 }
 

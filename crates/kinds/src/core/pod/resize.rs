@@ -68,7 +68,7 @@ fn keep_all_but_resources(pod: &mut Value, old: &Value) {
 fn validate_resize(pod: &Value, old: &Value) -> Errors {
     let refused = |why: &str| {
         let mut errors = Errors::new();
-        errors.forbidden(&FieldPath::root(), why);
+        errors.forbidden(&FieldPath::new(""), why);
         errors
     };
     if old.annotation(MIRROR_POD).is_some() {

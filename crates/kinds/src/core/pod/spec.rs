@@ -158,7 +158,7 @@ fn validate_resource_claims(errors: &mut Errors, claims: &[Value], pod: Option<&
     let mut seen = BTreeSet::new();
     for (i, claim) in claims.iter().enumerate() {
         if is_mirror {
-            errors.forbidden(&FieldPath::root(), "static pods do not support resource claims");
+            errors.forbidden(&FieldPath::new(""), "static pods do not support resource claims");
             continue;
         }
         let path = list.index(i);

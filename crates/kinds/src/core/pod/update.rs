@@ -233,7 +233,7 @@ pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
     let options = PodOptions::for_pod(Some(old));
     if old.annotation(MIRROR_POD).is_some() {
         let mut errors = Errors::new();
-        errors.forbidden(&FieldPath::root(), "static pods do not support ephemeral containers");
+        errors.forbidden(&FieldPath::new(""), "static pods do not support ephemeral containers");
         return errors;
     }
     let mut errors = validate_whole(pod, &options);

@@ -1,12 +1,7 @@
-//! No rule and no table of the cluster kinds panics, whatever tree it is given.
-
-use pintle_kinds::{behaviour, table};
-use pintle_registry::{Behaviour, Context};
-use pintle_value::time::Time;
-use pintle_value::{Object, Value};
+//! Samples of the cluster kinds, all at version v1, and of pods.
 
 /// One object of each kind with as many fields as its rules look at.
-const SAMPLES: [(&str, &str, &str); 25] = [
+pub(crate) const SAMPLES: [(&str, &str, &str); 25] = [
     ("", "configmaps", r#"{"data":{"a":"b"},"binaryData":{"c":"MQ=="},"immutable":true}"#),
     (
         "",
@@ -138,92 +133,3 @@ const SAMPLES: [(&str, &str, &str); 25] = [
         "caBundle":"YQ==","insecureSkipTLSVerify":true},"status":{"conditions":[{"type":"Available","status":"True"}]}}"#,
     ),
 ];
-
-/// What takes the place of each part of a sample.
-const ODDITIES: [&str; 9] = [
-    "null",
-    "-9223372036854775808",
-    "9223372036854775807",
-    "1.5",
-    "\"\"",
-    "\"99999999999999999999E\"",
-    "\"\\u0000é/-:[\"",
-    "[]",
-    "[null,{\"\":[1]},true]",
-];
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).expect("the test's JSON is well formed")
-}
-
-/// Calls `see` with every tree that differs from `sample` in one part, which is an oddity or not there.
-fn for_each_variant(sample: &Value, see: &mut dyn FnMut(Value)) {
-    ODDITIES.iter().for_each(|oddity| see(json(oddity)));
-    match sample {
-        Value::Array(items) => {
-            for (i, item) in items.iter().enumerate() {
-                for_each_variant(item, &mut |odd| {
-                    let mut items = items.clone();
-                    items[i] = odd;
-                    see(Value::Array(items));
-                });
-            }
-        }
-        Value::Object(fields) => {
-            for (key, field) in fields.iter() {
-                for_each_variant(field, &mut |odd| {
-                    let mut fields: Object = fields.clone();
-                    fields.insert(key, odd);
-                    see(Value::Object(fields));
-                });
-                let mut without = fields.clone();
-                without.remove(key);
-                see(Value::Object(without));
-            }
-        }
-        _ => {}
-    }
-}
-
-fn exercise(rules: &dyn Behaviour, context: &Context, object: &Value, old: &Value) {
-    let mut object = object.clone();
-    rules.defaults(&mut object);
-    let once = object.clone();
-    rules.defaults(&mut object);
-    assert_eq!(object, once, "defaults of what has them");
-
-    let mut created = object.clone();
-    rules.prepare_for_create(context, &mut created);
-    let _ = rules.validate(context, &created);
-    rules.canonicalize(&mut created);
-    let _ = (rules.warnings(context, &created, None), rules.selectable_fields(&created));
-    let mut updated = object.clone();
-    rules.prepare_for_update(context, &mut updated, old);
-    let _ = rules.validate_update(context, &updated, old);
-    let _ = rules.warnings(context, &updated, Some(old));
-    for name in ["status", "finalize", "approval"] {
-        let Some(subresource) = rules.subresource(name) else { continue };
-        let mut updated = object.clone();
-        subresource.prepare_for_update(context, &mut updated, old);
-        let _ = subresource.validate_update(context, &updated, old);
-    }
-}
-
-#[test]
-fn no_rule_and_no_table_panics() {
-    let now = Time { seconds: 1_700_000_000, nanos: 0 };
-    let context =
-        Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false };
-    for (group, plural, text) in SAMPLES {
-        let rules = behaviour(group, "v1", plural);
-        let table = table(group, plural);
-        let sample = json(text);
-        for_each_variant(&sample, &mut |odd| {
-            assert_eq!(table.cells(&odd, now).len(), table.columns().len());
-            if plural != "pods" {
-                exercise(rules.as_ref(), &context, &odd, &sample);
-                exercise(rules.as_ref(), &context, &sample, &odd);
-            }
-        });
-    }
-}

@@ -1,19 +1,14 @@
-//! No rule of workloads, autoscalers, budgets, leases and events panics, whatever tree it is given.
+//! Samples of workloads, autoscalers, budgets, leases and events.
 
-use pintle_kinds::behaviour;
-use pintle_kinds::scale::{ScalePaths, apply_scale, scale_of};
-use pintle_registry::{Behaviour, Context};
-use pintle_value::time::Time;
-use pintle_value::{Object, Value};
-
-const TEMPLATE: &str = r#"{"metadata":{"labels":{"app":"x"},"annotations":{"a":"b"}},"spec":{"restartPolicy":"Never","activeDeadlineSeconds":1,
+pub(crate) const TEMPLATE: &str = r#"{"metadata":{"labels":{"app":"x"},"annotations":{"a":"b"}},"spec":{"restartPolicy":"Never","activeDeadlineSeconds":1,
     "hostname":"h","subdomain":"s","affinity":{"nodeAffinity":{}},"nodeSelector":{"a":"b"},"volumes":[{"name":"v","emptyDir":{}}],
     "containers":[{"name":"c","image":"i:1","resources":{"limits":{"cpu":"1"}}}],"initContainers":[{"name":"i","image":"i"}]}}"#;
 
-const SELECTOR: &str = r#"{"matchLabels":{"app":"x"},"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}"#;
+pub(crate) const SELECTOR: &str =
+    r#"{"matchLabels":{"app":"x"},"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}"#;
 
 /// One object of each kind with as many fields as its rules look at; TEMPLATE and SELECTOR stand for the ones above.
-const SAMPLES: [(&str, &str, &str, &str); 15] = [
+pub(crate) const SAMPLES: [(&str, &str, &str, &str); 15] = [
     (
         "apps",
         "v1",
@@ -129,94 +124,3 @@ const SAMPLES: [(&str, &str, &str, &str); 15] = [
         r#"{"metadata":{"name":"e","namespace":"n"},"involvedObject":{"namespace":"n"},"eventTime":"2024-01-01T00:00:00.000000Z","series":{"count":1}}"#,
     ),
 ];
-
-/// What takes the place of each part of a sample.
-const ODDITIES: [&str; 10] = [
-    "null",
-    "-9223372036854775808",
-    "9223372036854775807",
-    "1.5",
-    "\"\"",
-    "\"99999999999999999999%\"",
-    "\"\\u0000é/-\"",
-    "[]",
-    "{}",
-    "[null,{\"\":[1]},true]",
-];
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).expect("the test's JSON is well formed")
-}
-
-/// Calls `see` with every tree that differs from `sample` in one part, which is an oddity or not there.
-fn for_each_variant(sample: &Value, see: &mut dyn FnMut(Value)) {
-    for oddity in ODDITIES {
-        see(json(oddity));
-    }
-    match sample {
-        Value::Array(items) => {
-            for (i, item) in items.iter().enumerate() {
-                for_each_variant(item, &mut |odd| {
-                    let mut items = items.clone();
-                    items[i] = odd;
-                    see(Value::Array(items));
-                });
-            }
-        }
-        Value::Object(fields) => {
-            for (key, field) in fields.iter() {
-                for_each_variant(field, &mut |odd| {
-                    let mut fields = fields.clone();
-                    fields.insert(key, odd);
-                    see(Value::Object(fields));
-                });
-                let others = fields.iter().filter(|(other, _)| *other != key);
-                see(Value::Object(others.map(|(key, value)| (key, value.clone())).collect::<Object>()));
-            }
-        }
-        _ => {}
-    }
-}
-
-fn exercise(rules: &dyn Behaviour, context: &Context, object: &Value, old: &Value) {
-    let mut defaulted = object.clone();
-    rules.defaults(&mut defaulted);
-    rules.convert_to_hub(&mut defaulted);
-    let mut shown = object.clone();
-    rules.convert_from_hub(&mut shown);
-    for object in [object, &defaulted] {
-        let mut created = object.clone();
-        rules.prepare_for_create(context, &mut created);
-        let _ = rules.validate(context, &created);
-        let _ = rules.warnings(context, &created, None);
-        let mut updated = object.clone();
-        rules.prepare_for_update(context, &mut updated, old);
-        let _ = rules.validate_update(context, &updated, old);
-        let _ = rules.warnings(context, &updated, Some(old));
-        let _ = rules.selectable_fields(&updated);
-        if let Some(status) = rules.subresource("status") {
-            let mut updated = object.clone();
-            status.prepare_for_update(context, &mut updated, old);
-            let _ = status.validate_update(context, &updated, old);
-        }
-    }
-}
-
-#[test]
-fn no_rule_panics() {
-    let now = Time { seconds: 1_700_000_000, nanos: 0 };
-    let context =
-        Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false };
-    for (group, version, plural, text) in SAMPLES {
-        let rules = behaviour(group, version, plural);
-        let sample = json(&text.replace("SELECTOR", SELECTOR).replace("TEMPLATE", TEMPLATE));
-        for_each_variant(&sample, &mut |odd| {
-            exercise(rules.as_ref(), &context, &odd, &sample);
-            exercise(rules.as_ref(), &context, &sample, &odd);
-            if let Some(paths) = ScalePaths::built_in(group, plural) {
-                let _ = scale_of(&odd, &paths);
-                let _ = apply_scale(&mut odd.clone(), &odd, &paths);
-            }
-        });
-    }
-}

@@ -1,0 +1,131 @@
+//! No rule and no table panics, whatever tree it is given. Pods, services and the kinds of networking have tests of their
+//! own beside their rules.
+
+mod cluster;
+mod workloads;
+
+use pintle_kinds::scale::{ScalePaths, apply_scale, scale_of};
+use pintle_kinds::{behaviour, table};
+use pintle_registry::{Behaviour, Context};
+use pintle_value::time::Time;
+use pintle_value::{Object, Value};
+
+const NOW: Time = Time { seconds: 1_700_000_000, nanos: 0 };
+
+/// What takes the place of each part of a sample.
+const ODDITIES: [&str; 11] = [
+    "null",
+    "-9223372036854775808",
+    "9223372036854775807",
+    "1.5",
+    "\"\"",
+    "\"99999999999999999999%\"",
+    "\"99999999999999999999E\"",
+    "\"\\u0000é/-:[\"",
+    "[]",
+    "{}",
+    "[null,{\"\":[1]},true]",
+];
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("the test's JSON is well formed")
+}
+
+fn context() -> Context {
+    Context { now: NOW, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false }
+}
+
+/// Calls `see` with every tree that differs from `sample` in one part, which is an oddity or not there.
+fn for_each_variant(sample: &Value, see: &mut dyn FnMut(Value)) {
+    ODDITIES.iter().for_each(|oddity| see(json(oddity)));
+    match sample {
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                for_each_variant(item, &mut |odd| {
+                    let mut items = items.clone();
+                    items[i] = odd;
+                    see(Value::Array(items));
+                });
+            }
+        }
+        Value::Object(fields) => {
+            for (key, field) in fields.iter() {
+                for_each_variant(field, &mut |odd| {
+                    let mut fields: Object = fields.clone();
+                    fields.insert(key, odd);
+                    see(Value::Object(fields));
+                });
+                let mut without = fields.clone();
+                without.remove(key);
+                see(Value::Object(without));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Puts an object through all rules, as it is and with defaults, which change nothing in what has them.
+fn exercise(rules: &dyn Behaviour, context: &Context, object: &Value, old: &Value) {
+    let mut defaulted = object.clone();
+    rules.defaults(&mut defaulted);
+    let mut again = defaulted.clone();
+    rules.defaults(&mut again);
+    assert_eq!(again, defaulted, "defaults of what has them");
+    rules.convert_to_hub(&mut defaulted);
+    rules.convert_from_hub(&mut object.clone());
+
+    for object in [object, &defaulted] {
+        let mut created = object.clone();
+        rules.prepare_for_create(context, &mut created);
+        rules.validate(context, &created);
+        rules.canonicalize(&mut created);
+        rules.warnings(context, &created, None);
+        rules.selectable_fields(&created);
+        let mut updated = object.clone();
+        rules.prepare_for_update(context, &mut updated, old);
+        rules.validate_update(context, &updated, old);
+        rules.warnings(context, &updated, Some(old));
+        for name in ["status", "finalize", "approval"] {
+            let Some(subresource) = rules.subresource(name) else { continue };
+            let mut updated = object.clone();
+            subresource.prepare_for_update(context, &mut updated, old);
+            let _ = subresource.validate_update(context, &updated, old);
+        }
+    }
+}
+
+fn exercise_both_ways(rules: &dyn Behaviour, odd: &Value, sample: &Value) {
+    let context = context();
+    exercise(rules, &context, odd, sample);
+    exercise(rules, &context, sample, odd);
+}
+
+#[test]
+fn no_rule_of_workloads_panics() {
+    for (group, version, plural, text) in workloads::SAMPLES {
+        let rules = behaviour(group, version, plural);
+        let sample = json(&text.replace("SELECTOR", workloads::SELECTOR).replace("TEMPLATE", workloads::TEMPLATE));
+        for_each_variant(&sample, &mut |odd| {
+            exercise_both_ways(rules.as_ref(), &odd, &sample);
+            if let Some(paths) = ScalePaths::built_in(group, plural) {
+                let _ = scale_of(&odd, &paths);
+                let _ = apply_scale(&mut odd.clone(), &odd, &paths);
+            }
+        });
+    }
+}
+
+#[test]
+fn no_rule_and_no_table_of_cluster_kinds_panics() {
+    for (group, plural, text) in cluster::SAMPLES {
+        let rules = behaviour(group, "v1", plural);
+        let table = table(group, plural);
+        let sample = json(text);
+        for_each_variant(&sample, &mut |odd| {
+            assert_eq!(table.cells(&odd, NOW).len(), table.columns().len());
+            if plural != "pods" {
+                exercise_both_ways(rules.as_ref(), &odd, &sample);
+            }
+        });
+    }
+}
