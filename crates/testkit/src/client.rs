@@ -60,8 +60,15 @@ fn pool(certificates: &Certificates, admin: bool) -> Pool {
     } else {
         config.with_no_client_auth()
     };
-    let connector =
-        hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_all_versions().build();
+    // A body would wait some 40 ms for the answer to its headers, which comes only after the body.
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let connector = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(config)
+        .https_only()
+        .enable_all_versions()
+        .wrap_connector(tcp);
     hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector)
 }
 
