@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 
 use crate::client::plain;
-use crate::load::{Round, Script, closed_loop, median};
+use crate::load::{Round, Script, closed_loop, median, middle};
 use crate::process::Process;
 use crate::report::Report;
 use crate::{Plan, Result, objects};
@@ -24,13 +24,21 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Measures creates alone, then creates that are watched: the difference is what the watchers cost.
 pub(crate) async fn measure(server: &Process, plan: &Plan, report: &mut Report) -> Result<()> {
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
+    // What a create leaves behind in memory, without watchers and with them.
+    let (mut kept_alone, mut kept_watched) = (Vec::new(), Vec::new());
     for number in 0..plan.rounds {
         let quiet = format!("bench-quiet-{number}");
         objects::namespace(server, &quiet).await?;
-        alone.push(creates(server, &quiet, plan).await?);
+        let before = server.resident()?;
+        let round = creates(server, &quiet, plan).await?;
+        kept_alone.push(kept(before, server.resident()?, round.done));
+        alone.push(round);
         let namespace = format!("bench-watch-{number}");
         objects::namespace(server, &namespace).await?;
-        watched.push(fan_out(server, &namespace, plan).await?);
+        let before = server.resident()?;
+        let round = fan_out(server, &namespace, plan).await?;
+        kept_watched.push(kept(before, server.resident()?, round.creates));
+        watched.push(round);
     }
     let alone = median(alone, Round::micros).micros();
     let events = median(watched.iter().map(|w| w.events.clone()).collect(), Round::rate);
@@ -41,7 +49,14 @@ pub(crate) async fn measure(server: &Process, plan: &Plan, report: &mut Report) 
     let share = alone / WATCHERS as f64;
     let note = format!("{:.1} µs with the creates; {creates:.0} creates per round", events.micros());
     report.row("CPU of the server per event", (events.micros() - share).max(0.0), "µs").at_most(2.0).note(note);
+    let note = format!("{:.0} bytes without watchers", middle(kept_alone));
+    report.row("memory kept per create", middle(kept_watched), "bytes").note(note);
     Ok(())
+}
+
+/// Resident bytes that came with each create.
+fn kept(before: u64, after: u64, creates: u64) -> f64 {
+    after.saturating_sub(before) as f64 / creates.max(1) as f64
 }
 
 async fn creates(server: &Process, namespace: &str, plan: &Plan) -> Result<Round> {
@@ -93,6 +108,8 @@ async fn fan_out(server: &Process, namespace: &str, plan: &Plan) -> Result<Watch
     for reader in readers {
         reader.abort();
     }
+    // Connections and their buffers are no part of what events leave behind.
+    tokio::time::sleep(Duration::from_millis(500)).await;
     if done != expected {
         return Err(format!("watch: {done} events came of {expected}").into());
     }

@@ -11,6 +11,7 @@ use pintle_store::{Batch, ChangeFeed, Clock, Record, Revision, Span, Store, Stor
 use pintle_value::Str;
 use tokio::task::JoinHandle;
 
+use crate::frames::Framed;
 use crate::log::Log;
 use crate::progress::Progress;
 use crate::{Event, Object, Outline};
@@ -83,6 +84,7 @@ struct Shared {
 struct History {
     events: VecDeque<(Timestamp, usize, Arc<Log>, u64)>,
     weight: usize,
+    framed: Framed,
 }
 
 /// Keeps the window from passing a revision while a long read is under way.
@@ -301,6 +303,7 @@ impl Shared {
             let weight = event.weight();
             history.weight += weight;
             history.events.push_back((now, weight, log.clone(), event.revision));
+            history.framed.push(event);
         }
     }
 

@@ -3,6 +3,7 @@
 //! and watches are all answered from here; nothing here knows HTTP or what an object means.
 
 mod cache;
+mod frames;
 mod log;
 mod object;
 mod progress;

@@ -96,7 +96,8 @@ pub struct Event {
     pub object: Option<std::sync::Arc<Object>>,
     /// The object before it; `None` for a creation.
     pub previous: Option<std::sync::Arc<Object>>,
-    frames: Mutex<Vec<(FrameKey, Frame)>>,
+    /// `None` once the event is too old to keep any.
+    frames: Mutex<Option<Vec<(FrameKey, Frame)>>>,
 }
 
 impl Event {
@@ -108,22 +109,38 @@ impl Event {
         object: Option<std::sync::Arc<Object>>,
         previous: Option<std::sync::Arc<Object>>,
     ) -> Self {
-        Self { key, revision, object, previous, frames: Mutex::new(Vec::new()) }
+        Self { key, revision, object, previous, frames: Mutex::new(Some(Vec::new())) }
     }
 
-    /// The finished form of this key, made with `render` by the first who asks.
+    /// The finished form of this key, made with `render` by the first who asks, or by each who asks once the event is old.
     pub fn frame(&self, key: FrameKey, render: impl FnOnce() -> Frame) -> Frame {
-        if let Some((_, frame)) = self.frames.lock().iter().find(|(k, _)| *k == key) {
-            return frame.clone();
+        let find = |frames: &Option<Vec<(FrameKey, Frame)>>| {
+            frames.iter().flatten().find(|(k, _)| *k == key).map(|(_, frame)| frame.clone())
+        };
+        if let Some(frame) = find(&self.frames.lock()) {
+            return frame;
         }
         // Made outside the lock: two watchers may both make it once, none waits for the other.
         let frame = render();
         let mut frames = self.frames.lock();
-        if let Some((_, first)) = frames.iter().find(|(k, _)| *k == key) {
-            return first.clone();
+        if let Some(first) = find(&frames) {
+            return first;
         }
-        frames.push((key, frame.clone()));
+        if let Some(frames) = &mut *frames {
+            frames.push((key, frame.clone()));
+        }
         frame
+    }
+
+    /// Gives up the finished forms and keeps none from now on.
+    pub(crate) fn forget_frames(&self) {
+        let frames = self.frames.lock().take();
+        drop(frames);
+    }
+
+    /// About how long a finished form is.
+    pub(crate) fn frame_length(&self) -> usize {
+        100 + self.object.as_ref().or(self.previous.as_ref()).map_or(0, |object| object.json.len())
     }
 
     /// How many bytes of objects the event keeps alive beyond the newest ones, for the window's budget.

@@ -186,6 +186,12 @@ pub struct Watcher {
 impl Watcher {
     pub(crate) fn new(log: Arc<Log>, scope: Scope, after: u64) -> Self {
         let mailbox = log.interests().join(&scope);
+        // One that starts at the newest revision, as most do, is live from now on: however late it first looks, events
+        // that have left the window by then are in its queue. If there is anything to read first, it reads.
+        mailbox.queue.lock().live = true;
+        if !matches!(log.events_after(after, 1, |_| false), Ok((_, seen, true)) if seen == after) {
+            *mailbox.queue.lock() = Queue::default();
+        }
         Self { log, scope, mailbox, cursor: after }
     }
 
