@@ -1,8 +1,8 @@
 //! JSON as Go's `encoding/json` writes structs: fields in the order of their declaration. Needed where such text is part
 //! of the API: annotations that hold objects of another version, and values that error messages show.
 
-use pintle_value::Value;
 use pintle_value::print::json_ordered;
+use pintle_value::{FieldError, FieldPath, Value};
 
 /// The fields of `metav1.LabelSelector` and its requirements, in order.
 const LABEL_SELECTOR: &[&str] = &["matchLabels", "matchExpressions", "key", "operator", "values"];
@@ -30,6 +30,11 @@ pub(crate) enum Shape {
     Pointer(&'static Shape),
     /// A list.
     List(&'static Shape),
+}
+
+/// The error of a value that upstream shows as its internal struct.
+pub(crate) fn invalid(path: &FieldPath<'_>, value: &Value, shape: &Shape, detail: &str) -> FieldError {
+    FieldError::invalid(path, value.clone(), detail).showing(internal(Some(value), shape))
 }
 
 /// A value as Go prints its internal version.

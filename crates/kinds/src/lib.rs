@@ -3,6 +3,7 @@
 //! shows. Knows nothing of HTTP or of storage engines.
 
 mod admissionregistration;
+mod apiextensions;
 mod apiregistration;
 mod apps;
 mod autoscaling;
@@ -46,6 +47,7 @@ pub fn behaviour(group: &str, version: &str, plural: &str) -> Arc<dyn Behaviour>
     let found = match group {
         "" => core::behaviour(plural),
         "admissionregistration.k8s.io" => admissionregistration::behaviour(plural),
+        "apiextensions.k8s.io" => apiextensions::behaviour(plural),
         "apiregistration.k8s.io" => apiregistration::behaviour(plural),
         "apps" => apps::behaviour(plural),
         "autoscaling" => autoscaling::behaviour(version, plural),

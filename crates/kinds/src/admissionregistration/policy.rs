@@ -7,6 +7,7 @@ use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::rules::{field_one_of, field_required_one_of, rule_defaults, validate_conditions, validate_rule};
+use crate::gojson::{self, Shape};
 use crate::labels::validate_selector;
 use crate::rules::invalid_each;
 use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep};
@@ -19,6 +20,10 @@ const PARAMETER_ACTIONS: [&str; 2] = ["Deny", "Allow"];
 const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
 const MAX_AUDIT_ANNOTATIONS: usize = 20;
+const ANNOTATIONS: Shape = Shape::List(&Shape::Struct(&[
+    ("Key", "key", Shape::Plain("\"\"")),
+    ("ValueExpression", "valueExpression", Shape::Plain("\"\"")),
+]));
 const MAX_AUDIT_EXPRESSION: usize = 5 * 1024;
 
 /// Sets the defaults of what a policy or a binding matches.
@@ -96,7 +101,7 @@ impl Behaviour for ValidatingPolicy {
         let list = path.child("auditAnnotations");
         if annotations.len() > MAX_AUDIT_ANNOTATIONS {
             let detail = format!("must not have more than {MAX_AUDIT_ANNOTATIONS} auditAnnotations");
-            errors.invalid(&list, Value::Array(annotations.to_vec()), detail);
+            errors.push(gojson::invalid(&list, &spec["auditAnnotations"], &ANNOTATIONS, &detail));
         }
         let mut keys = BTreeSet::new();
         for (i, annotation) in annotations.iter().enumerate() {

@@ -4,8 +4,9 @@
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::resources::{is_fractional, quantity, validate_quantity};
-use super::scheduling::{validate_labels, validate_selector};
-use crate::rules::{dns_subdomain, invalid_each, object_name, one_of, require, text};
+use super::scheduling::validate_labels;
+use crate::labels::validate_selector;
+use crate::rules::{dns_subdomain, invalid_each, object_name, one_of, require, strings, text};
 use crate::strategy::same;
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -39,15 +40,12 @@ pub(crate) struct ClaimOptions {
 
 /// Checks the spec of a claim.
 pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, options: ClaimOptions, path: &FieldPath<'_>) {
-    let modes = spec.items_at(&["accessModes"]);
+    let modes = strings(spec, &["accessModes"]);
     let modes_path = path.child("accessModes");
     if modes.is_empty() {
         errors.required(&modes_path, "at least 1 access mode is required");
     }
-    if let Some(selector) = spec.get("selector") {
-        validate_selector(errors, selector, options.any_selector_value, &path.child("selector"));
-    }
-    let modes: Vec<&str> = modes.iter().map(|m| m.as_str().unwrap_or_default()).collect();
+    errors.append(validate_selector(spec.get("selector"), options.any_selector_value, &path.child("selector")));
     for mode in &modes {
         one_of(errors, &modes_path, Some(mode), ACCESS_MODES);
     }

@@ -24,6 +24,7 @@ pub(crate) mod resources;
 pub(crate) mod rules;
 pub(crate) mod scheduling;
 pub(crate) mod security;
+mod shapes;
 pub(crate) mod spec;
 mod status;
 mod update;

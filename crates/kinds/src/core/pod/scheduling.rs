@@ -7,17 +7,12 @@ use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, metadata, names};
 
 use super::options::{PodOptions, passes};
-use crate::rules::{invalid_each, one_of, positive, qualified_name};
+use crate::labels::{self, validate_selector};
+use crate::rules::{invalid_each, one_of, positive, qualified_name, strings};
 
 /// Checks the keys and values of labels.
 pub(crate) fn validate_labels(errors: &mut Errors, labels: Option<&Value>, path: &FieldPath<'_>) {
     errors.append(metadata::validate_labels(labels.unwrap_or(&Value::Null), path));
-}
-
-/// Checks a label selector.
-pub(crate) fn validate_selector(errors: &mut Errors, selector: &Value, any_value: bool, path: &FieldPath<'_>) {
-    let options = metadata::LabelSelectorOptions { allow_invalid_values: any_value, ..Default::default() };
-    errors.append(metadata::validate_label_selector(selector, options, path));
 }
 
 /// Checks the affinity of a pod.
@@ -140,7 +135,7 @@ fn validate_node_field(errors: &mut Errors, requirement: &Value, path: &FieldPat
 fn validate_pod_affinity_term(errors: &mut Errors, term: &Value, options: &PodOptions, path: &FieldPath<'_>) {
     for field in ["labelSelector", "namespaceSelector"] {
         if let Some(selector) = term.get(field) {
-            validate_selector(errors, selector, options.any_selector_value, &path.child(field));
+            errors.append(validate_selector(Some(selector), options.any_selector_value, &path.child(field)));
         }
     }
     for namespace in term.items_at(&["namespaces"]) {
@@ -158,8 +153,8 @@ fn validate_pod_affinity_term(errors: &mut Errors, term: &Value, options: &PodOp
 /// Checks the label keys whose values a pod adds to its own selectors, after they were added.
 fn validate_match_label_keys(errors: &mut Errors, term: &Value, path: &FieldPath<'_>) {
     let selector = term.get("labelSelector");
-    let keys: Vec<&str> = strings(term, "matchLabelKeys").collect();
-    let mismatch: Vec<&str> = strings(term, "mismatchLabelKeys").collect();
+    let keys = strings(term, &["matchLabelKeys"]);
+    let mismatch = strings(term, &["mismatchLabelKeys"]);
     for (field, keys) in [("matchLabelKeys", &keys), ("mismatchLabelKeys", &mismatch)] {
         let list = path.child(field);
         if !keys.is_empty() && selector.is_none() {
@@ -191,7 +186,7 @@ fn validate_match_label_keys(errors: &mut Errors, term: &Value, path: &FieldPath
 
 /// The check of Kubernetes before 1.34, when label keys were not added to the selector.
 fn validate_match_label_keys_as_before(errors: &mut Errors, constraint: &Value, path: &FieldPath<'_>) {
-    let keys: Vec<&str> = strings(constraint, "matchLabelKeys").collect();
+    let keys = strings(constraint, &["matchLabelKeys"]);
     if keys.is_empty() {
         return;
     }
@@ -210,10 +205,6 @@ fn validate_match_label_keys_as_before(errors: &mut Errors, constraint: &Value, 
             errors.invalid(&list.index(i), key, "exists in both matchLabelKeys and labelSelector");
         }
     }
-}
-
-fn strings<'v>(object: &'v Value, field: &str) -> impl Iterator<Item = &'v str> {
-    object.items_at(&[field]).iter().map(|key| key.as_str().unwrap_or_default())
 }
 
 /// Checks how the pods of a group spread over the topology.
@@ -252,14 +243,14 @@ pub(crate) fn validate_spread<'s>(errors: &mut Errors, spec: &'s Value, options:
             validate_match_label_keys(errors, constraint, &path);
         }
         if let Some(selector) = constraint.get("labelSelector").filter(|_| !options.any_spread_selector) {
-            validate_selector(errors, selector, false, &path.child("labelSelector"));
+            errors.append(validate_selector(Some(selector), false, &path.child("labelSelector")));
         }
     }
 }
 
 /// True if a spread constraint has a selector that is not allowed today.
 pub(crate) fn has_invalid_spread_selector(spec: &Value) -> bool {
-    spec.items_at(&["topologySpreadConstraints"]).iter().filter_map(|c| c.get("labelSelector")).any(is_invalid_selector)
+    spec.items_at(&["topologySpreadConstraints"]).iter().filter_map(|c| c.get("labelSelector")).any(labels::is_invalid)
 }
 
 /// True if a spread constraint has label keys that are not allowed today.
@@ -275,13 +266,9 @@ pub(crate) fn has_invalid_affinity_selector(spec: &Value) -> bool {
         let required = affinity.items_at(&["requiredDuringSchedulingIgnoredDuringExecution"]).iter();
         let preferred = affinity.items_at(&["preferredDuringSchedulingIgnoredDuringExecution"]).iter();
         required.chain(preferred.map(|term| &term["podAffinityTerm"])).any(|term| {
-            ["labelSelector", "namespaceSelector"].iter().filter_map(|f| term.get(f)).any(is_invalid_selector)
+            ["labelSelector", "namespaceSelector"].iter().filter_map(|f| term.get(f)).any(labels::is_invalid)
         })
     })
-}
-
-fn is_invalid_selector(selector: &Value) -> bool {
-    !passes(|errors, path| validate_selector(errors, selector, false, path))
 }
 
 /// Checks which taints a pod tolerates.

@@ -7,7 +7,9 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::options::PodOptions;
 use super::rules::descending_path;
+use super::shapes::{PROFILE, SECURITY_CONTEXT};
 use super::windows::validate_windows_options;
+use crate::gojson;
 use crate::rules::{invalid_each, one_of, text};
 
 /// The longest path of an AppArmor profile: `PATH_MAX` without its end.
@@ -27,13 +29,13 @@ pub(crate) fn validate_security_context(errors: &mut Errors, context: &Value, ho
     if context.get("allowPrivilegeEscalation").and_then(Value::as_bool) == Some(false) {
         if context.bool_at(&["privileged"]) {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.invalid(path, context.clone(), detail);
+            errors.push(gojson::invalid(path, context, &SECURITY_CONTEXT, detail));
         }
         let mut added = context.items_at(&["capabilities", "add"]).iter().filter_map(Value::as_str);
         // Once is enough: every error holds the whole context.
         if added.any(|capability| capability == "CAP_SYS_ADMIN") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.invalid(path, context.clone(), detail);
+            errors.push(gojson::invalid(path, context, &SECURITY_CONTEXT, detail));
         }
     }
     validate_windows_options(errors, context.get("windowsOptions"), &path.child("windowsOptions"));
@@ -161,7 +163,10 @@ fn validate_seccomp(errors: &mut Errors, profile: Option<&Value>, path: &FieldPa
     match text(profile, "localhostProfile") {
         None if kind == "Localhost" => errors.required(&path, "must be set when seccomp type is Localhost"),
         Some(file) if kind == "Localhost" => descending_path(errors, &path, file),
-        Some(_) => errors.invalid(&path, profile.clone(), "can only be set when seccomp type is Localhost"),
+        Some(_) => {
+            let detail = "can only be set when seccomp type is Localhost";
+            errors.push(gojson::invalid(&path, profile, &PROFILE, detail));
+        }
         None => {}
     }
 }
@@ -218,6 +223,19 @@ mod tests {
                 "c.procMount: Invalid value: \"Unmasked\": `hostUsers` must be false to use `Unmasked`",
                 "c.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost",
                 "c.appArmorProfile.localhostProfile: Invalid value: \" x\": must not be padded with whitespace",
+            ],
+        );
+        check(
+            r#"{"privileged":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},
+                "seccompProfile":{"type":"Unconfined","localhostProfile":"x"}}"#,
+            &[
+                "c.seccompProfile.localhostProfile: Invalid value: {\"Type\":\"Unconfined\",\"LocalhostProfile\":\"x\"}: can \
+                 only be set when seccomp type is Localhost",
+                "c: Invalid value: {\"Capabilities\":{\"Add\":null,\"Drop\":[\"ALL\"]},\"Privileged\":true,\
+                 \"SELinuxOptions\":null,\"WindowsOptions\":null,\"RunAsUser\":null,\"RunAsGroup\":null,\
+                 \"RunAsNonRoot\":null,\"ReadOnlyRootFilesystem\":null,\"AllowPrivilegeEscalation\":false,\
+                 \"ProcMount\":null,\"SeccompProfile\":{\"Type\":\"Unconfined\",\"LocalhostProfile\":\"x\"},\
+                 \"AppArmorProfile\":null}: cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
             ],
         );
         check(

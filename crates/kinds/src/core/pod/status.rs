@@ -14,6 +14,8 @@ use super::defaults::each;
 use super::disabled::{STATUS_LISTS, drop_disabled_pod_fields};
 use super::options::PodOptions;
 use super::resources::{is_native, quantity};
+use super::shapes::ADDRESSES;
+use crate::gojson;
 use crate::rules::{dns_label, invalid_each, object_name, one_of, qualified_name, text};
 use crate::strategy::keep;
 
@@ -347,7 +349,7 @@ fn validate_ips(errors: &mut Errors, status: &Value, old: &Value, path: &FieldPa
             let dual = parsed.iter().all(Option::is_some) && has(true) && has(false);
             if !dual || new.len() > 2 {
                 let detail = "may specify no more than one IP for each IP family";
-                errors.invalid(&list, status[field].clone(), detail);
+                errors.push(gojson::invalid(&list, &status[field], &ADDRESSES, detail));
             }
         }
     }
@@ -477,7 +479,7 @@ mod tests {
                 "status.qosClass: Invalid value: \"BestEffort\": field is immutable",
                 "status.resourceClaimStatuses[0].name: Invalid value: \"x\": must match the name of an entry in \
                  `spec.resourceClaims`",
-                "status.podIPs: Invalid value: [{\"ip\":\"10.0.0.1\"},{\"ip\":\"10.0.0.2\"}]: may specify no more than one \
+                "status.podIPs: Invalid value: [{\"IP\":\"10.0.0.1\"},{\"IP\":\"10.0.0.2\"}]: may specify no more than one \
                  IP for each IP family",
                 "status.hostIPs[0].ip: Invalid value: \"1.2.3.5\": must be equal to `hostIP`",
             ],

@@ -11,8 +11,10 @@ use super::containers::validate_padding;
 use super::diff::unified;
 use super::options::PodOptions;
 use super::scheduling::validate_tolerations;
+use super::shapes::{NODE_SELECTOR_TERM, NODE_SELECTOR_TERMS};
 use super::spec::{MIRROR_POD, validate_pod_spec};
 use super::volumes::projected_tokens;
+use crate::gojson;
 use crate::rules::text;
 use crate::strategy::{keep, same, same_at};
 
@@ -176,7 +178,7 @@ fn validate_node_affinity(errors: &mut Errors, new: Option<&Value>, old: Option<
     let list = path.child("nodeSelectorTerms");
     if !old.is_empty() && old.len() != new.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        errors.invalid(&list, Value::Array(new), detail);
+        errors.push(gojson::invalid(&list, &Value::Array(new), &NODE_SELECTOR_TERMS, detail));
         return;
     }
     for (i, (new, old)) in new.into_iter().zip(old).enumerate() {
@@ -188,7 +190,8 @@ fn validate_node_affinity(errors: &mut Errors, new: Option<&Value>, old: Option<
             if was_empty { new.is_empty() } else { new.len() >= old.len() && prefix }
         });
         if !only_adds {
-            errors.invalid(&list.index(i), new, "only additions are allowed (no mutations or deletions)");
+            let detail = "only additions are allowed (no mutations or deletions)";
+            errors.push(gojson::invalid(&list.index(i), &new, &NODE_SELECTOR_TERM, detail));
         }
     }
 }
