@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use pintle_cache::{Event, KeyRange, Log, TooOld, Watcher};
+use pintle_cache::{Event, KeyRange, Log, Pin, TooOld, Watcher};
 use pintle_registry::{ApiError, Resource, Scope};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -79,10 +79,13 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
         },
         Some(revision) => revision,
     };
+    // Watching starts before the client hears that it does, and before the state is read: nothing is missed in between.
+    let watcher = stream.log.watch(stream.scope.clone(), from);
+    let pin = state_first.then(|| call.cluster.cache.pin(from));
     let mut closing = call.cluster.closing.subscribe();
     tokio::spawn(async move {
         tokio::select! {
-            _ = stream.run(from, state_first, initial == Some(true)) => {}
+            _ = stream.run(watcher, from, pin, initial == Some(true)) => {}
             _ = closing.wait_for(|closing| *closing) => {}
         }
     });
@@ -111,12 +114,10 @@ struct Stream {
 }
 
 impl Stream {
-    async fn run(&mut self, from: u64, state_first: bool, say_end: bool) -> Result<(), Gone> {
-        // Watching starts before the state is read, so that nothing is missed in between.
-        let mut watcher = self.log.watch(self.scope.clone(), from);
+    /// Serves the state at a revision, if it is pinned, and the events after it.
+    async fn run(&mut self, mut watcher: Watcher, from: u64, pin: Option<Pin>, say_end: bool) -> Result<(), Gone> {
         self.delivered = from;
-        if state_first {
-            let pin = self.form.cluster.cache.pin(from);
+        if let Some(pin) = pin {
             self.state(from).await?;
             drop(pin);
             if say_end && self.bookmarks {
