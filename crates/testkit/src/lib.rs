@@ -22,7 +22,9 @@ pub use runtime::run;
 
 use std::path::PathBuf;
 
-use pintle::{Engine, Options, Server};
+pub use pintle::{Engine, Options};
+
+use pintle::Server;
 
 use client::Client;
 
@@ -59,6 +61,14 @@ impl Cluster {
     /// It does not start.
     pub async fn with_tokens(tokens: &str) -> Self {
         Self::with(Options { tokens: Some(tokens.to_owned()), ..Options::default() }, None).await
+    }
+
+    /// A cluster with options of its own, such as a small window.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub async fn with_options(options: Options) -> Self {
+        Self::with(options, None).await
     }
 
     async fn with(options: Options, folder: Option<tempfile::TempDir>) -> Self {
