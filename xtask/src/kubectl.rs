@@ -1,5 +1,5 @@
-//! The real kubectl that tests drive: built from its published Go module at the version that `tools/kubectl/go.mod` pins,
-//! so that nothing depends on what a machine has installed.
+//! The real Go clients that tests drive, built from `tools`: kubectl, from its published module, and a program on client-go.
+//! Each `go.mod` pins the version, so that nothing depends on what a machine has installed.
 
 use std::fs;
 use std::path::Path;
@@ -8,21 +8,27 @@ use std::time::SystemTime;
 
 use crate::{catalog, root, say};
 
-/// What the build is made of, in `tools/kubectl`.
-const SOURCES: &[&str] = &["go.mod", "go.sum", "main.go"];
-
-/// Prepares what tests need beside Rust: kubectl and the Go modules that the catalog is compared with.
+/// Prepares what tests need beside Rust: the clients and the Go modules that the catalog is compared with.
 pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     catalog::fetch_modules(arguments)?;
-    let folder = root().join("tools/kubectl");
-    let binary = root().join("target/tools").join(format!("kubectl{}", std::env::consts::EXE_SUFFIX));
-    if is_current(&binary, &folder) {
+    let version = version(&root().join("tools/kubectl/go.mod"))?;
+    build("kubectl", &link_flags(&version))?;
+    build("client-go", PLAIN)
+}
+
+/// The linker's flags that leave symbols out.
+const PLAIN: &str = "-s -w";
+
+/// Builds `tools/NAME` as `target/tools/NAME`, unless that is current.
+fn build(name: &str, link_flags: &str) -> Result<(), String> {
+    let folder = root().join("tools").join(name);
+    let binary = root().join("target/tools").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    if is_current(&binary, &folder)? {
         return Ok(());
     }
-    let version = version(&folder.join("go.mod"))?;
-    say(&format!("building kubectl {version}, which takes minutes the first time\n"));
+    say(&format!("building {name}, which takes minutes the first time\n"));
     let built = Command::new("go")
-        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &link_flags(&version), "-o"])
+        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", link_flags, "-o"])
         .arg(&binary)
         .arg(".")
         .current_dir(&folder)
@@ -30,19 +36,20 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     match built {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("go build in {} failed: {status}", folder.display())),
-        Err(error) => Err(format!("go is needed to build kubectl: {error}")),
+        Err(error) => Err(format!("go is needed to build {name}: {error}")),
     }
 }
 
-/// Whether the binary exists and is newer than everything it is made of.
-fn is_current(binary: &Path, folder: &Path) -> bool {
+/// Whether the binary exists and is newer than every file of the folder that it is made of.
+fn is_current(binary: &Path, folder: &Path) -> Result<bool, String> {
     let changed = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
-    let Some(built) = changed(binary) else { return false };
+    let Some(built) = changed(binary) else { return Ok(false) };
+    let files = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     // A source whose time is unknown counts as new.
-    SOURCES.iter().all(|name| changed(&folder.join(name)).unwrap_or_else(SystemTime::now) < built)
+    Ok(files.flatten().all(|file| changed(&file.path()).unwrap_or_else(SystemTime::now) < built))
 }
 
-/// The release that a `go.mod` asks for: the module `k8s.io/kubectl` v0.X.Y is Kubernetes v1.X.Y.
+/// The release that kubectl's `go.mod` asks for: the module `k8s.io/kubectl` v0.X.Y is Kubernetes v1.X.Y.
 fn version(go_mod: &Path) -> Result<String, String> {
     let text = fs::read_to_string(go_mod).map_err(|e| format!("{}: {e}", go_mod.display()))?;
     release(&text).ok_or_else(|| format!("{} asks for no k8s.io/kubectl v0.X.Y", go_mod.display()))
@@ -57,7 +64,7 @@ fn release(go_mod: &str) -> Option<String> {
 fn link_flags(version: &str) -> String {
     let mut parts = version.trim_start_matches('v').split('.');
     let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let mut flags = String::from("-s -w");
+    let mut flags = String::from(PLAIN);
     for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
         for (name, value) in [("gitVersion", version), ("gitMajor", major), ("gitMinor", minor)] {
             flags.push_str(&format!(" -X {package}.{name}={value}"));

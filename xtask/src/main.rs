@@ -18,7 +18,12 @@ const COMMANDS: &[Command] = &[
         catalog::run,
     ),
     ("test", "", "check all that CI checks: prepare, format, lints, tests", check::run),
-    ("prepare", "", "build kubectl into target/tools and fetch the Go modules, which tests need", kubectl::prepare),
+    (
+        "prepare",
+        "",
+        "build kubectl and the client-go program into target/tools and fetch the Go modules, which tests need",
+        kubectl::prepare,
+    ),
     (
         "bench",
         "[--quick] [--only start,read,write,watch] [--folder DIR] [--json FILE]",

@@ -1,0 +1,111 @@
+// Drives a cluster through client-go as controllers do, and prints OK or what went wrong. It reads the kubeconfig that its
+// only argument names; every step works in a namespace of its own, so that one failure does not cause the next.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// patience is how long a step may take before it counts as hanging.
+const patience = 2 * time.Minute
+
+// clients is what a step works with.
+type clients struct {
+	// config speaks JSON; typed speaks Protobuf.
+	config    *rest.Config
+	typed     kubernetes.Interface
+	namespace string
+}
+
+// step is one thing that client-go users do.
+type step struct {
+	name string
+	run  func(context.Context, clients) error
+}
+
+var steps = []step{
+	{"pods", pods},
+	{"deployments", deployments},
+	{"services", services},
+	{"configmaps", configMaps},
+	{"dry-run", dryRun},
+	{"scale", scaleDeployment},
+	{"dynamic", dynamicObjects},
+	{"discovery", discover},
+	{"openapi", openAPI},
+	{"lease", lead},
+	{"events", recordEvents},
+	{"informers-list", func(ctx context.Context, c clients) error { return followChanges(ctx, c, false) }},
+	{"informers-stream", func(ctx context.Context, c clients) error { return followChanges(ctx, c, true) }},
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: client-go KUBECONFIG")
+		os.Exit(2)
+	}
+	// Warnings of the server would be noise here: steps look at answers.
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	if err := run(os.Args[1]); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("OK")
+}
+
+func run(kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = -1, 0
+	protobuf := rest.CopyConfig(config)
+	protobuf.ContentType = runtime.ContentTypeProtobuf
+	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf
+	typed, err := kubernetes.NewForConfig(protobuf)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, step := range steps {
+		started := time.Now()
+		if err := try(step, clients{config: config, typed: typed, namespace: "go-" + step.name}); err != nil {
+			failed++
+			fmt.Printf("%s: %v\n", step.name, err)
+		} else {
+			fmt.Printf("%s: %d ms\n", step.name, time.Since(started).Milliseconds())
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d steps failed", failed, len(steps))
+	}
+	return nil
+}
+
+func try(step step, c clients) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
+	if _, err := c.typed.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create namespace: %w", err)
+	}
+	return step.run(ctx, c)
+}
+
+// expect says what differs, or nil.
+func expect[T comparable](what string, got, want T) error {
+	if got != want {
+		return fmt.Errorf("%s: got %v, want %v", what, got, want)
+	}
+	return nil
+}
