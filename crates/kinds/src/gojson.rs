@@ -32,6 +32,13 @@ pub(crate) enum Shape {
     List(&'static Shape),
 }
 
+impl Shape {
+    /// A text.
+    pub(crate) const TEXT: Self = Self::Plain("\"\"");
+    /// A pointer to a scalar, a list of scalars, or a struct with JSON names of its own behind a pointer.
+    pub(crate) const NULL: Self = Self::Plain("null");
+}
+
 /// The error of a value that upstream shows as its internal struct.
 pub(crate) fn invalid(path: &FieldPath<'_>, value: &Value, shape: &Shape, detail: &str) -> FieldError {
     FieldError::invalid(path, value.clone(), detail).showing(internal(Some(value), shape))
@@ -65,7 +72,7 @@ mod tests {
     #[test]
     fn internal_structs_print_by_their_go_names() {
         const SHAPE: Shape = Shape::Struct(&[
-            ("Type", "type", Shape::Plain("\"\"")),
+            ("Type", "type", Shape::TEXT),
             ("Rolling", "rolling", Shape::Pointer(&Shape::Struct(&[("Max", "max", Shape::Plain("0"))]))),
         ]);
         let check = |json: &str, expect: &str| assert_eq!(internal(Some(&object(json)), &SHAPE), expect);

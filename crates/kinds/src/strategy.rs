@@ -2,6 +2,7 @@
 //! from the old object, when the generation goes up, and what the rules of a `status` subresource look like.
 
 use pintle_registry::{Context, SubresourceRules};
+use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldPath, Value};
 
 pub(crate) use pintle_value::same;
@@ -62,7 +63,7 @@ pub(crate) fn pod_name_warning(object: &Value) -> Option<String> {
 pub(crate) fn immutable(errors: &mut Errors, new: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) {
     if !same(new, old) {
         let shown = new.map_or_else(|| "null".to_owned(), crate::gojson::print);
-        let error = pintle_value::FieldError::invalid(path, new.cloned(), "field is immutable");
+        let error = pintle_value::FieldError::invalid(path, new.cloned(), IMMUTABLE_TEXT);
         errors.push(error.showing(shown));
     }
 }

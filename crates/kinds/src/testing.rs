@@ -1,6 +1,6 @@
 //! What the tests of kinds share.
 
-use pintle_registry::Context;
+use pintle_registry::{Behaviour, Context};
 use pintle_value::{Errors, Value};
 
 /// An object written as JSON.
@@ -23,4 +23,16 @@ pub(crate) fn context() -> Context {
         extra: Vec::new(),
         dry_run: false,
     }
+}
+
+/// Compares the errors of an object, to which defaults are set first, or of a change from an old object.
+#[track_caller]
+pub(crate) fn check_rules(rules: &dyn Behaviour, new: &str, old: Option<&str>, expect: &[&str]) {
+    let mut new = object(new);
+    rules.defaults(&mut new);
+    let errors = match old {
+        Some(old) => rules.validate_update(&context(), &new, &object(old)),
+        None => rules.validate(&context(), &new),
+    };
+    assert_eq!(messages(&errors), expect);
 }

@@ -20,10 +20,8 @@ const PARAMETER_ACTIONS: [&str; 2] = ["Deny", "Allow"];
 const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
 const MAX_AUDIT_ANNOTATIONS: usize = 20;
-const ANNOTATIONS: Shape = Shape::List(&Shape::Struct(&[
-    ("Key", "key", Shape::Plain("\"\"")),
-    ("ValueExpression", "valueExpression", Shape::Plain("\"\"")),
-]));
+const ANNOTATIONS: Shape =
+    Shape::List(&Shape::Struct(&[("Key", "key", Shape::TEXT), ("ValueExpression", "valueExpression", Shape::TEXT)]));
 const MAX_AUDIT_EXPRESSION: usize = 5 * 1024;
 
 /// Sets the defaults of what a policy or a binding matches.

@@ -15,7 +15,7 @@ use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_s
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const STRATEGY: Shape = Shape::Struct(&[
-    ("Type", "type", Shape::Plain("\"\"")),
+    ("Type", "type", Shape::TEXT),
     ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
 ]);
 

@@ -12,7 +12,7 @@ use crate::strategy::{StatusRules, first_generation, keep, next_generation, pod_
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 const STRATEGY: Shape = Shape::Struct(&[
-    ("Type", "type", Shape::Plain("\"\"")),
+    ("Type", "type", Shape::TEXT),
     ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
 ]);
 /// How the rolling update of a Deployment or DaemonSet prints.

@@ -9,12 +9,10 @@ use crate::labels;
 use crate::rules::{all_nonnegative, invalid_each, nonnegative, replica_counts};
 use crate::strategy::{keep, same};
 
-const ROLLING_UPDATE: Shape = Shape::Struct(&[
-    ("Partition", "partition", Shape::Plain("0")),
-    ("MaxUnavailable", "maxUnavailable", Shape::Plain("null")),
-]);
+const ROLLING_UPDATE: Shape =
+    Shape::Struct(&[("Partition", "partition", Shape::Plain("0")), ("MaxUnavailable", "maxUnavailable", Shape::NULL)]);
 const STRATEGY: Shape = Shape::Struct(&[
-    ("Type", "type", Shape::Plain("\"\"")),
+    ("Type", "type", Shape::TEXT),
     ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
 ]);
 

@@ -48,13 +48,13 @@ const BEHAVIOR_SHAPE: Shape = Shape::Struct(&[
     ("ScaleDown", "scaleDown", Shape::Pointer(&RULES_SHAPE)),
 ]);
 const RULES_SHAPE: Shape = Shape::Struct(&[
-    ("StabilizationWindowSeconds", "stabilizationWindowSeconds", Shape::Plain("null")),
-    ("SelectPolicy", "selectPolicy", Shape::Plain("null")),
+    ("StabilizationWindowSeconds", "stabilizationWindowSeconds", Shape::NULL),
+    ("SelectPolicy", "selectPolicy", Shape::NULL),
     ("Policies", "policies", Shape::List(&POLICY_SHAPE)),
-    ("Tolerance", "tolerance", Shape::Plain("null")),
+    ("Tolerance", "tolerance", Shape::NULL),
 ]);
 const POLICY_SHAPE: Shape = Shape::Struct(&[
-    ("Type", "type", Shape::Plain("\"\"")),
+    ("Type", "type", Shape::TEXT),
     ("Value", "value", Shape::Plain("0")),
     ("PeriodSeconds", "periodSeconds", Shape::Plain("0")),
 ]);

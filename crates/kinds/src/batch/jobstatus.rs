@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -12,8 +13,7 @@ use crate::gojson::{self, Shape};
 use crate::rules::all_nonnegative;
 use crate::strategy::same_at;
 
-const UNCOUNTED: Shape =
-    Shape::Struct(&[("Succeeded", "succeeded", Shape::Plain("null")), ("Failed", "failed", Shape::Plain("null"))]);
+const UNCOUNTED: Shape = Shape::Struct(&[("Succeeded", "succeeded", Shape::NULL), ("Failed", "failed", Shape::NULL)]);
 
 /// True if a job has the condition with the status True.
 pub(super) fn is_true(job: &Value, condition: &str) -> bool {
@@ -233,7 +233,7 @@ fn validate_transition(errors: &mut Errors, change: &Change<'_>, path: &FieldPat
     }
     let (new_end, old_end) = (job.at(&["status", "completionTime"]), old.at(&["status", "completionTime"]));
     if new_end.is_some() && old_end.is_some() && new_end != old_end {
-        errors.invalid(&path.child("completionTime"), new_end.cloned(), "field is immutable");
+        errors.invalid(&path.child("completionTime"), new_end.cloned(), IMMUTABLE_TEXT);
     }
     let resuming = is_true(old, "Suspended") && has_condition(job, "Suspended", "False");
     let started = old.at(&["status", "startTime"]).is_some();

@@ -1,6 +1,7 @@
 //! What an update of a job may change (upstream: `ValidateJobSpecUpdate`): parallelism always, completions of Indexed jobs
 //! together with it, and where the pods go and what they ask for while the job is suspended and has none.
 
+use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::jobspec::validate_spec_with_selector;
@@ -9,7 +10,7 @@ use super::policies::{FAILURE_POLICY, SUCCESS_POLICY};
 use crate::gojson::{self, Shape};
 use crate::strategy::{immutable, keep, same_at};
 
-const PLAIN: Shape = Shape::Plain("null");
+const PLAIN: Shape = Shape::NULL;
 
 /// The fields that never change, after selector and template, in upstream's order.
 const IMMUTABLE: [(&str, &Shape); 5] = [
@@ -31,7 +32,7 @@ pub(super) fn validate_change(job: &Value, old: &Value) -> Errors {
         if !same_at(job, old, &["spec", field]) {
             let new = job.at(&["spec", field]);
             let shown = new.map_or_else(|| "null".to_owned(), |new| gojson::internal(Some(new), shape));
-            let error = FieldError::invalid(&path.child(field), new.cloned(), "field is immutable");
+            let error = FieldError::invalid(&path.child(field), new.cloned(), IMMUTABLE_TEXT);
             errors.push(error.showing(shown));
         }
     }

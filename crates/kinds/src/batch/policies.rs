@@ -19,24 +19,23 @@ const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 /// How a success policy prints.
 pub(super) const SUCCESS_POLICY: Shape = Shape::Struct(&[("Rules", "rules", Shape::List(&SUCCESS_RULE))]);
 const SUCCESS_RULE: Shape = Shape::Struct(&[
-    ("SucceededIndexes", "succeededIndexes", Shape::Plain("null")),
-    ("SucceededCount", "succeededCount", Shape::Plain("null")),
+    ("SucceededIndexes", "succeededIndexes", Shape::NULL),
+    ("SucceededCount", "succeededCount", Shape::NULL),
 ]);
 
 /// How a pod failure policy prints.
 pub(super) const FAILURE_POLICY: Shape = Shape::Struct(&[("Rules", "rules", Shape::List(&FAILURE_RULE))]);
 const FAILURE_RULE: Shape = Shape::Struct(&[
-    ("Action", "action", Shape::Plain("\"\"")),
+    ("Action", "action", Shape::TEXT),
     ("OnExitCodes", "onExitCodes", Shape::Pointer(&EXIT_CODES)),
     ("OnPodConditions", "onPodConditions", Shape::List(&PATTERN)),
 ]);
 const EXIT_CODES: Shape = Shape::Struct(&[
-    ("ContainerName", "containerName", Shape::Plain("null")),
-    ("Operator", "operator", Shape::Plain("\"\"")),
-    ("Values", "values", Shape::Plain("null")),
+    ("ContainerName", "containerName", Shape::NULL),
+    ("Operator", "operator", Shape::TEXT),
+    ("Values", "values", Shape::NULL),
 ]);
-const PATTERN: Shape =
-    Shape::Struct(&[("Type", "type", Shape::Plain("\"\"")), ("Status", "status", Shape::Plain("\"\""))]);
+const PATTERN: Shape = Shape::Struct(&[("Type", "type", Shape::TEXT), ("Status", "status", Shape::TEXT)]);
 
 /// A list of known values as Go's `%q` prints it.
 fn listed(values: &[&str]) -> String {

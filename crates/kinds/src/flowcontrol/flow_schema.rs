@@ -62,7 +62,7 @@ impl Behaviour for FlowSchema {
 
 fn validate_spec(errors: &mut Errors, object: &Value) {
     /// A method as upstream's internal version prints.
-    const METHOD: Shape = Shape::Struct(&[("Type", "type", Shape::Plain("\"\""))]);
+    const METHOD: Shape = Shape::Struct(&[("Type", "type", Shape::TEXT)]);
     let spec = &object["spec"];
     let path = FieldPath::new("spec");
     let precedence = spec.int_at(&["matchingPrecedence"]).unwrap_or(0);

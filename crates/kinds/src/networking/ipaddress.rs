@@ -3,13 +3,21 @@
 
 use pintle_registry::{Behaviour, Context};
 use pintle_value::ip::valid_ip;
+use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::gojson;
+use crate::gojson::{self, Shape};
 use crate::rules::{invalid_each, required_path_segment};
 use crate::strategy::same;
 
 const PARENT: [&str; 2] = ["spec", "parentRef"];
+/// How a reference to a parent prints.
+const PARENT_REF: Shape = Shape::Struct(&[
+    ("Group", "group", Shape::TEXT),
+    ("Resource", "resource", Shape::TEXT),
+    ("Namespace", "namespace", Shape::TEXT),
+    ("Name", "name", Shape::TEXT),
+]);
 
 /// The rules of IPAddress.
 pub(super) struct IpAddress;
@@ -49,20 +57,10 @@ impl Behaviour for IpAddress {
     }
 }
 
-/// The error about a parent that was changed, showing it as upstream's internal struct.
+/// The error about a parent that was changed.
 fn changed_parent(object: &Value) -> FieldError {
-    let text = object.at(&PARENT).map_or_else(
-        || "null".to_owned(),
-        |parent| {
-            let fields = [("group", "Group"), ("resource", "Resource"), ("namespace", "Namespace"), ("name", "Name")];
-            let mut shown = Value::object();
-            for (field, name) in fields {
-                shown.set(name, parent.str_at(&[field]));
-            }
-            gojson::ordered(&shown, &fields.map(|(_, name)| name))
-        },
-    );
-    FieldError::invalid(&FieldPath::new("spec.parentRef"), Value::Null, "field is immutable").showing(text)
+    let shown = gojson::internal(object.at(&PARENT), &Shape::Pointer(&PARENT_REF));
+    FieldError::invalid(&FieldPath::new("spec.parentRef"), Value::Null, IMMUTABLE_TEXT).showing(shown)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::ip::valid_cidr;
+use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::address::Network;
@@ -13,8 +14,6 @@ use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, keep, unchecked};
 const CIDRS: [&str; 2] = ["spec", "cidrs"];
 /// The name of the server itself as a user.
 const SERVER: &str = "system:apiserver";
-
-const IMMUTABLE: &str = "field is immutable";
 
 /// The rules of ServiceCIDR.
 pub(super) struct ServiceCidr;
@@ -46,17 +45,17 @@ impl Behaviour for ServiceCidr {
         match (old.len(), new.len()) {
             (before, now) if before == now => {
                 for (i, range) in new.iter().enumerate().filter(|(i, range)| old.get(*i) != Some(*range)) {
-                    errors.invalid(&path.index(i), *range, IMMUTABLE);
+                    errors.invalid(&path.index(i), *range, IMMUTABLE_TEXT);
                 }
             }
             // A second range, of the other family, may be added.
             (1, 2) => {
                 if new.first() != old.first() {
-                    errors.invalid(&path.index(0), new[0], IMMUTABLE);
+                    errors.invalid(&path.index(0), new[0], IMMUTABLE_TEXT);
                 }
                 check_ranges(&mut errors, &new);
             }
-            _ => errors.invalid(&path, array(&new), IMMUTABLE),
+            _ => errors.invalid(&path, array(&new), IMMUTABLE_TEXT),
         }
         errors
     }

@@ -17,10 +17,10 @@ const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-s
 const EVICTION_POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
 
 const SPEC: Shape = Shape::Struct(&[
-    ("MinAvailable", "minAvailable", Shape::Plain("null")),
-    ("Selector", "selector", Shape::Plain("null")),
-    ("MaxUnavailable", "maxUnavailable", Shape::Plain("null")),
-    ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", Shape::Plain("null")),
+    ("MinAvailable", "minAvailable", Shape::NULL),
+    ("Selector", "selector", Shape::NULL),
+    ("MaxUnavailable", "maxUnavailable", Shape::NULL),
+    ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", Shape::NULL),
 ]);
 
 static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };

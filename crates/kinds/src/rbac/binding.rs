@@ -2,11 +2,18 @@
 //! `pkg/registry/rbac/{rolebinding,clusterrolebinding}`).
 
 use pintle_registry::{Behaviour, Context};
-use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::GROUP;
-use crate::gojson;
+use crate::gojson::{self, Shape};
 use crate::rules::invalid_each;
+
+/// How a reference to a role prints.
+const ROLE_REF: Shape = Shape::Struct(&[
+    ("APIGroup", "apiGroup", Shape::TEXT),
+    ("Kind", "kind", Shape::TEXT),
+    ("Name", "name", Shape::TEXT),
+]);
 
 /// The rules of RoleBinding and of ClusterRoleBinding.
 pub(super) struct Binding {
@@ -39,7 +46,12 @@ impl Behaviour for Binding {
         let mut errors = self.check(object);
         let role = |binding: &Value| ["apiGroup", "kind", "name"].map(|f| binding.str_at(&["roleRef", f]).to_owned());
         if role(object) != role(old) {
-            errors.push(changed_role(object));
+            errors.push(gojson::invalid(
+                &FieldPath::new("roleRef"),
+                &object["roleRef"],
+                &ROLE_REF,
+                "cannot change roleRef",
+            ));
         }
         errors
     }
@@ -51,16 +63,6 @@ impl Behaviour for Binding {
     fn allow_create_on_update(&self) -> bool {
         true
     }
-}
-
-/// The error about a reference that was changed, showing it as upstream's internal struct.
-fn changed_role(binding: &Value) -> FieldError {
-    let mut shown = Value::object();
-    for (field, name) in [("apiGroup", "APIGroup"), ("kind", "Kind"), ("name", "Name")] {
-        shown.set(name, binding.str_at(&["roleRef", field]));
-    }
-    let text = gojson::ordered(&shown, &["APIGroup", "Kind", "Name"]);
-    FieldError::invalid(&FieldPath::new("roleRef"), shown, "cannot change roleRef").showing(text)
 }
 
 impl Binding {

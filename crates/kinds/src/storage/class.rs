@@ -162,17 +162,7 @@ fn validate_topologies(errors: &mut Errors, topologies: &[Value]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, messages, object};
-
-    fn check(kind: &dyn Behaviour, new: &str, old: Option<&str>, expect: &[&str]) {
-        let mut new = object(new);
-        kind.defaults(&mut new);
-        let errors = match old {
-            Some(old) => kind.validate_update(&context(), &new, &object(old)),
-            None => kind.validate(&context(), &new),
-        };
-        assert_eq!(messages(&errors), expect);
-    }
+    use crate::testing::{check_rules as check, context, object};
 
     #[test]
     fn storage_classes() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use pintle_registry::{Behaviour, Context};
+use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -185,7 +186,7 @@ impl Behaviour for CsiNode {
                 let (new, old) = (fixed(driver), fixed(before));
                 if !same(Some(&new), Some(&old)) {
                     let path = FieldPath::new("spec.drivers");
-                    let error = FieldError::invalid(&path, new.clone(), "field is immutable");
+                    let error = FieldError::invalid(&path, new.clone(), IMMUTABLE_TEXT);
                     errors.push(error.showing(gojson::internal(Some(&new), &DRIVER)));
                 }
             }
@@ -200,10 +201,10 @@ impl Behaviour for CsiNode {
 
 /// A driver as upstream's internal version prints.
 const DRIVER: gojson::Shape = gojson::Shape::Struct(&[
-    ("Name", "name", gojson::Shape::Plain("\"\"")),
-    ("NodeID", "nodeID", gojson::Shape::Plain("\"\"")),
-    ("TopologyKeys", "topologyKeys", gojson::Shape::Plain("null")),
-    ("Allocatable", "allocatable", gojson::Shape::Plain("null")),
+    ("Name", "name", gojson::Shape::TEXT),
+    ("NodeID", "nodeID", gojson::Shape::TEXT),
+    ("TopologyKeys", "topologyKeys", gojson::Shape::NULL),
+    ("Allocatable", "allocatable", gojson::Shape::NULL),
 ]);
 
 fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<'_>) {
@@ -272,17 +273,7 @@ fn validate_capacity(object: &Value, any_value: bool) -> Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, messages, object};
-
-    fn check(kind: &dyn Behaviour, new: &str, old: Option<&str>, expect: &[&str]) {
-        let mut new = object(new);
-        kind.defaults(&mut new);
-        let errors = match old {
-            Some(old) => kind.validate_update(&context(), &new, &object(old)),
-            None => kind.validate(&context(), &new),
-        };
-        assert_eq!(messages(&errors), expect);
-    }
+    use crate::testing::{check_rules as check, context, object};
 
     #[test]
     fn drivers() {

@@ -3,6 +3,7 @@
 //! pods, which hold templates of claims.
 
 use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
@@ -190,7 +191,7 @@ fn settle_storage_class(errors: &mut Errors, object: &Value, old: &Value, new_sp
     let (new_text, old_text) = (new_annotation.unwrap_or_default(), old_annotation.unwrap_or_default());
     if new_text != old_text {
         let path = FieldPath::new("metadata.annotations");
-        errors.invalid(&path.child(STORAGE_CLASS_ANNOTATION), new_text, "field is immutable");
+        errors.invalid(&path.child(STORAGE_CLASS_ANNOTATION), new_text, IMMUTABLE_TEXT);
     }
     if class.is_some() && was_unset && (old_annotation.is_none() || class == old_annotation) {
         new_spec.remove("storageClassName");

@@ -68,15 +68,10 @@ pub(super) fn unchanged_if_immutable(errors: &mut Errors, object: &Value, old: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, messages, object};
+    use crate::testing::check_rules;
 
     fn check(new: &str, old: Option<&str>, expect: &[&str]) {
-        let new = object(new);
-        let errors = match old {
-            Some(old) => ConfigMap.validate_update(&context(), &new, &object(old)),
-            None => ConfigMap.validate(&context(), &new),
-        };
-        assert_eq!(messages(&errors), expect);
+        check_rules(&ConfigMap, new, old, expect);
     }
 
     #[test]

@@ -136,10 +136,10 @@ fn validate_taints_of(errors: &mut Errors, object: &Value) {
 fn validate_taints(errors: &mut Errors, taints: &[Value], list: &FieldPath<'_>) {
     /// A taint as upstream's internal version prints.
     const TAINT: Shape = Shape::Struct(&[
-        ("Key", "key", Shape::Plain("\"\"")),
-        ("Value", "value", Shape::Plain("\"\"")),
-        ("Effect", "effect", Shape::Plain("\"\"")),
-        ("TimeAdded", "timeAdded", Shape::Plain("null")),
+        ("Key", "key", Shape::TEXT),
+        ("Value", "value", Shape::TEXT),
+        ("Effect", "effect", Shape::TEXT),
+        ("TimeAdded", "timeAdded", Shape::NULL),
     ]);
     let mut seen = BTreeSet::new();
     for (i, taint) in taints.iter().enumerate() {
@@ -228,8 +228,7 @@ fn validate_pod_cidrs(errors: &mut Errors, object: &Value) {
 /// What `ValidateNodeUpdate` checks, which for an update of the node itself repeats some of what was checked before.
 fn validate_change(object: &Value, old: &Value) -> Errors {
     /// An address as upstream's internal version prints.
-    const ADDRESS: Shape =
-        Shape::Struct(&[("Type", "type", Shape::Plain("\"\"")), ("Address", "address", Shape::Plain("\"\""))]);
+    const ADDRESS: Shape = Shape::Struct(&[("Type", "type", Shape::TEXT), ("Address", "address", Shape::TEXT)]);
     let mut errors = Errors::new();
     validate_taints_of(&mut errors, object);
     validate_resources(&mut errors, object);

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use crate::core::pod::defaults::resource_list_defaults;
@@ -60,7 +61,7 @@ impl Behaviour for ResourceQuota {
         let scopes = |of: &Value| scopes(&of["spec"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
         if scopes(object) != scopes(old) {
             let shown = object.at(&["spec", "scopes"]).cloned().unwrap_or_default();
-            errors.invalid(&FieldPath::new("spec.scopes"), shown, "field is immutable");
+            errors.invalid(&FieldPath::new("spec.scopes"), shown, IMMUTABLE_TEXT);
         }
         errors
     }
@@ -201,9 +202,9 @@ fn validate_selector(errors: &mut Errors, selector: &Value, hard: &[&str], shown
         "MatchExpressions",
         "matchExpressions",
         Shape::List(&Shape::Struct(&[
-            ("ScopeName", "scopeName", Shape::Plain("\"\"")),
-            ("Operator", "operator", Shape::Plain("\"\"")),
-            ("Values", "values", Shape::Plain("null")),
+            ("ScopeName", "scopeName", Shape::TEXT),
+            ("Operator", "operator", Shape::TEXT),
+            ("Values", "values", Shape::NULL),
         ])),
     )]);
     let expressions = selector.items_at(&["matchExpressions"]);

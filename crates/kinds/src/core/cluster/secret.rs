@@ -194,15 +194,10 @@ pub(crate) fn pem_types(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, messages, object};
+    use crate::testing::{check_rules, context, object};
 
     fn check(new: &str, old: Option<&str>, expect: &[&str]) {
-        let new = object(new);
-        let errors = match old {
-            Some(old) => Secret.validate_update(&context(), &new, &object(old)),
-            None => Secret.validate(&context(), &new),
-        };
-        assert_eq!(messages(&errors), expect);
+        check_rules(&Secret, new, old, expect);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use crate::gojson::Shape;
 
-const TEXT: Shape = Shape::Plain("\"\"");
-const NULL: Shape = Shape::Plain("null");
+const TEXT: Shape = Shape::TEXT;
+const NULL: Shape = Shape::NULL;
 
 /// A container's security context.
 pub(super) const SECURITY_CONTEXT: Shape = Shape::Struct(&[

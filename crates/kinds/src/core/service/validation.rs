@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -40,7 +41,7 @@ pub(super) fn check_update(service: &Value, old: &Value) -> Errors {
         && needs_health_check(service)
         && health_check_node_port(old) != health_check_node_port(service)
     {
-        errors.forbidden(&FieldPath::new("spec.healthCheckNodePort"), "field is immutable");
+        errors.forbidden(&FieldPath::new("spec.healthCheckNodePort"), IMMUTABLE_TEXT);
     }
     errors.append(check(service, Some(old)));
     errors
