@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_testkit::Cluster;
+use pintle_testkit::{Cluster, Options};
 use serde_json::{Value, json};
 
 const WRITERS: u64 = 6;
@@ -37,8 +37,8 @@ fn collection(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps")
 }
 
-async fn cluster() -> Arc<Cluster> {
-    let cluster = Cluster::start().await;
+async fn cluster(options: Options) -> Arc<Cluster> {
+    let cluster = Cluster::with_options(options).await;
     for namespace in NAMESPACES {
         let body = json!({"metadata": {"name": namespace}});
         let _ = cluster.post("/api/v1/namespaces", body.to_string()).await.expect(201);
@@ -164,7 +164,7 @@ async fn follow(cluster: Arc<Cluster>, view: View, begin: Begin) -> (View, BTree
 #[test]
 fn a_watch_replayed_onto_a_list_is_the_next_list() {
     pintle_testkit::run(async {
-        let cluster = cluster().await;
+        let cluster = cluster(Options::default()).await;
         let begins = [Begin::List, Begin::CachedList, Begin::Stream];
         let spawn = |begin: Begin| {
             views().into_iter().map(|view| tokio::spawn(follow(cluster.clone(), view, begin))).collect::<Vec<_>>()
@@ -218,7 +218,7 @@ fn a_watch_replayed_onto_a_list_is_the_next_list() {
 #[test]
 fn a_reader_that_does_not_read_holds_up_nobody() {
     pintle_testkit::run(async {
-        let cluster = cluster().await;
+        let cluster = cluster(Options::default()).await;
         let path = collection("n");
         let mut slow = cluster.watch(&format!("{path}?watch=1")).await;
         let mut quick = cluster.watch(&format!("{path}?watch=1")).await;
@@ -245,5 +245,49 @@ fn a_reader_that_does_not_read_holds_up_nobody() {
             let event = slow.next().await.expect("an event");
             assert_eq!(revision(&event["object"]), expect);
         }
+    });
+}
+
+#[test]
+fn a_reader_that_falls_out_of_the_window_is_told() {
+    pintle_testkit::run(async {
+        let mut options = Options::default();
+        options.window.bytes = 1 << 20;
+        let cluster = cluster(options).await;
+        let path = collection("n");
+        let mut slow = cluster.watch(&format!("{path}?watch=1")).await;
+        let text = "x".repeat(20 << 10);
+        // More than connections and queues hold, and far more than the window does.
+        let writers: Vec<_> = (0..8)
+            .map(|writer| {
+                let (cluster, path, text) = (cluster.clone(), path.clone(), text.clone());
+                tokio::spawn(async move {
+                    for i in 0..250 {
+                        let name = format!("m{writer}");
+                        let object = json!({"metadata": {"name": name}, "data": {"i": i.to_string(), "text": text}});
+                        let answer = match i {
+                            0 => cluster.post(&path, object.to_string()).await,
+                            _ => cluster.put(&format!("{path}/{name}"), object.to_string()).await,
+                        };
+                        assert!(answer.status.is_success(), "{}", answer.text());
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.await.expect("a writer");
+        }
+        // First what was on its way without a gap, then that something is missing, then the end.
+        let mut events = Vec::new();
+        while let Some(event) = slow.next().await {
+            events.push(event);
+        }
+        let error = events.pop().expect("an error");
+        assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)));
+        assert_eq!(error["object"]["reason"], "Expired");
+        let revisions: Vec<u64> = events.iter().map(|event| revision(&event["object"])).collect();
+        let first = *revisions.first().expect("events");
+        assert!(revisions.iter().copied().eq(first..first + revisions.len() as u64), "{revisions:?}");
+        assert!(revisions.len() < 2000, "nothing was lost");
     });
 }

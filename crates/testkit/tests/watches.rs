@@ -295,6 +295,23 @@ fn a_stream_can_begin_with_what_is_there() {
 }
 
 #[test]
+fn a_stream_of_a_revision_that_does_not_come_ends_with_an_error() {
+    pintle_testkit::run(async {
+        let cluster = start().await;
+        let at = now(&cluster).await;
+        let stream = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+        let mut soon = open(&cluster, MAPS, &format!("{stream}&resourceVersion={at}")).await;
+        assert_eq!(soon.next().await.map(|mark| revision(&mark["object"])), Some(at));
+        let events = all(open(&cluster, MAPS, &format!("{stream}&resourceVersion=999999")).await).await;
+        assert_eq!(events.len(), 1, "{events:?}");
+        let status = &events[0]["object"];
+        assert_eq!((&events[0]["type"], &status["code"]), (&json!("ERROR"), &json!(504)));
+        assert_eq!(status["message"], format!("Timeout: Too large resource version: 999999, current: {at}"));
+        assert_eq!(status["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    });
+}
+
+#[test]
 fn options_that_contradict_each_other_are_refused() {
     pintle_testkit::run(async {
         let cluster = start().await;
