@@ -1,0 +1,280 @@
+//! The `kube` crate as a client: typed objects, watches kept as a reflector, and a controller that cleans up after its
+//! objects, as operators written in Rust have them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
+use kube::runtime::controller::{Action, Controller};
+use kube::runtime::finalizer::{self, finalizer};
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::wait::{Condition, await_condition, conditions};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, Config, Discovery, ResourceExt as _};
+use pintle_testkit::Cluster;
+use serde_json::json;
+
+/// How long a condition may take to come true.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client that is configured as a person's would be: from the kubeconfig.
+async fn client(cluster: &Cluster) -> Client {
+    let kubeconfig = Kubeconfig::from_yaml(cluster.kubeconfig()).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a config");
+    Client::try_from(config).expect("a client")
+}
+
+/// A typed object from what a person would write.
+fn object<K: serde::de::DeserializeOwned>(value: serde_json::Value) -> K {
+    serde_json::from_value(value).expect("an object")
+}
+
+fn pod(name: &str, app: &str) -> Pod {
+    object(
+        json!({"metadata": {"name": name, "labels": {"app": app}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}),
+    )
+}
+
+fn deployment(name: &str) -> Deployment {
+    object(json!({"metadata": {"name": name}, "spec": {
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "a", "image": "b"}]}},
+    }}))
+}
+
+/// The `Status` that a request came to.
+#[track_caller]
+fn refusal<T: std::fmt::Debug>(result: kube::Result<T>) -> Status {
+    match result {
+        Err(kube::Error::Api(status)) => *status,
+        other => panic!("no refusal: {other:?}"),
+    }
+}
+
+#[test]
+fn objects_are_made_read_changed_and_deleted() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let api: Api<Deployment> = Api::default_namespaced(client(&cluster).await);
+        let made = api.create(&PostParams::default(), &deployment("web")).await.expect("it is created");
+        assert_eq!(made.spec.as_ref().and_then(|s| s.replicas), Some(1), "defaults come back");
+
+        let merge = Patch::Merge(json!({"metadata": {"labels": {"tier": "front"}}}));
+        let patched = api.patch("web", &PatchParams::default(), &merge).await.expect("a merge patch");
+        assert_eq!(patched.metadata.generation, Some(1), "labels are no change of the spec");
+        let strategic =
+            Patch::Strategic(json!({"spec": {"template": {"spec": {"containers": [{"name": "side", "image": "c"}]}}}}));
+        let patched = api.patch("web", &PatchParams::default(), &strategic).await.expect("a strategic merge patch");
+        let template = patched.spec.clone().and_then(|s| s.template.spec).expect("a template");
+        assert_eq!(template.containers.len(), 2);
+
+        // The object that was made first is stale by now.
+        assert!(refusal(api.replace("web", &PostParams::default(), &made).await).is_conflict());
+        let mut newest = api.get("web").await.expect("it is there");
+        newest.spec.as_mut().expect("a spec").replicas = Some(3);
+        api.replace("web", &PostParams::default(), &newest).await.expect("it is replaced");
+
+        let scale = api.get_scale("web").await.expect("its scale");
+        assert_eq!(scale.spec.and_then(|s| s.replicas), Some(3));
+        let scaled = Patch::Merge(json!({"spec": {"replicas": 5}}));
+        api.patch_scale("web", &PatchParams::default(), &scaled).await.expect("it is scaled");
+        let status = Patch::Merge(json!({"status": {"observedGeneration": 3, "replicas": 5}, "spec": {"replicas": 9}}));
+        let reported = api.patch_status("web", &PatchParams::default(), &status).await.expect("its status is set");
+        assert_eq!(reported.spec.and_then(|s| s.replicas), Some(5), "the status' path leaves the spec alone");
+        assert_eq!(reported.status.and_then(|s| s.replicas), Some(5));
+
+        let list =
+            api.list(&ListParams::default().labels("tier=front").fields("metadata.name=web")).await.expect("a list");
+        assert_eq!(list.items.iter().map(|d| d.name_any()).collect::<Vec<_>>(), ["web"]);
+        let partial = api.list_metadata(&ListParams::default()).await.expect("metadata alone");
+        assert_eq!(partial.items[0].labels().get("tier").map(String::as_str), Some("front"));
+
+        let deleted = api.delete("web", &DeleteParams::default()).await.expect("it is deleted");
+        assert!(deleted.right().is_some_and(|status| status.is_success()), "nothing holds it back");
+        assert_eq!(api.get_opt("web").await.expect("an answer"), None);
+    });
+}
+
+#[test]
+fn refusals_say_why() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let client = client(&cluster).await;
+        let api: Api<Pod> = Api::default_namespaced(client.clone());
+        let missing = refusal(api.get("nosuch").await);
+        assert!(missing.is_not_found());
+        assert_eq!(missing.message, "pods \"nosuch\" not found");
+        api.create(&PostParams::default(), &pod("a", "x")).await.expect("it is created");
+        assert!(refusal(api.create(&PostParams::default(), &pod("a", "x")).await).is_already_exists());
+
+        let empty: Pod = object(json!({"metadata": {"name": "b"}, "spec": {"containers": []}}));
+        let invalid = refusal(api.create(&PostParams::default(), &empty).await);
+        assert!(invalid.is_invalid());
+        let cause = invalid.details.as_ref().and_then(|d| d.causes.first()).expect("a cause");
+        assert_eq!((cause.field.as_str(), cause.reason.as_str()), ("spec.containers", "FieldValueRequired"));
+
+        let elsewhere: Api<Pod> = Api::namespaced(client, "nosuch");
+        let homeless = refusal(elsewhere.create(&PostParams::default(), &pod("a", "x")).await);
+        assert_eq!((homeless.code, homeless.message.as_str()), (404, "namespaces \"nosuch\" not found"));
+
+        // What is bound to a uid does not hit another object of the same name.
+        let other = DeleteParams {
+            preconditions: Some(kube::api::Preconditions { uid: Some("other".into()), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        assert!(refusal(api.delete("a", &other).await).is_conflict());
+    });
+}
+
+/// Follows pods of one app into a store, by either way of getting the first list.
+async fn reflect(config: watcher::Config) {
+    let cluster = Cluster::start().await;
+    let api: Api<Pod> = Api::default_namespaced(client(&cluster).await);
+    for name in ["a", "b", "c"] {
+        api.create(&PostParams::default(), &pod(name, "x")).await.expect("it is created");
+    }
+    api.create(&PostParams::default(), &pod("d", "y")).await.expect("it is created");
+    let (reader, writer) = reflector::store();
+    let stream = reflector::reflector(writer, watcher(api.clone(), config.labels("app=x")));
+    let mut changes = Box::pin(stream.applied_objects());
+    let mut first = Vec::new();
+    for _ in 0..3 {
+        first.push(next(&mut changes).await.name_any());
+    }
+    first.sort();
+    assert_eq!(first, ["a", "b", "c"]);
+
+    let label = |app: &str| Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
+    api.patch("d", &PatchParams::default(), &label("x")).await.expect("it is labelled");
+    assert_eq!(next(&mut changes).await.name_any(), "d", "it begins to match");
+    api.patch("a", &PatchParams::default(), &label("z")).await.expect("it is labelled");
+    api.delete("b", &DeleteParams::default()).await.expect("it is deleted");
+    let annotate = Patch::Merge(json!({"metadata": {"annotations": {"last": "yes"}}}));
+    api.patch("c", &PatchParams::default(), &annotate).await.expect("it is annotated");
+    // Pods are said to go before they go, so other changes may come first.
+    while next(&mut changes).await.annotations().is_empty() {}
+    let mut names: Vec<String> = reader.state().iter().map(|pod| pod.name_any()).collect();
+    names.sort();
+    assert_eq!(names, ["c", "d"], "one has ceased to match, one is gone");
+    assert!(reader.get(&ObjectRef::new("c").within("default")).is_some());
+}
+
+/// The next object of a stream.
+async fn next<K>(stream: &mut (impl futures_util::Stream<Item = Result<K, watcher::Error>> + Unpin)) -> K {
+    let event = tokio::time::timeout(PATIENCE, stream.next()).await.expect("an event in time");
+    event.expect("a stream that goes on").expect("no error")
+}
+
+#[test]
+fn a_reflector_follows_list_and_watch() {
+    pintle_testkit::run(reflect(watcher::Config::default()));
+}
+
+#[test]
+fn a_reflector_follows_a_list_in_pages() {
+    pintle_testkit::run(reflect(watcher::Config::default().page_size(1)));
+}
+
+#[test]
+fn a_reflector_follows_a_streamed_list() {
+    pintle_testkit::run(reflect(watcher::Config::default().streaming_lists()));
+}
+
+#[test]
+fn discovery_finds_every_kind() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let client = client(&cluster).await;
+        for discovery in [
+            Discovery::new(client.clone()).run().await.expect("discovery, group by group"),
+            Discovery::new(client.clone()).run_aggregated().await.expect("discovery in one document"),
+        ] {
+            let group = discovery.get("apps").expect("the group");
+            let (resource, capabilities) = group.recommended_kind("Deployment").expect("the kind");
+            assert_eq!((resource.plural.as_str(), resource.version.as_str()), ("deployments", "v1"));
+            assert!(capabilities.supports_operation("watch"));
+            let api: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &resource);
+            assert_eq!(api.list(&ListParams::default()).await.expect("a list").items.len(), 0);
+        }
+    });
+}
+
+/// What the controller below fails with.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error("{0}")]
+    Request(#[from] kube::Error),
+}
+
+/// Keeps a copy of each labelled ConfigMap, and takes it away when the original goes.
+async fn reconcile(original: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, finalizer::Error<Failed>> {
+    let api: Api<ConfigMap> = Api::default_namespaced(Client::clone(&client));
+    finalizer(&api.clone(), "example.com/copy", original, async move |event| {
+        match event {
+            finalizer::Event::Apply(original) => {
+                let name = format!("{}-copy", original.name_any());
+                let copy = ConfigMap { data: original.data.clone(), ..object(json!({"metadata": {"name": name}})) };
+                match api.create(&PostParams::default(), &copy).await {
+                    Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                        let data = Patch::Merge(json!({"data": copy.data}));
+                        api.patch(&name, &PatchParams::default(), &data).await?;
+                    }
+                    other => drop(other?),
+                }
+            }
+            finalizer::Event::Cleanup(original) => {
+                api.delete(&format!("{}-copy", original.name_any()), &DeleteParams::default()).await?;
+            }
+        }
+        Ok(Action::await_change())
+    })
+    .await
+}
+
+/// Waits until a condition of an object has come true.
+async fn until(api: &Api<ConfigMap>, name: &str, condition: impl Condition<ConfigMap>) -> Option<ConfigMap> {
+    let met = tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, condition)).await;
+    met.expect("in time").expect("a watch")
+}
+
+#[test]
+fn a_controller_reconciles_and_cleans_up() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let client = client(&cluster).await;
+        let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
+        let controller = Controller::new(api.clone(), watcher::Config::default().labels("copy=yes")).run(
+            reconcile,
+            |_, _, _| Action::requeue(Duration::from_millis(20)),
+            Arc::new(client),
+        );
+        let running = tokio::spawn(controller.for_each(async |_| ()));
+
+        let original = json!({"metadata": {"name": "a", "labels": {"copy": "yes"}}, "data": {"k": "v"}});
+        api.create(&PostParams::default(), &object(original)).await.expect("it is created");
+        let value = |expect: &'static str| {
+            move |map: Option<&ConfigMap>| {
+                let data: Option<&BTreeMap<String, String>> = map.and_then(|map| map.data.as_ref());
+                data.and_then(|data| data.get("k")).is_some_and(|found| found == expect)
+            }
+        };
+        until(&api, "a-copy", value("v")).await;
+        let change = Patch::Merge(json!({"data": {"k": "w"}}));
+        api.patch("a", &PatchParams::default(), &change).await.expect("it is changed");
+        let copy = until(&api, "a-copy", value("w")).await.expect("a copy");
+
+        let deletion =
+            DeleteParams { propagation_policy: Some(PropagationPolicy::Background), ..DeleteParams::default() };
+        let deleted = api.delete("a", &deletion).await.expect("it is deleted");
+        assert!(deleted.left().is_some_and(|map| map.metadata.deletion_timestamp.is_some()), "the finalizer holds it");
+        let uid = copy.uid().expect("a uid");
+        until(&api, "a-copy", conditions::is_deleted(&uid)).await;
+        running.abort();
+    });
+}
