@@ -157,27 +157,43 @@ pub(crate) fn output(headers: &HeaderMap, query: &Query, endpoint: Endpoint) -> 
     if accept.is_empty() {
         return Ok(Accepted { encoding: Encoding::Json, transform: None, pretty: pretty_wanted });
     }
-    for clause in clauses(&accept) {
-        for encoding in endpoint.encodings() {
-            if let Some(mut accepted) = accept_clause(&clause, *encoding, endpoint) {
-                accepted.pretty |= pretty_wanted;
-                return Ok(accepted);
-            }
-        }
+    // For built-in kinds upstream's router has a look first, and knows whole media types only.
+    if endpoint.protobuf && !routed(&accept) {
+        return Err(unroutable(endpoint));
     }
-    Err(not_acceptable(endpoint))
+    let clauses = clauses(&accept);
+    let accepted = |encodings: &[Encoding]| {
+        clauses.iter().find_map(|clause| encodings.iter().find_map(|e| accept_clause(clause, *e, endpoint)))
+    };
+    if let Some(mut accepted) = accepted(endpoint.encodings()) {
+        accepted.pretty |= pretty_wanted;
+        return Ok(accepted);
+    }
+    // A watch is negotiated as if it were a list, and then as a stream.
+    let whole = Endpoint { stream: false, ..endpoint };
+    let stream = endpoint.stream && accepted(whole.encodings()).is_some();
+    Err(ApiError::NotAcceptable(format!(
+        "only the following media types are accepted: {}",
+        if stream { STREAMS } else { WHOLE }.join(", ")
+    )))
 }
 
-/// The error that says what could have been accepted.
-#[must_use]
-pub(crate) fn not_acceptable(endpoint: Endpoint) -> ApiError {
-    let mut types = vec!["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-    // Upstream's router answers for built-in kinds, its handlers for custom ones.
-    if !endpoint.protobuf {
-        return ApiError::NotAcceptable(format!("only the following media types are accepted: {}", types.join(", ")));
-    }
+const WHOLE: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const STREAMS: &[&str] = &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+
+/// True if one of the accepted media types, whatever its parameters, is served at all.
+fn routed(accept: &str) -> bool {
+    accept.split(',').any(|clause| {
+        let media_type = clause.split(';').next().unwrap_or_default().trim();
+        media_type == "*/*" || WHOLE.contains(&media_type)
+    })
+}
+
+/// The router's error, which says what could have been accepted.
+fn unroutable(endpoint: Endpoint) -> ApiError {
+    let mut types = WHOLE.to_vec();
     if endpoint.collection {
-        types.extend(["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"]);
+        types.extend(STREAMS);
     }
     ApiError::NotAcceptable(format!("406: Not Acceptable\n\nAvailable representations: {}", types.join(", ")))
 }

@@ -1,6 +1,7 @@
 //! OpenAPI documents over HTTP: v3 as an index with a hashed, cacheable document per group and version, v2 as one
 //! document in JSON or Protobuf. What is in them is made by the `openapi` crate.
 
+use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, EXPIRES, HeaderValue, VARY};
 use pintle_value::{Object, Value, object};
 
@@ -28,8 +29,15 @@ fn v2(call: &Call) -> Response {
     let registry = call.cluster.registry();
     let catalog = &call.cluster.catalog;
     let accept = call.headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
-    let wanted = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
-    let protobuf = wanted.take_while(|t| !matches!(*t, "application/json" | "*/*")).any(|t| V2_PROTOBUF.contains(&t));
+    let mut wanted = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    let served = |t: &str| matches!(t, "" | "*/*" | "application/*" | "application/json") || V2_PROTOBUF.contains(&t);
+    if !wanted.clone().any(served) {
+        let mut response = Response::new(Body::from(Vec::new()));
+        *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
+        return response;
+    }
+    let protobuf =
+        wanted.by_ref().take_while(|t| !matches!(*t, "application/json" | "*/*")).any(|t| V2_PROTOBUF.contains(&t));
     let mut response = if protobuf {
         let document =
             call.cluster.documents.get(&registry, "openapi/v2.pb", || pintle_openapi::v2_protobuf(&registry, catalog));

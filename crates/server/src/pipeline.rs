@@ -203,6 +203,9 @@ async fn route(call: &Arc<Call>) -> Result<Response, ApiError> {
     if call.info.is_resource {
         return resource(call).await;
     }
+    if !matches!(call.method, Method::GET | Method::HEAD) && is_document(&call.info.path) {
+        return Err(ApiError::MethodNotAllowed);
+    }
     if let Some(response) = health::answer(call) {
         return Ok(response);
     }
@@ -216,6 +219,12 @@ async fn route(call: &Arc<Call>) -> Result<Response, ApiError> {
         return Err(ApiError::NoSuchPath);
     }
     Ok(page_not_found())
+}
+
+/// True for the paths of documents that upstream's router serves; others it leaves to handlers that take any method.
+fn is_document(path: &str) -> bool {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    matches!(parts.as_slice(), ["api" | "version"] | ["api", "v1"] | ["apis", _, _])
 }
 
 async fn resource(call: &Arc<Call>) -> Result<Response, ApiError> {
@@ -243,6 +252,9 @@ async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response
     };
     if !exists || !info.rest.is_empty() {
         return Err(ApiError::NoSuchPath);
+    }
+    if info.watch_path && call.method != Method::GET {
+        return Err(ApiError::MethodNotAllowed);
     }
     if let Some(text) = &resource.deprecation {
         call.warn(text.as_str());

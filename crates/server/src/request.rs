@@ -43,7 +43,7 @@ impl RequestInfo {
     pub(crate) fn of(method: &Method, path: &str, query: &Query) -> Self {
         let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
         let mut info = RequestInfo { verb: method_verb(method), ..Self::default() };
-        let parts: Vec<&str> = path.trim_matches('/').split('/').filter(|p| !p.is_empty()).collect();
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let rest: &[&str] = match parts.as_slice() {
             ["api", version, rest @ ..] if !rest.is_empty() => {
                 info.version = (*version).into();

@@ -185,7 +185,7 @@ fn in_gos_words(error: &ScanError, text: &str) -> DecodeError {
             let name = name_at(text, error.marker().index());
             return DecodeError(format!("yaml: unknown anchor '{name}' referenced"));
         }
-        "recursion limit exceeded" => "exceeded max depth",
+        "recursion limit exceeded" => "exceeded max depth of 10000",
         _ if problem.starts_with("unexpected character") => "found character that cannot start any token",
         _ if problem.starts_with("tab") => "found character that cannot start any token",
         other => other,

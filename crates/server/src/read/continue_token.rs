@@ -49,6 +49,21 @@ fn parse(text: &str) -> Result<Continue, String> {
     let json = pintle_schema::base64::decode(format!("{standard}{padding}").as_bytes()).map_err(|e| e.to_string())?;
     let decoded = pintle_codec::json::decode(&json, pintle_codec::json::Options::default());
     let token: Value = decoded.map_err(|e| e.to_string())?.value;
+    for (field, wanted) in [("v", "string"), ("rv", "int64"), ("start", "string")] {
+        let shape = match token.at(&[field]) {
+            None | Some(Value::Null) => continue,
+            Some(Value::String(_)) if wanted == "string" => continue,
+            Some(Value::Int(_)) if wanted == "int64" => continue,
+            Some(Value::String(_)) => "string",
+            Some(Value::Bool(_)) => "bool",
+            Some(Value::Array(_)) => "array",
+            Some(Value::Object(_)) => "object",
+            Some(_) => "number",
+        };
+        return Err(format!(
+            "json: cannot unmarshal {shape} into Go struct field continueToken.{field} of type {wanted}"
+        ));
+    }
     let version = token.str_at(&["v"]);
     if version != VERSION {
         return Err(format!("server does not recognize this encoded version {version}"));
