@@ -14,7 +14,7 @@ use super::view::{
 };
 use crate::networking::address::{endpoint_ip, legacy_cidr, legacy_ip};
 use crate::networking::balancer::BalancerStatus;
-use crate::rules::{invalid_each, required_one_of, strings, text};
+use crate::rules::{invalid_each, port_number_or_name, required_one_of, strings, text};
 use crate::strategy::same_at;
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
@@ -135,14 +135,7 @@ fn check_ports(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) {
         let number = port.int_at(&["port"]).unwrap_or(0);
         invalid_each(errors, &path.child("port"), number, names::port_number(number));
         required_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &PROTOCOLS);
-        let target_path = path.child("targetPort");
-        match port.get("targetPort") {
-            Some(Value::String(name)) => invalid_each(errors, &target_path, name.as_str(), names::port_name(name)),
-            number => {
-                let number = number.and_then(Value::as_int).unwrap_or(0);
-                invalid_each(errors, &target_path, number, names::port_number(number));
-            }
-        }
+        port_number_or_name(errors, &path.child("targetPort"), port.get("targetPort"));
         if let Some(protocol) = text(port, "appProtocol") {
             invalid_each(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
         }
