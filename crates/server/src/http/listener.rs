@@ -69,7 +69,8 @@ impl Listener {
         let acceptor = TlsAcceptor::from(self.tls.clone());
         let graceful = Arc::new(GracefulShutdown::new());
         let mut server = auto::Builder::new(TokioExecutor::new());
-        server.http1().timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(30)).pipeline_flush(true);
+        // No `pipeline_flush`: it would keep back the 400 or 431 of a request that cannot be parsed.
+        server.http1().timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(30));
         server
             .http2()
             .timer(TokioTimer::new())

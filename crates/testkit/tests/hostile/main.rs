@@ -1,8 +1,9 @@
 //! Malformed requests: each gets the answer that kube-apiserver 1.36 gives, none makes the server panic, and none
 //! changes an object. The rows are in the `.txt` files next to this one; `corpus.rs` says how they read. To see what
-//! the server answers to new rows, give them `=> 0` and run with `SHOW=1`.
+//! the server answers to a new row, give it `=> 0`.
 
 mod corpus;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Once;
