@@ -1,0 +1,84 @@
+//! A restart: every object reads as before, byte for byte, and watches go on from where they were.
+
+use pintle_testkit::Cluster;
+use serde_json::json;
+
+use crate::kind::{Kind, SELECTOR, name, version};
+use crate::walk::{discover, message, prepare};
+
+/// What is remembered of a kind over the restart.
+struct Before {
+    kind: std::sync::Arc<Kind>,
+    /// The resourceVersion before the last change.
+    from: String,
+    /// The object, as bytes.
+    object: String,
+    /// The list, as bytes.
+    list: String,
+}
+
+fn list_path(kind: &Kind) -> String {
+    format!("{}?{SELECTOR}", kind.collection())
+}
+
+/// Creates and changes one object of every kind, restarts, and looks again.
+pub(crate) async fn survives() {
+    let cluster = Cluster::durable().await;
+    prepare(&cluster).await;
+    let mut all = Vec::new();
+    for kind in discover(&cluster).await.into_iter().filter(|kind| kind.stored()) {
+        let sample = kind.sample();
+        let path = kind.path(&sample.object);
+        let created = kind.create(&cluster, &sample.object).await.json();
+        let patch = json!({ "metadata": { "labels": { "step": "1" } } });
+        let _ = cluster.patch(&path, "merge", patch.to_string()).await.expect(200);
+        all.push((kind, version(&created).to_owned(), path));
+    }
+    let mut before = Vec::new();
+    for (kind, from, path) in all {
+        let object = cluster.get(&path).await.expect(200).text();
+        let list = cluster.get(&list_path(&kind)).await.expect(200).text();
+        before.push(Before { kind, from, object, list });
+    }
+    let cluster = std::sync::Arc::new(cluster.restart().await);
+    let mut failures = Vec::new();
+    let kinds: Vec<_> = before.iter().map(|before| before.kind.clone()).collect();
+    for before in before {
+        let what = before.kind.to_string();
+        if let Err(error) = tokio::spawn(check(cluster.clone(), before)).await {
+            failures.push(format!("{what}: {}", message(error)));
+        }
+    }
+    for kind in kinds {
+        let sample = kind.sample();
+        let patch = sample.change.to_string();
+        let path = kind.path(&sample.object);
+        let changed = cluster.patch(&path, "merge", patch).await.expect(200).text();
+        assert_eq!(cluster.get(&path).await.expect(200).text(), changed, "{kind} after a change");
+    }
+    assert!(failures.is_empty(), "{} kinds fail:\n{}", failures.len(), failures.join("\n"));
+    if let Some(cluster) = std::sync::Arc::into_inner(cluster) {
+        cluster.stop().await;
+    }
+}
+
+async fn check(cluster: std::sync::Arc<Cluster>, before: Before) {
+    let Before { kind, from, object, list } = before;
+    let sample = kind.sample();
+    let path = kind.path(&sample.object);
+    let found = cluster.get(&path).await.expect(200);
+    assert_eq!(found.text(), object);
+    let items = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON")["items"].clone();
+    assert_eq!(items(&cluster.get(&list_path(&kind)).await.expect(200).text()), items(&list));
+    if kind.can("watch") {
+        let mut watch = cluster.watch(&format!("{}&watch=true&resourceVersion={from}", list_path(&kind))).await;
+        loop {
+            // Objects of other versions' samples may be in the same log.
+            let event = watch.next().await.expect("an event");
+            if name(&event["object"]) == name(&sample.object) {
+                assert_eq!((&event["type"], &event["object"]), (&json!("MODIFIED"), &found.json()));
+                break;
+            }
+        }
+    }
+}
