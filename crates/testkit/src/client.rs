@@ -167,14 +167,24 @@ impl Ask<'_> {
     /// # Panics
     /// The watch is refused.
     pub async fn watch(self) -> Watch {
-        let (what, response) = self.start().await;
-        let status = response.status();
-        let body = response.into_body();
-        if status != StatusCode::OK {
-            let text = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
-            panic!("{what}: {status}: {}", String::from_utf8_lossy(&text));
+        match self.try_watch().await {
+            Ok(watch) => watch,
+            Err(answer) => panic!("{}: {}: {}", answer.what, answer.status, answer.text()),
         }
-        Watch { what, body, buffer: Vec::new(), lines: VecDeque::new() }
+    }
+
+    /// Sends the request as a watch.
+    ///
+    /// # Errors
+    /// The answer, if the watch is refused.
+    pub async fn try_watch(self) -> Result<Watch, Answer> {
+        let (what, response) = self.start().await;
+        let (head, body) = response.into_parts();
+        if head.status == StatusCode::OK {
+            return Ok(Watch { what, body, buffer: Vec::new(), lines: VecDeque::new() });
+        }
+        let body = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+        Err(Answer { what, status: head.status, headers: head.headers, body })
     }
 }
 
