@@ -283,7 +283,10 @@ fn a_state_that_is_forgotten_is_gone() {
         make(&cluster, MAPS, map("bb")).await;
         let _ = cluster.delete(&format!("{MAPS}/c")).await.expect(200);
 
-        let old = cluster.get(&format!("{MAPS}?resourceVersion={at}&resourceVersionMatch=Exact")).await;
+        // Forgetting follows the answer to the write by a moment.
+        let exact = format!("{MAPS}?resourceVersion={at}&resourceVersionMatch=Exact");
+        while cluster.get(&exact).await.status != 410 {}
+        let old = cluster.get(&exact).await;
         old.expect_error(410, "Expired", "The resourceVersion for the provided list is too old.");
         let gone = cluster.get(&format!("{MAPS}?limit=2&continue={token}")).await.expect(410).json();
         assert_eq!(gone["reason"], "Expired");

@@ -351,6 +351,9 @@ fn a_revision_that_is_forgotten_ends_the_watch() {
         let cluster = cluster(options).await;
         let a = make(&cluster, "a", "red").await;
         let b = make(&cluster, "b", "red").await;
+        // Forgetting follows the answer to the write by a moment.
+        let exact = format!("{MAPS}?resourceVersion={a}&resourceVersionMatch=Exact");
+        while cluster.get(&exact).await.status != 410 {}
         let mut events = all(open(&cluster, MAPS, &format!("resourceVersion={a}")).await).await;
         let event = events.pop().expect("an error");
         assert_eq!(events, Vec::<Value>::new());
