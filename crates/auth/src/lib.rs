@@ -3,10 +3,12 @@
 
 mod authorize;
 mod certificate;
+mod impersonate;
 mod token_file;
 
 pub use authorize::{AllowAll, Attributes, Authorizer, Decision, PathRule, ResourceRule, Rules};
 pub use certificate::{ClientCertificate, Verify};
+pub use impersonate::{Refused, impersonate};
 pub use token_file::{TokenFile, TokenFileError};
 
 use pintle_value::Str;

@@ -1,4 +1,4 @@
-//! The way of a request through the house: request info → authenticate → (audit, impersonate, flow control: their place
+//! The way of a request through the house: request info → authenticate → impersonate → (audit, flow control: their place
 //! is here) → authorize → route → handler → answer. Each step is one function, and errors become `Status` in one place.
 
 use std::future::Future;
@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
-use pintle_auth::{Attributes, Credentials, Decision, Identity};
+use pintle_auth::{Attributes, Credentials, Decision, Identity, Refused};
 use pintle_registry::{ApiError, Context, GroupResource, Resource, Scope, Verb};
 use pintle_value::Value;
 
@@ -135,10 +135,14 @@ async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incomi
     // Whoever it is, these may be asked by anyone (upstream: `system:public-info-viewer`).
     let public = health::is_public(&info.path);
     let (identity, admitted) = match authenticate(&cluster, &peer, &parts.headers) {
-        Ok(identity) => {
-            let admitted = authorize(&cluster, &identity, &info);
-            (identity, admitted)
-        }
+        Ok(sender) => match act_as(&cluster, &sender, &parts.headers) {
+            Ok(identity) => {
+                let identity = identity.unwrap_or(sender);
+                let admitted = authorize(&cluster, &identity, &info);
+                (identity, admitted)
+            }
+            Err(error) => (sender, Err(error)),
+        },
         Err(_) if public => (Identity::default(), Ok(())),
         Err(error) => (Identity::default(), Err(error)),
     };
@@ -175,6 +179,17 @@ fn authenticate(cluster: &Cluster, peer: &Peer, headers: &HeaderMap) -> Result<I
             Err(ApiError::Unauthorized)
         }
     }
+}
+
+/// Who a request acts as, if not as its sender.
+fn act_as(cluster: &Cluster, sender: &Identity, headers: &HeaderMap) -> Result<Option<Identity>, ApiError> {
+    let headers = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    pintle_auth::impersonate(headers, sender, &*cluster.authorizer).map_err(|refused| match refused {
+        Refused::WithoutUser => ApiError::Internal("requested impersonation without impersonating a user".to_owned()),
+        Refused::Forbidden { resource, name, why } => {
+            ApiError::Forbidden { resource: GroupResource::new("", resource), name, why, causes: Vec::new() }
+        }
+    })
 }
 
 fn authorize(cluster: &Cluster, identity: &Identity, info: &RequestInfo) -> Result<(), ApiError> {
