@@ -59,7 +59,8 @@ struct Serve {
     /// A file of static tokens, in CSV: token,user,uid,"group1,group2".
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// How many MiB of history beyond the newest objects are kept in memory for watches and consistent lists.
+    /// How many MiB of history, of the last five minutes at most, are kept for watches and consistent lists, in memory
+    /// and on disk.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     watch_window_mib: usize,
 }

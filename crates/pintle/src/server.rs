@@ -182,18 +182,23 @@ impl Server {
 
 /// Certificates and the store, which do not need each other, at the same time: each takes milliseconds.
 fn prepare(options: &Options, names: &[String]) -> Result<(Certificates, Arc<dyn Store>), StartError> {
+    // What the store keeps is what the cache can have again after a restart.
+    let window = pintle_store::Window { duration: options.window.duration, bytes: options.window.bytes as u64 };
     let Some(folder) = &options.data_dir else {
         if options.engine == Engine::Embedded {
             return Err(StartError::Options("the embedded store needs a data folder".to_owned()));
         }
-        return Ok((Certificates::generate(names)?, Arc::new(Memory::new())));
+        let store = Memory::with(window, Arc::new(SystemClock));
+        return Ok((Certificates::generate(names)?, Arc::new(store)));
     };
     std::fs::create_dir_all(folder).map_err(|error| CertificateError::File { path: folder.clone(), error })?;
     std::thread::scope(|scope| {
         let certificates = scope.spawn(|| Certificates::load_or_generate(folder, names));
         let store: Arc<dyn Store> = match options.engine {
-            Engine::Memory => Arc::new(Memory::new()),
-            Engine::Embedded => Arc::new(Embedded::open(folder, pintle_store::Options::default())?),
+            Engine::Memory => Arc::new(Memory::with(window, Arc::new(SystemClock))),
+            Engine::Embedded => {
+                Arc::new(Embedded::open(folder, pintle_store::Options { window, ..Default::default() })?)
+            }
         };
         let certificates = certificates
             .join()
