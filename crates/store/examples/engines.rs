@@ -39,6 +39,7 @@ fn main() {
         engines = ["raw", "embedded", "memory"].map(str::to_owned).to_vec();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    std::fs::create_dir_all(&folder).unwrap();
     for engine in engines {
         let scratch = tempfile::tempdir_in(&folder).unwrap();
         let scratch = scratch.path();
