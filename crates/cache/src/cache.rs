@@ -172,6 +172,12 @@ impl Cache {
         self.shared.progress.get()
     }
 
+    /// True while the store's feed is followed. Once it has ended, reads would grow old.
+    #[must_use]
+    pub fn follows(&self) -> bool {
+        !self.feeder.is_finished()
+    }
+
     /// Waits until every log is complete up to a revision.
     pub async fn reaches(&self, revision: u64) {
         self.shared.progress.reaches(revision).await;

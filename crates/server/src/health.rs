@@ -1,5 +1,6 @@
 //! `/livez`, `/readyz`, `/healthz` with their checks, `/version` and `/metrics`.
 
+use futures_util::FutureExt;
 use http::{HeaderValue, StatusCode};
 
 use crate::http::Response;
@@ -11,8 +12,15 @@ type Check = (&'static str, fn(&Call) -> Result<(), String>);
 const PING: Check = ("ping", |_| Ok(()));
 const LOG: Check = ("log", |_| Ok(()));
 /// The store, under the name that people's probes know.
-const STORE: Check = ("etcd", |_| Ok(()));
-const CACHE: Check = ("informer-sync", |_| Ok(()));
+const STORE: Check = ("etcd", |call| match call.cluster.store.current_revision().now_or_never() {
+    Some(Ok(_)) => Ok(()),
+    Some(Err(error)) => Err(error.to_string()),
+    None => Err("the store does not answer".to_owned()),
+});
+/// The cache, which reads are answered from, follows the store.
+const CACHE: Check = ("informer-sync", |call| {
+    if call.cluster.cache.follows() { Ok(()) } else { Err("the cache no longer follows the store".to_owned()) }
+});
 const SHUTDOWN: Check =
     (
         "shutdown",
