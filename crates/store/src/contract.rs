@@ -251,8 +251,6 @@ pub struct StoredChange {
     pub key: Key,
     /// The new value; `None` is a deletion (by a writer, or because the time to live passed).
     pub value: Option<Bytes>,
-    /// What was there before.
-    pub previous: Option<Record>,
     /// The change that created the key in the life that this change belongs to (or ends).
     pub create_revision: Revision,
 }

@@ -13,7 +13,7 @@ use crate::{Error, Pending, Revision, StoredChange, lock};
 const BACKLOG_BYTES: usize = 64 << 20;
 
 /// How many changes one read of history asks for.
-const PAGE: usize = 512;
+const PAGE: usize = 2048;
 
 /// Where a feed reads what was committed before it was attached.
 pub(crate) trait History: fmt::Debug + Send + Sync + 'static {
@@ -204,8 +204,7 @@ impl Tail {
 /// The memory that one waiting change holds, roughly.
 fn weight(change: &StoredChange) -> usize {
     let value = change.value.as_ref().map_or(0, bytes::Bytes::len);
-    let previous = change.previous.as_ref().map_or(0, |record| record.value.len());
-    size_of::<StoredChange>() + change.key.len() + value + previous
+    size_of::<StoredChange>() + change.key.len() + value
 }
 
 #[cfg(test)]
@@ -216,7 +215,7 @@ mod tests {
     fn change(revision: u64) -> StoredChange {
         let key = Key::from("k");
         let value = Some(bytes::Bytes::from(vec![0; 100]));
-        StoredChange { revision: Revision(revision), key, value, previous: None, create_revision: Revision(revision) }
+        StoredChange { revision: Revision(revision), key, value, create_revision: Revision(revision) }
     }
 
     /// A history that has every revision.

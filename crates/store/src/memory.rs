@@ -300,7 +300,7 @@ impl State {
         self.log.push_back((revision, key.clone()));
         let version = Version { revision, create_revision, value: value.clone(), expires };
         self.keys.entry(key.clone()).or_default().push(version);
-        let stored = StoredChange { revision, key, value, previous: previous.clone(), create_revision };
+        let stored = StoredChange { revision, key, value, create_revision };
         Ok((Committed { revision, previous }, stored))
     }
 
@@ -337,9 +337,8 @@ impl State {
     fn stored_change(&self, revision: Revision, key: &Key) -> Option<StoredChange> {
         let chain = self.keys.get(key)?;
         let at = chain.binary_search_by_key(&revision, |version| version.revision).ok()?;
-        let previous = at.checked_sub(1).and_then(|before| record(key, &chain[before]));
         let Version { create_revision, ref value, .. } = chain[at];
-        Some(StoredChange { revision, key: key.clone(), value: value.clone(), previous, create_revision })
+        Some(StoredChange { revision, key: key.clone(), value: value.clone(), create_revision })
     }
 }
 

@@ -274,9 +274,9 @@ impl<'c> Committer<'c> {
         let row = Row { revision, key: key.clone(), created, previous: earlier, time, expires, value: stored };
         self.writer.insert(&row)?;
         batch.bytes += size;
-        batch.entries.insert(key.clone(), Entry { revision, created, deleted: row.value.is_none() });
-        batch.replies[slot].1 = Ok(Committed { revision, previous: previous.clone() });
-        let change = StoredChange { revision, key, value, previous, create_revision: created };
+        batch.entries.insert(key.clone(), Entry::new(revision, created, earlier, row.value.is_none()));
+        batch.replies[slot].1 = Ok(Committed { revision, previous });
+        let change = StoredChange { revision, key, value, create_revision: created };
         batch.written.push(Written { change, time, size, expires, unexpires });
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! reaches. It is rebuilt by one pass over the log when the file is opened, so that a commit writes nothing but log rows.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::ops::Bound;
 
 use super::file::Fault;
@@ -16,8 +17,16 @@ pub(super) struct Entry {
     pub(super) revision: Revision,
     /// The change that began the life that this row continues or ends.
     pub(super) created: Revision,
+    /// The change to the key before this one, if it was kept when this one was made.
+    pub(super) previous: Option<NonZeroU64>,
     /// The row is a deletion.
     pub(super) deleted: bool,
+}
+
+impl Entry {
+    pub(super) fn new(revision: Revision, created: Revision, previous: Option<Revision>, deleted: bool) -> Entry {
+        Entry { revision, created, previous: previous.and_then(|previous| NonZeroU64::new(previous.0)), deleted }
+    }
 }
 
 /// The engine's memory; always what is durably committed, never ahead of it.
@@ -83,8 +92,8 @@ impl Index {
     }
 
     fn take_in(&mut self, row: Links) {
-        let entry = Entry { revision: row.revision, created: row.created, deleted: row.size.is_none() };
-        self.keys.insert(row.key, entry);
+        let Links { revision, created, previous, .. } = row;
+        self.keys.insert(row.key, Entry::new(revision, created, previous, row.size.is_none()));
     }
 
     /// The revision at which to read, if it can be read.

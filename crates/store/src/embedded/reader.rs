@@ -3,7 +3,7 @@
 
 use std::sync::mpsc;
 
-use rusqlite::{Connection, Statement};
+use rusqlite::{Connection, Statement, Transaction};
 use tokio::sync::oneshot;
 
 use super::Shared;
@@ -24,6 +24,7 @@ pub(super) type Request = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
 
 pub(super) struct Reader<'c> {
     shared: &'c Shared,
+    connection: &'c Connection,
     log: LogReader<'c>,
     checkpoint: Statement<'c>,
 }
@@ -45,7 +46,12 @@ impl Drop for Pin<'_> {
 
 impl<'c> Reader<'c> {
     pub(super) fn new(shared: &'c Shared, connection: &'c Connection) -> Result<Reader<'c>, Fault> {
-        Ok(Reader { shared, log: LogReader::new(connection)?, checkpoint: checkpoint::prepare(connection)? })
+        Ok(Reader {
+            shared,
+            connection,
+            log: LogReader::new(connection)?,
+            checkpoint: checkpoint::prepare(connection)?,
+        })
     }
 
     /// Works until nobody can ask any more.
@@ -58,6 +64,11 @@ impl<'c> Reader<'c> {
     /// Moves the write-ahead log into the file, as far as that goes without waiting.
     pub(super) fn checkpoint(&mut self) -> Result<(), Error> {
         checkpoint::run(&mut self.checkpoint).map_err(|fault| self.told(fault))
+    }
+
+    /// Lets the rows of one request be read under one lock of the file; taking it for each row costs more than the row.
+    fn together(&self) -> Result<Transaction<'c>, Error> {
+        self.connection.unchecked_transaction().map_err(|fault| self.told(fault.into()))
     }
 
     fn pin(&self, at: Option<Revision>) -> Result<Pin<'c>, Error> {
@@ -78,6 +89,7 @@ impl<'c> Reader<'c> {
 
     pub(super) fn range(&mut self, span: &Span, at: Option<Revision>, limit: Option<usize>) -> Result<Range, Error> {
         let pin = self.pin(at)?;
+        let _together = self.together()?;
         let mut found: Vec<Revision> = Vec::new();
         let mut remaining = 0;
         let mut after: Option<Key> = None;
@@ -122,17 +134,10 @@ impl<'c> Reader<'c> {
         Ok(changes)
     }
 
-    fn change(&mut self, row: Row) -> Result<StoredChange, Error> {
-        let previous = match row.previous.filter(|_| !row.begins()) {
-            Some(previous) => {
-                let previous = self.log.row(previous).map_err(|fault| self.told(fault))?;
-                Some(self.shared.record(previous)?)
-            }
-            None => None,
-        };
+    fn change(&self, row: Row) -> Result<StoredChange, Error> {
         let (revision, key, create_revision) = (row.revision, row.key.clone(), row.created);
         let value = if row.value.is_some() { Some(self.shared.record(row)?.value) } else { None };
-        Ok(StoredChange { revision, key, value, previous, create_revision })
+        Ok(StoredChange { revision, key, value, create_revision })
     }
 
     /// The record of a revision that is known to have one.
@@ -152,14 +157,17 @@ impl<'c> Reader<'c> {
         if entry.revision <= at {
             return Ok(Some(entry.revision).filter(|_| !entry.deleted));
         }
-        let mut revision = entry.revision;
+        let (mut revision, mut created) = (entry.revision, entry.created);
+        let mut previous = entry.previous.map(|previous| Revision(previous.get()));
         loop {
-            let links = self.log.links(revision).map_err(|fault| self.told(fault))?;
-            let links = links.ok_or_else(|| self.told(missing(revision)))?;
-            match links.previous {
-                Some(previous) if previous > at => revision = previous,
+            match previous {
+                Some(before) if before > at => {
+                    let links = self.log.links(before).map_err(|fault| self.told(fault))?;
+                    let links = links.ok_or_else(|| self.told(missing(before)))?;
+                    (revision, created, previous) = (before, links.created, links.previous);
+                }
                 // A row that does not begin a life comes after a value; one that does, after a deletion or nothing.
-                previous => return Ok(previous.filter(|_| links.created < revision)),
+                before => return Ok(before.filter(|_| created < revision)),
             }
         }
     }

@@ -24,11 +24,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether this change began a life of its key, so that nothing was there before it.
-    pub(super) fn begins(&self) -> bool {
-        self.created == self.revision
-    }
-
     fn links(&self) -> Links {
         let Row { revision, ref key, created, previous, time, expires, ref value } = *self;
         let size = value.as_ref().map(Bytes::len);

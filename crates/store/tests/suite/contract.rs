@@ -86,8 +86,8 @@ async fn feeds() {
         create b 1             => 4
         delete a               => 5 was a=2@3/2
         create a 3             => 6
-        feed 1                 => 2:a=1/2 3:a=2/2(a=1@2/2) 4:b=1/4 5:a-/2(a=2@3/2) 6:a=3/6
-        feed 4                 => 5:a-/2(a=2@3/2) 6:a=3/6
+        feed 1                 => 2:a=1/2 3:a=2/2 4:b=1/4 5:a-/2 6:a=3/6
+        feed 4                 => 5:a-/2 6:a=3/6
         feed 6                 =>
         feed 7                 => future 6
         ",
@@ -113,7 +113,7 @@ async fn compaction() {
         range a end at 5       => a=2@3/2 at 5
         range a end            => a=3@6/2 c=1@7/7 at 7
         feed 4                 => compacted 5
-        feed 5                 => 6:a=3/2(a=2@3/2) 7:c=1/7
+        feed 5                 => 6:a=3/2 7:c=1/7
         compact 4              => compacted 5
         create b 2             => 8
         get b                  => b=2@8/8
@@ -164,14 +164,14 @@ async fn time_to_live() {
         advance 1
         until current 6        => 6
         get b                  => nothing
-        feed 5                 => 6:b-/3(b=1@3/3)
+        feed 5                 => 6:b-/3
         put a 2 ttl 500        => 7 was a=1@2/2
         advance 100
         put d 1                => 8
         get a                  => a=2@7/2
         advance 400
         until current 9        => 9
-        feed 8                 => 9:a-/2(a=2@7/2)
+        feed 8                 => 9:a-/2
         get c                  => c=2@5/4
         ",
     )
@@ -187,7 +187,7 @@ async fn expired_together_in_order_of_time() {
         create c 1 ttl 10      => 4
         advance 1000
         until current 7        => 7
-        feed 4                 => 5:c-/4(c=1@4/4) 6:b-/3(b=1@3/3) 7:a-/2(a=1@2/2)
+        feed 4                 => 5:c-/4 6:b-/3 7:a-/2
         ",
     )
     .await;
@@ -207,13 +207,13 @@ async fn window_of_time() {
         advance 40
         until oldest 3         => 3
         get a at 2             => compacted 3
-        feed 3                 => 4:a=3/2(a=2@3/2)
+        feed 3                 => 4:a=3/2
         advance 60
         until oldest 4         => 4
         get a                  => a=3@4/2
         advance 1000
         put a 4                => 5 was a=3@4/2
-        feed 4                 => 5:a=4/2(a=3@4/2)
+        feed 4                 => 5:a=4/2
         ",
     )
     .await;
@@ -233,7 +233,7 @@ async fn window_of_bytes() {
         put b 4567             => 5
         until oldest 3         => 3
         get a at 3             => a=2345@3/2
-        feed 3                 => 4:a=3456/2(a=2345@3/2) 5:b=4567/5
+        feed 3                 => 4:a=3456/2 5:b=4567/5
         ",
     )
     .await;

@@ -95,7 +95,7 @@ impl Model {
             None => drop(state.remove(&key)),
         }
         self.states.push(state);
-        self.changes.push(StoredChange { revision, key, value, previous: previous.clone(), create_revision });
+        self.changes.push(StoredChange { revision, key, value, create_revision });
         Ok(format!("{revision} {previous:?}"))
     }
 }

@@ -159,12 +159,11 @@ pub(crate) fn print(record: &Record) -> String {
     format!("{}={value}@{}/{}", record.key, record.mod_revision, record.create_revision)
 }
 
-/// `revision:key=value/created(previous)` or `revision:key-/created(previous)`
+/// `revision:key=value/created` or `revision:key-/created`
 pub(crate) fn print_change(change: &StoredChange) -> String {
-    let StoredChange { revision, key, value, previous, create_revision } = change;
+    let StoredChange { revision, key, value, create_revision } = change;
     let value = value.as_ref().map_or("-".to_owned(), |value| format!("={}", String::from_utf8_lossy(value)));
-    let previous = previous.as_ref().map_or(String::new(), |record| format!("({})", print(record)));
-    format!("{revision}:{key}{value}/{create_revision}{previous}")
+    format!("{revision}:{key}{value}/{create_revision}")
 }
 
 fn short(error: &Error) -> String {
