@@ -9,4 +9,6 @@ mod resources;
 
 pub use catalog::{Catalog, DisabledField, UnionFacts, load, shared};
 pub use descriptions::{Descriptions, descriptions};
-pub use resources::{GroupFacts, ResourceFacts, StorageFacts, SubresourceFacts, VersionFacts};
+pub use resources::{
+    BackingFacts, GroupFacts, ResourceFacts, ScaleFacts, StorageFacts, SubresourceFacts, VersionFacts,
+};

@@ -48,12 +48,34 @@ pub struct ResourceFacts {
     pub verbs: Vec<&'static str>,
     /// False for what is known but not built yet.
     pub served: bool,
-    /// Where and how the objects are kept; `None` for a resource that keeps nothing (reviews, bindings).
-    pub storage: Option<StorageFacts>,
+    /// What stands behind it.
+    pub backing: BackingFacts,
     /// The subresources, sorted.
     pub subresources: Vec<SubresourceFacts>,
     /// The warning that every request for a deprecated kind is answered with.
     pub deprecation: Option<String>,
+}
+
+impl ResourceFacts {
+    /// Where and how the objects are stored; `None` for a resource that stores nothing.
+    #[must_use]
+    pub fn storage(&self) -> Option<&StorageFacts> {
+        match &self.backing {
+            BackingFacts::Stored(storage) => Some(storage),
+            BackingFacts::Computed(_) | BackingFacts::Action(_) => None,
+        }
+    }
+}
+
+/// What stands behind a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackingFacts {
+    /// Objects that are stored.
+    Stored(StorageFacts),
+    /// Objects that are worked out when asked for, by the source of this name.
+    Computed(&'static str),
+    /// Nothing is kept: a create does what this is the name of.
+    Action(&'static str),
 }
 
 /// A subresource.
@@ -71,6 +93,23 @@ pub struct SubresourceFacts {
     pub verbs: Vec<&'static str>,
     /// False for what is known but not built yet.
     pub served: bool,
+    /// The name of what a create does there, where it does something else than write the object.
+    pub action: Option<&'static str>,
+    /// Where the object keeps what the subresource shows, if that is its scale.
+    pub scale: Option<ScaleFacts>,
+}
+
+/// Where an object keeps its scale; paths have dots between their keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScaleFacts {
+    /// How many replicas there should be.
+    pub replicas: &'static str,
+    /// How many there are.
+    pub current: &'static str,
+    /// A label selector, or a map of labels, that selects their pods.
+    pub selector: &'static str,
+    /// True if that is a map of labels.
+    pub labels: bool,
 }
 
 /// Where and how the objects of a resource are kept.
@@ -144,6 +183,14 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         "cluster" => false,
         _ => return Err("a scope that is neither namespaced nor cluster"),
     };
+    let mut storage = StorageFacts {
+        prefix: plural,
+        hub_group: group,
+        hub_version: version,
+        upstream_group: group,
+        upstream_version: version,
+        returns_deleted: false,
+    };
     let mut made = ResourceFacts {
         group,
         version,
@@ -156,25 +203,18 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         categories: Vec::new(),
         verbs: ALL_VERBS.to_vec(),
         served: true,
-        storage: None,
+        backing: BackingFacts::Stored(storage.clone()),
         subresources: Vec::new(),
         deprecation: None,
     };
-    let mut storage = StorageFacts {
-        prefix: plural,
-        hub_group: group,
-        hub_version: version,
-        upstream_group: group,
-        upstream_version: version,
-        returns_deleted: false,
-    };
-    let (mut stored, mut deprecated, mut instead) = (true, None, None);
+    let (mut unstored, mut deprecated, mut instead) = (None, None, None);
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
             ("short", names) => made.short_names = names.split(',').collect(),
             ("categories", names) => made.categories = names.split(',').collect(),
             ("verbs", verbs) => made.verbs = verbs.split(',').collect(),
-            ("unstored", "") => stored = false,
+            ("computed", source) => unstored = Some(BackingFacts::Computed(source)),
+            ("action", name) => unstored = Some(BackingFacts::Action(name)),
             ("unserved", "") => made.served = false,
             ("returned", "") => storage.returns_deleted = true,
             ("prefix", prefix) => storage.prefix = prefix,
@@ -188,7 +228,7 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
             _ => return Err("an unknown word of a resource"),
         }
     }
-    made.storage = stored.then_some(storage);
+    made.backing = unstored.unwrap_or(BackingFacts::Stored(storage));
     made.deprecation = deprecated.map(|since| {
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let advice = instead.map(|(api, kind)| format!("; use {api} {kind}")).unwrap_or_default();
@@ -206,19 +246,28 @@ fn subresource(owner: &ResourceFacts, line: &'static str) -> Result<SubresourceF
         kind: owner.kind,
         verbs: SUBRESOURCE_VERBS.to_vec(),
         served: true,
+        action: None,
+        scale: None,
     };
+    let mut scale = ScaleFacts::default();
     for word in words {
-        if let Some(verbs) = word.strip_prefix("verbs=") {
-            made.verbs = verbs.split(',').collect();
-        } else if word == "unserved" {
-            made.served = false;
-        } else if let Some((api_version, kind)) = word.rsplit_once('/') {
-            let (group, version) = api_version.split_once('/').ok_or("a kind without its group")?;
-            (made.group, made.version, made.kind) = (group_name(group), version, kind);
-        } else {
-            return Err("an unknown word of a subresource");
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("verbs", verbs) => made.verbs = verbs.split(',').collect(),
+            ("unserved", "") => made.served = false,
+            ("action", name) => made.action = Some(name),
+            ("replicas", path) => scale.replicas = path,
+            ("current", path) => scale.current = path,
+            ("selector", path) => scale.selector = path,
+            ("labels", path) => (scale.selector, scale.labels) = (path, true),
+            (kind, "") => {
+                let (api_version, kind) = kind.rsplit_once('/').ok_or("an unknown word of a subresource")?;
+                let (group, version) = api_version.split_once('/').ok_or("a kind without its group")?;
+                (made.group, made.version, made.kind) = (group_name(group), version, kind);
+            }
+            _ => return Err("an unknown word of a subresource"),
         }
     }
+    made.scale = (!scale.replicas.is_empty()).then_some(scale);
     Ok(made)
 }
 

@@ -18,9 +18,9 @@ fn every_resource_has_its_types() {
             assert!(sub.verbs.is_sorted(), "{what}/{}", sub.name);
         }
         assert!(catalog.groups().iter().any(|g| g.name == resource.group), "{what}");
-        if let Some(storage) = &resource.storage {
+        if let Some(storage) = resource.storage() {
             let hub = catalog.resource(storage.hub_group, storage.hub_version, resource.plural);
-            let hub = hub.and_then(|r| r.storage.as_ref()).unwrap_or_else(|| panic!("{what}: its hub is not stored"));
+            let hub = hub.and_then(|r| r.storage()).unwrap_or_else(|| panic!("{what}: its hub is not stored"));
             assert_eq!(hub.prefix, storage.prefix, "{what} is kept elsewhere than its hub");
             assert_eq!((hub.hub_group, hub.hub_version), (storage.hub_group, storage.hub_version), "{what}");
         } else {
@@ -46,7 +46,7 @@ fn prefixes_are_unique() {
     let mut prefixes: Vec<_> = shared()
         .resources()
         .iter()
-        .filter_map(|r| r.storage.as_ref().filter(|s| (s.hub_group, s.hub_version) == (r.group, r.version)))
+        .filter_map(|r| r.storage().filter(|s| (s.hub_group, s.hub_version) == (r.group, r.version)))
         .map(|s| s.prefix)
         .collect();
     let all = prefixes.len();

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use pintle_catalog::{Catalog, ResourceFacts};
-use pintle_registry::{Collection, GroupVersionKind, Resource, Scope, Subresource, Verb, Verbs};
+use pintle_catalog::{BackingFacts, Catalog, ResourceFacts, ScaleFacts, SubresourceFacts};
+use pintle_registry::{
+    Action, Backing, Collection, Computed, GroupVersionKind, Resource, Role, ScalePaths, ScaleSelector, Scope,
+    Subresource, Verb, Verbs, field_path,
+};
 use pintle_schema::Schema;
 use pintle_value::Str;
 use sha2::{Digest, Sha256};
@@ -17,32 +20,24 @@ pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
         for version in &group.versions {
             let of_version = |r: &&ResourceFacts| r.group == group.name && r.version == version.name && r.served;
             for facts in catalog.resources().iter().filter(of_version) {
-                if let Some(schema) = catalog.kind_schema(facts.group, facts.version, facts.kind) {
-                    resources.push(Arc::new(record(facts, schema)));
-                }
+                let schema = catalog.kind_schema(facts.group, facts.version, facts.kind);
+                resources.extend(schema.and_then(|schema| record(facts, schema)).map(Arc::new));
             }
         }
     }
     resources
 }
 
-fn record(facts: &ResourceFacts, schema: Schema) -> Resource {
+/// The record of a resource; `None` if its facts name something that there is not, which a test rules out.
+fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
     let subresources = facts.subresources.iter().filter(|s| s.served).map(|s| Subresource {
         name: s.name.into(),
         kind: GroupVersionKind::new(s.group, s.version, s.kind),
         verbs: verbs(&s.verbs),
+        role: role(s),
     });
-    let collection = facts.storage.as_ref().map(|storage| {
-        Arc::new(Collection {
-            prefix: storage.prefix.into(),
-            hub_group: storage.hub_group.into(),
-            hub_version: storage.hub_version.into(),
-            hub_plural: facts.plural.into(),
-            returns_deleted: storage.returns_deleted,
-        })
-    });
-    let hub_group = facts.storage.as_ref().map_or(facts.group, |s| s.hub_group);
-    Resource {
+    let hub_group = facts.storage().map_or(facts.group, |s| s.hub_group);
+    Some(Resource {
         group: facts.group.into(),
         version: facts.version.into(),
         plural: facts.plural.into(),
@@ -56,15 +51,46 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Resource {
         schema,
         typed: true,
         subresources: subresources.collect(),
-        collection,
+        backing: backing(facts)?,
         storage_version_hash: facts
-            .storage
-            .as_ref()
+            .storage()
             .map(|s| hash(s.upstream_group, s.upstream_version, facts.kind))
             .unwrap_or_default(),
         deprecation: facts.deprecation.as_deref().map(Str::from),
         behaviour: crate::behaviour(facts.group, facts.version, facts.plural),
         table: crate::table(hub_group, facts.plural),
+    })
+}
+
+fn backing(facts: &ResourceFacts) -> Option<Backing> {
+    match &facts.backing {
+        BackingFacts::Stored(storage) => Some(Backing::Stored(Arc::new(Collection {
+            prefix: storage.prefix.into(),
+            hub_group: storage.hub_group.into(),
+            hub_version: storage.hub_version.into(),
+            hub_plural: facts.plural.into(),
+            returns_deleted: storage.returns_deleted,
+        }))),
+        BackingFacts::Computed(name) => Computed::named(name).map(Backing::Computed),
+        BackingFacts::Action(name) => Action::named(name).map(Backing::Action),
+    }
+}
+
+fn role(facts: &SubresourceFacts) -> Role {
+    match (facts.action.and_then(Action::named), &facts.scale) {
+        (Some(action), _) => Role::Action(action),
+        (None, Some(scale)) => Role::Scale(scale_paths(scale)),
+        (None, None) => Role::Object,
+    }
+}
+
+fn scale_paths(facts: &ScaleFacts) -> ScalePaths {
+    let selector = field_path(facts.selector);
+    ScalePaths {
+        replicas: field_path(facts.replicas),
+        status_replicas: field_path(facts.current),
+        selector: if facts.labels { ScaleSelector::Labels(selector) } else { ScaleSelector::LabelSelector(selector) },
+        typed: true,
     }
 }
 
@@ -76,4 +102,23 @@ fn verbs(names: &[&str]) -> Verbs {
 fn hash(group: &str, version: &str, kind: &str) -> Str {
     let digest = Sha256::digest(format!("{group}/{version}/{kind}"));
     pintle_schema::base64::encode(&digest[..8]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_facts_name_only_what_there_is() {
+        let catalog = pintle_catalog::shared();
+        let served = catalog.resources().iter().filter(|facts| facts.served).count();
+        let resources = resources(catalog);
+        assert_eq!(resources.len(), served);
+        for resource in resources {
+            for subresource in &resource.subresources {
+                let own = subresource.kind == resource.gvk();
+                assert_eq!(subresource.role == Role::Object, own, "{resource:?}/{}", subresource.name);
+            }
+        }
+    }
 }

@@ -1,38 +1,12 @@
 //! The scale subresource: a view (`autoscaling/v1` Scale) of the few fields of an object that say how many replicas it
 //! has. One implementation over paths serves built-in kinds and custom resources (upstream: the `ScaleREST` of each).
 
-use pintle_registry::ApiError;
+use pintle_registry::{ApiError, ScalePaths, ScaleSelector};
 use pintle_selector::LabelSelector;
 use pintle_value::metadata::validate_object_meta;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
 use crate::rules::nonnegative;
-
-/// Where an object keeps what its scale shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScalePaths {
-    /// How many replicas there should be.
-    pub replicas: Vec<Str>,
-    /// How many there are.
-    pub status_replicas: Vec<Str>,
-    /// What selects their pods.
-    pub selector: ScaleSelector,
-    /// True for built-in kinds, whose scale is held to the rules of typed objects.
-    pub typed: bool,
-}
-
-/// What selects the pods of a scaled object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ScaleSelector {
-    /// Nothing that the scale could show.
-    None,
-    /// A `metav1.LabelSelector` at this path.
-    LabelSelector(Vec<Str>),
-    /// A map of labels at this path.
-    Labels(Vec<Str>),
-    /// The text of a selector at this path.
-    Text(Vec<Str>),
-}
 
 /// Why an object has no scale.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,44 +20,12 @@ pub enum ScaleError {
     Malformed(String),
 }
 
-fn path(dotted: &str) -> Vec<Str> {
-    dotted.trim_start_matches('.').split('.').map(Str::from).collect()
-}
-
 fn keys(path: &[Str]) -> Vec<&str> {
     path.iter().map(Str::as_str).collect()
 }
 
 fn dotted(path: &[Str]) -> String {
     format!(".{}", path.join("."))
-}
-
-impl ScalePaths {
-    /// The paths of a built-in kind.
-    #[must_use]
-    pub fn built_in(group: &str, plural: &str) -> Option<Self> {
-        let selector = match (group, plural) {
-            ("apps", "deployments" | "replicasets" | "statefulsets") => {
-                ScaleSelector::LabelSelector(path("spec.selector"))
-            }
-            ("", "replicationcontrollers") => ScaleSelector::Labels(path("spec.selector")),
-            _ => return None,
-        };
-        let (replicas, status_replicas) = (path("spec.replicas"), path("status.replicas"));
-        Some(Self { replicas, status_replicas, selector, typed: true })
-    }
-
-    /// The paths of a custom resource, in the notation of its definition (`.spec.replicas`).
-    #[must_use]
-    pub fn of_custom(replicas: &str, status_replicas: &str, label_selector: Option<&str>) -> Self {
-        let selector = label_selector.filter(|path| !path.is_empty());
-        Self {
-            replicas: path(replicas),
-            status_replicas: path(status_replicas),
-            selector: selector.map_or(ScaleSelector::None, |text| ScaleSelector::Text(path(text))),
-            typed: false,
-        }
-    }
 }
 
 /// The scale of an object.
@@ -180,8 +122,20 @@ pub fn check_scale_uid(
 
 #[cfg(test)]
 mod tests {
+    use pintle_registry::Role;
+
     use super::*;
     use crate::testing::{messages, object};
+
+    /// The paths of a built-in kind.
+    fn built_in(group: &str, plural: &str) -> Option<ScalePaths> {
+        let resources = crate::resources(pintle_catalog::shared());
+        let resource = resources.iter().find(|r| r.group == group && r.plural == plural).expect("a resource");
+        match &resource.subresource("scale")?.role {
+            Role::Scale(paths) => Some(paths.clone()),
+            role => panic!("{role:?}"),
+        }
+    }
 
     fn deployment() -> Value {
         object(
@@ -193,17 +147,17 @@ mod tests {
 
     #[test]
     fn built_in_kinds_have_a_scale() {
-        let paths = ScalePaths::built_in("apps", "deployments").expect("scalable");
+        let paths = built_in("apps", "deployments").expect("scalable");
         let expect = r#"{"kind":"Scale","apiVersion":"autoscaling/v1",
             "metadata":{"name":"d","namespace":"n","uid":"u","resourceVersion":"5","creationTimestamp":"2024-01-01T00:00:00Z"},
             "spec":{"replicas":3},"status":{"replicas":2,"selector":"app=x,t in (a,b)"}}"#;
         assert_eq!(scale_of(&deployment(), &paths), Ok(object(expect)));
         let controller = object(r#"{"metadata":{"name":"r"},"spec":{"replicas":0,"selector":{"a":"b"}},"status":{}}"#);
-        let paths = ScalePaths::built_in("", "replicationcontrollers").expect("scalable");
+        let paths = built_in("", "replicationcontrollers").expect("scalable");
         let scale = scale_of(&controller, &paths).expect("a scale");
         assert_eq!(scale["spec"], Value::object());
         assert_eq!(scale["status"], object(r#"{"replicas":0,"selector":"a=b"}"#));
-        assert_eq!(ScalePaths::built_in("apps", "daemonsets"), None);
+        assert_eq!(built_in("apps", "daemonsets"), None);
     }
 
     #[test]
@@ -227,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_scale_is_written_into_its_object() {
-        let paths = ScalePaths::built_in("apps", "deployments").expect("scalable");
+        let paths = built_in("apps", "deployments").expect("scalable");
         let mut deployment = deployment();
         let check = |deployment: &mut Value, scale: &str, expect: &[&str], replicas: i64| {
             assert_eq!(messages(&apply_scale(deployment, &object(scale), &paths)), expect);

@@ -448,7 +448,7 @@ impl Builder<'_> {
         route.body = Some(Body { model: self.shared.meta("DeleteOptions"), required: false });
         // Upstream's storage of namespaces does not say that it answers with the object.
         let silent = self.resource.group.is_empty() && self.resource.plural == "namespaces";
-        let returned = !silent && self.resource.collection.as_ref().is_some_and(|c| c.returns_deleted);
+        let returned = !silent && self.resource.collection().is_some_and(|c| c.returns_deleted);
         let model = if returned { item.model } else { self.shared.meta("Status") };
         route.answers = [200, 202].map(|code| (code, model.clone())).to_vec();
         let text = match subresource {

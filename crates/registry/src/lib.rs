@@ -2,18 +2,22 @@
 //! rules a kind has of its own, and the [`Registry`] snapshot from which routing, discovery and everything else that
 //! needs to know "which kinds are there" derives. Knows nothing of HTTP or of storage engines.
 
+mod backing;
 mod behaviour;
 mod error;
 mod names;
 mod resource;
+mod scale;
 mod snapshot;
 mod table;
 
+pub use backing::{Action, Backing, Collection, Computed, Review};
 pub use behaviour::{
     Allocation, Behaviour, BoxFuture, Context, Graceful, NoBehaviour, Objects, SubresourceRules, Write,
 };
 pub use error::{ApiError, Cause, ErrorReason, RetryAfter};
 pub use names::{GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
-pub use resource::{Collection, Resource, Scope, Subresource, Verb, Verbs};
+pub use resource::{Resource, Role, Scope, Subresource, Verb, Verbs};
+pub use scale::{ScalePaths, ScaleSelector, field_path};
 pub use snapshot::Registry;
 pub use table::{Column, NameAndAge, Table};

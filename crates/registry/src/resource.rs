@@ -6,7 +6,10 @@ use std::sync::Arc;
 use pintle_schema::Schema;
 use pintle_value::Str;
 
-use crate::{Behaviour, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, Table};
+use crate::{
+    Action, Backing, Behaviour, Collection, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource,
+    ScalePaths, Table,
+};
 
 /// Where the objects of a resource live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,9 +123,8 @@ pub struct Resource {
     pub typed: bool,
     /// The subresources that are served.
     pub subresources: Vec<Subresource>,
-    /// Where the objects are stored; the same for all versions (and groups) that show the same objects. `None` for
-    /// resources that keep nothing (bindings, reviews).
-    pub collection: Option<Arc<Collection>>,
+    /// What stands behind it.
+    pub backing: Backing,
     /// Tells the encodings of stored objects apart in discovery; opaque to clients.
     pub storage_version_hash: Str,
     /// The warning that every request for a deprecated kind is answered with.
@@ -164,10 +166,20 @@ impl Resource {
         self.subresources.iter().find(|s| s.name == name)
     }
 
+    /// Where the objects are stored; the same for all versions (and groups) that show the same objects. `None` for
+    /// resources that store nothing.
+    #[must_use]
+    pub fn collection(&self) -> Option<&Arc<Collection>> {
+        match &self.backing {
+            Backing::Stored(collection) => Some(collection),
+            Backing::Computed(_) | Backing::Action(_) => None,
+        }
+    }
+
     /// True if this is the version that objects are stored and validated at.
     #[must_use]
     pub fn is_hub(&self) -> bool {
-        self.collection.as_ref().is_some_and(|c| self.group == c.hub_group && self.version == c.hub_version)
+        self.collection().is_some_and(|c| self.group == c.hub_group && self.version == c.hub_version)
     }
 }
 
@@ -186,19 +198,17 @@ pub struct Subresource {
     pub kind: GroupVersionKind,
     /// What can be asked of it.
     pub verbs: Verbs,
+    /// What it is to its object.
+    pub role: Role,
 }
 
-/// The stored objects behind one resource, whatever versions and groups show them.
+/// What a subresource is to the object that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Collection {
-    /// The first part of the key after the root: `pods`, `minions`, `services/specs`.
-    pub prefix: Str,
-    /// The group of the version that objects are stored at.
-    pub hub_group: Str,
-    /// The version that objects are stored at.
-    pub hub_version: Str,
-    /// The plural name at the hub.
-    pub hub_plural: Str,
-    /// True if a DELETE that removes the object answers with the object, false for a `Status`.
-    pub returns_deleted: bool,
+pub enum Role {
+    /// It shows the object and writes a part of it (`status`).
+    Object,
+    /// It shows and sets how many replicas the object has.
+    Scale(ScalePaths),
+    /// A create there does something.
+    Action(Action),
 }

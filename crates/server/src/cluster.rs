@@ -86,7 +86,7 @@ impl Cluster {
         let catalog = pintle_catalog::shared().clone();
         let registry = Arc::new(Registry::new(pintle_kinds::resources(&catalog)));
         let prefixes: Vec<Str> =
-            registry.resources().filter_map(|r| r.collection.as_ref()).map(|c| c.prefix.clone()).collect();
+            registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();
         let describe = Arc::new(ByKind::of(&registry));
         let cache =
             Cache::start(settings.store.clone(), ROOT, prefixes, describe, settings.clock.clone(), settings.window)
@@ -139,7 +139,7 @@ impl Cluster {
 
     /// The log of a resource's collection.
     pub(crate) fn log(&self, resource: &Resource) -> Result<Arc<Log>, ApiError> {
-        let prefix = resource.collection.as_ref().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
+        let prefix = resource.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
         self.cache.log(prefix).ok_or_else(|| ApiError::Internal(format!("no log of {}", resource.plural)))
     }
 
@@ -148,7 +148,7 @@ impl Cluster {
         if resource.is_hub() {
             return resource.clone();
         }
-        resource.collection.as_ref().and_then(|c| self.registry().hub(c).cloned()).unwrap_or_else(|| resource.clone())
+        resource.collection().and_then(|c| self.registry().hub(c).cloned()).unwrap_or_else(|| resource.clone())
     }
 
     /// The hub record of a group and resource, in whatever version.
@@ -190,7 +190,7 @@ struct ByKind {
 impl ByKind {
     fn of(registry: &Registry) -> Self {
         let hubs = registry.resources().filter(|r| r.is_hub());
-        Self { hubs: hubs.filter_map(|r| Some((r.collection.as_ref()?.prefix.clone(), r.clone()))).collect() }
+        Self { hubs: hubs.filter_map(|r| Some((r.collection()?.prefix.clone(), r.clone()))).collect() }
     }
 }
 

@@ -4,9 +4,9 @@
 mod cluster;
 mod workloads;
 
-use pintle_kinds::scale::{ScalePaths, apply_scale, scale_of};
-use pintle_kinds::{behaviour, table};
-use pintle_registry::{Behaviour, Context};
+use pintle_kinds::scale::{apply_scale, scale_of};
+use pintle_kinds::{behaviour, resources, table};
+use pintle_registry::{Behaviour, Context, Role};
 use pintle_value::time::Time;
 use pintle_value::{Object, Value};
 
@@ -102,14 +102,17 @@ fn exercise_both_ways(rules: &dyn Behaviour, odd: &Value, sample: &Value) {
 
 #[test]
 fn no_rule_of_workloads_panics() {
+    let resources = resources(pintle_catalog::shared());
     for (group, version, plural, text) in workloads::SAMPLES {
+        let resource = resources.iter().find(|r| r.group == group && r.plural == plural);
+        let scale = resource.and_then(|r| r.subresource("scale")).map(|s| &s.role);
         let rules = behaviour(group, version, plural);
         let sample = json(&text.replace("SELECTOR", workloads::SELECTOR).replace("TEMPLATE", workloads::TEMPLATE));
         for_each_variant(&sample, &mut |odd| {
             exercise_both_ways(rules.as_ref(), &odd, &sample);
-            if let Some(paths) = ScalePaths::built_in(group, plural) {
-                let _ = scale_of(&odd, &paths);
-                let _ = apply_scale(&mut odd.clone(), &odd, &paths);
+            if let Some(Role::Scale(paths)) = scale {
+                let _ = scale_of(&odd, paths);
+                let _ = apply_scale(&mut odd.clone(), &odd, paths);
             }
         });
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use pintle_catalog::{ResourceFacts, shared};
 use pintle_registry::{
-    Collection, GroupVersionKind, NameAndAge, NoBehaviour, Registry, Resource, Scope, Subresource, Verb, Verbs,
+    Action, Backing, Collection, GroupVersionKind, NameAndAge, NoBehaviour, Registry, Resource, Role, Scope,
+    Subresource, Verb, Verbs,
 };
 use pintle_schema::{Field, List, ListTopology, Omit, Patch, Scalar, ScalarType, Schema, Struct, Type, Types};
 use pintle_value::Str;
@@ -26,8 +27,9 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         name: s.name.into(),
         kind: GroupVersionKind::new(s.group, s.version, s.kind),
         verbs: verbs(&s.verbs),
+        role: Role::Object,
     });
-    let collection = facts.storage.as_ref().map(|storage| {
+    let collection = facts.storage().map(|storage| {
         Arc::new(Collection {
             prefix: storage.prefix.into(),
             hub_group: storage.hub_group.into(),
@@ -50,7 +52,8 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         schema: shared().kind_schema(facts.group, facts.version, facts.kind).expect(facts.kind),
         typed: true,
         subresources: subresources.collect(),
-        collection,
+        // Documents tell stored objects apart from everything else, no more.
+        backing: collection.map_or(Backing::Action(Action::Bind), Backing::Stored),
         storage_version_hash: Str::default(),
         deprecation: None,
         behaviour: Arc::new(NoBehaviour),
@@ -87,6 +90,7 @@ pub(crate) fn registry_with_widgets() -> Registry {
         name: name.into(),
         kind,
         verbs: verbs(&["get", "patch", "update"]),
+        role: Role::Object,
     };
     let all: Vec<&str> = Verb::ALL.iter().map(|verb| verb.name()).collect();
     let resource = Resource {
@@ -106,7 +110,7 @@ pub(crate) fn registry_with_widgets() -> Registry {
             subresource("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),
             subresource("status", GroupVersionKind::new("bench.example.com", "v1", "Widget")),
         ],
-        collection: None,
+        backing: Backing::Action(Action::Bind),
         storage_version_hash: Str::default(),
         deprecation: None,
         behaviour: Arc::new(NoBehaviour),

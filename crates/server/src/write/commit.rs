@@ -53,7 +53,7 @@ pub(crate) async fn commit(
     expect: Expect,
     json: Option<Bytes>,
 ) -> Result<Outcome, ApiError> {
-    let prefix = hub.collection.as_ref().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
+    let prefix = hub.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
     let full = cluster.cache.store_key(prefix, key);
     let change = match json {
         Some(json) => {

@@ -6,7 +6,7 @@ use http::StatusCode;
 use pintle_admission::{Operation, Request};
 use pintle_auth::Identity;
 use pintle_cache::Object;
-use pintle_registry::{ApiError, Context, Resource, Write};
+use pintle_registry::{ApiError, Backing, Context, Resource, Write};
 use pintle_store::Expect;
 use pintle_value::Value;
 
@@ -30,8 +30,9 @@ pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, "CreateOptions")?;
     let mut object = decode(call, &body, encoding, &Expected::of(resource), options.field_validation)?;
-    if resource.collection.is_none() {
-        return super::subresource::unstored(call, resource, object, options.dry_run).await;
+    if let Backing::Action(action) = resource.backing {
+        metadata::ensure_namespace(&mut object, resource, &call.info.namespace)?;
+        return super::action::act(call, resource, action, object, options.dry_run).await;
     }
     default(resource, &mut object);
     metadata::ensure_namespace(&mut object, resource, &call.info.namespace)?;

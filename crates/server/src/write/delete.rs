@@ -52,7 +52,7 @@ pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Resp
             Ok(form.respond(code, form.body(&object)?))
         }
         Deleted::Gone(object) => {
-            let returned = resource.collection.as_ref().is_some_and(|c| c.returns_deleted);
+            let returned = resource.collection().is_some_and(|c| c.returns_deleted);
             if returned {
                 return Ok(form.respond(StatusCode::OK, form.body(&object)?));
             }

@@ -2,6 +2,7 @@
 //! the kind's rules, validated, and committed under a compare on the object's revision. Create and the guaranteed update
 //! are the only ways to the store; every verb ends in one of them.
 
+mod action;
 mod commit;
 mod create;
 mod decode;

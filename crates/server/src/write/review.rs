@@ -3,42 +3,34 @@
 //! every request passes.
 
 use pintle_auth::{Attributes, Authorizer, Credentials, Decision, Identity};
-use pintle_registry::{ApiError, Resource};
+use pintle_registry::{ApiError, Resource, Review};
 use pintle_value::{Errors, FieldPath, Object, Str, Value, object};
 
 use super::metadata;
 use crate::pipeline::Call;
 
-/// Answers one kind of review: sets its status.
-type Review = fn(&Call, &mut Value) -> Result<(), ApiError>;
-
-/// The reviews, by group and kind.
-const REVIEWS: &[(&str, &str, Review)] = &[
-    ("authentication.k8s.io", "SelfSubjectReview", self_subject),
-    ("authentication.k8s.io", "TokenReview", token),
-    ("authorization.k8s.io", "SelfSubjectAccessReview", self_access),
-    ("authorization.k8s.io", "SubjectAccessReview", access),
-    ("authorization.k8s.io", "LocalSubjectAccessReview", local_access),
-    ("authorization.k8s.io", "SelfSubjectRulesReview", self_rules),
-];
-
 /// Answers a review.
 ///
 /// # Errors
-/// It is malformed, or the resource is no review.
-pub(crate) fn review(call: &Call, resource: &Resource, mut object: Value) -> Result<Value, ApiError> {
-    let answer = REVIEWS.iter().find(|(group, kind, _)| *group == resource.group && *kind == resource.kind);
-    let Some((_, _, answer)) = answer else { return Err(ApiError::MethodNotAllowed) };
-    let errors = check(resource, &object);
-    metadata::refuse(resource, object.name(), errors)?;
-    answer(call, &mut object)?;
+/// It is malformed.
+pub(crate) fn review(call: &Call, resource: &Resource, question: Review, mut object: Value) -> Result<Value, ApiError> {
+    metadata::refuse(resource, object.name(), check(question, &object))?;
+    match question {
+        Review::SelfSubject => self_subject(call, &mut object),
+        Review::Token => token(call, &mut object)?,
+        Review::SelfAccess => self_access(call, &mut object),
+        Review::Access | Review::LocalAccess => access(call, &mut object),
+        Review::SelfRules => self_rules(call, &mut object)?,
+    }
     Ok(object)
 }
 
 /// What is wrong with a review of access (upstream: `pkg/apis/authorization/validation`).
-fn check(resource: &Resource, object: &Value) -> Errors {
+fn check(question: Review, object: &Value) -> Errors {
     let mut errors = Errors::new();
-    let Some(subject) = resource.kind.strip_suffix("SubjectAccessReview") else { return errors };
+    if !matches!(question, Review::SelfAccess | Review::Access | Review::LocalAccess) {
+        return errors;
+    }
     let spec = FieldPath::new("spec");
     let path = spec.child("nonResourceAttributes");
     let (on_resource, on_path) =
@@ -55,10 +47,10 @@ fn check(resource: &Resource, object: &Value) -> Errors {
         _ => {}
     }
     let somebody = !object.str_at(&["spec", "user"]).is_empty() || !object.items_at(&["spec", "groups"]).is_empty();
-    if subject != "Self" && !somebody {
+    if question != Review::SelfAccess && !somebody {
         errors.invalid(&spec.child("user"), "", "at least one of user or group must be specified");
     }
-    let local = subject == "Local";
+    let local = question == Review::LocalAccess;
     let surplus = object.entries_at(&["metadata"]).any(|(key, value)| match key {
         "namespace" if local => false,
         "managedFields" => false,
@@ -102,9 +94,8 @@ fn user_info(identity: &Identity) -> Value {
     Value::Object(user)
 }
 
-fn self_subject(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+fn self_subject(call: &Call, object: &mut Value) {
     object.set("status", object! { "userInfo": user_info(&call.identity) });
-    Ok(())
 }
 
 fn token(call: &Call, object: &mut Value) -> Result<(), ApiError> {
@@ -159,13 +150,12 @@ fn status_of(why: String, denied: bool) -> Value {
     status
 }
 
-fn self_access(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+fn self_access(call: &Call, object: &mut Value) {
     let status = decide(&*call.cluster.authorizer, &call.identity, &object["spec"]);
     object.set("status", status);
-    Ok(())
 }
 
-fn access(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+fn access(call: &Call, object: &mut Value) {
     let spec = &object["spec"];
     let texts = |value: &Value| -> Vec<Str> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(Str::from).collect()
@@ -178,11 +168,6 @@ fn access(call: &Call, object: &mut Value) -> Result<(), ApiError> {
     };
     let status = decide(&*call.cluster.authorizer, &identity, spec);
     object.set("status", status);
-    Ok(())
-}
-
-fn local_access(call: &Call, object: &mut Value) -> Result<(), ApiError> {
-    access(call, object)
 }
 
 fn self_rules(call: &Call, object: &mut Value) -> Result<(), ApiError> {

@@ -213,7 +213,7 @@ impl<'a> Change<'a> {
         if wanted.is_empty() || wanted == found {
             return Ok(());
         }
-        let prefix = self.resource.collection.as_ref().map(|c| c.prefix.clone()).unwrap_or_default();
+        let prefix = self.resource.collection().map(|c| c.prefix.clone()).unwrap_or_default();
         let key = self.cluster.cache.store_key(&prefix, &current.key);
         Err(ApiError::Conflict {
             resource: self.resource.group_resource(),

@@ -11,7 +11,7 @@ use crate::kind::{Kind, SELECTOR, name};
 fn check_answer(kind: &Kind, answer: &Value, object: &Value) {
     let uid = &object["metadata"]["uid"];
     let terminating = answer["metadata"].get("deletionTimestamp").is_some();
-    if terminating || kind.facts().storage.as_ref().is_some_and(|s| s.returns_deleted) {
+    if terminating || kind.facts().storage().is_some_and(|s| s.returns_deleted) {
         assert_eq!((&answer["kind"], &answer["metadata"]["uid"]), (&json!(kind.kind), uid), "{answer}");
         return;
     }

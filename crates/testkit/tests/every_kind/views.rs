@@ -10,7 +10,7 @@ use crate::walk::discover;
 
 /// An object that is written through one version is the same object in every other, and goes through it unharmed.
 pub(crate) async fn views(cluster: Arc<Cluster>, kind: Arc<Kind>) {
-    let hub = |kind: &Kind| kind.facts().storage.as_ref().map(|s| (s.prefix, s.hub_group, s.hub_version));
+    let hub = |kind: &Kind| kind.facts().storage().map(|s| (s.prefix, s.hub_group, s.hub_version));
     let Some(place) = hub(&kind) else { return };
     let served = discover(&cluster).await;
     let others: Vec<&Arc<Kind>> =

@@ -1,0 +1,62 @@
+//! Resources and subresources that keep nothing: a create there does something.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use pintle_registry::{Action, ApiError, Resource};
+use pintle_value::{Value, object};
+
+use super::review::review;
+use super::subresource::answer;
+use super::update::{Change, Judge};
+use crate::http::Response;
+use crate::negotiate::{self, Endpoint};
+use crate::pipeline::Call;
+use crate::represent::status;
+
+/// Does what a create asks for. `object` is in the namespace of the request.
+///
+/// # Errors
+/// It is malformed, or what it asks for is refused.
+pub(crate) async fn act(
+    call: &Call,
+    resource: &Arc<Resource>,
+    action: Action,
+    object: Value,
+    dry_run: bool,
+) -> Result<Response, ApiError> {
+    match action {
+        Action::Bind => bind(call, object, dry_run).await,
+        Action::Review(question) => {
+            let answered = review(call, resource, question, object)?;
+            answer(call, StatusCode::CREATED, &answered, &resource.schema)
+        }
+    }
+}
+
+/// Binds a pod to a node.
+async fn bind(call: &Call, binding: Value, dry_run: bool) -> Result<Response, ApiError> {
+    let registry = call.cluster.registry();
+    let pods = registry.resource("", "v1", "pods").ok_or(ApiError::NoSuchPath)?;
+    let mut change = Change::of(call, pods, dry_run);
+    change.name = binding.name().to_owned();
+    change.subresource = "binding";
+    change.judge = Judge::Nobody;
+    let now = change.context.now;
+    change
+        .run(|old| {
+            let mut pod = old.clone();
+            pintle_kinds::bind(&mut pod, &binding, now)?;
+            Ok(pod)
+        })
+        .await?;
+    let accepted = negotiate::output(&call.headers, &call.query, Endpoint::PLAIN)?;
+    let value = object! {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": Value::object(),
+        "status": "Success",
+        "code": 201,
+    };
+    Ok(status(call, StatusCode::CREATED, &value, accepted.encoding, accepted.pretty))
+}
