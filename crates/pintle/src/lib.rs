@@ -6,4 +6,5 @@ mod kubeconfig;
 mod server;
 
 pub use kubeconfig::kubeconfig;
+pub use pintle_server::Component;
 pub use server::{Engine, Options, Server, StartError};

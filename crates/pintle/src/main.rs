@@ -127,6 +127,7 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         kubeconfig: serve.kubeconfig,
         tokens,
         window: Window { bytes: serve.watch_window_mib << 20, ..Window::default() },
+        ..Options::default()
     })
     .await?;
     greet(&server, engine, &serve.data_dir)?;

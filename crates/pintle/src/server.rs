@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pintle_auth::{AllowAll, Authenticator, ClientCertificate, FirstOf, TokenFile, TokenFileError};
 use pintle_cache::Window;
 use pintle_server::http::{Listener, TlsError, server_config, verifier};
-use pintle_server::{Cluster, ClusterError, Settings};
+use pintle_server::{Cluster, ClusterError, Component, Settings};
 use pintle_store::{Embedded, Memory, Store, SystemClock};
 use rustls::pki_types::UnixTime;
 use tokio::sync::watch;
@@ -47,6 +47,8 @@ pub struct Options {
     pub tokens: Option<String>,
     /// How much history is kept.
     pub window: Window,
+    /// The components whose health clients can ask for.
+    pub components: Vec<Component>,
 }
 
 impl Default for Options {
@@ -59,6 +61,7 @@ impl Default for Options {
             kubeconfig: None,
             tokens: None,
             window: Window::default(),
+            components: Component::usual(),
         }
     }
 }
@@ -141,6 +144,7 @@ impl Server {
             clock: Arc::new(SystemClock),
             authenticator: Box::new(FirstOf(authenticators)),
             authorizer: Box::new(AllowAll),
+            components: options.components,
         })
         .await?;
         let address = SocketAddr::new(options.bind_address, options.port);

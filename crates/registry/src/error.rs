@@ -57,6 +57,14 @@ pub enum ApiError {
     /// 405: the resource does not have this verb.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
+    /// 405: the resource does not have what a path that it has was asked for.
+    #[error("{action} is not supported on resources of kind \"{resource}\"")]
+    MethodNotSupported {
+        /// The resource.
+        resource: GroupResource,
+        /// What was asked for.
+        action: &'static str,
+    },
     /// 406: none of the accepted types can be served. Holds the text.
     #[error("{0}")]
     NotAcceptable(String),

@@ -15,6 +15,7 @@ use pintle_store::{Clock, Store};
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
+use crate::components::Component;
 use crate::metrics::Metrics;
 use crate::outline::{self, Places};
 
@@ -33,6 +34,8 @@ pub struct Settings {
     pub authenticator: Box<dyn Authenticator>,
     /// Decides what they may do.
     pub authorizer: Box<dyn Authorizer>,
+    /// Whose health clients can ask for.
+    pub components: Vec<Component>,
 }
 
 /// A logical cluster.
@@ -46,6 +49,7 @@ pub struct Cluster {
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) admission: Chain,
     pub(crate) metrics: Metrics,
+    pub(crate) components: Vec<Component>,
     pub(crate) documents: crate::documents::Documents,
     /// Turns true when the server goes down, so that watches end.
     pub(crate) closing: tokio::sync::watch::Sender<bool>,
@@ -103,6 +107,7 @@ impl Cluster {
             authorizer: settings.authorizer,
             admission: Chain(vec![Box::new(NamespaceLifecycle)]),
             metrics: Metrics::default(),
+            components: settings.components,
             closing: tokio::sync::watch::Sender::new(false),
         });
         cluster.bootstrap().await.map_err(ClusterError::Bootstrap)?;

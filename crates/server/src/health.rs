@@ -3,6 +3,7 @@
 use futures_util::FutureExt;
 use http::{HeaderValue, StatusCode};
 
+use crate::cluster::Cluster;
 use crate::http::Response;
 use crate::pipeline::{Call, json, text};
 
@@ -12,11 +13,7 @@ type Check = (&'static str, fn(&Call) -> Result<(), String>);
 const PING: Check = ("ping", |_| Ok(()));
 const LOG: Check = ("log", |_| Ok(()));
 /// The store, under the name that people's probes know.
-const STORE: Check = ("etcd", |call| match call.cluster.store.current_revision().now_or_never() {
-    Some(Ok(_)) => Ok(()),
-    Some(Err(error)) => Err(error.to_string()),
-    None => Err("the store does not answer".to_owned()),
-});
+const STORE: Check = ("etcd", |call| store(&call.cluster));
 /// The cache, which reads are answered from, follows the store.
 const CACHE: Check = ("informer-sync", |call| {
     if call.cluster.cache.follows() { Ok(()) } else { Err("the cache no longer follows the store".to_owned()) }
@@ -31,6 +28,15 @@ const SHUTDOWN: Check =
 
 const LIVEZ: &[Check] = &[PING, LOG, STORE];
 const READYZ: &[Check] = &[PING, LOG, STORE, CACHE, SHUTDOWN];
+
+/// Whether the store is well, else why not.
+pub(crate) fn store(cluster: &Cluster) -> Result<(), String> {
+    match cluster.store.current_revision().now_or_never() {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(error)) => Err(error.to_string()),
+        None => Err("the store does not answer".to_owned()),
+    }
+}
 
 /// True for paths that anyone may ask.
 pub(crate) fn is_public(path: &str) -> bool {

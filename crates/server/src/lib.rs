@@ -3,6 +3,7 @@
 //! belongs to it; [`pipeline`] is the way of a request through the house.
 
 mod cluster;
+mod components;
 mod discovery;
 mod documents;
 mod health;
@@ -21,4 +22,5 @@ mod version;
 mod write;
 
 pub use cluster::{Cluster, ClusterError, Settings};
+pub use components::Component;
 pub use version::version;

@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use pintle_auth::{Attributes, Credentials, Decision, Identity, Refused};
-use pintle_registry::{ApiError, Context, GroupResource, Resource, Scope, Verb};
+use pintle_registry::{ApiError, Backing, Context, GroupResource, Resource, Scope, Verb};
 use pintle_value::Value;
 
 use crate::cluster::Cluster;
@@ -304,11 +304,25 @@ async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response
         _ => return Err(ApiError::MethodNotAllowed),
     };
     if !resource.verbs.has(verb) {
-        return Err(ApiError::MethodNotAllowed);
+        // Watches come to the paths of lists, and have deprecated paths only where there are watches.
+        return Err(match verb {
+            Verb::Watch if info.watch_path => ApiError::NoSuchPath,
+            Verb::Watch if resource.verbs.has(Verb::List) => {
+                ApiError::MethodNotSupported { resource: resource.group_resource(), action: "watch" }
+            }
+            _ => ApiError::MethodNotAllowed,
+        });
     }
     // A namespaced resource without a namespace in the path can only be listed and watched.
     if namespaced && !info.in_namespace && !matches!(verb, Verb::List | Verb::Watch) {
         return Err(ApiError::MethodNotAllowed);
+    }
+    if let Backing::Computed(source) = resource.backing {
+        return match verb {
+            Verb::Get => read::computed::get(call, resource, source).await,
+            Verb::List => read::computed::list(call, resource, source).await,
+            _ => Err(ApiError::MethodNotAllowed),
+        };
     }
     match verb {
         Verb::Get => read::get(call, resource).await,

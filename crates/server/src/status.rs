@@ -40,6 +40,10 @@ pub(crate) fn failure(error: &ApiError) -> Failure {
             details.present = true;
             (405, "MethodNotAllowed")
         }
+        ApiError::MethodNotSupported { resource, .. } => {
+            details.named("", &resource.group, &resource.resource);
+            (405, "MethodNotAllowed")
+        }
         ApiError::NotAcceptable(message) => {
             // Upstream's router knows nothing of the object but says so.
             details.present = message.starts_with("406:");

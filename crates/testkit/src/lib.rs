@@ -22,7 +22,7 @@ pub use runtime::run;
 
 use std::path::PathBuf;
 
-pub use pintle::{Engine, Options};
+pub use pintle::{Component, Engine, Options};
 
 use pintle::Server;
 

@@ -3,7 +3,7 @@
 use pintle_cache::{Event, KeyRange, Object, Scope};
 use pintle_registry::{ApiError, Resource};
 use pintle_selector::{FieldSelector, LabelSelector};
-use pintle_value::Str;
+use pintle_value::{Str, Value};
 
 use crate::represent::EventKind;
 
@@ -57,15 +57,27 @@ impl Selection {
 
     /// True if the object is selected.
     pub(crate) fn matches(&self, object: &Object) -> bool {
-        let fields = self.fields.iter().all(|(field, equal, value)| {
-            let is = match field {
-                Field::Name => object.name(),
-                Field::Namespace => object.namespace(),
-                Field::Kind(place) => object.outline.fields.get(*place).map_or("", Str::as_str),
-            };
-            (is == value) == *equal
-        });
-        fields && self.labels.as_ref().is_none_or(|labels| labels.matches(|key| object.outline.label(key)))
+        let field = |field| match field {
+            Field::Name => object.name(),
+            Field::Namespace => object.namespace(),
+            Field::Kind(place) => object.outline.fields.get(place).map_or("", Str::as_str),
+        };
+        self.holds(field, |key| object.outline.label(key))
+    }
+
+    /// The same for the tree of an object of a kind without selectable fields of its own.
+    pub(crate) fn matches_tree(&self, object: &Value) -> bool {
+        let field = |field| match field {
+            Field::Name => object.name(),
+            Field::Namespace => object.namespace(),
+            Field::Kind(_) => "",
+        };
+        self.holds(field, |key| object.at(&["metadata", "labels", key]).and_then(Value::as_str))
+    }
+
+    fn holds<'o>(&self, field: impl Fn(Field) -> &'o str, label: impl Fn(&str) -> Option<&'o str>) -> bool {
+        self.fields.iter().all(|(name, equal, value)| (field(*name) == value) == *equal)
+            && self.labels.as_ref().is_none_or(|labels| labels.matches(label))
     }
 
     /// What an event is to someone who watches this selection: a change that makes an object match or stop matching is

@@ -30,7 +30,10 @@ pub(crate) struct ListHead {
 
 impl ListHead {
     pub(crate) fn metadata(&self) -> Value {
-        let mut metadata = object! { "resourceVersion": self.revision.as_str() };
+        let mut metadata = Value::object();
+        if !self.revision.is_empty() {
+            metadata.set("resourceVersion", self.revision.as_str());
+        }
         if !self.continue_token.is_empty() {
             metadata.set("continue", self.continue_token.as_str());
         }
@@ -87,16 +90,7 @@ impl ListBody {
     /// The body of a list in the form that the client wants: made piece by piece, or `Err` with the whole bytes for the
     /// encodings that cannot be.
     pub(crate) fn make(form: Form, head: &ListHead, mut source: Source) -> Result<Result<Self, Vec<u8>>, ApiError> {
-        if let Some(Transform::Partial(_)) = form.accepted.transform {
-            let list = if form.resource.typed {
-                format!("*{}.{}", form.resource.version, form.resource.list_kind)
-            } else {
-                "*unstructured.UnstructuredList".to_owned()
-            };
-            return Err(ApiError::NotAcceptable(format!(
-                "you requested PartialObjectMetadata, but the requested object is a list ({list})"
-            )));
-        }
+        form.check_list()?;
         if form.accepted.encoding == Encoding::Json && !form.accepted.pretty {
             let (opening, tail) = form.frame(head);
             return Ok(Ok(Self { form, source, head: Some(opening), tail, first: true, ended: false }));
@@ -218,21 +212,43 @@ impl Form {
         (out, b"]}\n")
     }
 
+    /// Refuses to show a list as the metadata of an object.
+    fn check_list(&self) -> Result<(), ApiError> {
+        let Some(Transform::Partial(_)) = self.accepted.transform else { return Ok(()) };
+        let list = if self.resource.typed {
+            format!("*{}.{}", self.resource.version, self.resource.list_kind)
+        } else {
+            "*unstructured.UnstructuredList".to_owned()
+        };
+        Err(ApiError::NotAcceptable(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list ({list})"
+        )))
+    }
+
+    /// The finished body of a list of objects that are at hand as trees at the request's version.
+    ///
+    /// # Errors
+    /// The form is none of a list.
+    pub(crate) fn list_of(&self, head: &ListHead, objects: Vec<Value>) -> Result<Vec<u8>, ApiError> {
+        self.check_list()?;
+        Ok(self.whole(head, objects.into_iter().map(|object| self.item_of(object)).collect()))
+    }
+
     fn item_tree(&self, object: &Object) -> Result<Value, ApiError> {
+        self.tree(object).map(|tree| self.item_of(tree))
+    }
+
+    /// An item of a list in this form.
+    fn item_of(&self, mut object: Value) -> Value {
         match self.accepted.transform {
-            Some(Transform::Table(_)) => {
-                self.row_of(object).ok_or_else(|| ApiError::Internal("a stored object cannot be read".to_owned()))
-            }
-            Some(Transform::Partial(version) | Transform::PartialList(version)) => {
-                Ok(partial(&self.tree(object)?, version))
-            }
+            Some(Transform::Table(_)) => self.row(&object),
+            Some(Transform::Partial(version) | Transform::PartialList(version)) => partial(&object, version),
             None => {
-                let mut tree = self.tree(object)?;
                 if self.resource.typed {
-                    tree.remove("kind");
-                    tree.remove("apiVersion");
+                    object.remove("kind");
+                    object.remove("apiVersion");
                 }
-                Ok(tree)
+                object
             }
         }
     }

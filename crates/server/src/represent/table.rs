@@ -4,7 +4,7 @@ use pintle_registry::Column;
 use pintle_schema::Type;
 use pintle_value::{Object, Value, object};
 
-use super::{Form, IncludeObject, ListHead, from_hub, partial};
+use super::{Form, IncludeObject, ListHead, partial};
 use crate::negotiate::MetaVersion;
 
 impl Form {
@@ -76,11 +76,5 @@ impl Form {
             }
         }
         Value::Object(row)
-    }
-
-    /// A row for a cached object.
-    pub(crate) fn row_of(&self, object: &pintle_cache::Object) -> Option<Value> {
-        let tree = crate::cluster::tree(object).ok()?;
-        Some(self.row(&from_hub(&self.resource, tree)))
     }
 }

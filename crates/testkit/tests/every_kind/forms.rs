@@ -124,7 +124,7 @@ pub(crate) async fn single(cluster: Arc<Cluster>, kind: Arc<Kind>) {
 
 /// A list in every form.
 pub(crate) async fn list(cluster: Arc<Cluster>, kind: Arc<Kind>) {
-    if !kind.can("list") {
+    if !kind.stored() {
         return;
     }
     let sample = kind.sample();
@@ -167,6 +167,34 @@ pub(crate) async fn list(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     for object in [&sample.object, &sample.second] {
         kind.remove(&cluster, object).await;
     }
+}
+
+/// An object that is worked out when somebody asks, and the list that it is in, in every form.
+pub(crate) async fn computed(cluster: Arc<Cluster>, kind: Arc<Kind>) {
+    if kind.stored() || !kind.can("get") {
+        return;
+    }
+    assert_eq!(kind.verbs, ["get", "list"]);
+    let path = kind.path(&kind.sample().object);
+    let object = cluster.get(&path).await.expect(200).json();
+    assert_eq!((&object["kind"], &object["apiVersion"]), (&json!(kind.kind), &json!(kind.api_version())));
+    assert_eq!(version(&object), "");
+    same_in_other_encodings(&cluster, &kind, &path, &kind.kind).await;
+    let table = cluster.ask("GET", &path).header("accept", TABLE).send().await.expect(200).json();
+    check_table(&table, &[name(&object)]);
+
+    let collection = kind.collection();
+    let listed = cluster.get(&collection).await.expect(200).json();
+    assert_eq!((&listed["kind"], &listed["metadata"]), (&json!(kind.facts().list_kind), &json!({})));
+    let names: Vec<&str> = listed["items"].as_array().expect("items").iter().map(name).collect();
+    assert!(names.contains(&name(&object)), "{listed}");
+    same_in_other_encodings(&cluster, &kind, &collection, &kind.facts().list_kind).await;
+    let table = cluster.ask("GET", &collection).header("accept", TABLE).send().await.expect(200).json();
+    check_table(&table, &names);
+    let partial = accept("PartialObjectMetadataList");
+    let partial = cluster.ask("GET", &collection).header("accept", &partial).send().await.expect(200).json();
+    let found: Vec<&str> = partial["items"].as_array().expect("items").iter().map(name).collect();
+    assert_eq!(found, names);
 }
 
 /// The same list, one object at a time.

@@ -88,7 +88,7 @@ impl Kind {
 
     /// True for a resource that keeps its objects.
     pub(crate) fn stored(&self) -> bool {
-        self.can("get")
+        self.facts().storage().is_some()
     }
 
     /// True if it has a verb.

@@ -30,6 +30,11 @@ fn every_kind_is_listed_in_every_form() {
 }
 
 #[test]
+fn what_is_not_stored_is_shown_in_every_form() {
+    every_kind(forms::computed);
+}
+
+#[test]
 fn every_kind_is_watched() {
     every_kind(watching::watched);
 }

@@ -8,6 +8,7 @@ fn api_resources_are_listed_with_their_short_names() {
     k.run("api-resources").has_lines(
         "
         NAME                        SHORTNAMES  APIVERSION          NAMESPACED  KIND
+        componentstatuses           cs          v1                  false       ComponentStatus
         configmaps                  cm          v1                  true        ConfigMap
         namespaces                  ns          v1                  false       Namespace
         nodes                       no          v1                  false       Node

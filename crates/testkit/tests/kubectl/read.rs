@@ -78,6 +78,27 @@ fn get_prints_tables() {
 }
 
 #[test]
+fn get_prints_how_components_are() {
+    let k = Kubectl::start();
+    let output = k.works("get cs etcd-0");
+    assert_eq!(output.stderr, "Warning: v1 ComponentStatus is deprecated in v1.19+\n");
+    output.prints(
+        "
+        NAME    STATUS   MESSAGE  ERROR
+        etcd-0  Healthy  ok
+        ",
+    );
+    k.run("get componentstatuses -o name").prints(
+        "
+        componentstatus/controller-manager
+        componentstatus/etcd-0
+        componentstatus/scheduler
+        ",
+    );
+    k.run("describe cs etcd-0").has_lines("Name:  etcd-0\nConditions:\nMessage:  ok\nStatus:  True\nType:  Healthy");
+}
+
+#[test]
 fn get_all_finds_the_category() {
     let k = cluster();
     k.works("create service clusterip plain --tcp=80");

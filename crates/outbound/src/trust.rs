@@ -1,0 +1,86 @@
+//! Which servers are believed to be who they say.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+/// Which servers are trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust<'a> {
+    /// Those whose certificates these authorities, in PEM, have signed.
+    Authorities(&'a [u8]),
+    /// Any: for questions whose answers mean little.
+    Anyone,
+}
+
+/// The authorities cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// They are no PEM.
+    #[error("the certificate authorities cannot be read: {0}")]
+    Pem(#[from] pem::Error),
+    /// They are no certificates.
+    #[error("the certificate authorities cannot be used: {0}")]
+    Certificate(#[from] rustls::Error),
+}
+
+impl Trust<'_> {
+    pub(crate) fn config(self) -> Result<Arc<ClientConfig>, TrustError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let builder = match self {
+            Trust::Authorities(text) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in CertificateDer::pem_slice_iter(text) {
+                    roots.add(certificate?)?;
+                }
+                builder.with_root_certificates(roots)
+            }
+            Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(BelieveAll(provider))),
+        };
+        Ok(Arc::new(builder.with_no_client_auth()))
+    }
+}
+
+/// Takes any certificate, of whose key the server has to have proof nevertheless.
+#[derive(Debug)]
+struct BelieveAll(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for BelieveAll {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,37 @@
+//! Get and list of objects that are worked out when somebody asks. They have no resourceVersion, and a list is whole:
+//! what a client says of revisions and chunks means nothing here, as upstream has it.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use pintle_registry::{ApiError, Computed, Resource};
+
+use super::list::select;
+use crate::components;
+use crate::http::Response;
+use crate::pipeline::Call;
+use crate::query::ListOptions;
+use crate::represent::{Form, ListHead, compress};
+
+/// Answers a get.
+pub(crate) async fn get(call: &Call, resource: &Arc<Resource>, source: Computed) -> Result<Response, ApiError> {
+    let form = Form::negotiate(call, resource, false)?;
+    let object = match source {
+        Computed::ComponentStatuses => components::get(&call.cluster, &call.info.name).await?,
+    };
+    let body = form.body_of(object)?;
+    Ok(compress(form.respond(StatusCode::OK, body), call.accepts_gzip()))
+}
+
+/// Answers a list.
+pub(crate) async fn list(call: &Call, resource: &Arc<Resource>, source: Computed) -> Result<Response, ApiError> {
+    let form = Form::negotiate(call, resource, false)?;
+    let options = ListOptions::read(&call.query, false)?;
+    let selection = select(call, &form, &options)?;
+    let mut objects = match source {
+        Computed::ComponentStatuses => components::list(&call.cluster).await,
+    };
+    objects.retain(|object| selection.matches_tree(object));
+    let body = form.list_of(&ListHead::default(), objects)?;
+    Ok(compress(form.respond(StatusCode::OK, body), call.accepts_gzip()))
+}
