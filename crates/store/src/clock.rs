@@ -1,9 +1,11 @@
-//! Time as the store sees it: only expiry and the history window ask for it, and both ask a `Clock`, so that tests
-//! decide what time it is.
+//! Time as the store and all above it see it: expiry, the history window, and how long watches last. All ask a `Clock`,
+//! so that tests decide what time it is.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
 
 /// Milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +19,9 @@ impl Timestamp {
     }
 }
 
+/// The end of a wait.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// A source of time.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The time now. May step backwards; the store copes.
@@ -26,6 +31,9 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn until(&self, due: Timestamp) -> Duration {
         Duration::from_millis(due.0.saturating_sub(self.now().0))
     }
+
+    /// Ends when this much time has passed since the call. Steps of the time of day do not matter to it.
+    fn sleep(&self, duration: Duration) -> Sleep;
 }
 
 /// The machine's clock.
@@ -37,31 +45,70 @@ impl Clock for SystemClock {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
+
+    fn sleep(&self, duration: Duration) -> Sleep {
+        Box::pin(tokio::time::sleep(duration))
+    }
 }
 
 /// A clock that stands still until it is moved, for tests.
 #[derive(Debug)]
-pub struct ManualClock(AtomicU64);
+pub struct ManualClock(watch::Sender<u64>);
 
 impl ManualClock {
     /// A clock that shows `start`.
     pub fn new(start: Timestamp) -> ManualClock {
-        ManualClock(AtomicU64::new(start.0))
+        ManualClock(watch::Sender::new(start.0))
     }
 
     /// Moves the clock on.
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+        self.0.send_modify(|now| *now = Timestamp(*now).after(by).0);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
+        Timestamp(*self.0.borrow())
     }
 
     /// Real time says nothing about when this clock will be moved: look again soon.
     fn until(&self, due: Timestamp) -> Duration {
         if due <= self.now() { Duration::ZERO } else { Duration::from_millis(1) }
+    }
+
+    fn sleep(&self, duration: Duration) -> Sleep {
+        let due = self.now().after(duration).0;
+        let mut now = self.0.subscribe();
+        Box::pin(async move {
+            // A clock that is gone is never moved again.
+            if now.wait_for(|now| *now >= due).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn sleeps_end_when_the_clock_has_been_moved_past_them() {
+        let clock = ManualClock::new(Timestamp(5));
+        let mut short = clock.sleep(Duration::from_secs(1));
+        let mut long = clock.sleep(Duration::from_secs(60));
+        let ended = async |sleep: &mut Sleep| {
+            tokio::select! {
+                biased;
+                () = sleep => true,
+                () = std::future::ready(()) => false,
+            }
+        };
+        assert!(!ended(&mut short).await);
+        clock.advance(Duration::from_secs(59));
+        assert!(ended(&mut short).await && !ended(&mut long).await);
+        clock.advance(Duration::from_secs(1));
+        assert!(ended(&mut long).await && ended(&mut clock.sleep(Duration::ZERO)).await);
     }
 }

@@ -12,7 +12,7 @@ mod memory;
 mod transformer;
 mod window;
 
-pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp};
 pub use contract::{Change, Committed, Expect, Key, Op, Pending, Range, Record, Revision, Span, Store, StoredChange};
 pub use embedded::{Embedded, Options};
 pub use error::Error;
