@@ -1,6 +1,7 @@
 //! The connection to a cluster: requests, answers, and watches that are read event by event.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,19 +21,34 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 type Pool = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// Two ways in: with the administrator's certificate, and with none.
-pub(crate) struct Client {
+/// Which HTTP a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1 alone: a connection for each request that is open.
+    Http1,
+    /// What client and server agree on, which is HTTP/2: one connection for all.
+    Any,
+}
+
+/// Connections to a cluster, with the administrator's certificate and with none.
+pub struct Client {
     url: String,
     admin: Pool,
     nobody: Pool,
 }
 
 impl Client {
-    pub(crate) fn new(url: &str, certificates: &Certificates) -> Self {
-        Self { url: url.to_owned(), admin: pool(certificates, true), nobody: pool(certificates, false) }
+    pub(crate) fn new(url: &str, certificates: &Certificates, protocol: Protocol) -> Self {
+        let pool = |admin| pool(certificates, admin, protocol);
+        Self { url: url.to_owned(), admin: pool(true), nobody: pool(false) }
     }
 
-    pub(crate) fn ask(&self, method: &str, path: &str) -> Ask<'_> {
+    /// Asks anything.
+    ///
+    /// # Panics
+    /// It is no method.
+    #[must_use]
+    pub fn ask(&self, method: &str, path: &str) -> Ask<'_> {
         Ask {
             client: self,
             method: Method::from_bytes(method.as_bytes()).expect("a method"),
@@ -44,7 +60,7 @@ impl Client {
     }
 }
 
-fn pool(certificates: &Certificates, admin: bool) -> Pool {
+fn pool(certificates: &Certificates, admin: bool, protocol: Protocol) -> Pool {
     let mut roots = rustls::RootCertStore::empty();
     let authority = CertificateDer::from_pem_slice(certificates.authority.certificate.as_bytes());
     roots.add(authority.expect("a certificate")).expect("an authority");
@@ -64,11 +80,11 @@ fn pool(certificates: &Certificates, admin: bool) -> Pool {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    let connector = hyper_rustls::HttpsConnectorBuilder::new()
-        .with_tls_config(config)
-        .https_only()
-        .enable_all_versions()
-        .wrap_connector(tcp);
+    let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_only();
+    let connector = match protocol {
+        Protocol::Http1 => connector.enable_http1().wrap_connector(tcp),
+        Protocol::Any => connector.enable_all_versions().wrap_connector(tcp),
+    };
     hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector)
 }
 
@@ -133,7 +149,7 @@ impl Ask<'_> {
         self
     }
 
-    async fn start(self) -> (String, http::Response<Incoming>) {
+    async fn start(self) -> Result<(String, http::Response<Incoming>), Broken> {
         let what = format!("{} {}", self.method, self.path);
         let mut request = Request::new(Full::new(self.body));
         *request.method_mut() = self.method;
@@ -141,8 +157,8 @@ impl Ask<'_> {
         *request.headers_mut() = self.headers;
         let pool = if self.anonymous { &self.client.nobody } else { &self.client.admin };
         match tokio::time::timeout(PATIENCE, pool.request(request)).await {
-            Ok(Ok(response)) => (what, response),
-            Ok(Err(error)) => panic!("{what}: {error:?}"),
+            Ok(Ok(response)) => Ok((what, response)),
+            Ok(Err(error)) => Err(Broken(format!("{what}: {error:?}"))),
             Err(_) => panic!("{what}: no answer in {PATIENCE:?}"),
         }
     }
@@ -152,14 +168,19 @@ impl Ask<'_> {
     /// # Panics
     /// There is no answer.
     pub async fn send(self) -> Answer {
-        let (what, response) = self.start().await;
-        let (head, body) = response.into_parts();
-        let body = match tokio::time::timeout(PATIENCE, body.collect()).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) => panic!("{what}: {error}"),
-            Err(_) => panic!("{what}: the answer does not end"),
-        };
-        Answer { what, status: head.status, headers: head.headers, body }
+        self.try_send().await.unwrap_or_else(|broken| panic!("{broken}"))
+    }
+
+    /// Sends the request and reads the whole answer.
+    ///
+    /// # Errors
+    /// The server went away meanwhile, or is not there.
+    ///
+    /// # Panics
+    /// The answer takes too long.
+    pub async fn try_send(self) -> Result<Answer, Broken> {
+        let (what, response) = self.start().await?;
+        whole(what, response).await
     }
 
     /// Sends the request as a watch.
@@ -177,14 +198,49 @@ impl Ask<'_> {
     ///
     /// # Errors
     /// The answer, if the watch is refused.
+    ///
+    /// # Panics
+    /// There is no answer.
     pub async fn try_watch(self) -> Result<Watch, Answer> {
-        let (what, response) = self.start().await;
-        let (head, body) = response.into_parts();
-        if head.status == StatusCode::OK {
-            return Ok(Watch { what, body, buffer: Vec::new(), lines: VecDeque::new() });
+        match self.stream().await.unwrap_or_else(|broken| panic!("{broken}")) {
+            Ok(stream) => Ok(Watch { stream, buffer: Vec::new(), lines: VecDeque::new() }),
+            Err(answer) => Err(answer),
         }
-        let body = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
-        Err(Answer { what, status: head.status, headers: head.headers, body })
+    }
+
+    /// Sends the request and leaves the body to be read piece by piece.
+    ///
+    /// # Errors
+    /// The server is not there; or, within, the answer that is not 200.
+    ///
+    /// # Panics
+    /// There is no answer for too long.
+    pub async fn stream(self) -> Result<Result<Stream, Answer>, Broken> {
+        let (what, response) = self.start().await?;
+        if response.status() == StatusCode::OK {
+            return Ok(Ok(Stream { what, body: response.into_body() }));
+        }
+        whole(what, response).await.map(Err)
+    }
+}
+
+async fn whole(what: String, response: http::Response<Incoming>) -> Result<Answer, Broken> {
+    let (head, body) = response.into_parts();
+    let body = match tokio::time::timeout(PATIENCE, body.collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) => return Err(Broken(format!("{what}: {error}"))),
+        Err(_) => panic!("{what}: the answer does not end"),
+    };
+    Ok(Answer { what, status: head.status, headers: head.headers, body })
+}
+
+/// A connection that could not be made or ended too early, as when a server is stopped; says what was asked.
+#[derive(Debug)]
+pub struct Broken(String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -251,11 +307,36 @@ impl Answer {
     }
 }
 
-/// A watch that is open.
+/// An answer of which pieces are still to come.
 #[derive(Debug)]
-pub struct Watch {
+pub struct Stream {
     what: String,
     body: Incoming,
+}
+
+impl Stream {
+    /// The next piece, whenever it comes; `None` at the end.
+    ///
+    /// # Errors
+    /// The connection was cut.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
+        while let Some(frame) = self.body.frame().await {
+            match frame {
+                Ok(frame) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => return Ok(Some(data)),
+                    _ => {}
+                },
+                Err(error) => return Err(Broken(format!("{}: {error}", self.what))),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A watch that is open, in JSON.
+#[derive(Debug)]
+pub struct Watch {
+    stream: Stream,
     buffer: Vec<u8>,
     lines: VecDeque<Value>,
 }
@@ -270,19 +351,15 @@ impl Watch {
             if let Some(event) = self.lines.pop_front() {
                 return Some(event);
             }
-            let frame = match tokio::time::timeout(PATIENCE, self.body.frame()).await {
-                Ok(frame) => frame?,
-                Err(_) => panic!("{}: no event in {PATIENCE:?}", self.what),
+            let Ok(piece) = tokio::time::timeout(PATIENCE, self.stream.next()).await else {
+                panic!("{}: no event in {PATIENCE:?}", self.stream.what);
             };
-            let frame = frame.unwrap_or_else(|error| panic!("{}: {error}", self.what));
-            if let Ok(data) = frame.into_data() {
-                self.buffer.extend_from_slice(&data);
-            }
+            self.buffer.extend_from_slice(&piece.unwrap_or_else(|broken| panic!("{broken}"))?);
             while let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 match serde_json::from_slice(&line) {
                     Ok(event) => self.lines.push_back(event),
-                    Err(error) => panic!("{}: {error}: {}", self.what, String::from_utf8_lossy(&line)),
+                    Err(error) => panic!("{}: {error}: {}", self.stream.what, String::from_utf8_lossy(&line)),
                 }
             }
         }
@@ -293,9 +370,14 @@ impl Watch {
     /// # Panics
     /// It is not.
     pub async fn expect(&mut self, kind: &str, name: &str) -> Value {
-        let event = self.next().await.unwrap_or_else(|| panic!("{}: the stream ended", self.what));
-        assert_eq!(event["type"], kind, "{}: {event}", self.what);
-        assert_eq!(event["object"]["metadata"]["name"].as_str().unwrap_or_default(), name, "{}: {event}", self.what);
+        let event = self.next().await.unwrap_or_else(|| panic!("{}: the stream ended", self.stream.what));
+        assert_eq!(event["type"], kind, "{}: {event}", self.stream.what);
+        assert_eq!(
+            event["object"]["metadata"]["name"].as_str().unwrap_or_default(),
+            name,
+            "{}: {event}",
+            self.stream.what
+        );
         event["object"].clone()
     }
 }
