@@ -3,8 +3,9 @@
 
 use std::convert::Infallible;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
+use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -13,9 +14,9 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -24,6 +25,9 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Result;
+use crate::certificates::{self, AUTHORITY, CERTIFICATE, KEY};
+use crate::client::Access;
+use crate::target::Process;
 
 /// The path of the single object.
 pub(crate) const OBJECT: &str = "/object";
@@ -31,6 +35,14 @@ pub(crate) const OBJECT: &str = "/object";
 pub(crate) const LIST: &str = "/list";
 /// The pieces in which the list is sent.
 const PIECE: usize = 128 * 1024;
+
+/// Starts the server as a process of its own, with certificates made in `scratch`.
+pub(crate) async fn start(scratch: &Path, object: &Path, list: &Path) -> Result<Process> {
+    let access = certificates::make(scratch)?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("bare").arg(scratch).arg(object).arg(list);
+    Process::start(command, |url| Ok(Access { url: url.to_owned(), ..access }), OBJECT).await
+}
 
 /// Runs the server until the process is told to end. `arguments`: the folder of the certificates, the file of the
 /// object's bytes and that of the list's.
@@ -54,9 +66,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
                     let response = content.answer(&request);
                     async move { Ok::<_, Infallible>(response) }
                 });
-                let mut server = http1::Builder::new();
-                server.timer(TokioTimer::new()).pipeline_flush(true);
-                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                    let server = http2::Builder::new(TokioExecutor::new());
+                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                } else {
+                    let mut server = http1::Builder::new();
+                    server.timer(TokioTimer::new()).pipeline_flush(true);
+                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                }
             });
         }
     })
@@ -67,18 +84,17 @@ fn read(path: &str) -> Result<Bytes> {
 }
 
 fn tls(folder: &Path) -> Result<ServerConfig> {
-    let file = |name: &str| -> PathBuf { folder.join(name) };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(file("ca.crt"))?)?;
+    roots.add(CertificateDer::from_pem_file(folder.join(AUTHORITY))?)?;
     let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
-    let chain = vec![CertificateDer::from_pem_file(file("apiserver.crt"))?];
-    let key = PrivateKeyDer::from_pem_file(file("apiserver.key"))?;
+    let chain = vec![CertificateDer::from_pem_file(folder.join(CERTIFICATE))?];
+    let key = PrivateKeyDer::from_pem_file(folder.join(KEY))?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(clients)
         .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
 

@@ -1,25 +1,39 @@
-//! The benchmark behind `cargo xtask bench`: starts the `pintle` binary on fresh folders, loads it, and prints what it
-//! does as ratios to a bare HTTP server and to the disk in the same run, beside the budgets of the design.
+//! The benchmark behind `cargo xtask bench`. It starts the `pintle` binary, or takes any Kubernetes API server by its
+//! kubeconfig, puts load on it and reports what it does: rates, latencies, CPU time and memory, beside a bare HTTP
+//! server and the disk in the same run, beside what the Go peer takes, and beside the budgets of the design.
+//!
+//! A scenario (`scenarios/`) measures one thing. `load` sends requests, `watchers` counts events, `target` knows the
+//! server's process, `report` collects rows and prints them.
 
 mod bare;
+mod certificates;
 mod client;
 mod load;
 mod machine;
 mod objects;
-mod process;
-mod read;
+mod options;
+mod peer;
+mod plan;
 mod report;
-mod start;
-mod watch;
-mod write;
+mod scenario;
+mod scenarios;
+mod target;
+mod turns;
+mod watchers;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::Instant;
 
-use crate::process::Process;
+use http::StatusCode;
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::client::{Endpoint, get};
+use crate::options::Options;
 use crate::report::Report;
+use crate::scenario::{Bench, Subject};
+use crate::target::{Meter, Server, kubeconfig};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -27,128 +41,89 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Whatever keeps a measurement from going on.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: pintle-bench PINTLE [--quick] [--only start,read,write,watch] [--folder DIR] [--json FILE]";
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    /// How long a loop runs.
-    pub(crate) time: Duration,
-    /// How many times each loop runs; the median counts.
-    pub(crate) rounds: usize,
-    /// How many starts are timed.
-    pub(crate) starts: usize,
-    /// How many objects are listed.
-    pub(crate) listed: usize,
-    /// How many objects a start finds stored.
-    pub(crate) stored: usize,
-    /// How many objects a connection deletes in a loop.
-    pub(crate) deletes: u64,
-}
-
-impl Plan {
-    const FULL: Plan =
-        Plan { time: Duration::from_secs(2), rounds: 3, starts: 5, listed: 10_000, stored: 100_000, deletes: 500 };
-    const QUICK: Plan =
-        Plan { time: Duration::from_millis(500), rounds: 1, starts: 3, listed: 10_000, stored: 20_000, deletes: 50 };
-}
-
-/// What the command line asks for.
-struct Arguments {
-    pintle: PathBuf,
-    plan: Plan,
-    only: Option<Vec<String>>,
-    folder: Option<PathBuf>,
-    json: Option<PathBuf>,
-}
-
-impl Arguments {
-    fn read(arguments: &[String]) -> Result<Self> {
-        let mut arguments = arguments.iter();
-        let pintle = arguments.next().filter(|path| !path.starts_with('-')).ok_or(USAGE)?;
-        let mut read = Self { pintle: pintle.into(), plan: Plan::FULL, only: None, folder: None, json: None };
-        while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
-            match argument.as_str() {
-                "--quick" => read.plan = Plan::QUICK,
-                "--only" => read.only = Some(value()?.split(',').map(str::to_owned).collect()),
-                "--folder" => read.folder = Some(value()?.into()),
-                "--json" => read.json = Some(value()?.into()),
-                other => return Err(format!("{other} is not known\n{USAGE}").into()),
-            }
-        }
-        Ok(read)
-    }
-
-    fn wants(&self, part: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.iter().any(|name| name == part))
-    }
-}
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.split_first() {
         Some((command, rest)) if command == "bare" => bare::run(rest),
-        _ => Arguments::read(&arguments).and_then(|arguments| run(&arguments)),
+        _ => Options::read(&arguments).and_then(|options| run(&options)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "pintle-bench: {error}");
+            say(&format!("pintle-bench: {error}"));
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(arguments: &Arguments) -> Result<()> {
+fn run(options: &Options) -> Result<()> {
+    allow_connections()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(measure(arguments))?;
-    let mut out = std::io::stdout();
-    out.write_all(report.text().as_bytes())?;
-    if let Some(path) = &arguments.json {
-        std::fs::write(path, serde_json::to_string_pretty(&report.json())?)?;
-    }
-    Ok(())
+    let (report, failed) = runtime.block_on(measure(options))?;
+    std::io::stdout().write_all(report.text().as_bytes())?;
+    let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
+        Some(path) => std::fs::write(path, text()),
+        None => Ok(()),
+    };
+    write(&options.json, &|| format!("{:#}\n", report.json()))?;
+    write(&options.markdown, &|| report.markdown())?;
+    write(&options.svg, &|| report.svg())?;
+    if failed { Err("not everything could be measured".into()) } else { Ok(()) }
 }
 
-async fn measure(arguments: &Arguments) -> Result<Report> {
-    let Arguments { pintle, plan, .. } = arguments;
+/// Runs the scenarios that are wanted, and says whether one of them failed.
+async fn measure(options: &Options) -> Result<(Report, bool)> {
     // Beside the binaries by default: the folder for temporary files may be in memory, where a sync costs nothing.
-    let beside = match &arguments.folder {
+    let beside = match &options.folder {
         Some(folder) => folder.clone(),
         None => std::env::current_exe()?.parent().map_or_else(|| PathBuf::from("."), Path::to_owned),
     };
     let scratch = tempfile::Builder::new().prefix("pintle-bench-").tempdir_in(beside)?;
-    let scratch = scratch.path();
-    let mut report = Report::new(machine::describe());
-    if arguments.wants("start") {
-        progress("starts");
-        start::empty(pintle, scratch, plan, &mut report).await?;
-        start::full(pintle, scratch, plan, &mut report).await?;
+    let plan = options.plan;
+    let (subject, what) = subject(options).await?;
+    let report = Report::new(machine::describe(), format!("{what}, {} plan", plan.name));
+    let mut bench = Bench::new(plan, report, subject, scratch.path());
+    let mut failed = false;
+    for scenario in scenario::ALL.iter().filter(|scenario| options.wants(scenario.name)) {
+        if scenario.starts_servers && bench.binary().is_err() {
+            bench.report.remark(format!("{}: not measured, since it starts servers itself", scenario.name));
+            continue;
+        }
+        let started = Instant::now();
+        say(&format!("{}: {} …", scenario.name, scenario.does));
+        if let Err(error) = (scenario.run)(&mut bench).await {
+            failed = true;
+            say(&format!("{}: FAILED: {error}", scenario.name));
+            bench.report.remark(format!("{}: failed: {error}", scenario.name));
+        }
+        say(&format!("{}: {:.1} s", scenario.name, started.elapsed().as_secs_f64()));
     }
-    if ["read", "write", "watch"].into_iter().any(|part| arguments.wants(part)) {
-        let folder = scratch.join("data");
-        let server = Process::pintle(pintle, &folder).await?;
-        if arguments.wants("read") {
-            progress("reads");
-            read::measure(&server, &folder, scratch, plan, &mut report).await?;
-        }
-        if arguments.wants("write") {
-            progress("writes");
-            write::measure(&server, scratch, plan, &mut report).await?;
-        }
-        if arguments.wants("watch") {
-            progress("watches");
-            watch::measure(&server, plan, &mut report).await?;
-        }
-        report.section("memory at the end");
-        report.row("resident, after all of the above", server.resident()? as f64 / 1e6, "MB");
-        server.stop().await?;
-    }
-    Ok(report)
+    Ok((bench.report, failed))
+}
+
+/// What the options ask to measure, and how the report calls it.
+async fn subject(options: &Options) -> Result<(Subject, String)> {
+    let Some(path) = &options.kubeconfig else {
+        let binary = options.binary.clone().ok_or("there is neither a binary nor a kubeconfig")?;
+        return Ok((Subject::Binary(binary), "pintle, started for each scenario".to_owned()));
+    };
+    let access = kubeconfig::read(path, options.context.as_deref())?;
+    let server = Server { endpoint: Endpoint::new(&access)?, meter: Meter::new(options.processes.clone()) };
+    let version = server.connect().await?.fetch(get("/version"), StatusCode::OK).await?;
+    let version: serde_json::Value = serde_json::from_slice(&version)?;
+    let version = version["gitVersion"].as_str().unwrap_or("of unknown version");
+    Ok((Subject::Given(server), format!("the server at {}, {version}", access.url)))
+}
+
+/// Raises the number of open files to what may be had: thousands of watches are as many connections, of this process
+/// and of the server that it starts.
+fn allow_connections() -> Result<()> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
 /// Tells who waits what is being done.
-fn progress(what: &str) {
-    let _ = writeln!(std::io::stderr(), "measuring {what} …");
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }

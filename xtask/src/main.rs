@@ -26,8 +26,9 @@ const COMMANDS: &[Command] = &[
     ),
     (
         "bench",
-        "[--quick] [--only start,read,write,watch] [--folder DIR] [--json FILE]",
-        "measure the released server beside a bare HTTP server and the disk",
+        "[--quick] [--only NAME,NAME] [--kubeconfig FILE [--context NAME] [--pid N,N]] [--json FILE] [--markdown FILE] \
+         [--svg FILE]",
+        "measure the released server, or the one that a kubeconfig names, beside a bare HTTP server and the disk",
         bench::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and tests read", catalog::fetch_modules),

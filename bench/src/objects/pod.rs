@@ -1,0 +1,48 @@
+//! Pods that take about 2 KiB once stored, and what a scheduler and a kubelet write of them.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+
+use super::Noise;
+
+/// The path of a namespace's pods.
+pub(crate) fn pods(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods")
+}
+
+/// A pod on a node; on none yet if that is empty.
+pub(crate) fn pod(name: &str, node: &str, seed: u64) -> Bytes {
+    let mut noise = Noise::new(seed);
+    let (hash, revision) = (noise.next() as u32, noise.next());
+    let mut variables = String::new();
+    for number in 0..5 {
+        let _ = write!(variables, r#"{{"name":"SETTING_{number}","value":"{:016x}"}},"#, noise.next());
+    }
+    let node = if node.is_empty() { String::new() } else { format!(r#""nodeName":"{node}","#) };
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"web-{}","pod-template-hash":"{hash:08x}","tier":"front"}},"annotations":{{"checksum/config":"{revision:016x}","example.com/scrape":"true"}}}},"spec":{{{node}"automountServiceAccountToken":false,"containers":[{{"name":"app","image":"registry.example.com/shop/app:v1.{}","args":["--listen=:8080","--config=/etc/app/config.yaml"],"ports":[{{"name":"http","containerPort":8080}}],"env":[{variables}{{"name":"POD","valueFrom":{{"fieldRef":{{"fieldPath":"metadata.name"}}}}}}],"resources":{{"requests":{{"cpu":"100m","memory":"128Mi"}},"limits":{{"memory":"256Mi"}}}},"livenessProbe":{{"httpGet":{{"path":"/healthz","port":"http"}},"periodSeconds":10}},"readinessProbe":{{"httpGet":{{"path":"/readyz","port":"http"}},"initialDelaySeconds":2}},"securityContext":{{"allowPrivilegeEscalation":false,"readOnlyRootFilesystem":true,"runAsNonRoot":true}},"volumeMounts":[{{"name":"config","mountPath":"/etc/app"}}]}}],"volumes":[{{"name":"config","configMap":{{"name":"app"}}}}],"tolerations":[{{"key":"example.com/dedicated","operator":"Equal","value":"web","effect":"NoSchedule"}}]}}}}"#,
+        seed % 100,
+        seed % 10
+    )
+    .into()
+}
+
+/// What a scheduler posts to put a pod on a node.
+pub(crate) fn bind(name: &str, node: &str) -> Bytes {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{name}"}},"target":{{"apiVersion":"v1","kind":"Node","name":"{node}"}}}}"#
+    )
+    .into()
+}
+
+/// The patch of a status by which a kubelet says that a pod runs.
+pub(crate) fn running(seed: u64) -> Bytes {
+    format!(
+        r#"{{"status":{{"phase":"Running","podIP":"10.{}.{}.{}","conditions":[{{"type":"Ready","status":"True","lastTransitionTime":"2030-01-01T00:00:00Z"}}]}}}}"#,
+        seed >> 16 & 0xff,
+        seed >> 8 & 0xff,
+        seed & 0xff
+    )
+    .into()
+}

@@ -1,0 +1,129 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use crate::Result;
+use crate::plan::Plan;
+use crate::scenario::ALL;
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// The server binary to start and measure.
+    pub(crate) binary: Option<PathBuf>,
+    /// The kubeconfig of a server to measure instead.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Its context.
+    pub(crate) context: Option<String>,
+    /// Its processes, for CPU time and memory.
+    pub(crate) processes: Vec<u32>,
+    /// How much to measure.
+    pub(crate) plan: Plan,
+    /// The names of the scenarios to run; all if there are none.
+    pub(crate) only: Vec<String>,
+    /// Where stores and files are put.
+    pub(crate) folder: Option<PathBuf>,
+    /// Where the report is written in each form.
+    pub(crate) json: Option<PathBuf>,
+    pub(crate) markdown: Option<PathBuf>,
+    pub(crate) svg: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the arguments that follow the program's name.
+    pub(crate) fn read(arguments: &[String]) -> Result<Self> {
+        let mut options = Self {
+            binary: None,
+            kubeconfig: None,
+            context: None,
+            processes: Vec::new(),
+            plan: Plan::FULL,
+            only: Vec::new(),
+            folder: None,
+            json: None,
+            markdown: None,
+            svg: None,
+        };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--quick" => options.plan = Plan::QUICK,
+                "--only" => options.only = value()?.split(',').map(known).collect::<Result<_>>()?,
+                "--binary" => options.binary = Some(value()?.into()),
+                "--kubeconfig" => options.kubeconfig = Some(value()?.into()),
+                "--context" => options.context = Some(value()?.clone()),
+                "--pid" => {
+                    for process in value()?.split(',') {
+                        options.processes.push(process.parse().map_err(|_| format!("{process} is no process id"))?);
+                    }
+                }
+                "--folder" => options.folder = Some(value()?.into()),
+                "--json" => options.json = Some(value()?.into()),
+                "--markdown" => options.markdown = Some(value()?.into()),
+                "--svg" => options.svg = Some(value()?.into()),
+                other => return Err(format!("{other} is not known\n{}", usage()).into()),
+            }
+        }
+        if options.kubeconfig.is_none() && options.binary.is_none() {
+            return Err(usage().into());
+        }
+        if options.kubeconfig.is_none() && (options.context.is_some() || !options.processes.is_empty()) {
+            return Err("--context and --pid belong to --kubeconfig".into());
+        }
+        Ok(options)
+    }
+
+    /// Whether a scenario is asked for.
+    pub(crate) fn wants(&self, scenario: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == scenario)
+    }
+}
+
+fn known(name: &str) -> Result<String> {
+    if ALL.iter().any(|scenario| scenario.name == name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("there is no scenario {name}\n{}", usage()).into())
+}
+
+fn usage() -> String {
+    let mut text = String::from(
+        "usage: pintle-bench (--binary FILE | --kubeconfig FILE [--context NAME] [--pid N[,N]]) [--quick]\n\
+         \x20                   [--only NAME[,NAME]] [--folder DIR] [--json FILE] [--markdown FILE] [--svg FILE]\n\
+         scenarios:",
+    );
+    for scenario in ALL {
+        let only = if scenario.starts_servers { " (with --binary)" } else { "" };
+        text.push_str(&format!("\n  {:10} {}{only}", scenario.name, scenario.does));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expect: std::result::Result<&str, &str>) {
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let read = Options::read(&arguments).map(|options| {
+            let Options { plan, only, processes, .. } = &options;
+            format!("{} {} {processes:?} {}", plan.name, only.join("+"), options.wants("get"))
+        });
+        let read = read.map_err(|error| error.to_string());
+        let read = read.as_deref().map_err(|error| error.lines().next().unwrap_or_default());
+        assert_eq!(read, expect, "{line}");
+    }
+
+    #[test]
+    fn command_lines() {
+        check("--binary p", Ok("full  [] true"));
+        check("--binary p --quick --only list,create", Ok("quick list+create [] false"));
+        check("--kubeconfig k --pid 1,2 --pid 3 --only get", Ok("full get [1, 2, 3] true"));
+        check("--binary p --only lists", Err("there is no scenario lists"));
+        check("--binary p --pid 1", Err("--context and --pid belong to --kubeconfig"));
+        check("--kubeconfig k --pid one", Err("one is no process id"));
+        check("--kubeconfig", Err("--kubeconfig needs a value"));
+        check("--binary p --fast", Err("--fast is not known"));
+    }
+}

@@ -1,0 +1,61 @@
+//! How much is measured: all of it in less than a quarter of an hour, or a taste of everything in about two minutes.
+
+use std::time::Duration;
+
+/// The sizes of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// What it is called in the report.
+    pub(crate) name: &'static str,
+    /// How long a loop runs.
+    pub(crate) time: Duration,
+    /// How long an open loop runs.
+    pub(crate) open: Duration,
+    /// How many times each loop runs; the median counts.
+    pub(crate) rounds: usize,
+    /// How many starts are timed.
+    pub(crate) starts: usize,
+    /// How many objects a start finds stored.
+    pub(crate) stored: usize,
+    /// How many objects are listed.
+    pub(crate) listed: u64,
+    /// How many pods are in the large list.
+    pub(crate) pods: u64,
+    /// How many objects a connection deletes in a loop.
+    pub(crate) deletes: u64,
+    /// How many watches are open at once where that is the point.
+    pub(crate) watches: usize,
+    /// How many nodes the mixed load has.
+    pub(crate) nodes: u64,
+}
+
+impl Plan {
+    /// The whole measurement.
+    pub(crate) const FULL: Plan = Plan {
+        name: "full",
+        time: Duration::from_secs(2),
+        open: Duration::from_secs(10),
+        rounds: 3,
+        starts: 5,
+        stored: 300_000,
+        listed: 10_000,
+        pods: 100_000,
+        deletes: 500,
+        watches: 10_000,
+        nodes: 5_000,
+    };
+    /// A smoke run: every row, none of them to be quoted.
+    pub(crate) const QUICK: Plan = Plan {
+        name: "quick",
+        time: Duration::from_millis(500),
+        open: Duration::from_secs(2),
+        rounds: 1,
+        starts: 2,
+        stored: 20_000,
+        listed: 10_000,
+        pods: 10_000,
+        deletes: 50,
+        watches: 1_000,
+        nodes: 500,
+    };
+}

@@ -1,0 +1,285 @@
+//! The report as a drawing: what operations cost beside the peer, how far budgets are used, and latencies. Written by
+//! hand, since a library for drawings would be larger than all of this benchmark.
+
+use std::fmt::Write as _;
+
+use super::text::number;
+use super::{Budget, Report, Row};
+
+/// Sizes in pixels.
+const WIDTH: f64 = 1000.0;
+/// Where labels end and the scale begins, and where it ends; behind that there is room for a number.
+const LEFT: f64 = 430.0;
+const RIGHT: f64 = 890.0;
+const MARGIN: f64 = 24.0;
+const LINE: f64 = 20.0;
+const HEADING: f64 = 26.0;
+
+/// Colours: of what meets its budget, of what does not, of what has none, and of text and lines.
+const MET: &str = "#2f855a";
+const MISSED: &str = "#c53030";
+const NEUTRAL: &str = "#2b6cb0";
+const INK: &str = "#1a202c";
+const FAINT: &str = "#718096";
+const GRID: &str = "#e2e8f0";
+
+/// What a line of a panel shows.
+enum Mark {
+    /// A bar from one number to another.
+    Bar { from: f64, to: f64, text: String },
+    /// Three points on a line, and what the second is held to.
+    Points { at: [f64; 3], limit: Option<f64>, text: String },
+}
+
+/// Lines that share a scale, which is logarithmic.
+struct Panel<'r> {
+    title: &'static str,
+    explains: &'static str,
+    lines: Vec<(&'r Row, Mark)>,
+}
+
+/// Draws the report.
+pub(super) fn draw(report: &Report) -> String {
+    let mut drawing = Drawing { out: String::new(), y: MARGIN };
+    drawing.y += 12.0;
+    drawing.text(MARGIN, INK, "font-size=\"20\" font-weight=\"600\"", &report.subject);
+    drawing.y += LINE;
+    drawing.text(MARGIN, FAINT, "", &report.machine.to_string());
+    for panel in panels(report).iter().filter(|panel| !panel.lines.is_empty()) {
+        drawing.panel(panel);
+    }
+    let height = drawing.y + MARGIN;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         font-family=\"Inter, Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{}</svg>\n",
+        drawing.out
+    )
+}
+
+fn panels(report: &Report) -> [Panel<'_>; 3] {
+    let cost = report.rows.iter().filter_map(|row| {
+        let times = row.times()?;
+        let text = format!("{}x less", number(times));
+        Some((row, Mark::Bar { from: 1.0, to: times, text }))
+    });
+    let budgets =
+        report.rows.iter().filter(|row| !matches!(row.budget, Some(Budget::PeerTimes(_)))).filter_map(|row| {
+            let found = format!("{} {}", number(row.value), row.unit);
+            let text = match row.budget? {
+                Budget::AtMost(limit) => format!("{} ≤ {}", found.trim(), number(limit)),
+                Budget::AtLeast(limit) | Budget::PeerTimes(limit) => format!("{} ≥ {}", found.trim(), number(limit)),
+            };
+            // What is far below its budget needs no bar across the drawing.
+            Some((row, Mark::Bar { from: 1.0, to: row.used()?.max(0.01), text }))
+        });
+    let latencies = report.rows.iter().filter(|row| row.open).filter_map(|row| {
+        let at = row.latencies?;
+        let limit = match row.budget {
+            Some(Budget::AtMost(limit)) => Some(limit),
+            _ => None,
+        };
+        let text = format!("{} ms", number(at.p99));
+        Some((row, Mark::Points { at: [at.p50, at.p99, at.p999], limit, text }))
+    });
+    [
+        Panel {
+            title: "CPU per operation, beside the Go peer's",
+            explains: "how many times less CPU one operation takes than with the Kubernetes API server library over etcd",
+            lines: cost.collect(),
+        },
+        Panel {
+            title: "Budgets",
+            explains: "how much of its budget each number uses: up to 1 it is met",
+            lines: budgets.collect(),
+        },
+        Panel {
+            title: "Latencies in milliseconds, open loop",
+            explains: "p50, p99 and p99.9, counted from when the request was due; a bar marks what the p99 may be",
+            lines: latencies.collect(),
+        },
+    ]
+}
+
+/// A logarithmic scale over whole decades.
+struct Scale {
+    low: f64,
+    high: f64,
+}
+
+impl Scale {
+    fn over(numbers: impl Iterator<Item = f64>) -> Self {
+        let numbers = numbers.filter(|number| *number > 0.0).map(f64::log10);
+        let (low, high) = numbers.fold((f64::MAX, f64::MIN), |(low, high), number| (low.min(number), high.max(number)));
+        let low = low.floor();
+        Self { low, high: high.ceil().max(low + 1.0) }
+    }
+
+    fn x(&self, number: f64) -> f64 {
+        let share = (number.max(f64::MIN_POSITIVE).log10() - self.low) / (self.high - self.low);
+        LEFT + share.clamp(0.0, 1.0) * (RIGHT - LEFT)
+    }
+
+    fn decades(&self) -> impl Iterator<Item = f64> {
+        (self.low as i32..=self.high as i32).map(|power| 10_f64.powi(power))
+    }
+}
+
+/// A drawing that grows downwards.
+struct Drawing {
+    out: String,
+    y: f64,
+}
+
+impl Drawing {
+    fn text(&mut self, x: f64, fill: &str, attributes: &str, text: &str) {
+        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let _ = writeln!(self.out, "<text x=\"{x:.1}\" y=\"{:.1}\" fill=\"{fill}\" {attributes}>{text}</text>", self.y);
+    }
+
+    fn panel(&mut self, panel: &Panel<'_>) {
+        self.y += 2.0 * LINE;
+        self.text(MARGIN, INK, "font-size=\"16\" font-weight=\"600\"", panel.title);
+        self.y += LINE - 2.0;
+        self.text(MARGIN, FAINT, "", panel.explains);
+        let scale = Scale::over(panel.lines.iter().flat_map(|(_, mark)| mark.numbers()));
+        self.y += LINE + 4.0;
+        for decade in scale.decades() {
+            self.text(scale.x(decade), FAINT, "text-anchor=\"middle\" font-size=\"11\"", &plain(decade));
+        }
+        let top = self.y + 6.0;
+        // Lines of the scale lie below all else, but how far they reach is known only afterwards.
+        let at = self.out.len();
+        let mut section = "";
+        for (row, mark) in &panel.lines {
+            if row.section != section {
+                section = &row.section;
+                self.y += HEADING;
+                self.text(MARGIN, FAINT, "font-size=\"11\" font-weight=\"600\"", section);
+            }
+            self.y += LINE;
+            self.text(LEFT - 10.0, INK, "text-anchor=\"end\"", &shortened(&row.name));
+            self.mark(&scale, row, mark);
+        }
+        let bottom = self.y + 8.0;
+        let mut grid = String::new();
+        for decade in scale.decades() {
+            let (x, one) = (scale.x(decade), (decade - 1.0).abs() < 1e-9);
+            let stroke = if one { FAINT } else { GRID };
+            let _ = writeln!(
+                grid,
+                "<line x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" stroke=\"{stroke}\"/>"
+            );
+        }
+        self.out.insert_str(at, &grid);
+        self.y = bottom;
+    }
+
+    fn mark(&mut self, scale: &Scale, row: &Row, mark: &Mark) {
+        let colour = match row.met() {
+            None => NEUTRAL,
+            Some(true) => MET,
+            Some(false) => MISSED,
+        };
+        let middle = self.y - 4.0;
+        match mark {
+            Mark::Bar { from, to, text } => {
+                let (from, to) = (scale.x(*from), scale.x(*to));
+                let (left, right) = (from.min(to), from.max(to));
+                let _ = writeln!(
+                    self.out,
+                    "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"12\" rx=\"2\" fill=\"{colour}\"/>",
+                    middle - 6.0,
+                    (right - left).max(1.5)
+                );
+                self.text(right + 6.0, INK, "font-size=\"11\"", text);
+            }
+            Mark::Points { at, limit, text } => {
+                let [first, second, third] = at.map(|number| scale.x(number));
+                let _ = writeln!(
+                    self.out,
+                    "<line x1=\"{first:.1}\" y1=\"{middle:.1}\" x2=\"{third:.1}\" y2=\"{middle:.1}\" stroke=\"{colour}\" \
+                     stroke-width=\"2\" opacity=\"0.5\"/>"
+                );
+                for (x, radius, fill) in [(first, 3.5, "#ffffff"), (third, 3.5, "#ffffff"), (second, 5.0, colour)] {
+                    let _ = writeln!(
+                        self.out,
+                        "<circle cx=\"{x:.1}\" cy=\"{middle:.1}\" r=\"{radius}\" fill=\"{fill}\" stroke=\"{colour}\" \
+                         stroke-width=\"1.5\"/>"
+                    );
+                }
+                let limit = limit.map(|limit| scale.x(limit));
+                if let Some(x) = limit {
+                    let _ = writeln!(
+                        self.out,
+                        "<line x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"{INK}\" stroke-width=\"2\"/>",
+                        middle - 7.0,
+                        middle + 7.0
+                    );
+                }
+                self.text(third.max(limit.unwrap_or(third)) + 10.0, INK, "font-size=\"11\"", text);
+            }
+        }
+    }
+}
+
+impl Mark {
+    fn numbers(&self) -> Vec<f64> {
+        match self {
+            Mark::Bar { from, to, .. } => vec![*from, *to],
+            Mark::Points { at, limit, .. } => at.iter().copied().chain(*limit).collect(),
+        }
+    }
+}
+
+/// A power of ten as people write it.
+fn plain(number: f64) -> String {
+    if number >= 1.0 { format!("{number:.0}") } else { format!("{number}") }
+}
+
+/// A name that fits beside the scale.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 62;
+    if name.chars().count() <= MOST {
+        return name.to_owned();
+    }
+    name.chars().take(MOST - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Percentiles;
+    use crate::machine::Machine;
+    use crate::peer::Peer;
+
+    #[test]
+    fn every_row_with_something_to_show_is_drawn() {
+        let mut report = Report::new(Machine::default(), "a < b".to_owned());
+        report.section("section");
+        report.row("cheap", 5.0, "/s").cpu(Some(10.0)).peer(Peer(120.0));
+        report.row("small", 5.0, "MB").at_most(10.0);
+        report.row("late", 5.0, "ms").open(Percentiles { p50: 1.0, p99: 5.0, p999: 8.0 }).at_most(2.0);
+        report.row("plain", 5.0, "ms");
+        let svg = draw(&report);
+        for (text, times) in [
+            ("a &lt; b", 1),
+            (">cheap<", 1),
+            (">small<", 1),
+            (">late<", 2),
+            (">plain<", 0),
+            ("<circle", 3),
+            (MISSED, 6),
+        ] {
+            assert_eq!(svg.matches(text).count(), times, "{text}");
+        }
+    }
+
+    #[test]
+    fn scales_cover_whole_decades() {
+        let scale = Scale::over([0.3, 20.0, 0.0].into_iter());
+        assert_eq!(scale.decades().collect::<Vec<_>>(), [0.1, 1.0, 10.0, 100.0]);
+        assert!((scale.x(0.1) - LEFT).abs() < 1e-9 && (scale.x(100.0) - RIGHT).abs() < 1e-9);
+        assert!(scale.x(0.0) >= LEFT && scale.x(1e9) <= RIGHT);
+    }
+}

@@ -1,0 +1,162 @@
+//! Lists of very many pods: how long they take beside writing their bytes, what memory they need beside the objects, and
+//! what they do to those who ask for little at the same time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use super::{PROTOBUF, TABLE, megabytes};
+use crate::Result;
+use crate::bare;
+use crate::client::{Outgoing, Protocol, accepting, get};
+use crate::load::{Load, Round, Script, middle};
+use crate::objects::{fill, pod, pods};
+use crate::peer::{self, Peer};
+use crate::report::thousands;
+use crate::scenario::{Bench, Scenario};
+use crate::target::Server;
+use crate::turns::{Asking, bare_server, in_turns};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "big-list",
+    does: "lists of 100,000 pods of 2 KiB: time, memory, and small requests beside fifty of them",
+    starts_servers: false,
+    run: |bench| Box::pin(run(bench)),
+};
+
+/// One client, which takes all that the server and the machine give.
+const ALONE: Asking = Asking { clients: 1, protocol: Protocol::Http1 };
+/// Lists that are under way at once when memory is weighed.
+const IN_FLIGHT: [usize; 2] = [1, 10];
+/// Lists that are under way while small requests are timed.
+const STORM: usize = 50;
+/// Small requests: how many per second, by how many clients.
+const SMALL_RATE: f64 = 200.0;
+const SMALL_CLIENTS: usize = 16;
+/// Objects in the lists that the peer was measured with.
+const PEER_OBJECTS: f64 = 10_000.0;
+
+/// A form in which the list is asked for: its name, the media type, how many times the time of writing the JSON it may
+/// take, and what the peer takes for 10,000.
+type Form = (&'static str, Option<&'static str>, Option<f64>, Option<Peer>);
+
+const FORMS: [Form; 3] = [
+    ("JSON", None, Some(2.0), Some(peer::LIST)),
+    ("table", Some(TABLE), Some(6.0), None),
+    ("Protobuf", Some(PROTOBUF), None, Some(peer::LIST_PROTOBUF)),
+];
+
+async fn run(bench: &mut Bench) -> Result<()> {
+    let count = bench.plan.pods;
+    let mut target = bench.target().await?;
+    let collection = pods(&target.namespace("pods").await?);
+    let make = |number| pod(&format!("pod-{number:06}"), &format!("node-{}", number % 1000), number);
+    fill(&target.server, &collection, count, make).await?;
+    memory(bench, &target.server, &collection).await?;
+
+    let list = target.server.connect().await?.fetch(get(collection.as_str()), StatusCode::OK).await?;
+    let bare = bare_server(bench.scratch(), &Bytes::new(), &list).await?;
+    let size = list.len() as u64;
+    drop(list);
+    let section = format!(
+        "list of {} pods ({:.0} MB of JSON, {} bytes each)",
+        thousands(count as f64),
+        megabytes(size),
+        size / count
+    );
+    bench.report.section(section);
+    for (name, form, limit, peer) in FORMS {
+        let ask = asking_for(&collection, form);
+        let listed = in_turns((&bare, bare::LIST), &target.server, ask, ALONE, &bench.plan).await?;
+        let Round { bytes, done, .. } = listed.server;
+        let note = format!(
+            "{:.0} MB; bare server {:.0} ms for the JSON",
+            megabytes(bytes) / done.max(1) as f64,
+            listed.bare.seconds() * 1e3
+        );
+        // For as many as the peer was measured with.
+        let cpu = listed.server.micros().map(|cpu| cpu * PEER_OBJECTS / count as f64);
+        bench.report.row(format!("{name}: time"), listed.server.seconds() * 1e3, "ms").note(note);
+        let row = bench.report.row(format!("{name}: CPU per 10,000 pods"), cpu.unwrap_or_default() / 1e3, "ms");
+        let row = row.cpu(cpu);
+        if let Some(peer) = peer {
+            row.cheaper_than(peer, 10.0).note("the peer's are of 1 KiB");
+        }
+        let row = bench.report.row(format!("{name}: time beside writing the JSON"), 1.0 / listed.ratio, "");
+        if let Some(limit) = limit {
+            row.at_most(limit);
+        }
+    }
+    storm(bench, &target.server, &collection).await?;
+    bare.stop().await?;
+    target.finish().await
+}
+
+/// Makes requests for the list in a form.
+fn asking_for(collection: &str, form: Option<&'static str>) -> impl Fn() -> Outgoing + Send + Sync + 'static {
+    let path = collection.to_owned();
+    move || form.map_or_else(|| get(path.as_str()), |form| accepting(path.as_str(), form))
+}
+
+/// The memory that lists need beside the objects, by the peak while they are under way.
+async fn memory(bench: &mut Bench, server: &Server, collection: &str) -> Result<()> {
+    bench.report.section("memory");
+    for (name, form, ..) in FORMS {
+        for clients in IN_FLIGHT {
+            let mut extra = Vec::new();
+            for _ in 0..bench.plan.rounds {
+                let Some(before) = server.settled().await? else { return Ok(()) };
+                server.meter.forget_peak()?;
+                let request = asking_for(collection, form);
+                let script: Script = Arc::new(move |_, sent| (sent == 0).then(&request));
+                Load::closed(clients, Duration::from_secs(60)).run(server, &script).await?;
+                let peak = server.meter.peak()?.unwrap_or_default();
+                extra.push(megabytes(peak.saturating_sub(before)) / clients as f64);
+            }
+            let pods = thousands(bench.plan.pods as f64);
+            let name = match clients {
+                1 => format!("a list of {pods} pods, {name}"),
+                _ => format!("each of {clients} at once, {name}"),
+            };
+            bench.report.row(name, middle(extra), "MB").at_most(10.0);
+        }
+    }
+    Ok(())
+}
+
+/// Small requests alone, and while many lists are read at full speed.
+async fn storm(bench: &mut Bench, server: &Server, collection: &str) -> Result<()> {
+    let time = bench.plan.open;
+    let alone = small(server, collection, time).await?.percentiles();
+    let request = asking_for(collection, None);
+    let script: Script = Arc::new(move |_, _| Some(request()));
+    server.meter.forget_peak()?;
+    let before = server.meter.resident()?;
+    let reading = {
+        let server = server.clone();
+        tokio::spawn(async move { Load::closed(STORM, time + Duration::from_secs(1)).run(&server, &script).await })
+    };
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let small = small(server, collection, time).await?.percentiles();
+    let read = reading.await??;
+    let extra = server.meter.peak()?.zip(before).map(|(peak, before)| megabytes(peak.saturating_sub(before)));
+    bench.report.section(format!("small requests ({SMALL_RATE}/s, open loop) beside {STORM} such lists"));
+    let note = format!("alone {:.2} ms; the lists {:.0} MB/s", alone.p99, read.megabytes());
+    bench.report.row("gets, p99", small.p99, "ms").open(small).at_most(50.0).note(note);
+    let limit = 10.0 * STORM as f64;
+    bench.report.row_if(format!("memory for {STORM} lists at once"), extra, "MB", |row| row.at_most(limit));
+    Ok(())
+}
+
+/// Gets of one pod, from a thread of their own, so that what reads the lists does not keep them waiting.
+async fn small(server: &Server, collection: &str, time: Duration) -> Result<Round> {
+    let (server, path) = (server.clone(), format!("{collection}/pod-000000"));
+    let asking = tokio::task::spawn_blocking(move || {
+        let script: Script = Arc::new(move |_, _| Some(get(path.as_str())));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(Load::open(SMALL_CLIENTS, SMALL_RATE, time).run(&server, &script))
+    });
+    asking.await?
+}
