@@ -19,6 +19,7 @@ mod gojson;
 mod labels;
 mod networking;
 mod node;
+mod pem;
 mod policy;
 mod rbac;
 mod resource;

@@ -1,5 +1,6 @@
 //! The kinds of the group `certificates.k8s.io`.
 
+mod pkcs10;
 mod signing_request;
 
 use std::sync::Arc;

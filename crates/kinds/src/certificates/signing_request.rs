@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_schema::base64;
-use pintle_value::{Errors, FieldError, FieldPath, Object, Str, Value, names};
+use pintle_value::{Errors, FieldError, FieldPath, Object, Str, Value, field, names};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::core::cluster::pem_types;
+use super::pkcs10;
 use crate::core::pod::diff;
+use crate::pem;
 use crate::rules::strings;
 use crate::strategy::{keep, same};
 
@@ -188,8 +190,8 @@ fn validate(object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let spec = FieldPath::new("spec");
     let request = object.str_at(&["spec", "request"]);
-    if !is_signing_request(request) {
-        errors.invalid(&spec.child("request"), request, "PEM block type must be CERTIFICATE REQUEST");
+    if let Err(fault) = check_request(request) {
+        errors.invalid(&spec.child("request"), request, fault);
     }
     validate_usages(&mut errors, object, old, &spec.child("usages"));
 
@@ -219,23 +221,41 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&base64::decode(text.as_bytes()).unwrap_or_default()).into_owned()
 }
 
-/// True if the first PEM block is a request. Its content and signature are not looked at.
-fn is_signing_request(request: &str) -> bool {
-    pem_types(&decode(request)).first() == Some(&"CERTIFICATE REQUEST")
+/// Checks the first PEM block of a request.
+fn check_request(request: &str) -> Result<(), String> {
+    match pem::blocks(&decode(request)).next() {
+        Some(block) if block.kind == "CERTIFICATE REQUEST" => pkcs10::check(&block.bytes),
+        _ => Err("PEM block type must be CERTIFICATE REQUEST".to_owned()),
+    }
 }
 
-/// What is wrong with a certificate's PEM.
+/// What is wrong with a chain of certificates.
 fn certificate_fault(certificate: &str) -> Option<String> {
     if certificate.is_empty() {
         return None;
     }
     let text = decode(certificate);
-    let types = pem_types(&text);
-    match types.iter().find(|kind| **kind != "CERTIFICATE") {
-        Some(kind) => Some(format!("only CERTIFICATE PEM blocks are allowed, found {kind:?}")),
-        None if types.is_empty() => Some("must contain at least one CERTIFICATE PEM block".to_owned()),
-        None => None,
+    let mut none = true;
+    for block in pem::blocks(&text) {
+        if block.kind != "CERTIFICATE" {
+            return Some(format!("only CERTIFICATE PEM blocks are allowed, found {}", field::quote(block.kind)));
+        }
+        if block.headers {
+            return Some("no PEM block headers are permitted".to_owned());
+        }
+        let mut rest = block.bytes.as_slice();
+        if rest.is_empty() {
+            return Some("found CERTIFICATE PEM block containing 0 certificates".to_owned());
+        }
+        while !rest.is_empty() {
+            match X509Certificate::from_der(rest) {
+                Ok((behind, _)) => rest = behind,
+                Err(_) => return Some("x509: malformed certificate".to_owned()),
+            }
+        }
+        none = false;
     }
+    none.then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
 }
 
 fn has_repeats(items: &[&str]) -> bool {
@@ -370,10 +390,30 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     fn request() -> Value {
-        let pem = base64::encode(b"-----BEGIN CERTIFICATE REQUEST-----\nMQ==\n-----END CERTIFICATE REQUEST-----\n");
+        let made = include_str!("pkcs10.txt").lines().next().and_then(|line| line.strip_prefix("p256 "));
+        let pem = pem_of("CERTIFICATE REQUEST", made.expect("a request"));
         object(&format!(
             r#"{{"spec":{{"request":"{pem}","signerName":"example.com/s","usages":["client auth"],"username":"mallory"}}}}"#
         ))
+    }
+
+    /// A block of PEM, in base64.
+    fn pem_of(kind: &str, content: &str) -> String {
+        base64::encode(format!("-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n").as_bytes())
+    }
+
+    #[test]
+    fn certificates() {
+        for (kind, content, expect) in [
+            ("CERTIFICATE", "MQ==", "x509: malformed certificate"),
+            ("CERTIFICATE", "", "found CERTIFICATE PEM block containing 0 certificates"),
+            ("CERTIFICATE", "K: v\n\nMQ==", "no PEM block headers are permitted"),
+            ("PRIVATE KEY", "MQ==", "only CERTIFICATE PEM blocks are allowed, found \"PRIVATE KEY\""),
+        ] {
+            assert_eq!(certificate_fault(&pem_of(kind, content)).as_deref(), Some(expect));
+        }
+        assert_eq!(certificate_fault(""), None);
+        assert_eq!(certificate_fault("YQ==").as_deref(), Some("must contain at least one CERTIFICATE PEM block"));
     }
 
     #[test]
@@ -399,6 +439,11 @@ mod tests {
         check(
             &|r| r.set_at(&["spec", "request"], "YQ=="),
             &["spec.request: Invalid value: \"YQ==\": PEM block type must be CERTIFICATE REQUEST"],
+        );
+        let broken = pem_of("CERTIFICATE REQUEST", "MQ==");
+        check(
+            &|r| r.set_at(&["spec", "request"], broken.as_str()),
+            &[&format!("spec.request: Invalid value: \"{broken}\": asn1: syntax error: truncated tag or length")],
         );
         check(
             &|r| {

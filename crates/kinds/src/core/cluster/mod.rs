@@ -18,7 +18,6 @@ use pintle_value::{Errors, FieldError, FieldPath, names};
 
 use crate::rules::invalid_each;
 
-pub(crate) use secret::pem_types;
 pub(crate) use volume_spec::validate_inline_volume_spec;
 
 /// How much data a config map or a secret may hold together (upstream: `MaxSecretSize`).

@@ -8,6 +8,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Str, Value};
 
 use super::MAX_DATA_BYTES;
 use super::configmap::{unchanged_if_immutable, validate_key};
+use crate::pem;
 use crate::strategy::immutable;
 
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
@@ -145,7 +146,7 @@ fn tls_warning(object: &Value) -> Option<String> {
     let is_key = |kind: &str| kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY");
 
     let certificate = text("tls.crt");
-    let kinds = pem_types(&certificate);
+    let kinds: Vec<&str> = pem::blocks(&certificate).map(|block| block.kind).collect();
     if !kinds.contains(&"CERTIFICATE") {
         return Some(match kinds.as_slice() {
             [] => "tls: failed to find any PEM data in certificate input".to_owned(),
@@ -160,7 +161,7 @@ fn tls_warning(object: &Value) -> Option<String> {
         });
     }
     let key = text("tls.key");
-    let kinds = pem_types(&key);
+    let kinds: Vec<&str> = pem::blocks(&key).map(|block| block.kind).collect();
     if kinds.iter().any(|kind| is_key(kind)) {
         return None;
     }
@@ -173,22 +174,6 @@ fn tls_warning(object: &Value) -> Option<String> {
             kinds.join(" ")
         ),
     })
-}
-
-/// The types of the PEM blocks in a text.
-pub(crate) fn pem_types(text: &str) -> Vec<&str> {
-    let mut types = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        let Some(kind) = line.trim_end().strip_prefix("-----BEGIN ").and_then(|l| l.strip_suffix("-----")) else {
-            continue;
-        };
-        let end = format!("-----END {kind}-----");
-        if lines.by_ref().any(|line| line.trim_end() == end) {
-            types.push(kind);
-        }
-    }
-    types
 }
 
 #[cfg(test)]

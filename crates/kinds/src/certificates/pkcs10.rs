@@ -1,0 +1,161 @@
+//! What is wrong with a PKCS#10 request (RFC 2986), in the words of Go's `crypto/x509`, which clients see. Its signature
+//! proves that who asks holds the key.
+//!
+//! RSA keys under 2048 bits and the curves P-224 and P-521, which Go verifies, are refused: `ring` does not know them.
+
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::error::X509Error;
+use x509_parser::prelude::FromDer;
+use x509_parser::public_key::PublicKey;
+
+/// The shortest RSA keys whose signatures are verified, in bits.
+const SHORTEST_RSA: usize = 2048;
+/// The longest length of a value that Go takes.
+const LONGEST: usize = 1 << 23;
+
+/// What is wrong with a request in DER.
+///
+/// # Errors
+/// The words for it.
+pub(super) fn check(der: &[u8]) -> Result<(), String> {
+    let content = sequence(der, "certificateRequest")?;
+    sequence(content, "tbsCertificateRequest")?;
+    let (rest, request) =
+        X509CertificationRequest::from_der(der).map_err(|_| structure("malformed certificate request"))?;
+    if !rest.is_empty() {
+        return Err(syntax("trailing data"));
+    }
+    let unknown = || "x509: cannot verify signature: algorithm unimplemented".to_owned();
+    let fault = match request.certification_request_info.subject_pki.parsed() {
+        Ok(PublicKey::RSA(key)) if key.key_size() < SHORTEST_RSA => return Err(unknown()),
+        Ok(PublicKey::RSA(_)) => "crypto/rsa: verification error",
+        Ok(PublicKey::EC(_)) => "x509: ECDSA verification failure",
+        _ => "x509: Ed25519 verification failure",
+    };
+    request.verify_signature().map_err(|error| match error {
+        X509Error::SignatureUnsupportedAlgorithm => unknown(),
+        _ => fault.to_owned(),
+    })
+}
+
+fn syntax(why: &str) -> String {
+    format!("asn1: syntax error: {why}")
+}
+
+fn structure(why: &str) -> String {
+    format!("asn1: structure error: {why}")
+}
+
+/// The content of a sequence that `der` begins with, which Go reads into a struct of this name.
+fn sequence<'a>(der: &'a [u8], name: &str) -> Result<&'a [u8], String> {
+    let Some((&first, rest)) = der.split_first() else { return Err(syntax("sequence truncated")) };
+    let (class, compound, tag) = (first >> 6, first & 0x20 != 0, first & 0x1f);
+    let (length, content) = length(rest)?;
+    if (class, compound, tag) != (0, true, 16) {
+        return Err(structure(&format!(
+            "tags don't match (16 vs {{class:{class} tag:{tag} length:{length} isCompound:{compound}}}) \
+             {{optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> stringType:0 \
+             timeType:0 set:false omitEmpty:false}} {name} @2"
+        )));
+    }
+    content.get(..length).ok_or_else(|| syntax("data truncated"))
+}
+
+/// A length, and what stands behind it.
+fn length(der: &[u8]) -> Result<(usize, &[u8]), String> {
+    let truncated = || syntax("truncated tag or length");
+    let (&first, mut rest) = der.split_first().ok_or_else(truncated)?;
+    if first < 0x80 {
+        return Ok((usize::from(first), rest));
+    }
+    let bytes = first & 0x7f;
+    if bytes == 0 {
+        return Err(syntax("indefinite length found (not DER)"));
+    }
+    let mut length = 0;
+    for _ in 0..bytes {
+        let (&byte, behind) = rest.split_first().ok_or_else(truncated)?;
+        if length >= LONGEST {
+            return Err(structure("length too large"));
+        }
+        length = length << 8 | usize::from(byte);
+        if length == 0 {
+            return Err(structure("superfluous leading zeros in length"));
+        }
+        rest = behind;
+    }
+    if length < 0x80 { Err(structure("non-minimal length")) } else { Ok((length, rest)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_schema::base64;
+
+    use super::*;
+
+    /// Requests of Go's making, each for another kind of key and signature.
+    const MADE: &str = include_str!("pkcs10.txt");
+
+    fn made(name: &str) -> Vec<u8> {
+        let line = MADE.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a request");
+        base64::decode(line.as_bytes()).expect("base64")
+    }
+
+    fn fault(der: &[u8]) -> String {
+        check(der).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn signatures_are_verified() {
+        let unknown = "x509: cannot verify signature: algorithm unimplemented";
+        let (rsa, ecdsa) = ("crypto/rsa: verification error", "x509: ECDSA verification failure");
+        for (name, expect, forged) in [
+            ("p256", "", ecdsa),
+            ("p384", "", ecdsa),
+            ("rsa", "", rsa),
+            ("rsapss", "", rsa),
+            ("rsa512", "", rsa),
+            ("rsasha1", "", rsa),
+            ("ed25519", "", "x509: Ed25519 verification failure"),
+            ("p521", unknown, unknown),
+            ("p224", unknown, unknown),
+            ("rsa1024", unknown, unknown),
+        ] {
+            let mut der = made(name);
+            assert_eq!(fault(&der), expect, "{name}");
+            if let Some(last) = der.last_mut() {
+                *last ^= 1;
+            }
+            assert_eq!(fault(&der), forged, "{name}, forged");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request() {
+        let tags = |found: &str, name: &str| {
+            structure(&format!(
+                "tags don't match (16 vs {{{found}}}) {{optional:false explicit:false application:false private:false \
+                 defaultValue:<nil> tag:<nil> stringType:0 timeType:0 set:false omitEmpty:false}} {name} @2"
+            ))
+        };
+        let whole = made("p256");
+        let longer = [whole.as_slice(), &[0]].concat();
+        for (der, expect) in [
+            (b"".as_slice(), syntax("sequence truncated")),
+            (b"1", syntax("truncated tag or length")),
+            (b"not DER", tags("class:1 tag:14 length:111 isCompound:true", "certificateRequest")),
+            (&[0x30, 5, 1], syntax("data truncated")),
+            (&[0x30, 0], syntax("sequence truncated")),
+            (&[0x30, 3, 2, 1, 1], tags("class:0 tag:2 length:1 isCompound:false", "tbsCertificateRequest")),
+            (&[0x30, 0x80, 0, 0], syntax("indefinite length found (not DER)")),
+            (&[0x30, 0x81, 1, 0], structure("non-minimal length")),
+            (&[0x30, 0x82, 0, 1, 0], structure("superfluous leading zeros in length")),
+            (&[0x30, 0x85, 1, 1, 1, 1, 1], structure("length too large")),
+            (&[0x30, 2, 0x30, 0], structure("malformed certificate request")),
+            (&whole[..whole.len() - 3], syntax("data truncated")),
+            (&longer, syntax("trailing data")),
+        ] {
+            assert_eq!(fault(der), expect, "{der:02x?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! PEM as Go's `encoding/pem` reads it: blocks that are broken are skipped, as is all that stands around blocks.
+
+use pintle_schema::base64;
+
+const BEGIN: &str = "-----BEGIN ";
+const END: &str = "\n-----END ";
+const DASHES: &str = "-----";
+
+/// A block of PEM.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Block<'a> {
+    /// What it says that it is: `CERTIFICATE`.
+    pub(crate) kind: &'a str,
+    /// True if lines like `Name: value` stand before the content.
+    pub(crate) headers: bool,
+    /// The content.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The blocks of a text.
+pub(crate) fn blocks(text: &str) -> Blocks<'_> {
+    Blocks(text)
+}
+
+/// The blocks of what is left of a text.
+pub(crate) struct Blocks<'a>(&'a str);
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = Block<'a>;
+
+    fn next(&mut self) -> Option<Block<'a>> {
+        loop {
+            let (before, after) = self.0.split_once(END)?;
+            self.0 = after;
+            if let Some(block) = block(before, after) {
+                self.0 = line(after).1;
+                return Some(block);
+            }
+        }
+    }
+}
+
+/// The block between the last beginning in `before` and the end that stands between `before` and `after`.
+fn block<'a>(before: &'a str, after: &str) -> Option<Block<'a>> {
+    let begin = before.rfind(BEGIN)?;
+    if begin > 0 && !before[..begin].ends_with('\n') {
+        return None;
+    }
+    let (first, mut body) = line(&before[begin + BEGIN.len()..]);
+    let kind = first.strip_suffix(DASHES)?;
+    let (rest, _) = line(after.strip_prefix(kind)?.strip_prefix(DASHES)?);
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut headers = false;
+    while let (header, next) = line(body)
+        && header.contains(':')
+    {
+        // Between headers and end there is a line at least.
+        if !body.contains('\n') {
+            return None;
+        }
+        (headers, body) = (true, next);
+    }
+    let symbols: Vec<u8> = body.bytes().filter(|b| !matches!(b, b' ' | b'\t')).collect();
+    Some(Block { kind, headers, bytes: base64::decode(&symbols).ok()? })
+}
+
+/// The first line without what is blank at its end, and the rest.
+fn line(text: &str) -> (&str, &str) {
+    let (first, rest) = match text.split_once('\n') {
+        Some((first, rest)) => (first.strip_suffix('\r').unwrap_or(first), rest),
+        None => (text, ""),
+    };
+    (first.trim_end_matches([' ', '\t']), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares the blocks of a text: kinds, contents, and `+` where there are headers.
+    fn check(text: &str, expect: &[&str]) {
+        let found: Vec<String> = blocks(text)
+            .map(|b| format!("{}{}={}", b.kind, if b.headers { "+" } else { "" }, String::from_utf8_lossy(&b.bytes)))
+            .collect();
+        assert_eq!(found, expect, "{text:?}");
+    }
+
+    #[test]
+    fn blocks_are_found_as_go_finds_them() {
+        check("", &[]);
+        check("-----BEGIN A-----\nMQ==\n-----END A-----", &["A=1"]);
+        check("-----BEGIN A-----\r\nM Q\t==\r\n-----END A-----  \r\n", &["A=1"]);
+        check("-----BEGIN A-----\n-----END A-----\n", &["A="]);
+        check("x\n-----BEGIN A B-----\nK: v\n\nMQ==\n-----END A B-----\ny\n", &["A B+=1"]);
+        check("-----BEGIN A-----\nMQ==\n-----END A-----\n-----BEGIN B-----\nMg==\n-----END B-----\n", &["A=1", "B=2"]);
+        // What is broken is skipped.
+        check("-----BEGIN A-----\nM\n-----END A-----\n-----BEGIN B-----\nMg==\n-----END B-----\n", &["B=2"]);
+        check("-----BEGIN A-----\n-----BEGIN B-----\nMg==\n-----END B-----\n", &["B=2"]);
+        check("-----BEGIN A-----\nMQ==\n-----END B-----\n", &[]);
+        check(" -----BEGIN A-----\nMQ==\n-----END A-----\n", &[]);
+        check("-----BEGIN A-----\nMQ==\n-----END A----- x\n", &[]);
+        check("-----BEGIN A-----\nK: v\n-----END A-----\n", &[]);
+        check("-----BEGIN A\nMQ==\n-----END A-----\n", &[]);
+    }
+}
