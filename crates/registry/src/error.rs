@@ -69,20 +69,20 @@ pub enum ApiError {
     #[error("{0}")]
     NotAcceptable(String),
     /// 409: there is one of this name already.
-    #[error("{resource} \"{name}\" already exists")]
+    #[error(
+        "{}{resource} \"{name}\" already exists{}",
+        if *.terminating { "object is being deleted: " } else { "" },
+        if *.generated { ", the server was not able to generate a unique name for the object" } else { "" },
+    )]
     AlreadyExists {
         /// The resource.
         resource: GroupResource,
         /// The object's name.
         name: Str,
-    },
-    /// 409: there is one of this name that is being deleted.
-    #[error("object is being deleted: {resource} \"{name}\" already exists")]
-    StillTerminating {
-        /// The resource.
-        resource: GroupResource,
-        /// The object's name.
-        name: Str,
+        /// True if that one is being deleted.
+        terminating: bool,
+        /// True if the object asks for a generated name; the client may try again.
+        generated: bool,
     },
     /// 409: the object is not as the request assumes. `Operation cannot be fulfilled on pods "x": why`.
     #[error("Operation cannot be fulfilled on {resource} \"{name}\": {why}")]

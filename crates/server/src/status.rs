@@ -5,6 +5,9 @@ use http::StatusCode;
 use pintle_registry::{ApiError, Cause};
 use pintle_value::{Object, Value, object};
 
+/// Seconds after which a client may try another generated name.
+const NAME_RETRY: u32 = 1;
+
 /// An error as the client gets it.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -49,8 +52,11 @@ pub(crate) fn failure(error: &ApiError) -> Failure {
             details.present = message.starts_with("406:");
             (406, "NotAcceptable")
         }
-        ApiError::AlreadyExists { resource, name } | ApiError::StillTerminating { resource, name } => {
+        ApiError::AlreadyExists { resource, name, generated, .. } => {
             details.named(name, &resource.group, &resource.resource);
+            if *generated {
+                details.retry(NAME_RETRY);
+            }
             (409, "AlreadyExists")
         }
         ApiError::Conflict { resource, name, .. } => {
@@ -182,5 +188,24 @@ pub(crate) fn success(details: Value) -> Value {
         "metadata": Value::object(),
         "status": "Success",
         "details": details,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_registry::GroupResource;
+
+    use super::*;
+
+    #[test]
+    fn another_generated_name_may_be_free() {
+        let taken = |generated| {
+            let resource = GroupResource::new("apps", "deployments");
+            failure(&ApiError::AlreadyExists { resource, name: "a-x".into(), terminating: false, generated })
+        };
+        let (named, generated) = (taken(false), taken(true));
+        assert_eq!((named.retry_after, generated.retry_after), (None, Some(1)));
+        let details = object! { "name": "a-x", "group": "apps", "kind": "deployments", "retryAfterSeconds": 1 };
+        assert_eq!(generated.status["details"], details);
     }
 }

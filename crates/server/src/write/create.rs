@@ -156,7 +156,7 @@ impl Creation<'_> {
         }
         let key = object_key(object.namespace(), object.name());
         let json = stored_bytes(hub, object);
-        let taken = || self.taken(hub, &key, name);
+        let taken = || self.taken(hub, &key, object);
         if context.dry_run {
             if cluster.log(hub)?.get(&key, None).ok().flatten().is_some() {
                 return Err(taken());
@@ -169,15 +169,15 @@ impl Creation<'_> {
         }
     }
 
-    /// The error of a name that is taken.
-    fn taken(&self, hub: &Arc<Resource>, key: &str, name: &str) -> ApiError {
-        let resource = self.resource.group_resource();
+    /// The error of a name that is taken (upstream: `CheckGeneratedNameError`, which looks for a `generateName` alone).
+    fn taken(&self, hub: &Arc<Resource>, key: &str, object: &Value) -> ApiError {
         let existing = self.cluster.log(hub).ok().and_then(|log| log.get(key, None).ok().flatten());
-        let terminating =
-            existing.and_then(|object| crate::cluster::tree(&object).ok()).is_some_and(|tree| tree.is_terminating());
-        if terminating {
-            return ApiError::StillTerminating { resource, name: name.into() };
+        let existing = existing.and_then(|object| crate::cluster::tree(&object).ok());
+        ApiError::AlreadyExists {
+            resource: self.resource.group_resource(),
+            name: object.name().into(),
+            terminating: existing.is_some_and(|tree| tree.is_terminating()),
+            generated: !object.str_at(&["metadata", "generateName"]).is_empty(),
         }
-        ApiError::AlreadyExists { resource, name: name.into() }
     }
 }

@@ -144,15 +144,23 @@ const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDelet
 pub(crate) fn validate(object: &Value, resource: &Resource) -> Errors {
     let rule = |name: &str, prefix: bool| resource.behaviour.validate_name(name, prefix);
     let mut errors = pintle_value::metadata::validate_object_meta(object, resource.scope == Scope::Namespaced, &rule);
-    if resource.typed && !WITHOUT_CORE_RULES.contains(&resource.group.as_str()) {
-        let path = FieldPath::new("metadata");
-        let path = path.child("finalizers");
-        for (index, finalizer) in object.items_at(&["metadata", "finalizers"]).iter().enumerate() {
-            let name = finalizer.as_str().unwrap_or_default();
-            if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
-                let why = "name is neither a standard finalizer name nor is it fully qualified";
-                errors.invalid(&path.index(index), name, why);
-            }
+    errors.append(core_rules(object, resource));
+    errors
+}
+
+/// What `pkg/apis/core` asks of finalizers beyond what apimachinery does.
+fn core_rules(object: &Value, resource: &Resource) -> Errors {
+    let mut errors = Errors::new();
+    if !resource.typed || WITHOUT_CORE_RULES.contains(&resource.group.as_str()) {
+        return errors;
+    }
+    let path = FieldPath::new("metadata");
+    let path = path.child("finalizers");
+    for (index, finalizer) in object.items_at(&["metadata", "finalizers"]).iter().enumerate() {
+        let name = finalizer.as_str().unwrap_or_default();
+        if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.invalid(&path.index(index), name, why);
         }
     }
     errors
@@ -180,9 +188,17 @@ pub(crate) fn deduplicate_owners(object: &mut Value, warnings: &Warnings, after_
     object.set_at(&["metadata", "ownerReferences"], kept);
 }
 
-/// Checks a changed object's metadata.
-pub(crate) fn validate_update(object: &Value, old: &Value) -> Errors {
-    pintle_value::metadata::validate_object_meta_update(object, old)
+/// Checks a changed object's metadata: as a whole, with any name that fits into a path, and the change. Upstream's kinds
+/// check the change once more, so that what is wrong with it stands among the causes twice.
+pub(crate) fn validate_update(object: &Value, old: &Value, resource: &Resource) -> Errors {
+    let namespaced = resource.scope == Scope::Namespaced;
+    let any = &pintle_value::names::path_segment_name;
+    let mut errors = pintle_value::metadata::validate_object_meta(object, namespaced, any);
+    let change = pintle_value::metadata::validate_object_meta_update(object, old);
+    errors.append(change.clone());
+    errors.append(change);
+    errors.append(core_rules(object, resource));
+    errors
 }
 
 /// The error of an object with these errors, if there are any.

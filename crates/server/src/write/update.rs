@@ -242,7 +242,7 @@ impl<'a> Change<'a> {
         current: &Arc<Object>,
     ) -> Result<Option<Updated>, ApiError> {
         let Self { cluster, resource, context, .. } = self;
-        let mut errors = metadata::validate_update(&object, old);
+        let mut errors = metadata::validate_update(&object, old, hub);
         errors.append(match rules {
             Some(rules) => rules.validate_update(context, &object, old),
             None => self.validate(hub, &object, old),

@@ -64,7 +64,12 @@ impl Objects for Store {
             let mut objects = self.objects.lock().unwrap();
             let key = Self::key(resource, object.namespace(), object.name());
             if objects.contains_key(&key) {
-                return Err(ApiError::AlreadyExists { resource: resource.clone(), name: object.name().into() });
+                return Err(ApiError::AlreadyExists {
+                    resource: resource.clone(),
+                    name: object.name().into(),
+                    terminating: false,
+                    generated: false,
+                });
             }
             objects.insert(key, object.clone());
             Ok(object)
