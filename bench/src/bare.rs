@@ -107,10 +107,10 @@ struct Content {
 impl Content {
     fn answer(&self, request: &Request<Incoming>) -> Response<Answer> {
         let body = match request.uri().path() {
-            OBJECT => Answer { left: self.object.clone(), in_pieces: false },
-            LIST => Answer { left: self.list.clone(), in_pieces: true },
+            OBJECT => Answer { left: self.object.clone(), in_pieces: false, gives_way: false },
+            LIST => Answer { left: self.list.clone(), in_pieces: true, gives_way: false },
             _ => {
-                let mut response = Response::new(Answer { left: Bytes::new(), in_pieces: false });
+                let mut response = Response::new(Answer { left: Bytes::new(), in_pieces: false, gives_way: false });
                 *response.status_mut() = StatusCode::NOT_FOUND;
                 return response;
             }
@@ -126,6 +126,8 @@ impl Content {
 struct Answer {
     left: Bytes,
     in_pieces: bool,
+    /// True after others had their turn: a list that is taken as fast as it comes would not let them.
+    gives_way: bool,
 }
 
 impl http_body::Body for Answer {
@@ -134,10 +136,17 @@ impl http_body::Body for Answer {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
         if self.left.is_empty() {
             return Poll::Ready(None);
+        }
+        if self.in_pieces {
+            self.gives_way = !self.gives_way;
+            if self.gives_way {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
         let length = if self.in_pieces { PIECE.min(self.left.len()) } else { self.left.len() };
         Poll::Ready(Some(Ok(Frame::data(self.left.split_to(length)))))

@@ -17,6 +17,8 @@ mod plan;
 mod report;
 mod scenario;
 mod scenarios;
+#[cfg(test)]
+mod smoke;
 mod target;
 mod turns;
 mod watchers;

@@ -27,6 +27,10 @@ pub(crate) struct Plan {
     pub(crate) watches: usize,
     /// How many nodes the mixed load has.
     pub(crate) nodes: u64,
+    /// How long a server is left alone before its memory is weighed, to give back what was freed.
+    pub(crate) settle: Duration,
+    /// How long a server is left alone where its idleness is measured.
+    pub(crate) idle: Duration,
 }
 
 impl Plan {
@@ -43,6 +47,8 @@ impl Plan {
         deletes: 500,
         watches: 10_000,
         nodes: 5_000,
+        settle: Duration::from_secs(1),
+        idle: Duration::from_secs(3),
     };
     /// A smoke run: every row, none of them to be quoted.
     pub(crate) const QUICK: Plan = Plan {
@@ -57,5 +63,24 @@ impl Plan {
         deletes: 50,
         watches: 1_000,
         nodes: 500,
+        settle: Duration::from_millis(500),
+        idle: Duration::from_secs(1),
+    };
+    /// What shows that scenarios work, in a test.
+    #[cfg(test)]
+    pub(crate) const TINY: Plan = Plan {
+        name: "tiny",
+        time: Duration::from_millis(50),
+        open: Duration::from_millis(100),
+        rounds: 1,
+        starts: 1,
+        stored: 10,
+        listed: 100,
+        pods: 100,
+        deletes: 2,
+        watches: 30,
+        nodes: 20,
+        settle: Duration::ZERO,
+        idle: Duration::from_millis(10),
     };
 }

@@ -13,7 +13,7 @@ use crate::scenarios::{
 use crate::target::{Process, Server, Target};
 
 /// A scenario at work.
-pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
 /// One thing that is measured.
 pub(crate) struct Scenario {

@@ -11,7 +11,7 @@ use super::{PROTOBUF, TABLE, megabytes};
 use crate::Result;
 use crate::bare;
 use crate::client::{Outgoing, Protocol, accepting, get};
-use crate::load::{Load, Round, Script, middle};
+use crate::load::{Load, Percentiles, Round, Script, middle};
 use crate::objects::{fill, pod, pods};
 use crate::peer::{self, Peer};
 use crate::report::thousands;
@@ -35,6 +35,8 @@ const STORM: usize = 50;
 /// Small requests: how many per second, by how many clients.
 const SMALL_RATE: f64 = 200.0;
 const SMALL_CLIENTS: usize = 16;
+/// How long the lists are under way before small requests begin.
+const LEAD: Duration = Duration::from_secs(1);
 /// Objects in the lists that the peer was measured with.
 const PEER_OBJECTS: f64 = 10_000.0;
 
@@ -89,7 +91,18 @@ async fn run(bench: &mut Bench) -> Result<()> {
             row.at_most(limit);
         }
     }
-    storm(bench, &target.server, &collection).await?;
+    // What the machine and the runtime make of it, before the server adds its own.
+    let ceiling = storm(&bare.server, (bare::OBJECT.to_owned(), bare::LIST.to_owned()), bench.plan.open).await?;
+    let small = (format!("{collection}/pod-000000"), collection.clone());
+    let found = storm(&target.server, small, bench.plan.open).await?;
+    bench.report.section(format!("small requests ({SMALL_RATE}/s, open loop) beside {STORM} such lists"));
+    let note = format!(
+        "alone {:.2} ms; the lists {:.0} MB/s; bare server {:.0} ms, {:.0} MB/s",
+        found.alone.p99, found.megabytes, ceiling.beside.p99, ceiling.megabytes
+    );
+    bench.report.row("gets, p99", found.beside.p99, "ms").open(found.beside).at_most(50.0).note(note);
+    let limit = 10.0 * STORM as f64;
+    bench.report.row_if(format!("memory for {STORM} lists at once"), found.extra, "MB", |row| row.at_most(limit));
     bare.stop().await?;
     target.finish().await
 }
@@ -107,7 +120,7 @@ async fn memory(bench: &mut Bench, server: &Server, collection: &str) -> Result<
         for clients in IN_FLIGHT {
             let mut extra = Vec::new();
             for _ in 0..bench.plan.rounds {
-                let Some(before) = server.settled().await? else { return Ok(()) };
+                let Some(before) = server.settled(&bench.plan).await? else { return Ok(()) };
                 server.meter.forget_peak()?;
                 let request = asking_for(collection, form);
                 let script: Script = Arc::new(move |_, sent| (sent == 0).then(&request));
@@ -126,33 +139,38 @@ async fn memory(bench: &mut Bench, server: &Server, collection: &str) -> Result<
     Ok(())
 }
 
+/// What small requests see of large ones.
+struct Storm {
+    /// Without any.
+    alone: Percentiles,
+    /// Beside them.
+    beside: Percentiles,
+    /// How fast the large ones were read, in millions of bytes per second.
+    megabytes: f64,
+    /// The memory that they took, in millions of bytes.
+    extra: Option<f64>,
+}
+
 /// Small requests alone, and while many lists are read at full speed.
-async fn storm(bench: &mut Bench, server: &Server, collection: &str) -> Result<()> {
-    let time = bench.plan.open;
-    let alone = small(server, collection, time).await?.percentiles();
-    let request = asking_for(collection, None);
-    let script: Script = Arc::new(move |_, _| Some(request()));
+async fn storm(server: &Server, (one, all): (String, String), time: Duration) -> Result<Storm> {
+    let alone = small(server, &one, time / 2).await?.percentiles();
+    let script: Script = Arc::new(move |_, _| Some(get(all.as_str())));
     server.meter.forget_peak()?;
     let before = server.meter.resident()?;
     let reading = {
         let server = server.clone();
-        tokio::spawn(async move { Load::closed(STORM, time + Duration::from_secs(1)).run(&server, &script).await })
+        tokio::spawn(async move { Load::closed(STORM, time + LEAD).run(&server, &script).await })
     };
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let small = small(server, collection, time).await?.percentiles();
-    let read = reading.await??;
+    tokio::time::sleep(LEAD).await;
+    let beside = small(server, &one, time).await?.percentiles();
+    let megabytes_read = reading.await??.megabytes();
     let extra = server.meter.peak()?.zip(before).map(|(peak, before)| megabytes(peak.saturating_sub(before)));
-    bench.report.section(format!("small requests ({SMALL_RATE}/s, open loop) beside {STORM} such lists"));
-    let note = format!("alone {:.2} ms; the lists {:.0} MB/s", alone.p99, read.megabytes());
-    bench.report.row("gets, p99", small.p99, "ms").open(small).at_most(50.0).note(note);
-    let limit = 10.0 * STORM as f64;
-    bench.report.row_if(format!("memory for {STORM} lists at once"), extra, "MB", |row| row.at_most(limit));
-    Ok(())
+    Ok(Storm { alone, beside, megabytes: megabytes_read, extra })
 }
 
-/// Gets of one pod, from a thread of their own, so that what reads the lists does not keep them waiting.
-async fn small(server: &Server, collection: &str, time: Duration) -> Result<Round> {
-    let (server, path) = (server.clone(), format!("{collection}/pod-000000"));
+/// Gets of one object, from a thread of their own, so that what reads the lists does not keep them waiting.
+async fn small(server: &Server, path: &str, time: Duration) -> Result<Round> {
+    let (server, path) = (server.clone(), path.to_owned());
     let asking = tokio::task::spawn_blocking(move || {
         let script: Script = Arc::new(move |_, _| Some(get(path.as_str())));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -16,6 +16,7 @@ use crate::client::{Protocol, accepting, get};
 use crate::load::{Load, Percentiles, Round, Witness, median, middle};
 use crate::objects::{config_maps, revision};
 use crate::peer::{self, Peer};
+use crate::plan::Plan;
 use crate::scenario::{Bench, Scenario};
 use crate::target::{Server, Target};
 use crate::watchers::{Arrivals, Framing, Watching};
@@ -59,7 +60,7 @@ const CASES: [Case; 4] = [
     FULL_SPEED,
     Case { name: "1,000 watchers, full speed", watchers: 1000, ..FULL_SPEED },
     Case {
-        name: "100 watchers, Protobuf on one HTTP/2 connection, full speed",
+        name: "100 watchers, full speed, Protobuf over HTTP/2",
         protocol: Protocol::Http2,
         framing: Framing::Lengths,
         ..FULL_SPEED
@@ -86,7 +87,7 @@ async fn run(bench: &mut Bench) -> Result<()> {
         for round in 0..rounds {
             let quiet = target.namespace(&format!("quiet-{at}-{round}")).await?;
             alone.push(Write::load(case, time).run(&target.server, &creates(&quiet, "w".to_owned())).await?);
-            watched.push(fan_out(&mut target, case, time, &format!("watch-{at}-{round}")).await?);
+            watched.push(fan_out(&mut target, case, time, &bench.plan, &format!("watch-{at}-{round}")).await?);
         }
         report(bench, case, median(alone), watched);
     }
@@ -153,7 +154,7 @@ impl Write {
     }
 }
 
-async fn fan_out(target: &mut Target, case: &Case, time: Duration, name: &str) -> Result<Watched> {
+async fn fan_out(target: &mut Target, case: &Case, time: Duration, plan: &Plan, name: &str) -> Result<Watched> {
     let namespace = target.namespace(name).await?;
     let server: &Server = &target.server;
     let path = format!("{}?watch=true", config_maps(&namespace));
@@ -164,7 +165,7 @@ async fn fan_out(target: &mut Target, case: &Case, time: Duration, name: &str) -
         Framing::Lengths => accepting(path.as_str(), PROTOBUF),
     });
     let watchers = watching.open(server, requests).await?;
-    let before = server.settled().await?;
+    let before = server.settled(plan).await?;
 
     let writes = Arc::new(Mutex::new(Vec::new()));
     let witness: Witness = {
@@ -179,7 +180,7 @@ async fn fan_out(target: &mut Target, case: &Case, time: Duration, name: &str) -
     let creates = load.run(server, &creates(&namespace, "w".to_owned())).await?.done;
     watchers.wait_for(creates * case.watchers as u64).await?;
     let (elapsed, cpu) = (started.elapsed(), server.meter.cpu_since(cpu)?);
-    let after = server.settled().await?;
+    let after = server.settled(plan).await?;
     watchers.close().await;
 
     let mut writes = std::mem::take(&mut *writes.lock());

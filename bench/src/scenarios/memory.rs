@@ -27,9 +27,9 @@ async fn run(bench: &mut Bench) -> Result<()> {
     let warm = config_maps(&target.namespace("warm").await?);
     let collection = config_maps(&target.namespace("loaded").await?);
     fill(&target.server, &warm, count / 2, |number| config_map(&format!("warm-{number:06}"), number)).await?;
-    let before = target.server.settled().await?;
+    let before = target.server.settled(&bench.plan).await?;
     fill(&target.server, &collection, count, |number| config_map(&format!("loaded-{number:06}"), number)).await?;
-    let after = target.server.settled().await?;
+    let after = target.server.settled(&bench.plan).await?;
     let json = target.server.connect().await?.exchange(get(collection), StatusCode::OK).await? as f64;
     let added = after.zip(before).map(|(after, before)| after.saturating_sub(before));
     bench.report.section("memory");

@@ -24,8 +24,6 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 /// Watches that get events; all others get none.
 const WANTED: usize = 10;
-/// How long idle watches are left alone.
-const IDLE: Duration = Duration::from_secs(3);
 
 /// What a watch is interested in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,15 +71,15 @@ async fn run(bench: &mut Bench) -> Result<()> {
         for _ in 0..bench.plan.rounds {
             few.push(events(&server, &wanted, &hot, bench.plan.time).await?);
         }
-        let before = server.settled().await?;
+        let before = server.settled(&bench.plan).await?;
         let shared = format!("{}-shared", target.prefix());
         let idle = (WANTED..count).map(|number| idle(number, &shared).watch(from));
         let opening = Instant::now();
         let cold = watching.open(&server, idle).await?;
         let opened = (count - WANTED) as f64 / opening.elapsed().as_secs_f64();
-        let after = server.settled().await?;
+        let after = server.settled(&bench.plan).await?;
         let (cpu, rest) = (server.meter.cpu()?, Instant::now());
-        tokio::time::sleep(IDLE).await;
+        tokio::time::sleep(bench.plan.idle).await;
         let share = server.meter.cpu_since(cpu)?.map(|cpu| cpu.as_secs_f64() / rest.elapsed().as_secs_f64() * 100.0);
         let mut many = Vec::new();
         for _ in 0..bench.plan.rounds {

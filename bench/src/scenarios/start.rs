@@ -1,8 +1,6 @@
 //! How long a start takes, until the server says where it is and until a client has its first answer over TLS: on an
 //! empty folder, on one that has been used. And what an idle server weighs.
 
-use std::time::Duration;
-
 use super::megabytes;
 use crate::Result;
 use crate::load::middle;
@@ -16,9 +14,6 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     starts_servers: true,
     run: |bench| Box::pin(run(bench)),
 };
-
-/// How long an idle server is left alone before it is weighed.
-const IDLE: Duration = Duration::from_secs(2);
 
 /// Times of one kind of start, in milliseconds.
 #[derive(Default)]
@@ -52,16 +47,17 @@ async fn run(bench: &mut Bench) -> Result<()> {
         let process = Process::pintle(&binary, &folder).await?;
         second.add(&process);
         if round < bench.plan.rounds {
-            tokio::time::sleep(IDLE).await;
+            tokio::time::sleep(bench.plan.idle).await;
             idle.extend(process.server.meter.resident()?.map(megabytes));
         }
         process.stop().await?;
     }
+    let name = format!("idle, {:.0} s after the start", bench.plan.idle.as_secs_f64());
     let report = &mut bench.report;
     report.section("start to ready");
     first.report("empty folder, first start (makes certificates)", 100.0, report);
     second.report("empty store, second start", 100.0, report);
     report.section("memory");
-    report.row("idle, 2 s after the start", middle(idle), "MB").at_most(30.0).note("the peer with etcd: 98 MB");
+    report.row(name, middle(idle), "MB").at_most(30.0).note("the peer with etcd: 98 MB");
     Ok(())
 }

@@ -43,7 +43,7 @@ async fn run(bench: &mut Bench) -> Result<()> {
     for _ in 0..bench.plan.rounds {
         let process = Process::pintle(&binary, &folder).await?;
         times.add(&process);
-        weights.extend(process.server.settled().await?.map(megabytes));
+        weights.extend(process.server.settled(&bench.plan).await?.map(megabytes));
         peaks.extend(process.server.meter.peak()?.map(megabytes));
         process.stop().await?;
     }

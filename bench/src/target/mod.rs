@@ -4,12 +4,11 @@ pub(crate) mod kubeconfig;
 mod meter;
 mod process;
 
-use std::time::Duration;
-
 use http::{Method, StatusCode};
 
 use crate::Result;
 use crate::client::{Connection, Endpoint, Protocol, plain, with_body};
+use crate::plan::Plan;
 
 pub(crate) use meter::Meter;
 pub(crate) use process::Process;
@@ -34,8 +33,8 @@ impl Server {
     }
 
     /// The resident memory once what was freed has been given back.
-    pub(crate) async fn settled(&self) -> Result<Option<u64>> {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+    pub(crate) async fn settled(&self, plan: &Plan) -> Result<Option<u64>> {
+        tokio::time::sleep(plan.settle).await;
         self.meter.resident()
     }
 }
