@@ -201,3 +201,40 @@ fn declared_defaults_are_set_where_go_sets_them() {
     static_defaults(catalog.types(), type_id, &mut read.value);
     assert_eq!(read.value["spec"]["containers"][0]["ports"][0].str_at(&["protocol"]), "TCP");
 }
+
+/// Quantities that are numbers are read from their text, which a tree does not keep.
+#[test]
+fn quantities_are_what_their_text_says() {
+    for (number, canonical) in [
+        ("1", "1"),
+        ("1.5", "1500m"),
+        ("-1.5", "-1500m"),
+        ("1.10", "1100m"),
+        ("100.0", "100"),
+        ("1e3", "1e3"),
+        ("1E3", "1E3"),
+        ("1e+3", "1e+3"),
+        ("1e-3", "1e-3"),
+        ("1.5e3", "1500"),
+        ("12e2", "1200"),
+        ("2.5e-1", "250e-3"),
+        ("1e-10", "1e-9"),
+        ("1e21", "1e21"),
+        ("0e3", "0"),
+        ("0.0000001", "100n"),
+        ("123456789012345678901", "123456789012345678901"),
+    ] {
+        let limits = |quantity: &str| {
+            format!(r#"{{"metadata":{{}},"spec":{{"limits":[{{"type":"Pod","max":{{"limits.cpu":{quantity}}}}}]}}}}"#)
+        };
+        check("LimitRange", &limits(number), &limits(&format!("\"{canonical}\"")));
+    }
+    check(
+        "LimitRange",
+        r#"{"metadata":{},"spec":{"limits":[{"type":"Pod","max":{"cpu":1e3},"min":{"cpu":1e3,"cpu":2e3},"more":1}]}}"#,
+        concat!(
+            r#"{"metadata":{},"spec":{"limits":[{"type":"Pod","max":{"cpu":"1e3"},"min":{"cpu":"2e3"}}]}}"#,
+            r#"; duplicate field "spec.limits[0].min.cpu"; unknown field "spec.limits[0].more""#,
+        ),
+    );
+}

@@ -17,6 +17,8 @@ pub struct Problems {
     pub unknown: Vec<String>,
     /// Go's messages for values of the wrong type. Upstream reports the first.
     pub errors: Vec<String>,
+    /// True if a quantity was a number that is no integer: how it is written (`1e3`, `1000`) follows from its text.
+    pub inexact: bool,
 }
 
 /// Upstream stops collecting here.
@@ -26,7 +28,7 @@ impl Problems {
     /// True if nothing was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.unknown.is_empty() && self.errors.is_empty()
+        self.unknown.is_empty() && self.errors.is_empty() && !self.inexact
     }
 
     fn unknown(&mut self, path: &Path<'_>, name: &str) {
@@ -202,7 +204,10 @@ impl Walk<'_, '_> {
         let types = self.types;
         let outcome = match (types.get(id), &mut *value) {
             (Type::Any, _) => Ok(()),
-            (Type::Scalar(scalar), value) => scalar.kind.canonical(value),
+            (Type::Scalar(scalar), value) => {
+                self.problems.inexact |= scalar.kind == Scalar::Quantity && matches!(value, Value::Float(_));
+                scalar.kind.canonical(value)
+            }
             (Type::Struct(ty), Value::Object(object)) => {
                 self.fields(ty, object, path);
                 Ok(())

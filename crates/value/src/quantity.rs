@@ -257,7 +257,7 @@ impl Quantity {
         match value {
             Value::Null => Ok(Self::default()),
             Value::Int(i) => Self::parse(&i.to_string()),
-            Value::Float(x) => Self::parse(&x.to_string()),
+            Value::Float(_) => Self::parse(&crate::print::json(value)),
             Value::String(text) => Self::parse(text.trim()),
             Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(QuantityError::Form),
         }

@@ -36,9 +36,11 @@ pub fn decode_typed(text: &[u8], types: &Types, type_id: TypeId) -> Result<Typed
     if problems.is_empty() && !decoded.has_duplicates {
         return Ok(Typed { value, strict: Vec::new() });
     }
-    let look = strictness(text, types, type_id)?;
-    match look.error.or(problems.errors.into_iter().next()) {
-        Some(message) => Err(DecodeError::Type(message)),
-        None => Ok(Typed { value, strict: look.problems }),
+    let mut look = strictness(text, types, type_id)?;
+    if let Some(message) = look.error.take().or(problems.errors.into_iter().next()) {
+        return Err(DecodeError::Type(message));
     }
+    let strict = std::mem::take(&mut look.problems);
+    look.correct(&mut value);
+    Ok(Typed { value, strict })
 }

@@ -6,17 +6,42 @@ use std::fmt::Write;
 
 use pintle_schema::leaf::Mismatch;
 use pintle_schema::{List, Map, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name};
-use pintle_value::Value;
+use pintle_value::{Str, Value};
 
 use super::decode::{DecodeError, Token, Walk, to_utf8};
 
 /// What a second look at a text found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Strictness {
     /// Why the text cannot be read into the type: a client error whatever the strictness.
     pub error: Option<String>,
     /// `unknown field "spec.foo"` and `duplicate field "spec.bar"` in upstream's order, each once, at most 100.
     pub problems: Vec<String>,
+    /// The quantities that are numbers, where they stand and in their canonical form.
+    quantities: Vec<(Vec<Step>, Value)>,
+}
+
+impl Strictness {
+    /// Sets the quantities of a tree that was read from the text to what the text says: a tree does not tell `1e3` from
+    /// `1000`.
+    pub fn correct(self, tree: &mut Value) {
+        for (steps, quantity) in self.quantities {
+            let place = steps.iter().try_fold(&mut *tree, |value, step| match step {
+                Step::Key(key) => value.get_mut(key),
+                Step::Index(i) => value.as_array_mut()?.get_mut(*i),
+            });
+            if let Some(place) = place {
+                *place = quantity;
+            }
+        }
+    }
+}
+
+/// A step from a value to one inside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Key(Str),
+    Index(usize),
 }
 
 /// Looks at a text as Go's decoder does when it reads it into a type.
@@ -89,10 +114,13 @@ struct Look<'a> {
     fields: Vec<&'a str>,
     /// The path for strict problems.
     path: String,
+    /// The same, as steps.
+    steps: Vec<Step>,
     /// The first error that does not end the decoding.
     saved: Option<GoError>,
     problems: Vec<String>,
     duplicates: Vec<String>,
+    quantities: Vec<(Vec<Step>, Value)>,
 }
 
 impl<'a> Look<'a> {
@@ -103,14 +131,17 @@ impl<'a> Look<'a> {
             owner: "",
             fields: Vec::new(),
             path: String::new(),
+            steps: Vec::new(),
             saved: None,
             problems: Vec::new(),
             duplicates: Vec::new(),
+            quantities: Vec::new(),
         }
     }
 
     fn finish(self, fatal: Option<GoError>) -> Strictness {
-        Strictness { error: fatal.or(self.saved).map(|e| e.to_string()), problems: self.problems }
+        let error = fatal.or(self.saved).map(|e| e.to_string());
+        Strictness { error, problems: self.problems, quantities: self.quantities }
     }
 
     fn problem(&mut self, what: &str, name: &str) {
@@ -192,7 +223,7 @@ impl<'a> Look<'a> {
     }
 
     fn members(&mut self, ty: &'a Struct) -> Result<(), GoError> {
-        let (owner, depth, path) = (self.owner, self.fields.len(), self.path.len());
+        let (owner, depth, place) = (self.owner, self.fields.len(), self.place());
         let mut seen = vec![false; ty.fields.len()];
         while let Some(key) = self.walk.next_key() {
             let Some(i) = ty.position(&key) else {
@@ -212,13 +243,13 @@ impl<'a> Look<'a> {
             self.value(Some(field.ty), field.pointer)?;
             self.owner = owner;
             self.fields.truncate(depth);
-            self.path.truncate(path);
+            self.back_to(place);
         }
         Ok(())
     }
 
     fn entries(&mut self, map: &Map) -> Result<(), GoError> {
-        let path = self.path.len();
+        let place = self.place();
         let mut seen = std::collections::HashSet::new();
         while let Some(key) = self.walk.next_key() {
             if seen.contains(&key) {
@@ -227,18 +258,18 @@ impl<'a> Look<'a> {
             self.push_key(&key);
             seen.insert(key);
             self.value(Some(map.value), false)?;
-            self.path.truncate(path);
+            self.back_to(place);
         }
         Ok(())
     }
 
     fn items(&mut self, list: &List) -> Result<(), GoError> {
-        let path = self.path.len();
+        let place = self.place();
         let mut i = 0;
         while self.walk.next_item() {
             self.push_index(i);
             self.value(Some(list.item), list.pointers)?;
-            self.path.truncate(path);
+            self.back_to(place);
             i += 1;
         }
         Ok(())
@@ -249,15 +280,27 @@ impl<'a> Look<'a> {
             self.path.push('.');
         }
         self.path.push_str(key);
+        self.steps.push(Step::Key(key.into()));
     }
 
     fn push_index(&mut self, i: usize) {
         // Writing to a string cannot fail.
         let _ = write!(self.path, "[{i}]");
+        self.steps.push(Step::Index(i));
+    }
+
+    /// Where we are, to come back to.
+    fn place(&self) -> (usize, usize) {
+        (self.path.len(), self.steps.len())
+    }
+
+    fn back_to(&mut self, (path, steps): (usize, usize)) {
+        self.path.truncate(path);
+        self.steps.truncate(steps);
     }
 
     fn untyped(&mut self, token: Token<'a>) {
-        let path = self.path.len();
+        let place = self.place();
         match token {
             Token::Object => {
                 let mut seen = std::collections::HashSet::new();
@@ -269,7 +312,7 @@ impl<'a> Look<'a> {
                     seen.insert(key);
                     let token = self.walk.token();
                     self.untyped(token);
-                    self.path.truncate(path);
+                    self.back_to(place);
                 }
             }
             Token::Array => {
@@ -278,7 +321,7 @@ impl<'a> Look<'a> {
                     self.push_index(i);
                     let token = self.walk.token();
                     self.untyped(token);
-                    self.path.truncate(path);
+                    self.back_to(place);
                     i += 1;
                 }
             }
@@ -304,7 +347,11 @@ impl<'a> Look<'a> {
                     _ => text,
                 };
                 let mut value = Value::from(inner);
-                kind.canonical(&mut value).map_err(|e| self.in_context(leaf_error(e, "")))
+                kind.canonical(&mut value).map_err(|e| self.in_context(leaf_error(e, "")))?;
+                if let Token::Number(_) = token {
+                    self.quantities.push((self.steps.clone(), value));
+                }
+                Ok(())
             }
             (Scalar::Time | Scalar::MicroTime | Scalar::Duration | Scalar::IntOrString, token) => {
                 let mut value = leaf_value(token);
@@ -368,7 +415,7 @@ fn union_error(union: &Union, token: Token<'_>, text: &str, types: &Types) -> Op
                 item: union.schema,
                 pointers: false,
                 topology: pintle_schema::ListTopology::Undeclared,
-                name: pintle_value::Str::default(),
+                name: Str::default(),
             };
             inner.items(&list).err()
         }

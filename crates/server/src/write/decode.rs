@@ -140,11 +140,13 @@ fn json(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value
         return Ok((value, Vec::new()));
     }
     // Order and wording are those of the text, which the tree does not keep.
-    let exact = json::strictness(body, types, *root).map_err(|error| expected.unfit(error.to_string()))?;
-    match exact.error.or(found.errors.into_iter().next()) {
-        Some(error) => Err(expected.unfit(error)),
-        None => Ok((value, exact.problems)),
+    let mut exact = json::strictness(body, types, *root).map_err(|error| expected.unfit(error.to_string()))?;
+    if let Some(error) = exact.error.take().or(found.errors.into_iter().next()) {
+        return Err(expected.unfit(error));
     }
+    let problems = std::mem::take(&mut exact.problems);
+    exact.correct(&mut value);
+    Ok((value, problems))
 }
 
 /// Checks what a tree says that it is; what it does not say is as expected.
