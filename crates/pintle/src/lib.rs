@@ -7,4 +7,5 @@ mod server;
 
 pub use kubeconfig::kubeconfig;
 pub use pintle_server::Component;
+pub use pintle_store::{Clock, ManualClock, SystemClock, Timestamp};
 pub use server::{Engine, Options, Server, StartError};

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use pintle::{Engine, Options, Server};
@@ -63,6 +64,9 @@ struct Serve {
     /// and on disk.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     watch_window_mib: usize,
+    /// How many seconds a watch lasts at least that has no timeout of its own; it ends at random before twice that.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    min_request_timeout: u32,
 }
 
 fn main() -> ExitCode {
@@ -127,6 +131,7 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         kubeconfig: serve.kubeconfig,
         tokens,
         window: Window { bytes: serve.watch_window_mib << 20, ..Window::default() },
+        min_request_timeout: Duration::from_secs(serve.min_request_timeout.into()),
         ..Options::default()
     })
     .await?;

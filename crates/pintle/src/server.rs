@@ -9,7 +9,7 @@ use pintle_auth::{AllowAll, Authenticator, ClientCertificate, FirstOf, TokenFile
 use pintle_cache::Window;
 use pintle_server::http::{Listener, TlsError, server_config, verifier};
 use pintle_server::{Cluster, ClusterError, Component, Settings};
-use pintle_store::{Embedded, Memory, Store, SystemClock};
+use pintle_store::{Clock, Embedded, Memory, Store, SystemClock};
 use rustls::pki_types::UnixTime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -19,6 +19,8 @@ use crate::kubeconfig;
 
 /// How long open requests get to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
+/// What kube-apiserver takes for `--min-request-timeout`.
+const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Where objects are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,10 @@ pub struct Options {
     pub window: Window,
     /// The components whose health clients can ask for.
     pub components: Vec<Component>,
+    /// How long a watch lasts at least that has no time of its own; it ends at random before twice that.
+    pub min_request_timeout: Duration,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Default for Options {
@@ -62,6 +68,8 @@ impl Default for Options {
             tokens: None,
             window: Window::default(),
             components: Component::usual(),
+            min_request_timeout: MIN_REQUEST_TIMEOUT,
+            clock: Arc::new(SystemClock),
         }
     }
 }
@@ -141,7 +149,8 @@ impl Server {
         let cluster = Cluster::start(Settings {
             store: store.clone(),
             window: options.window,
-            clock: Arc::new(SystemClock),
+            clock: options.clock.clone(),
+            min_request_timeout: options.min_request_timeout,
             authenticator: Box::new(FirstOf(authenticators)),
             authorizer: Box::new(AllowAll),
             components: options.components,
@@ -192,16 +201,17 @@ fn prepare(options: &Options, names: &[String]) -> Result<(Certificates, Arc<dyn
         if options.engine == Engine::Embedded {
             return Err(StartError::Options("the embedded store needs a data folder".to_owned()));
         }
-        let store = Memory::with(window, Arc::new(SystemClock));
+        let store = Memory::with(window, options.clock.clone());
         return Ok((Certificates::generate(names)?, Arc::new(store)));
     };
     std::fs::create_dir_all(folder).map_err(|error| CertificateError::File { path: folder.clone(), error })?;
     std::thread::scope(|scope| {
         let certificates = scope.spawn(|| Certificates::load_or_generate(folder, names));
         let store: Arc<dyn Store> = match options.engine {
-            Engine::Memory => Arc::new(Memory::with(window, Arc::new(SystemClock))),
+            Engine::Memory => Arc::new(Memory::with(window, options.clock.clone())),
             Engine::Embedded => {
-                Arc::new(Embedded::open(folder, pintle_store::Options { window, ..Default::default() })?)
+                let clock = options.clock.clone();
+                Arc::new(Embedded::open(folder, pintle_store::Options { window, clock, ..Default::default() })?)
             }
         };
         let certificates = certificates

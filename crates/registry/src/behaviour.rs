@@ -102,6 +102,20 @@ pub trait Behaviour: Send + Sync {
         &[]
     }
 
+    /// True if objects can also be selected by `metadata.namespace`; every kind's can by `metadata.name`.
+    fn is_selected_by_namespace(&self) -> bool {
+        true
+    }
+
+    /// What is said to who selects by a field that there is not.
+    fn field_not_supported(&self, field: &str) -> String {
+        if self.selectable_field_names().is_empty() {
+            let field = pintle_value::field::quote(field);
+            return format!("{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
+        }
+        format!("field label not supported: {field}")
+    }
+
     /// The path of a field that names an object's shard for cheap watches (`spec.nodeName`), if there is one.
     fn indexed_field(&self) -> Option<&'static str> {
         None

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use pintle_admission::{Chain, NamespaceLifecycle};
@@ -18,6 +19,7 @@ use pintle_value::{Str, Value};
 use crate::components::Component;
 use crate::metrics::Metrics;
 use crate::outline::{self, Places};
+use crate::read::Lifetime;
 
 /// The root of all keys (kube-apiserver's `--etcd-prefix`).
 const ROOT: &str = "/registry";
@@ -30,6 +32,9 @@ pub struct Settings {
     pub window: Window,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// How long a watch lasts at least that has no time of its own; at most it is twice that (upstream:
+    /// `--min-request-timeout`).
+    pub min_request_timeout: Duration,
     /// Tells who sends a request.
     pub authenticator: Box<dyn Authenticator>,
     /// Decides what they may do.
@@ -45,6 +50,7 @@ pub struct Cluster {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cache: Cache,
     clock: Arc<dyn Clock>,
+    pub(crate) min_request_timeout: Duration,
     pub(crate) authenticator: Box<dyn Authenticator>,
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) admission: Chain,
@@ -103,6 +109,7 @@ impl Cluster {
             store: settings.store,
             cache,
             clock: settings.clock,
+            min_request_timeout: settings.min_request_timeout,
             authenticator: settings.authenticator,
             authorizer: settings.authorizer,
             admission: Chain(vec![Box::new(NamespaceLifecycle)]),
@@ -128,6 +135,11 @@ impl Cluster {
     pub(crate) fn now(&self) -> Time {
         let millis = self.clock.now().0;
         Time { seconds: (millis / 1000) as i64, nanos: (millis % 1000) as u32 * 1_000_000 }
+    }
+
+    /// The time of a watch, from now on.
+    pub(crate) fn lifetime(&self, lasts: Duration, bookmarks: bool) -> Lifetime {
+        Lifetime::begin(&self.clock, lasts, bookmarks)
     }
 
     /// The context of something that the server does by itself.

@@ -11,6 +11,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_A
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use pintle_auth::{Attributes, Credentials, Decision, Identity, Refused};
 use pintle_registry::{ApiError, Backing, Context, GroupResource, Resource, Scope, Verb};
@@ -40,6 +41,7 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) identity: Identity,
     body: Mutex<Option<Incoming>>,
+    upgrade: Mutex<Option<OnUpgrade>>,
     pub(crate) warnings: Warnings,
 }
 
@@ -110,6 +112,11 @@ impl Call {
         }
     }
 
+    /// The connection, once it is no longer HTTP; taken once. `None` if it has to stay HTTP.
+    pub(crate) fn upgrade(&self) -> Option<OnUpgrade> {
+        self.upgrade.lock().take()
+    }
+
     /// True if the client accepts gzip.
     pub(crate) fn accepts_gzip(&self) -> bool {
         self.headers
@@ -129,7 +136,7 @@ impl Handler for Cluster {
 
 async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incoming>) -> Response {
     let started = Instant::now();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
     // Whoever it is, these may be asked by anyone (upstream: `system:public-info-viewer`).
@@ -154,6 +161,7 @@ async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incomi
         headers: parts.headers,
         identity,
         body: Mutex::new(Some(body)),
+        upgrade: Mutex::new(parts.extensions.remove()),
         warnings: Warnings::default(),
     });
     let result = match admitted {

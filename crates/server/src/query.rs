@@ -1,6 +1,10 @@
 //! Query parameters, and the option types that they carry (`ListOptions`, `CreateOptions`, …), decoded and checked with
 //! upstream's errors.
 
+mod list;
+
+pub(crate) use list::{ListOptions, VersionMatch};
+
 use pintle_registry::{ApiError, GroupVersionKind};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -85,17 +89,17 @@ pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
     Err(format!("strconv.ParseUint: parsing {}: {why}", pintle_value::field::quote(text)))
 }
 
-/// A resourceVersion parameter; empty and 0 are `None` and `Some(0)`.
+/// A resourceVersion parameter; empty and 0 are `None` and `Some(0)`. The error is upstream's text.
 ///
 /// # Errors
 /// It is malformed.
-pub(crate) fn revision_parameter(text: &str) -> Result<Option<u64>, ApiError> {
+pub(crate) fn revision_parameter(text: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    parse_revision(text).map(Some).map_err(|why| {
-        ApiError::Unclassified(format!("resourceVersion: Invalid value: {}: {why}", pintle_value::field::quote(text)))
-    })
+    parse_revision(text)
+        .map(Some)
+        .map_err(|why| format!("resourceVersion: Invalid value: {}: {why}", pintle_value::field::quote(text)))
 }
 
 /// How to answer to fields that are not known or stand there twice.
@@ -178,118 +182,6 @@ fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Errors) -> bo
         errors.not_supported(&FieldPath::new("dryRun"), list, &["All"]);
     }
     !values.is_empty()
-}
-
-/// How a list's resourceVersion is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VersionMatch {
-    /// Exactly this one.
-    Exact,
-    /// This one or a newer one.
-    NotOlderThan,
-}
-
-/// `ListOptions`, for lists, watches and the selection of deletecollection.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ListOptions {
-    /// The label selector's text.
-    pub(crate) label_selector: String,
-    /// The field selector's text.
-    pub(crate) field_selector: String,
-    /// True for a watch.
-    pub(crate) watch: bool,
-    /// True if the client understands bookmarks.
-    pub(crate) allow_watch_bookmarks: bool,
-    /// The resourceVersion's text.
-    pub(crate) resource_version: String,
-    /// How it is meant.
-    pub(crate) version_match: Option<VersionMatch>,
-    /// After how many seconds the server ends a watch.
-    pub(crate) timeout_seconds: Option<i64>,
-    /// At most how many objects a list has; 0 is all.
-    pub(crate) limit: i64,
-    /// Where to go on.
-    pub(crate) continue_token: String,
-    /// A watch that starts with what is there.
-    pub(crate) send_initial_events: Option<bool>,
-}
-
-impl ListOptions {
-    /// Reads and checks the options.
-    ///
-    /// # Errors
-    /// A value that is malformed or a combination that is not allowed.
-    pub(crate) fn read(query: &Query, watch_path: bool) -> Result<Self, ApiError> {
-        let mut options = Self {
-            label_selector: query.text("labelSelector"),
-            field_selector: query.text("fieldSelector"),
-            watch: query.flag("watch") || watch_path,
-            allow_watch_bookmarks: query.flag("allowWatchBookmarks"),
-            resource_version: query.text("resourceVersion"),
-            version_match: None,
-            timeout_seconds: query.integer("timeoutSeconds")?,
-            limit: query.integer("limit")?.unwrap_or(0),
-            continue_token: query.text("continue"),
-            send_initial_events: query.optional_flag("sendInitialEvents"),
-        };
-        let meant = query.text("resourceVersionMatch");
-        options.version_match = match meant.as_str() {
-            "Exact" => Some(VersionMatch::Exact),
-            "NotOlderThan" => Some(VersionMatch::NotOlderThan),
-            _ => None,
-        };
-        let mut errors = Errors::new();
-        if options.watch {
-            options.check_watch(&meant, &mut errors);
-        } else {
-            options.check_list(&meant, &mut errors);
-        }
-        invalid("ListOptions", errors)?;
-        Ok(options)
-    }
-
-    fn check_list(&self, meant: &str, errors: &mut Errors) {
-        let path = FieldPath::new("resourceVersionMatch");
-        if !meant.is_empty() {
-            if self.resource_version.is_empty() {
-                errors.forbidden(&path, "resourceVersionMatch is forbidden unless resourceVersion is provided");
-            }
-            if !self.continue_token.is_empty() {
-                errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
-            }
-            if self.version_match.is_none() {
-                errors.not_supported(&path, meant, &["Exact", "NotOlderThan", ""]);
-            }
-            if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
-                errors.forbidden(&path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
-            }
-        }
-        if self.send_initial_events.is_some() {
-            errors.forbidden(&FieldPath::new("sendInitialEvents"), "sendInitialEvents is forbidden for list");
-        }
-    }
-
-    fn check_watch(&self, meant: &str, errors: &mut Errors) {
-        let path = FieldPath::new("resourceVersionMatch");
-        let not_older = self.version_match == Some(VersionMatch::NotOlderThan);
-        if self.send_initial_events.is_some() && !not_older {
-            errors.forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-        }
-        if !meant.is_empty() {
-            if self.send_initial_events.is_none() {
-                errors.forbidden(
-                    &path,
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                );
-            }
-            if !not_older {
-                errors.not_supported(&path, meant, &["NotOlderThan"]);
-            }
-            if !self.continue_token.is_empty() {
-                errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
-            }
-        }
-    }
 }
 
 /// What happens to the dependents of a deleted object.
@@ -391,30 +283,5 @@ impl DeleteOptions {
             precondition_uid,
             precondition_version,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(query: &str, expect: &str) {
-        let found = ListOptions::read(&Query::parse(query), false).map_or_else(|e| e.to_string(), |_| "ok".to_owned());
-        assert_eq!(found, expect, "{query}");
-    }
-
-    #[test]
-    fn combinations_are_refused_as_upstream_does() {
-        let wrap = |text: &str| format!("ListOptions.meta.k8s.io \"\" is invalid: {text}");
-        check("limit=5&continue=x", "ok");
-        check("limit=abc", "strconv.ParseInt: parsing \"abc\": invalid syntax");
-        check(
-            "resourceVersionMatch=Exact",
-            &wrap(
-                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-            ),
-        );
-        check("sendInitialEvents=true", &wrap("sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"));
-        check("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "ok");
     }
 }

@@ -2,8 +2,9 @@
 
 use http::Method;
 use pintle_value::Str;
+use pintle_value::names::path_segment_name;
 
-use crate::query::Query;
+use crate::query::{ListOptions, Query};
 
 /// What a request is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,23 +98,23 @@ impl RequestInfo {
         // `/watch/pods/x` and a list of one name are about that name.
         if self.name.is_empty() && self.verb == "get" {
             self.verb = if query.flag("watch") { "watch" } else { "list" };
+            self.name = single_name(query);
         }
         if self.name.is_empty() && self.verb == "delete" {
             self.verb = "deletecollection";
         }
-        if matches!(self.verb, "list" | "watch" | "deletecollection")
-            && let Some(name) = query.get("fieldSelector").and_then(single_name)
-            && self.name.is_empty()
-        {
-            self.name = name.into();
-        }
     }
 }
 
-/// The name that a field selector asks for, if that is all it asks for.
-fn single_name(selector: &str) -> Option<&str> {
-    let name = selector.strip_prefix("metadata.name=").map(|n| n.trim_start_matches('='))?;
-    (!name.contains([',', '=', '!', '\\', '/'])).then_some(name)
+/// The name that the options of a list select by, or an empty one.
+fn single_name(query: &Query) -> Str {
+    // Nearly all lists have no such selector, and need not be read twice.
+    if query.get("fieldSelector").is_none_or(str::is_empty) {
+        return Str::default();
+    }
+    let options = ListOptions::read(query).unwrap_or_default();
+    let name = options.fields.required_value("metadata.name").unwrap_or_default();
+    if path_segment_name(name, false).is_empty() { name.into() } else { Str::default() }
 }
 
 fn method_verb(method: &Method) -> &'static str {
@@ -152,6 +153,19 @@ mod tests {
         check(Method::DELETE, "/api/v1/namespaces/d/pods", ["deletecollection", "", "v1", "d", "pods", "", ""]);
         check(Method::GET, "/api/v1/watch/namespaces/d/pods/x", ["watch", "", "v1", "d", "pods", "x", ""]);
         check(Method::GET, "/apis/apps/v1", ["get", "", "", "", "", "", ""]);
-        check(Method::GET, "/api/v1/pods?fieldSelector=metadata.name%3Dx", ["list", "", "v1", "", "pods", "x", ""]);
+        for (selector, name) in [
+            ("metadata.name%3Dx", "x"),
+            ("metadata.name%3D%3Dx,status.phase%3DRunning", "x"),
+            ("status.phase%3DRunning,metadata.name%3Dx", "x"),
+            ("metadata.name!%3Dx", ""),
+            ("metadata.name%3Dx/y", ""),
+            ("metadata.name%3Dx&limit=y", ""),
+            ("metadata.name%3D", ""),
+        ] {
+            let list = format!("/api/v1/pods?fieldSelector={selector}");
+            check(Method::GET, &list, ["list", "", "v1", "", "pods", name, ""]);
+            check(Method::GET, &format!("{list}&watch=1"), ["watch", "", "v1", "", "pods", name, ""]);
+            check(Method::DELETE, &list, ["deletecollection", "", "v1", "", "pods", "", ""]);
+        }
     }
 }

@@ -170,6 +170,9 @@ impl Details {
 
     fn retry(&mut self, seconds: u32) {
         self.present = true;
+        if seconds == 0 {
+            return;
+        }
         self.retry_after = Some(seconds);
         self.object.insert("retryAfterSeconds", seconds);
     }

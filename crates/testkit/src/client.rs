@@ -60,7 +60,8 @@ impl Client {
     }
 }
 
-fn pool(certificates: &Certificates, admin: bool, protocol: Protocol) -> Pool {
+/// What a client trusts, and the administrator's certificate.
+pub(crate) fn tls(certificates: &Certificates, admin: bool) -> rustls::ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
     let authority = CertificateDer::from_pem_slice(certificates.authority.certificate.as_bytes());
     roots.add(authority.expect("a certificate")).expect("an authority");
@@ -69,13 +70,17 @@ fn pool(certificates: &Certificates, admin: bool, protocol: Protocol) -> Pool {
         .with_safe_default_protocol_versions()
         .expect("TLS versions")
         .with_root_certificates(roots);
-    let config = if admin {
+    if admin {
         let leaf = CertificateDer::from_pem_slice(certificates.admin.certificate.as_bytes()).expect("a certificate");
         let key = PrivateKeyDer::from_pem_slice(certificates.admin.key.as_bytes()).expect("a key");
         config.with_client_auth_cert(vec![leaf], key).expect("a certificate that fits its key")
     } else {
         config.with_no_client_auth()
-    };
+    }
+}
+
+fn pool(certificates: &Certificates, admin: bool, protocol: Protocol) -> Pool {
+    let config = tls(certificates, admin);
     // A body would wait some 40 ms for the answer to its headers, which comes only after the body.
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

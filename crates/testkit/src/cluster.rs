@@ -1,14 +1,21 @@
 //! A cluster as tests see it: where it is, how to ask it, and its server's comings and goings.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pintle::certificates::Certificates;
 use pintle::{Engine, Options};
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
+use tokio_rustls::TlsConnector;
 
 use crate::client::{Answer, Ask, Client, Protocol, Watch};
 use crate::instance::Instance;
 use crate::port::Port;
+
+/// A connection to a server.
+pub type Socket = tokio_rustls::client::TlsStream<TcpStream>;
 
 /// A running cluster and an administrator's connection to it.
 pub struct Cluster {
@@ -179,6 +186,19 @@ impl Cluster {
     #[must_use]
     pub fn client(&self, protocol: Protocol) -> Client {
         Client::new(&self.url, &self.certificates, protocol)
+    }
+
+    /// A connection to the server with the administrator's certificate, on which nothing has been said yet, for clients
+    /// of HTTP/1.1 that are not ours.
+    ///
+    /// # Panics
+    /// The server does not listen.
+    pub async fn connect(&self) -> Socket {
+        let config = Arc::new(crate::client::tls(&self.certificates, true));
+        let address = self.url.trim_start_matches("https://");
+        let stream = TcpStream::connect(address).await.expect("the server listens");
+        let name = ServerName::try_from("localhost").expect("a name");
+        TlsConnector::from(config).connect(name, stream).await.expect("the server shakes hands")
     }
 
     /// Asks anything.

@@ -21,7 +21,7 @@ mod port;
 mod runtime;
 
 pub use client::{Answer, Ask, Broken, Client, Protocol, Stream, Watch};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, Socket};
 pub use runtime::run;
 
-pub use pintle::{Component, Engine, Options};
+pub use pintle::{Component, Engine, ManualClock, Options, Timestamp};

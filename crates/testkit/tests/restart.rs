@@ -141,3 +141,53 @@ fn streams_and_conflicts_survive_a_restart() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn a_killed_server_goes_on_where_it_was() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::durable().await;
+        let a = make(&cluster, "a").await;
+        let mut before = cluster.watch(&format!("{MAPS}?watch=1&resourceVersion={a}")).await;
+        let mut history = Vec::new();
+        for i in 0..40 {
+            let name = format!("m{i:02}");
+            history.push(("ADDED", name.clone(), make(&cluster, &name).await));
+            if i % 4 == 0 {
+                history.push(("MODIFIED", name.clone(), change(&cluster, &name, "2").await));
+            }
+            if i % 8 == 0 {
+                remove(&cluster, &name).await;
+                history.push(("DELETED", name.clone(), history.last().map_or(0, |(_, _, at)| at + 1)));
+            }
+        }
+        let history: Vec<(&str, &str, u64)> =
+            history.iter().map(|(kind, name, at)| (*kind, name.as_str(), *at)).collect();
+        check(&mut before, &history).await;
+        let listed = cluster.get(MAPS).await.expect(200).text();
+        let first = cluster.get(&format!("{MAPS}?limit=10")).await.expect(200).json();
+        let token = first["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+
+        for round in 0..2 {
+            cluster.kill_server().await;
+            cluster.start_server().await;
+            assert_eq!(cluster.get(MAPS).await.expect(200).text(), listed, "{round}");
+            // From every revision, what is left comes once and in order.
+            for (i, (_, _, at)) in history.iter().enumerate() {
+                let mut watch = cluster.watch(&format!("{MAPS}?watch=1&resourceVersion={at}")).await;
+                check(&mut watch, &history[i + 1..]).await;
+            }
+            let rest = cluster.get(&format!("{MAPS}?limit=500&continue={token}")).await.expect(200).json();
+            assert_eq!(revision(&rest), revision(&first));
+            let mut both = names(&first);
+            both.extend(names(&rest));
+            let whole: Value = serde_json::from_str(&listed).expect("JSON");
+            assert_eq!(both, names(&whole));
+        }
+        // The first change after the kill follows the last one before it.
+        let (_, _, last) = *history.last().expect("history");
+        let mut watch = cluster.watch(&format!("{MAPS}?watch=1&resourceVersion={last}")).await;
+        let b = make(&cluster, "z").await;
+        check(&mut watch, &[("ADDED", "z", b)]).await;
+        cluster.stop().await;
+    });
+}

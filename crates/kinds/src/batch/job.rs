@@ -91,6 +91,10 @@ impl Behaviour for Job {
         &["status.successful"]
     }
 
+    fn field_not_supported(&self, field: &str) -> String {
+        format!("field label {} not supported for batchv1.Job", pintle_value::field::quote(field))
+    }
+
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
         let succeeded = object.int_at(&["status", "succeeded"]).unwrap_or(0);
         vec![("status.successful", Str::from(succeeded.to_string()))]

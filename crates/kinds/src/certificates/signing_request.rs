@@ -107,6 +107,10 @@ impl Behaviour for CertificateSigningRequest {
         &["spec.signerName"]
     }
 
+    fn is_selected_by_namespace(&self) -> bool {
+        false
+    }
+
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
         vec![("spec.signerName", object.str_at(&["spec", "signerName"]).into())]
     }

@@ -114,6 +114,18 @@ impl Behaviour for ResourceSlice {
         &["spec.nodeName", "spec.driver"]
     }
 
+    fn is_selected_by_namespace(&self) -> bool {
+        false
+    }
+
+    fn field_not_supported(&self, field: &str) -> String {
+        format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
+    }
+
+    fn indexed_field(&self) -> Option<&'static str> {
+        Some("spec.nodeName")
+    }
+
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, pintle_value::Str)> {
         vec![
             ("spec.nodeName", object.str_at(&["spec", "nodeName"]).into()),

@@ -26,7 +26,7 @@ pub(crate) async fn get(call: &Call, resource: &Arc<Resource>, source: Computed)
 /// Answers a list.
 pub(crate) async fn list(call: &Call, resource: &Arc<Resource>, source: Computed) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
-    let options = ListOptions::read(&call.query, false)?;
+    let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
     let mut objects = match source {
         Computed::ComponentStatuses => components::list(&call.cluster).await,

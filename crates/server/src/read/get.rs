@@ -17,7 +17,8 @@ use crate::write::check_key;
 pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
     check_key(&call.info.name)?;
-    match revision_parameter(call.query.get("resourceVersion").unwrap_or_default())? {
+    let revision = revision_parameter(call.query.get("resourceVersion").unwrap_or_default());
+    match revision.map_err(ApiError::Unclassified)? {
         None => {
             call.cluster.catch_up().await?;
         }

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_cache::{KeyRange, Log, Object};
+use pintle_cache::{KeyRange, Log, Object, Pin, TooOld};
 use pintle_registry::{ApiError, Resource, Scope};
+use pintle_selector::FieldSelector;
+use pintle_value::Str;
 
 use super::Selection;
 use super::continue_token::{self, Continue};
@@ -21,39 +23,21 @@ const STRIDE: usize = 512;
 /// Answers a list.
 pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
-    let options = ListOptions::read(&call.query, false)?;
+    let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
-    let namespaced = resource.scope == Scope::Namespaced;
-    let range = selection.range(namespaced);
-    let log = call.cluster.log(resource)?;
-    let start = start(&call.cluster, &options).await?;
-    let after = start.after.as_ref().map(|after| match &range {
-        KeyRange::Namespace(namespace) => format!("{namespace}/{after}"),
-        _ => after.clone(),
-    });
-    let pin = call.cluster.cache.pin(start.at);
-    let too_old = |_| start.expired();
-    let mut head = ListHead { revision: start.at.to_string(), ..ListHead::default() };
-    let source = if options.limit > 0 {
-        let limit = usize::try_from(options.limit).unwrap_or(usize::MAX);
-        let chunk = chunk(&log, &range, &selection, after.as_deref(), start.at, limit).map_err(too_old)?;
-        if let Some(last) = chunk.last {
-            let relative = match &range {
-                KeyRange::Namespace(namespace) => last[namespace.len() + 1..].to_owned(),
-                _ => last.clone(),
-            };
-            // A list that goes on inconsistently has become consistent at this revision.
-            head.continue_token = continue_token::encode(&Continue { revision: Some(start.at), after: relative });
-            if selection.is_everything() {
-                head.remaining = Some(log.count(&range, Some(&last), start.at).map_err(too_old)?);
-            }
+    let reading = Reading::begin(&form, selection, &options).await?;
+    let (head, source) = match reading.limit {
+        Some(limit) => {
+            let (head, objects) = reading.chunk(limit)?;
+            (head, Source::Objects(objects.into_iter()))
         }
-        Source::Objects(chunk.objects.into_iter())
-    } else {
-        // Finds out now, not in the middle of the answer, whether the revision is still there.
-        log.page(&range, after.as_deref(), start.at, 1).map_err(too_old)?;
-        let after = after.map(Into::into);
-        Source::Walk { log, range, selection, at: start.at, after, done: false, _pin: pin }
+        None => {
+            // Finds out now, not in the middle of the answer, whether the revision is still there.
+            reading.page(reading.after.as_deref(), 1)?;
+            let Reading { log, range, selection, at, after, pin, .. } = reading;
+            let head = ListHead { revision: at.to_string(), ..ListHead::default() };
+            (head, Source::Walk { log, range, selection, at, after, done: false, _pin: pin })
+        }
     };
     let response = match ListBody::make(form.clone(), &head, source)? {
         Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body))),
@@ -62,48 +46,176 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
     Ok(compress(response, call.accepts_gzip()))
 }
 
+/// What a deletecollection is about: the objects, and the head of the list that has them.
+///
+/// # Errors
+/// As for a list.
+pub(crate) async fn collect(
+    form: &Form,
+    selection: Selection,
+    mut options: ListOptions,
+) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
+    // Upstream reads pages of its own where the client sets no limit, and pages of a revision are exact.
+    if options.limit == 0 {
+        options.limit = i64::MAX;
+    }
+    let reading = Reading::begin(form, selection, &options).await?;
+    reading.chunk(reading.limit.unwrap_or(usize::MAX))
+}
+
 /// The selection of a list or watch.
+///
+/// # Errors
+/// It selects by what the kind does not offer.
 pub(crate) fn select(call: &Call, form: &Form, options: &ListOptions) -> Result<Selection, ApiError> {
-    let fields = if call.info.watch_path && !call.info.name.is_empty() {
-        // The deprecated path of a single object's watch.
-        format!("metadata.name={}", call.info.name)
-    } else {
-        options.field_selector.clone()
-    };
     let namespace = call.namespace_of(&form.resource);
-    Selection::compile(&form.resource, &form.hub, namespace, &options.label_selector, &fields)
+    let compile = |fields| Selection::compile(&form.resource, &form.hub, namespace, &options.labels, fields);
+    let selection = compile(&options.fields)?;
+    let name = &call.info.name;
+    if !call.info.watch_path || name.is_empty() {
+        return Ok(selection);
+    }
+    // The deprecated path of a single object's watch.
+    if options.fields.is_everything() {
+        return compile(&FieldSelector::equal("metadata.name", name));
+    }
+    if options.fields.required_value("metadata.name") != Some(name) {
+        return Err(ApiError::BadRequest("fieldSelector metadata.name doesn't match requested name".to_owned()));
+    }
+    Ok(selection)
+}
+
+/// A list under way: what of which state it shows. The state stays readable meanwhile.
+struct Reading {
+    log: Arc<Log>,
+    range: KeyRange,
+    selection: Selection,
+    /// The revision of the state.
+    at: u64,
+    /// The key behind which it goes on.
+    after: Option<Str>,
+    limit: Option<usize>,
+    /// The index that upstream takes the objects from.
+    index: Option<(usize, Str)>,
+    continues: bool,
+    pin: Pin,
+}
+
+impl Reading {
+    async fn begin(form: &Form, selection: Selection, options: &ListOptions) -> Result<Self, ApiError> {
+        let namespaced = form.resource.scope == Scope::Namespaced;
+        let range = match options.continue_token.as_str() {
+            "" => selection.range(namespaced),
+            // Whoever goes on goes through the collection, whatever is selected.
+            _ => selection.collection(namespaced),
+        };
+        let single = matches!(range, KeyRange::Key(_));
+        let start = start(&form.cluster, options, single).await?;
+        let after = start.after.map(|after| match &range {
+            KeyRange::Namespace(namespace) => Str::from(format!("{namespace}/{after}")),
+            _ => Str::from(after),
+        });
+        Ok(Self {
+            log: form.cluster.log(&form.resource)?,
+            index: selection.index(&form.hub).filter(|_| start.newest && after.is_none()),
+            range,
+            selection,
+            at: start.at,
+            continues: after.is_some(),
+            after,
+            // A list of anything that is there is whole.
+            limit: usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && options.resource_version != "0"),
+            pin: form.cluster.cache.pin(start.at),
+        })
+    }
+
+    fn page(&self, after: Option<&str>, max: usize) -> Result<pintle_cache::Page, ApiError> {
+        self.log.page(&self.range, after, self.at, max).map_err(|_: TooOld| self.expired())
+    }
+
+    /// A key as it stands in tokens.
+    fn relative<'k>(&self, key: &'k str) -> &'k str {
+        match &self.range {
+            KeyRange::Namespace(namespace) => &key[namespace.len() + 1..],
+            _ => key,
+        }
+    }
+
+    fn expired(&self) -> ApiError {
+        if !self.continues {
+            return ApiError::Expired {
+                message: "The resourceVersion for the provided list is too old.".to_owned(),
+                continue_token: None,
+            };
+        }
+        let after = self.after.as_deref().map(|after| self.relative(after).to_owned()).unwrap_or_default();
+        ApiError::Expired {
+            message: "The provided continue parameter is too old to display a consistent list result. You can \
+                      start a new list without the continue parameter, or use the continue token in this response \
+                      to retrieve the remainder of the results. Continuing with the provided token results in an \
+                      inconsistent list - objects that were created, modified, or deleted between the time the \
+                      first chunk was returned and now may show up in the list."
+                .to_owned(),
+            continue_token: Some(continue_token::encode(&Continue { revision: None, after })),
+        }
+    }
+
+    /// Up to a limit of objects.
+    fn chunk(&self, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
+        let mut head = ListHead { revision: self.at.to_string(), ..ListHead::default() };
+        let mut objects: Vec<Arc<Object>> = Vec::new();
+        let mut after = self.after.clone();
+        loop {
+            let page = self.page(after.as_deref(), STRIDE)?;
+            for object in page.objects {
+                if objects.len() < limit {
+                    if self.selection.matches(&object) {
+                        objects.push(object);
+                    }
+                } else if self.is_counted(&object) {
+                    if let Some(last) = objects.last() {
+                        self.go_on(&mut head, &last.key)?;
+                    }
+                    return Ok((head, objects));
+                }
+            }
+            match page.last {
+                Some(last) => after = Some(last),
+                None => return Ok((head, objects)),
+            }
+        }
+    }
+
+    /// True if upstream takes the object for one more to come. It does not look whether it is selected, too.
+    fn is_counted(&self, object: &Object) -> bool {
+        self.index.as_ref().is_none_or(|(place, value)| object.outline.fields.get(*place) == Some(value))
+    }
+
+    /// Says how the list goes on. One that went on inconsistently has become consistent at this revision.
+    fn go_on(&self, head: &mut ListHead, last: &str) -> Result<(), ApiError> {
+        let after = self.relative(last).to_owned();
+        head.continue_token = continue_token::encode(&Continue { revision: Some(self.at), after });
+        if self.selection.is_everything() {
+            head.remaining = Some(self.log.count(&self.range, Some(last), self.at).map_err(|_| self.expired())?);
+        }
+        Ok(())
+    }
 }
 
 /// Where and when a list starts.
 struct Start {
     at: u64,
+    /// The last key that was shown, as it stands in the token.
     after: Option<String>,
+    /// True if it shows the newest state, whatever revision that is.
+    newest: bool,
 }
 
-impl Start {
-    fn expired(&self) -> ApiError {
-        match &self.after {
-            Some(after) => ApiError::Expired {
-                message: "The provided continue parameter is too old to display a consistent list result. You can \
-                          start a new list without the continue parameter, or use the continue token in this response \
-                          to retrieve the remainder of the results. Continuing with the provided token results in an \
-                          inconsistent list - objects that were created, modified, or deleted between the time the \
-                          first chunk was returned and now may show up in the list."
-                    .to_owned(),
-                continue_token: Some(continue_token::encode(&Continue { revision: None, after: after.clone() })),
-            },
-            None => ApiError::Expired {
-                message: "The resourceVersion for the provided list is too old.".to_owned(),
-                continue_token: None,
-            },
-        }
-    }
-}
-
-async fn start(cluster: &Cluster, options: &ListOptions) -> Result<Start, ApiError> {
+/// Where a list starts. `single`: it is of one object by its name.
+async fn start(cluster: &Cluster, options: &ListOptions, single: bool) -> Result<Start, ApiError> {
     if !options.continue_token.is_empty() {
         let token = continue_token::decode(&options.continue_token)?;
-        if !options.resource_version.is_empty() && options.resource_version != "0" {
+        if !matches!(options.resource_version.as_str(), "" | "0") {
             return Err(ApiError::BadRequest(
                 "specifying resource version is not allowed when using continue".to_owned(),
             ));
@@ -115,72 +227,26 @@ async fn start(cluster: &Cluster, options: &ListOptions) -> Result<Start, ApiErr
             }
             None => cluster.catch_up().await?,
         };
-        return Ok(Start { at, after: Some(token.after) });
+        return Ok(Start { at, after: Some(token.after), newest: token.revision.is_none() });
     }
-    let at = match revision_parameter(&options.resource_version)? {
-        None => cluster.catch_up().await?,
-        Some(0) => cluster.cache.applied(),
-        Some(revision) => {
-            super::wait_for(cluster, revision).await?;
-            let exact = match options.version_match {
-                Some(meant) => meant == VersionMatch::Exact,
-                // Before it could be said, a list in chunks was meant exactly.
-                None => options.limit > 0,
-            };
-            if exact { revision } else { cluster.cache.applied() }
-        }
+    let invalid = |why| ApiError::BadRequest(format!("invalid resource version: {why}"));
+    let revision = match revision_parameter(&options.resource_version).map_err(invalid)? {
+        None => return Ok(Start { at: cluster.catch_up().await?, after: None, newest: true }),
+        Some(0) => return Ok(Start { at: cluster.cache.applied(), after: None, newest: true }),
+        Some(revision) => revision,
     };
-    Ok(Start { at, after: None })
-}
-
-/// Up to a limit of objects, and the last key if there are more.
-struct Chunk {
-    objects: Vec<Arc<Object>>,
-    last: Option<String>,
-}
-
-fn chunk(
-    log: &Log,
-    range: &KeyRange,
-    selection: &Selection,
-    after: Option<&str>,
-    at: u64,
-    limit: usize,
-) -> Result<Chunk, pintle_cache::TooOld> {
-    let mut chunk = Chunk { objects: Vec::new(), last: None };
-    let mut after = after.map(str::to_owned);
-    loop {
-        let page = log.page(range, after.as_deref(), at, STRIDE)?;
-        for object in page.objects {
-            if !selection.matches(&object) {
-                continue;
-            }
-            if chunk.objects.len() == limit {
-                chunk.last = chunk.objects.last().map(|o| o.key.to_string());
-                return Ok(chunk);
-            }
-            chunk.objects.push(object);
+    // Before it could be said, a list in chunks was meant exactly.
+    let chunks = options.version_match.is_none() && options.limit > 0;
+    if single && (chunks || options.version_match == Some(VersionMatch::Exact)) {
+        // Upstream asks etcd for these, which does not wait.
+        let current = cluster.catch_up().await?;
+        if revision > current {
+            return Err(ApiError::TooLargeResourceVersion { asked: revision, current, retry_after: 0 });
         }
-        match page.last {
-            Some(last) => after = Some(last.to_string()),
-            None => return Ok(chunk),
-        }
+    } else {
+        super::wait_for(cluster, revision).await?;
     }
-}
-
-/// All selected objects at a revision.
-///
-/// # Errors
-/// The revision is too old.
-pub(crate) fn collect(
-    call: &Call,
-    resource: &Arc<Resource>,
-    selection: &Selection,
-    at: u64,
-) -> Result<Vec<Arc<Object>>, ApiError> {
-    let log = call.cluster.log(resource)?;
-    let range = selection.range(resource.scope == Scope::Namespaced);
-    let all = chunk(&log, &range, selection, None, at, usize::MAX);
-    let start = Start { at, after: None };
-    Ok(all.map_err(|_| start.expired())?.objects)
+    let exact = options.version_match == Some(VersionMatch::Exact) || (chunks && !single);
+    let at = if exact { revision } else { cluster.cache.applied() };
+    Ok(Start { at, after: None, newest: !exact })
 }

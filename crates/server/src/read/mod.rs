@@ -3,20 +3,25 @@
 pub(crate) mod computed;
 mod continue_token;
 mod get;
+mod lifetime;
 mod list;
 mod selection;
 mod watch;
+mod websocket;
 
 pub(crate) use get::{find, get};
-pub(crate) use list::{collect, list};
+pub(crate) use lifetime::Lifetime;
+pub(crate) use list::{collect, list, select};
 pub(crate) use selection::Selection;
-pub(crate) use watch::watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_registry::ApiError;
+use pintle_registry::{ApiError, Resource};
 
 use crate::cluster::Cluster;
+use crate::http::Response;
+use crate::pipeline::Call;
 
 /// How long a read waits for a revision that is about to come (upstream: the watch cache's `blockTimeout`).
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,4 +37,9 @@ pub(crate) async fn wait_for(cluster: &Cluster, revision: u64) -> Result<(), Api
             Err(ApiError::TooLargeResourceVersion { asked: revision, current: cluster.cache.applied(), retry_after: 1 })
         }
     }
+}
+
+/// Answers a watch: as the body of the answer, or over a WebSocket if the client asks for one.
+pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    Ok(websocket::upgrade(call, watch::watch(call, resource).await?))
 }

@@ -3,6 +3,7 @@
 use pintle_cache::{Event, KeyRange, Object, Scope};
 use pintle_registry::{ApiError, Resource};
 use pintle_selector::{FieldSelector, LabelSelector};
+use pintle_value::names::dns1123_label;
 use pintle_value::{Str, Value};
 
 use crate::represent::EventKind;
@@ -25,29 +26,24 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Compiles the selectors of a request. `namespace` is empty for all; `name` selects a single object.
+    /// Compiles the selectors of a request. `namespace` is empty for all.
     ///
     /// # Errors
-    /// A selector is malformed or selects by a field that the kind does not offer.
+    /// It selects by a field that the kind does not offer.
     pub(crate) fn compile(
         resource: &Resource,
         hub: &Resource,
         namespace: &str,
-        labels: &str,
-        fields: &str,
+        labels: &LabelSelector,
+        fields: &FieldSelector,
     ) -> Result<Self, ApiError> {
-        let labels = LabelSelector::parse(labels).map_err(|e| ApiError::BadRequest(e.to_string()))?;
-        let fields = FieldSelector::parse(fields).map_err(|e| ApiError::BadRequest(e.to_string()))?;
         let mut compiled = Vec::new();
         for requirement in fields.requirements() {
-            let field = match &*requirement.field {
-                "metadata.name" => Field::Name,
-                "metadata.namespace" => Field::Namespace,
-                other => Field::Kind(place(resource, hub, other)?),
-            };
+            let field = field(resource, hub, &requirement.field)?;
             compiled.push((field, !requirement.negated, requirement.value.clone()));
         }
-        Ok(Self { labels: (!labels.is_everything()).then_some(labels), fields: compiled, namespace: namespace.into() })
+        let labels = (!labels.is_everything()).then(|| labels.clone());
+        Ok(Self { labels, fields: compiled, namespace: namespace.into() })
     }
 
     /// True if every object of the namespace is selected.
@@ -93,19 +89,41 @@ impl Selection {
         }
     }
 
-    /// The single name that is selected, if there is one.
-    fn name(&self) -> Option<&Str> {
-        self.fields.iter().find(|(field, equal, _)| *field == Field::Name && *equal).map(|(_, _, value)| value)
+    /// The only value with which a field matches, if there is one.
+    fn required(&self, field: Field) -> Option<&Str> {
+        self.fields.iter().find(|(of, equal, _)| *of == field && *equal).map(|(_, _, value)| value)
+    }
+
+    /// The namespace that everything selected is in: that of the path or else of the fields. Empty for all.
+    fn only_namespace(&self) -> Str {
+        match self.required(Field::Namespace) {
+            Some(namespace) if self.namespace.is_empty() && dns1123_label(namespace).is_empty() => namespace.clone(),
+            _ => self.namespace.clone(),
+        }
     }
 
     /// The keys that can match.
     pub(crate) fn range(&self, namespaced: bool) -> KeyRange {
-        match (namespaced, self.namespace.is_empty(), self.name()) {
-            (true, false, Some(name)) => KeyRange::Key(crate::cluster::object_key(&self.namespace, name)),
-            (true, false, None) => KeyRange::Namespace(self.namespace.clone()),
-            (false, _, Some(name)) => KeyRange::Key(name.clone()),
+        match (self.required(Field::Name), self.collection(namespaced)) {
+            (Some(name), KeyRange::Namespace(namespace)) => KeyRange::Key(crate::cluster::object_key(&namespace, name)),
+            (Some(name), KeyRange::All) if !namespaced => KeyRange::Key(name.clone()),
+            (_, collection) => collection,
+        }
+    }
+
+    /// The keys of the collection that is selected from: a namespace, or all.
+    pub(crate) fn collection(&self, namespaced: bool) -> KeyRange {
+        match self.only_namespace() {
+            namespace if namespaced && !namespace.is_empty() => KeyRange::Namespace(namespace),
             _ => KeyRange::All,
         }
+    }
+
+    /// The field's place and the value by which an index finds what is selected, if there is one.
+    pub(crate) fn index(&self, hub: &Resource) -> Option<(usize, Str)> {
+        let indexed = hub.behaviour.indexed_field()?;
+        let place = hub.behaviour.selectable_field_names().iter().position(|name| *name == indexed)?;
+        Some((place, self.required(Field::Kind(place))?.clone()))
     }
 
     /// The events to be woken for.
@@ -113,33 +131,29 @@ impl Selection {
         match self.range(namespaced) {
             KeyRange::Key(key) => Scope::Key(key),
             KeyRange::Namespace(namespace) => Scope::Namespace(namespace),
-            KeyRange::All => {
-                let indexed = hub.behaviour.indexed_field();
-                let place = hub.behaviour.selectable_field_names().iter().position(|name| Some(*name) == indexed);
-                let wanted = self
-                    .fields
-                    .iter()
-                    .find(|(field, equal, _)| *equal && matches!(field, Field::Kind(at) if Some(*at) == place));
-                match (place, wanted) {
-                    (Some(place), Some((_, _, value))) => Scope::Field(place, value.clone()),
-                    _ => Scope::All,
-                }
-            }
+            KeyRange::All => self.index(hub).map_or(Scope::All, |(place, value)| Scope::Field(place, value)),
         }
     }
 }
 
-fn place(resource: &Resource, hub: &Resource, field: &str) -> Result<usize, ApiError> {
+/// The field that a label of a field selector means.
+fn field(resource: &Resource, hub: &Resource, label: &str) -> Result<Field, ApiError> {
     // A view has its own names for the same fields; they stand in the hub's order.
-    let own = resource.behaviour.selectable_field_names();
-    let names = if own.is_empty() { hub.behaviour.selectable_field_names() } else { own };
-    if let Some(place) = names.iter().position(|name| *name == field) {
-        return Ok(place);
+    let rules = match resource.behaviour.selectable_field_names() {
+        [] => &hub.behaviour,
+        _ => &resource.behaviour,
+    };
+    match label {
+        "metadata.name" => return Ok(Field::Name),
+        "metadata.namespace" if rules.is_selected_by_namespace() => return Ok(Field::Namespace),
+        _ => {}
     }
-    let quoted = pintle_value::field::quote(field);
-    Err(ApiError::BadRequest(if names.is_empty() && resource.typed {
-        format!("{quoted} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
-    } else {
-        format!("field label not supported: {field}")
-    }))
+    let place = rules.selectable_field_names().iter().position(|name| *name == label);
+    place.map(Field::Kind).ok_or_else(|| {
+        ApiError::BadRequest(if resource.typed {
+            rules.field_not_supported(label)
+        } else {
+            format!("field label not supported: {label}")
+        })
+    })
 }

@@ -2,7 +2,6 @@
 //! client goes, or the history that it needs is gone.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
@@ -10,9 +9,9 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use pintle_cache::{Event, KeyRange, Log, Pin, TooOld, Watcher};
 use pintle_registry::{ApiError, Resource, Scope};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::Selection;
+use super::lifetime::{Due, Lifetime, lasts};
 use super::list::select;
 use crate::http::{Body, Response};
 use crate::negotiate::Transform;
@@ -20,13 +19,6 @@ use crate::pipeline::Call;
 use crate::query::{ListOptions, revision_parameter};
 use crate::represent::{EventKind, Form};
 
-/// Bookmarks come about this often.
-const BOOKMARK: Duration = Duration::from_secs(60);
-/// The last bookmark comes this long before the watch ends.
-const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// A watch without a time of its own lasts at least this long, at most twice as long (upstream:
-/// `--min-request-timeout`).
-const LIFETIME: Duration = Duration::from_secs(1800);
 /// Frames are joined into one write up to this size.
 const PIECE: usize = 64 * 1024;
 /// Objects of the initial state looked at at once.
@@ -35,9 +27,9 @@ const STRIDE: usize = 256;
 /// Answers a watch.
 pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, true)?;
-    let options = ListOptions::read(&call.query, call.info.watch_path)?;
+    let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
-    let revision = revision_parameter(&options.resource_version)?;
+    let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
     let log = call.cluster.log(resource)?;
     let namespaced = resource.scope == Scope::Namespaced;
     let initial = options.send_initial_events;
@@ -47,15 +39,12 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
     let media_type = HeaderValue::from_static(form.accepted.encoding.stream_type());
     response.headers_mut().insert(CONTENT_TYPE, media_type);
 
-    let lifetime = match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
-        _ => LIFETIME.mul_f64(1.0 + jitter()),
-    };
+    let bookmarks = options.allow_watch_bookmarks;
+    let lasts = lasts(options.timeout_seconds, call.cluster.min_request_timeout);
+    let lifetime = call.cluster.lifetime(lasts, bookmarks);
     let mut stream = Stream {
         scope: selection.scope(namespaced, &form.hub),
         range: selection.range(namespaced),
-        bookmarks: options.allow_watch_bookmarks,
-        ends: Instant::now() + lifetime,
         columns: matches!(form.accepted.transform, Some(Transform::Table(_))),
         log,
         form,
@@ -63,12 +52,11 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
         pieces,
         delivered: 0,
     };
-    // What is there comes first for a watch without a revision, or if the client asks for it.
+    // What is there comes first if the client asks for it, or if it comes in the old way without a revision.
     let state_first = initial.unwrap_or(matches!(revision, None | Some(0)));
-    let applied = call.cluster.cache.applied();
     let from = match revision {
-        None => call.cluster.catch_up().await?,
-        Some(0) => applied,
+        None if initial.is_some() => call.cluster.catch_up().await?,
+        None | Some(0) => call.cluster.cache.applied(),
         Some(revision) if initial == Some(true) => match super::wait_for(&call.cluster, revision).await {
             Ok(()) => call.cluster.cache.applied(),
             Err(error) => {
@@ -85,16 +73,11 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
     let mut closing = call.cluster.closing.subscribe();
     tokio::spawn(async move {
         tokio::select! {
-            _ = stream.run(watcher, from, pin, initial == Some(true)) => {}
+            _ = stream.run(watcher, lifetime, from, pin, initial == Some(true) && bookmarks) => {}
             _ = closing.wait_for(|closing| *closing) => {}
         }
     });
     Ok(response)
-}
-
-/// A number from 0 to 1, so that watches do not all end at once.
-fn jitter() -> f64 {
-    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }
 
 /// The client is gone.
@@ -107,25 +90,29 @@ struct Stream {
     range: KeyRange,
     log: Arc<Log>,
     pieces: mpsc::Sender<Bytes>,
-    bookmarks: bool,
-    ends: Instant,
     columns: bool,
     delivered: u64,
 }
 
 impl Stream {
     /// Serves the state at a revision, if it is pinned, and the events after it.
-    async fn run(&mut self, mut watcher: Watcher, from: u64, pin: Option<Pin>, say_end: bool) -> Result<(), Gone> {
+    async fn run(
+        &mut self,
+        mut watcher: Watcher,
+        mut lifetime: Lifetime,
+        from: u64,
+        pin: Option<Pin>,
+        say_end: bool,
+    ) -> Result<(), Gone> {
         self.delivered = from;
         if let Some(pin) = pin {
             self.state(from).await?;
             drop(pin);
-            if say_end && self.bookmarks {
-                self.send(self.form.bookmark(from, true)).await?;
+            if say_end {
+                let columns = std::mem::take(&mut self.columns);
+                self.send(self.form.bookmark(from, true, columns)).await?;
             }
         }
-        let last_bookmark = self.ends.checked_sub(LAST_BOOKMARK).unwrap_or(self.ends);
-        let mut next_bookmark = (Instant::now() + BOOKMARK.mul_f64(0.9 + 0.2 * jitter())).min(last_bookmark);
         loop {
             tokio::select! {
                 biased;
@@ -134,12 +121,10 @@ impl Stream {
                     Ok(events) => self.events(&events).await?,
                     Err(TooOld { oldest }) => return self.too_old(from.max(self.delivered), oldest).await,
                 },
-                () = tokio::time::sleep_until(next_bookmark), if self.bookmarks => {
-                    self.bookmark(&mut watcher).await?;
-                    let now = Instant::now();
-                    next_bookmark = if now < last_bookmark { (now + BOOKMARK).min(last_bookmark) } else { self.ends + BOOKMARK };
-                }
-                () = tokio::time::sleep_until(self.ends) => return Ok(()),
+                due = lifetime.next() => match due {
+                    Due::Bookmark => self.bookmark(&mut watcher, from).await?,
+                    Due::End => return Ok(()),
+                },
             }
         }
     }
@@ -210,7 +195,8 @@ impl Stream {
         Ok(())
     }
 
-    async fn bookmark(&mut self, watcher: &mut Watcher) -> Result<(), Gone> {
+    /// Says how far the watch has come, if that is further than where it started.
+    async fn bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), Gone> {
         // Events are handed over before progress is: what is pending now is all there is up to here.
         let applied = self.form.cluster.cache.applied();
         match watcher.pending() {
@@ -218,8 +204,12 @@ impl Stream {
             Err(TooOld { oldest }) => return self.too_old(self.delivered, oldest).await,
         }
         let revision = applied.max(self.delivered);
+        if revision <= from {
+            return Ok(());
+        }
         self.delivered = revision;
-        self.send(self.form.bookmark(revision, false)).await
+        let columns = std::mem::take(&mut self.columns);
+        self.send(self.form.bookmark(revision, false, columns)).await
     }
 
     async fn too_old(&mut self, from: u64, oldest: u64) -> Result<(), Gone> {

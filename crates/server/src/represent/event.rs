@@ -97,8 +97,8 @@ impl Form {
         }
     }
 
-    /// A bookmark: an object that is empty but for its resourceVersion.
-    pub(crate) fn bookmark(&self, revision: u64, initial_events_end: bool) -> Bytes {
+    /// A bookmark: an object that is empty but for its resourceVersion. `columns`: a table has to say its columns.
+    pub(crate) fn bookmark(&self, revision: u64, initial_events_end: bool, columns: bool) -> Bytes {
         let mut metadata = object! { "resourceVersion": revision.to_string() };
         if initial_events_end {
             metadata.set("annotations", object! { "k8s.io/initial-events-end": "true" });
@@ -113,7 +113,7 @@ impl Form {
             let schema = &self.resource.schema;
             normalise(&schema.types, schema.root, &mut bookmark, &mut Problems::default());
         }
-        self.tree_frame(&bookmark, EventKind::Bookmark, false)
+        self.tree_frame(&bookmark, EventKind::Bookmark, columns)
     }
 
     /// An error that ends the stream.

@@ -20,8 +20,8 @@ use crate::http::{Body, Response};
 use crate::negotiate;
 use crate::pipeline::Call;
 use crate::query::{DeleteOptions, ListOptions, Propagation};
-use crate::read::{Selection, collect};
-use crate::represent::{Form, ListBody, ListHead, Source, from_hub, success};
+use crate::read::{collect, select};
+use crate::represent::{Form, ListBody, Source, from_hub, success};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -331,15 +331,10 @@ fn mark(hub: &Resource, object: &mut Value, grace: Grace, now: Time) -> i64 {
 /// Answers a deletecollection: every selected object is deleted by itself; the answer is the list of them as they were.
 pub(crate) async fn delete_collection(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
-    let list = ListOptions::read(&call.query, false)?;
+    let list = ListOptions::read(&call.query)?;
+    let selection = select(call, &form, &list)?;
     let options = options(call).await?;
-    let at = call.cluster.catch_up().await?;
-    let namespace = call.namespace_of(resource);
-    let selection = Selection::compile(resource, &form.hub, namespace, &list.label_selector, &list.field_selector)?;
-    let mut objects = collect(call, resource, &selection, at)?;
-    if let Ok(limit @ 1..) = usize::try_from(list.limit) {
-        objects.truncate(limit);
-    }
+    let (head, objects) = collect(&form, selection, list).await?;
     // Many at a time, so that they share commits.
     let deletions = objects.clone().into_iter().map(|object| {
         let mut change = Change::of(call, resource, options.dry_run);
@@ -355,7 +350,6 @@ pub(crate) async fn delete_collection(call: &Call, resource: &Arc<Resource>) -> 
         }
     });
     stream::iter(deletions).buffer_unordered(DELETIONS).try_collect::<()>().await?;
-    let head = ListHead { revision: at.to_string(), ..ListHead::default() };
     let source = Source::Objects(objects.into_iter());
     Ok(match ListBody::make(form.clone(), &head, source)? {
         Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body))),

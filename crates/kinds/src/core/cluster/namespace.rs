@@ -83,6 +83,10 @@ impl Behaviour for Namespace {
         &["status.phase"]
     }
 
+    fn is_selected_by_namespace(&self) -> bool {
+        false
+    }
+
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
         vec![("status.phase", object.str_at(&["status", "phase"]).into())]
     }

@@ -89,6 +89,10 @@ impl Behaviour for Node {
         &["spec.unschedulable"]
     }
 
+    fn is_selected_by_namespace(&self) -> bool {
+        false
+    }
+
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
         let unschedulable = if object.bool_at(&["spec", "unschedulable"]) { "true" } else { "false" };
         vec![("spec.unschedulable", unschedulable.into())]
