@@ -273,7 +273,9 @@ async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response
         (true, false) => !named_in_path,
         (false, true) => false,
     };
-    if !exists || !info.rest.is_empty() {
+    // The deprecated paths watch objects in their namespaces, and no subresources.
+    let watchable = info.subresource.is_empty() && (info.name.is_empty() || namespaced == info.in_namespace);
+    if !exists || !info.rest.is_empty() || (info.watch_path && !watchable) {
         return Err(ApiError::NoSuchPath);
     }
     if info.watch_path && call.method != Method::GET {

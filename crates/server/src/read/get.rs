@@ -16,6 +16,11 @@ use crate::write::check_key;
 /// Answers a get.
 pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
+    if call.query.flag("export") {
+        return Err(ApiError::BadRequest(
+            "the export parameter, deprecated since v1.14, is no longer supported".to_owned(),
+        ));
+    }
     check_key(&call.info.name)?;
     let revision = revision_parameter(call.query.get("resourceVersion").unwrap_or_default());
     match revision.map_err(ApiError::Unclassified)? {

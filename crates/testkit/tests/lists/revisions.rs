@@ -59,6 +59,11 @@ fn a_list_is_at_the_revision_that_is_asked_for() {
             }
             assert_eq!(found["items"].as_array().map(Vec::len), Some(expect.split_whitespace().count()), "{query}");
         }
+        let _ = cluster.get(&format!("{MAPS}/a?export=false")).await.expect(200);
+        for query in ["export=true", "export=", "export=1"] {
+            let message = "the export parameter, deprecated since v1.14, is no longer supported";
+            cluster.get(&format!("{MAPS}/a?{query}")).await.expect_error(400, "BadRequest", message);
+        }
         // A get shows the newest state, whatever revision it is not to be older than.
         for query in [
             String::new(),
