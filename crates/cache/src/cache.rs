@@ -131,25 +131,27 @@ impl Cache {
         clock: Arc<dyn Clock>,
         window: Window,
     ) -> Result<Self, CacheError> {
-        let oldest = store.oldest_revision().await?;
-        let now = store.current_revision().await?;
-        let logs = prefixes.into_iter().map(|p| (p, Arc::new(Log::new(oldest.get())))).collect();
-        let shared = Arc::new(Shared {
-            root: root.trim_end_matches('/').to_owned(),
-            describe,
-            clock,
-            window,
-            progress: Progress::new(oldest.get()),
-            logs: RwLock::new(logs),
-            start: oldest.get(),
-            history: Mutex::default(),
-            pins: Arc::default(),
-        });
-        shared.fill(&*store, oldest).await?;
-        let mut feed = store.changes(oldest).await?;
-        while shared.progress.get() < now.get() {
-            shared.apply(feed.next_batch().await?);
-        }
+        let prefixes: Vec<Str> = prefixes.into_iter().collect();
+        let (shared, feed) = loop {
+            let oldest = store.oldest_revision().await?;
+            let shared = Arc::new(Shared {
+                root: root.trim_end_matches('/').to_owned(),
+                describe: describe.clone(),
+                clock: clock.clone(),
+                window,
+                progress: Progress::new(oldest.get()),
+                logs: RwLock::new(prefixes.iter().map(|p| (p.clone(), Arc::new(Log::new(oldest.get())))).collect()),
+                start: oldest.get(),
+                history: Mutex::default(),
+                pins: Arc::default(),
+            });
+            match shared.catch_up(&*store, oldest).await {
+                Ok(feed) => break (shared, feed),
+                // The store's own window moved on meanwhile; it does so once for what was written before the start.
+                Err(pintle_store::Error::Compacted { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
         let feeder = tokio::spawn(follow(shared.clone(), feed));
         Ok(Self { shared, feeder })
     }
@@ -254,7 +256,18 @@ impl Shared {
         }
     }
 
-    async fn fill(&self, store: &dyn Store, at: Revision) -> Result<(), CacheError> {
+    /// Comes up to the newest revision from the oldest one that the store can show, and gives the feed from there on.
+    async fn catch_up(&self, store: &dyn Store, oldest: Revision) -> Result<ChangeFeed, pintle_store::Error> {
+        let now = store.current_revision().await?;
+        self.fill(store, oldest).await?;
+        let mut feed = store.changes(oldest).await?;
+        while self.progress.get() < now.get() {
+            self.apply(feed.next_batch().await?);
+        }
+        Ok(feed)
+    }
+
+    async fn fill(&self, store: &dyn Store, at: Revision) -> Result<(), pintle_store::Error> {
         let mut span = Span::prefix(&format!("{}/", self.root));
         loop {
             let range = store.range(span.clone(), Some(at), Some(FILL)).await?;
