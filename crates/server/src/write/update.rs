@@ -33,20 +33,38 @@ pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     metadata::ensure_name(&object, &change.name, &change.namespace)?;
     default(resource, &mut object);
     metadata::deduplicate_owners(&mut object, &call.warnings, false);
-    if resource.behaviour.allow_create_on_update() && call.info.subresource.is_empty() && change.current()?.is_none() {
-        let creation = Creation {
-            cluster: &call.cluster,
-            resource,
-            identity: &call.identity,
-            context: call.context(options.dry_run),
-            warnings: &call.warnings,
-        };
-        let created = creation.run(object).await?;
-        let body = if options.dry_run { form.dry(&created)? } else { form.body(&created)? };
-        return Ok(form.respond(StatusCode::CREATED, body));
+    let creates = resource.behaviour.allow_create_on_update() && call.info.subresource.is_empty();
+    // Others may make or remove the object in between; then it is the other case.
+    loop {
+        if creates && change.current()?.is_none() {
+            match create_instead(call, &change, object.clone()).await {
+                Err(ApiError::AlreadyExists { .. }) => continue,
+                created => {
+                    let created = created?;
+                    let body = if options.dry_run { form.dry(&created)? } else { form.body(&created)? };
+                    return Ok(form.respond(StatusCode::CREATED, body));
+                }
+            }
+        }
+        match change.run(|_| Ok(object.clone())).await {
+            Err(ApiError::NotFound { .. }) if creates && change.current()?.is_none() => {}
+            updated => return Ok(form.respond(StatusCode::OK, form.body(&updated?.object)?)),
+        }
     }
-    let updated = change.run(|_| Ok(object.clone())).await?;
-    Ok(form.respond(StatusCode::OK, form.body(&updated.object)?))
+}
+
+/// Creates the object that an update found missing. It may name a version, which means nothing, but no uid.
+async fn create_instead(call: &Call, change: &Change<'_>, mut object: Value) -> Result<Arc<Object>, ApiError> {
+    change.check_uid(&object, "")?;
+    object.remove_at(&["metadata", "resourceVersion"]);
+    let creation = Creation {
+        cluster: &call.cluster,
+        resource: change.resource,
+        identity: &call.identity,
+        context: change.context.clone(),
+        warnings: &call.warnings,
+    };
+    creation.run(object).await
 }
 
 /// A change of one object under way, for a client or for the server itself.
@@ -151,7 +169,7 @@ impl<'a> Change<'a> {
         let old_view = from_hub(resource, old.clone());
         let mut object = compute(&old_view)?;
         if self.uid_is_precondition {
-            self.check_uid(&object, &old, current)?;
+            self.check_uid(&object, old.uid())?;
         }
         let wanted = metadata::revision(&object).map_err(ApiError::Unclassified)?;
         match wanted {
@@ -208,13 +226,13 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn check_uid(&self, object: &Value, old: &Value, current: &Object) -> Result<(), ApiError> {
-        let (wanted, found) = (object.uid(), old.uid());
+    fn check_uid(&self, object: &Value, found: &str) -> Result<(), ApiError> {
+        let wanted = object.uid();
         if wanted.is_empty() || wanted == found {
             return Ok(());
         }
         let prefix = self.resource.collection().map(|c| c.prefix.clone()).unwrap_or_default();
-        let key = self.cluster.cache.store_key(&prefix, &current.key);
+        let key = self.cluster.cache.store_key(&prefix, &self.key());
         Err(ApiError::Conflict {
             resource: self.resource.group_resource(),
             name: self.name.as_str().into(),

@@ -1,0 +1,59 @@
+//! Kinds whose update creates what is not there, as leases do.
+
+use std::sync::Arc;
+
+use pintle_testkit::{Answer, Cluster};
+use serde_json::{Value, json};
+
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+
+async fn put(cluster: &Cluster, name: &str, metadata: Value) -> Answer {
+    let mut object = json!({"metadata": metadata, "spec": {"holderIdentity": "me"}});
+    object["metadata"]["name"] = json!(name);
+    cluster.put(&format!("{LEASES}/{name}"), object.to_string()).await
+}
+
+#[test]
+fn what_is_not_there_is_created() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        for (name, metadata) in [("a", json!({})), ("b", json!({"resourceVersion": "7"}))] {
+            let made = put(&cluster, name, metadata).await.expect(201).json();
+            let version = json!({"resourceVersion": made["metadata"]["resourceVersion"]});
+            let again = put(&cluster, name, version).await.expect(200).json();
+            assert_eq!(made, again, "nothing changed");
+        }
+        put(&cluster, "c", json!({"uid": "was"})).await.expect_error(
+            409,
+            "Conflict",
+            "Operation cannot be fulfilled on leases.coordination.k8s.io \"c\": StorageError: invalid object, Code: 4, \
+             Key: /registry/leases/default/c, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+             precondition: was, UID in object meta: ",
+        );
+        let _ = cluster.get(&format!("{LEASES}/c")).await.expect(404);
+    });
+}
+
+#[test]
+fn of_many_one_creates() {
+    pintle_testkit::run(async {
+        let cluster = Arc::new(Cluster::start().await);
+        for round in 0..20 {
+            let name = format!("lease-{round}");
+            let puts: Vec<_> = (0..8)
+                .map(|i| {
+                    let (cluster, name) = (cluster.clone(), name.clone());
+                    let metadata = json!({"labels": {"by": i.to_string()}});
+                    tokio::spawn(async move { put(&cluster, &name, metadata).await.status.as_u16() })
+                })
+                .collect();
+            let mut codes = Vec::new();
+            for put in puts {
+                codes.push(put.await.expect("an answer"));
+            }
+            codes.sort_unstable();
+            // To the others it is an update, which has to name a version.
+            assert_eq!(codes, [201, 422, 422, 422, 422, 422, 422, 422]);
+        }
+    });
+}
