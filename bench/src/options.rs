@@ -62,6 +62,7 @@ impl Options {
                 "--json" => options.json = Some(value()?.into()),
                 "--markdown" => options.markdown = Some(value()?.into()),
                 "--svg" => options.svg = Some(value()?.into()),
+                "--help" => return Err(usage().into()),
                 other => return Err(format!("{other} is not known\n{}", usage()).into()),
             }
         }

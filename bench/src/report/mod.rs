@@ -35,8 +35,8 @@ struct Row {
     /// Microseconds of the peer's CPU for the same.
     peer: Option<f64>,
     latencies: Option<Percentiles>,
-    /// True where latencies count from when a request was due.
-    open: bool,
+    /// True where latencies count from when something was due, whatever the server did meanwhile.
+    from_due: bool,
     note: String,
 }
 
@@ -101,9 +101,9 @@ impl Added<'_> {
     }
 
     /// Latencies that count from when something was due.
-    pub(crate) fn open(self, latencies: Percentiles) -> Self {
+    pub(crate) fn since_due(self, latencies: Percentiles) -> Self {
         self.0.latencies = Some(latencies);
-        self.0.open = true;
+        self.0.from_due = true;
         self
     }
 
@@ -147,7 +147,7 @@ impl Report {
             cpu: None,
             peer: None,
             latencies: None,
-            open: false,
+            from_due: false,
             note: String::new(),
         };
         // Behind the rows of the same section: a section may be taken up again.
@@ -204,7 +204,7 @@ impl Report {
             json!({
                 "section": row.section, "name": row.name, "value": row.value, "unit": row.unit,
                 "cpuMicroseconds": row.cpu, "peerMicroseconds": row.peer, "peerTimes": row.times(),
-                "milliseconds": latencies, "openLoop": row.open,
+                "milliseconds": latencies, "fromDue": row.from_due,
                 "bound": bound, "limit": limit, "met": row.met(), "note": row.note,
             })
         });
@@ -245,6 +245,6 @@ mod tests {
         );
         check(5.0, |row| row.cheaper_than(Peer(120.0), 20.0), None, "name 5.00 ms ≥ 20.0x");
         let text = "name 5.00 ms 1.00/2.00/3.00";
-        check(5.0, |row| row.open(Percentiles { p50: 1.0, p99: 2.0, p999: 3.0 }), None, text);
+        check(5.0, |row| row.since_due(Percentiles { p50: 1.0, p99: 2.0, p999: 3.0 }), None, text);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::text::number;
+use super::text::{number, thousands};
 use super::{Budget, Report, Row};
 
 /// Sizes in pixels.
@@ -74,7 +74,7 @@ fn panels(report: &Report) -> [Panel<'_>; 3] {
             // What is far below its budget needs no bar across the drawing.
             Some((row, Mark::Bar { from: 1.0, to: row.used()?.max(0.01), text }))
         });
-    let latencies = report.rows.iter().filter(|row| row.open).filter_map(|row| {
+    let latencies = report.rows.iter().filter(|row| row.from_due).filter_map(|row| {
         let at = row.latencies?;
         let limit = match row.budget {
             Some(Budget::AtMost(limit)) => Some(limit),
@@ -96,8 +96,9 @@ fn panels(report: &Report) -> [Panel<'_>; 3] {
             lines: budgets.collect(),
         },
         Panel {
-            title: "Latencies in milliseconds, open loop",
-            explains: "p50, p99 and p99.9, counted from when the request was due; a bar marks what the p99 may be",
+            title: "Latencies in milliseconds",
+            explains: "p50, p99 and p99.9, counted from when a request was due, of watches from when the write was; \
+                       a bar marks what the p99 may be",
             lines: latencies.collect(),
         },
     ]
@@ -236,7 +237,7 @@ impl Mark {
 
 /// A power of ten as people write it.
 fn plain(number: f64) -> String {
-    if number >= 1.0 { format!("{number:.0}") } else { format!("{number}") }
+    if number >= 1.0 { thousands(number) } else { format!("{number}") }
 }
 
 /// A name that fits beside the scale.
@@ -261,7 +262,7 @@ mod tests {
         report.section("section");
         report.row("cheap", 5.0, "/s").cpu(Some(10.0)).peer(Peer(120.0));
         report.row("small", 5.0, "MB").at_most(10.0);
-        report.row("late", 5.0, "ms").open(Percentiles { p50: 1.0, p99: 5.0, p999: 8.0 }).at_most(2.0);
+        report.row("late", 5.0, "ms").since_due(Percentiles { p50: 1.0, p99: 5.0, p999: 8.0 }).at_most(2.0);
         report.row("plain", 5.0, "ms");
         let svg = draw(&report);
         for (text, times) in [

@@ -116,7 +116,7 @@ fn report(bench: &mut Bench, case: &Case, alone: Round, watched: Vec<Watched>) {
     });
     let note = format!("from the create's answer p50 {answered:.2} ms");
     let row = bench.report.row(format!("{}: last watcher has it, p99", case.name), late.p99, "ms");
-    row.open(late).note(note);
+    row.since_due(late).note(note);
     if case.pace.is_none() && case.protocol == Protocol::Http1 {
         let name = format!("{}: memory kept per create", case.name);
         bench.report.row(name, kept, "bytes").note("resident, with the object itself");

@@ -87,7 +87,7 @@ async fn run(bench: &mut Bench) -> Result<()> {
         let (name, round) = part.await??;
         let latencies = round.percentiles();
         let note = format!("{:.0}/s", round.rate());
-        bench.report.row(format!("{name}: p99"), latencies.p99, "ms").open(latencies).note(note);
+        bench.report.row(format!("{name}: p99"), latencies.p99, "ms").since_due(latencies).note(note);
     }
     let spent = server.meter.cpu_since(cpu)?.map(|cpu| cpu.as_secs_f64() / began.elapsed().as_secs_f64() * 100.0);
     let events = (kubelets.events() + controllers.events()) as f64 / began.elapsed().as_secs_f64();

@@ -91,7 +91,7 @@ async fn run(bench: &mut Bench) -> Result<()> {
         let latencies = half.percentiles();
         let limit = if kind.syncs { LIMIT + disk.p99 } else { LIMIT };
         let note = format!("{:.0}/s of {most:.0}/s", half.rate());
-        let row = bench.report.row(format!("{}: p99", kind.name), latencies.p99, "ms").open(latencies);
+        let row = bench.report.row(format!("{}: p99", kind.name), latencies.p99, "ms").since_due(latencies);
         row.cpu(half.micros()).at_most(limit).note(note);
     }
     target.finish().await
