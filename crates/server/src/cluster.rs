@@ -12,7 +12,7 @@ use pintle_auth::{Authenticator, Authorizer};
 use pintle_cache::{Cache, CacheError, Describe, Log, Outline, Window};
 use pintle_catalog::Catalog;
 use pintle_registry::{ApiError, Context, GroupResource, Registry, Resource};
-use pintle_store::{Clock, Store};
+use pintle_store::{Clock, Sleep, Store};
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
@@ -135,6 +135,11 @@ impl Cluster {
     pub(crate) fn now(&self) -> Time {
         let millis = self.clock.now().0;
         Time { seconds: (millis / 1000) as i64, nanos: (millis % 1000) as u32 * 1_000_000 }
+    }
+
+    /// Ends when this much time has passed.
+    pub(crate) fn sleep(&self, duration: Duration) -> Sleep {
+        self.clock.sleep(duration)
     }
 
     /// The time of a watch, from now on.

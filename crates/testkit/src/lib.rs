@@ -19,9 +19,11 @@ mod cluster;
 mod instance;
 mod port;
 mod runtime;
+mod time;
 
 pub use client::{Answer, Ask, Broken, Client, Protocol, Stream, Watch};
 pub use cluster::{Cluster, Socket};
 pub use runtime::run;
+pub use time::{hurry, manual_clock};
 
 pub use pintle::{Component, Engine, ManualClock, Options, Timestamp};

@@ -31,9 +31,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// # Errors
 /// It does not come: the revision is one of the future.
 pub(crate) async fn wait_for(cluster: &Cluster, revision: u64) -> Result<(), ApiError> {
-    match tokio::time::timeout(PATIENCE, cluster.cache.reaches(revision)).await {
-        Ok(()) => Ok(()),
-        Err(_) => {
+    tokio::select! {
+        biased;
+        () = cluster.cache.reaches(revision) => Ok(()),
+        () = cluster.sleep(PATIENCE) => {
             Err(ApiError::TooLargeResourceVersion { asked: revision, current: cluster.cache.applied(), retry_after: 1 })
         }
     }

@@ -1,6 +1,6 @@
 //! Deletecollection: what it is about is a list, with the same options.
 
-use pintle_testkit::{Cluster, Options};
+use pintle_testkit::{Cluster, Options, hurry, manual_clock};
 use serde_json::json;
 
 use crate::{MAPS, cluster, continue_of, forgetful, list, make, map, names, revision};
@@ -61,7 +61,8 @@ fn a_state_may_be_chosen() {
 #[test]
 fn refusals_delete_nothing() {
     pintle_testkit::run(async {
-        let cluster = forgetful().await;
+        let clock = manual_clock();
+        let cluster = forgetful(Options { clock: clock.clone(), ..Options::default() }).await;
         let old = fill(&cluster, &["a"]).await;
         let now = fill(&cluster, &["b", "c"]).await;
         let exact = format!("{MAPS}?resourceVersion={old}&resourceVersionMatch=Exact");
@@ -111,7 +112,8 @@ fn refusals_delete_nothing() {
                     .to_owned(),
             ),
         ] {
-            cluster.delete(&format!("{MAPS}?{query}")).await.expect_error(code, reason, &message);
+            let answer = hurry(&clock, cluster.delete(&format!("{MAPS}?{query}"))).await;
+            answer.expect_error(code, reason, &message);
         }
         assert_eq!(names(&list(&cluster, MAPS, "").await), "a b c");
     });

@@ -7,9 +7,10 @@ mod fields;
 mod revisions;
 mod selectors;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_testkit::{Cluster, Options};
+use pintle_testkit::{Cluster, ManualClock, Options, manual_clock};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/n/configmaps";
@@ -21,9 +22,14 @@ async fn cluster(options: Options) -> Cluster {
     cluster
 }
 
+/// A cluster whose time a test moves.
+async fn timed() -> (Cluster, Arc<ManualClock>) {
+    let clock = manual_clock();
+    (cluster(Options { clock: clock.clone(), ..Options::default() }).await, clock)
+}
+
 /// A cluster that forgets every change at once.
-async fn forgetful() -> Cluster {
-    let mut options = Options::default();
+async fn forgetful(mut options: Options) -> Cluster {
     options.window.duration = Duration::ZERO;
     cluster(options).await
 }

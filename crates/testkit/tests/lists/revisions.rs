@@ -1,11 +1,9 @@
 //! At which revision a list or a get is: every row of resourceVersion, resourceVersionMatch and limit.
 
-use std::time::Duration;
-
-use pintle_testkit::{Answer, Options};
+use pintle_testkit::{Answer, Options, hurry};
 use serde_json::json;
 
-use crate::{MAPS, check, cluster, continue_of, forgetful, list, make, map, names, revision};
+use crate::{MAPS, check, cluster, continue_of, forgetful, list, make, map, names, revision, timed};
 
 /// Selects a single object.
 const A: &str = "fieldSelector=metadata.name%3Da";
@@ -80,7 +78,7 @@ fn a_list_is_at_the_revision_that_is_asked_for() {
 #[test]
 fn a_revision_of_the_future_is_waited_for_and_then_refused() {
     pintle_testkit::run(async {
-        let cluster = cluster(Options::default()).await;
+        let (cluster, clock) = timed().await;
         let now = make(&cluster, MAPS, map("a")).await;
         let refused = |answer: Answer| {
             assert_eq!(answer.header("retry-after"), "1");
@@ -98,11 +96,8 @@ fn a_revision_of_the_future_is_waited_for_and_then_refused() {
             format!("{MAPS}?resourceVersion=999999&limit=1"),
             format!("{MAPS}/a?resourceVersion=999999"),
         ];
-        let [a, b, c, d, e] = &paths;
-        let (a, b, c, d, e) =
-            tokio::join!(cluster.get(a), cluster.get(b), cluster.get(c), cluster.get(d), cluster.get(e));
-        for answer in [a, b, c, d, e] {
-            refused(answer);
+        for path in &paths {
+            refused(hurry(&clock, cluster.get(path)).await);
         }
 
         // Lists of one object that etcd answers upstream do not wait, and nobody is told when to come again.
@@ -115,10 +110,7 @@ fn a_revision_of_the_future_is_waited_for_and_then_refused() {
 
         // A revision that comes while the list waits is no error.
         let path = format!("{MAPS}?resourceVersion={}", now + 1);
-        let (found, made) = tokio::join!(cluster.get(&path), async {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            make(&cluster, MAPS, map("b")).await
-        });
+        let (found, made) = tokio::join!(cluster.get(&path), make(&cluster, MAPS, map("b")));
         assert_eq!(made, now + 1);
         assert_eq!(names(&found.expect(200).json()), "a b");
     });
@@ -127,7 +119,7 @@ fn a_revision_of_the_future_is_waited_for_and_then_refused() {
 #[test]
 fn a_state_that_is_forgotten_is_gone() {
     pintle_testkit::run(async {
-        let cluster = forgetful().await;
+        let cluster = forgetful(Options::default()).await;
         for name in ["a", "b", "c"] {
             make(&cluster, MAPS, map(name)).await;
         }

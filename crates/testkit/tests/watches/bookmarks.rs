@@ -1,19 +1,11 @@
 //! Bookmarks and the ends of watches, by a clock that the tests move.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_testkit::{Cluster, ManualClock, Options, Timestamp, Watch};
+use pintle_testkit::{Options, Watch};
 use serde_json::json;
 
-use crate::{MAPS, check, cluster, make, now, open, revision};
-
-/// A cluster whose time is that of a clock.
-async fn timed(options: Options) -> (Cluster, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
-    let cluster = cluster(Options { clock: clock.clone(), ..options }).await;
-    (cluster, clock)
-}
+use crate::{MAPS, check, make, now, open, revision, timed};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

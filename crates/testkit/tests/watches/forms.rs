@@ -1,8 +1,9 @@
 //! Events as tables, as metadata and as Protobuf.
 
+use pintle_testkit::{Options, hurry};
 use serde_json::json;
 
-use crate::{MAPS, make, now, paint, remove, start};
+use crate::{MAPS, make, now, paint, remove, start, timed};
 
 #[test]
 fn events_come_as_tables_and_as_metadata() {
@@ -94,7 +95,7 @@ pub(crate) fn short(frame: &[u8]) -> (String, String) {
 #[test]
 fn protobuf_events_are_frames() {
     pintle_testkit::run(async {
-        let cluster = start().await;
+        let (cluster, clock) = timed(Options::default()).await;
         let at = now(&cluster).await;
         make(&cluster, "a", "red").await;
         let blue = paint(&cluster, "a", "blue").await;
@@ -110,8 +111,8 @@ fn protobuf_events_are_frames() {
         let state = [format!("ADDED b {b}"), format!("BOOKMARK  {b}")];
         for (query, expect) in [(format!("resourceVersion={at}"), &changes[..]), (stream.to_owned(), &state)] {
             let path = format!("{MAPS}?watch=1&timeoutSeconds=1&{query}");
-            let answer = cluster.ask("GET", &path).header("accept", "application/vnd.kubernetes.protobuf").send().await;
-            let answer = answer.expect(200);
+            let ask = cluster.ask("GET", &path).header("accept", "application/vnd.kubernetes.protobuf");
+            let answer = hurry(&clock, ask.send()).await.expect(200);
             assert_eq!(answer.header("content-type"), "application/vnd.kubernetes.protobuf;stream=watch");
             let mut rest = &answer.body[..];
             let mut seen = Vec::new();
@@ -130,7 +131,7 @@ fn protobuf_events_are_frames() {
 #[test]
 fn the_first_event_of_a_table_says_its_columns() {
     pintle_testkit::run(async {
-        let cluster = start().await;
+        let (cluster, clock) = timed(Options::default()).await;
         let stream = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
         let ask = |query: &str| cluster.ask("GET", &format!("{MAPS}?watch=1&{query}"));
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -142,10 +143,8 @@ fn the_first_event_of_a_table_says_its_columns() {
             assert_eq!((&event["type"], found), (&json!(kind), columns), "{event}");
         }
         // An error is no table.
-        let mut old = ask("resourceVersion=999999&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
-            .header("accept", accept)
-            .watch()
-            .await;
+        let far = ask("resourceVersion=999999&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+        let mut old = hurry(&clock, far.header("accept", accept).watch()).await;
         let event = old.next().await.expect("an event");
         assert_eq!((&event["type"], &event["object"]["kind"]), (&json!("ERROR"), &json!("Status")));
         assert_eq!(old.next().await, None);

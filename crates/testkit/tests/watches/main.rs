@@ -9,7 +9,9 @@ mod streams;
 mod websocket;
 mod wire;
 
-use pintle_testkit::{Cluster, Options, Watch};
+use std::sync::Arc;
+
+use pintle_testkit::{Cluster, ManualClock, Options, Watch, manual_clock};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/n/configmaps";
@@ -19,6 +21,12 @@ async fn cluster(options: Options) -> Cluster {
     let cluster = Cluster::with_options(options).await;
     let _ = cluster.post("/api/v1/namespaces", r#"{"metadata": {"name": "n"}}"#).await.expect(201);
     cluster
+}
+
+/// A cluster whose time a test moves.
+async fn timed(options: Options) -> (Cluster, Arc<ManualClock>) {
+    let clock = manual_clock();
+    (cluster(Options { clock: clock.clone(), ..options }).await, clock)
 }
 
 async fn start() -> Cluster {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use pintle_testkit::Options;
+use pintle_testkit::{Options, hurry};
 use serde_json::{Value, json};
 
-use crate::{MAPS, all, check, cluster, make, now, open, paint, remove, revision, short, start};
+use crate::{MAPS, all, check, cluster, make, now, open, paint, remove, revision, short, start, timed};
 
 #[test]
 fn a_watch_starts_where_it_is_asked_to() {
@@ -41,7 +41,7 @@ fn a_watch_starts_where_it_is_asked_to() {
 #[test]
 fn a_watch_from_the_future_stays_silent() {
     pintle_testkit::run(async {
-        let cluster = start().await;
+        let (cluster, clock) = timed(Options::default()).await;
         let at = now(&cluster).await;
         let far = open(&cluster, MAPS, &format!("resourceVersion={}&timeoutSeconds=1", at + 1_000)).await;
         let mut near = open(&cluster, MAPS, &format!("resourceVersion={}", at + 2)).await;
@@ -50,7 +50,7 @@ fn a_watch_from_the_future_stays_silent() {
         }
         let c = make(&cluster, "c", "red").await;
         check(&mut near, &[format!("ADDED c {c}")]).await;
-        assert_eq!(all(far).await, Vec::<Value>::new());
+        assert_eq!(hurry(&clock, all(far)).await, Vec::<Value>::new());
     });
 }
 

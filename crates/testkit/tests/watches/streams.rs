@@ -1,8 +1,9 @@
 //! Watches that begin with what is there, and say when they have shown it all.
 
+use pintle_testkit::{Options, hurry};
 use serde_json::json;
 
-use crate::{MAPS, all, check, make, now, open, revision, short, start};
+use crate::{MAPS, all, check, make, now, open, revision, short, start, timed};
 
 #[test]
 fn a_stream_can_begin_with_what_is_there() {
@@ -60,12 +61,13 @@ fn a_stream_can_begin_with_what_is_there() {
 #[test]
 fn a_stream_of_a_revision_that_does_not_come_ends_with_an_error() {
     pintle_testkit::run(async {
-        let cluster = start().await;
+        let (cluster, clock) = timed(Options::default()).await;
         let at = now(&cluster).await;
         let stream = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
         let mut soon = open(&cluster, MAPS, &format!("{stream}&resourceVersion={at}")).await;
         assert_eq!(soon.next().await.map(|mark| revision(&mark["object"])), Some(at));
-        let events = all(open(&cluster, MAPS, &format!("{stream}&resourceVersion=999999")).await).await;
+        let far = format!("{stream}&resourceVersion=999999");
+        let events = all(hurry(&clock, open(&cluster, MAPS, &far)).await).await;
         assert_eq!(events.len(), 1, "{events:?}");
         let status = &events[0]["object"];
         assert_eq!((&events[0]["type"], &status["code"]), (&json!("ERROR"), &json!(504)));
@@ -77,9 +79,9 @@ fn a_stream_of_a_revision_that_does_not_come_ends_with_an_error() {
 #[test]
 fn streams_may_start_long_ago() {
     pintle_testkit::run(async {
-        let mut options = pintle_testkit::Options::default();
+        let mut options = Options::default();
         options.window.duration = std::time::Duration::ZERO;
-        let cluster = crate::cluster(options).await;
+        let (cluster, clock) = timed(options).await;
         let a = make(&cluster, "a", "red").await;
         let b = make(&cluster, "b", "red").await;
         let exact = format!("{MAPS}?resourceVersion={a}&resourceVersionMatch=Exact");
@@ -89,8 +91,8 @@ fn streams_may_start_long_ago() {
         let old =
             all(open(&cluster, MAPS, &format!("{query}&sendInitialEvents=false&resourceVersion={a}")).await).await;
         assert_eq!(old.iter().map(|event| &event["object"]["code"]).collect::<Vec<_>>(), [&json!(410)]);
-        let state =
-            all(open(&cluster, MAPS, &format!("{query}&sendInitialEvents=true&resourceVersion={a}")).await).await;
+        let state = open(&cluster, MAPS, &format!("{query}&sendInitialEvents=true&resourceVersion={a}")).await;
+        let state = hurry(&clock, all(state)).await;
         let expect = [format!("ADDED a {a}"), format!("ADDED b {b}"), format!("BOOKMARK {b}")];
         assert_eq!(state.iter().map(short).collect::<Vec<_>>(), expect);
     });

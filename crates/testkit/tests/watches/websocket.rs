@@ -2,14 +2,14 @@
 
 use futures_util::{SinkExt, StreamExt};
 use http::{HeaderValue, Request, StatusCode};
-use pintle_testkit::{Cluster, Socket};
+use pintle_testkit::{Cluster, Options, Socket, hurry};
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::{MAPS, make, now, paint, remove, short, start};
+use crate::{MAPS, make, now, paint, remove, short, start, timed};
 
 /// A request for a WebSocket with headers of its own; an empty value takes a header away.
 fn request(cluster: &Cluster, path: &str, headers: &[(&'static str, &str)]) -> Request<()> {
@@ -109,9 +109,10 @@ fn protobuf_comes_in_binary_messages() {
 #[test]
 fn errors_are_events_or_plain_answers() {
     pintle_testkit::run(async {
-        let cluster = start().await;
+        let (cluster, clock) = timed(Options::default()).await;
         let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999";
-        let mut socket = open(&cluster, &format!("{MAPS}?watch=1&{query}"), &[]).await;
+        let path = format!("{MAPS}?watch=1&{query}");
+        let mut socket = hurry(&clock, open(&cluster, &path, &[])).await;
         check(&mut socket, &["ERROR".to_owned()]).await;
         closed(socket, CloseCode::Normal).await;
 
@@ -186,10 +187,10 @@ fn what_the_client_says_is_not_listened_to() {
 #[test]
 fn the_server_says_goodbye() {
     pintle_testkit::run(async {
-        let cluster = start().await;
+        let (cluster, clock) = timed(Options::default()).await;
         let at = now(&cluster).await;
         let short = open(&cluster, &format!("{MAPS}?watch=1&resourceVersion={at}&timeoutSeconds=1"), &[]).await;
-        closed(short, CloseCode::Normal).await;
+        hurry(&clock, closed(short, CloseCode::Normal)).await;
         let long = open(&cluster, &format!("{MAPS}?watch=1&resourceVersion={at}"), &[]).await;
         let ((), ()) = tokio::join!(cluster.stop(), closed(long, CloseCode::Normal));
     });

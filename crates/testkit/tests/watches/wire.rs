@@ -1,10 +1,10 @@
 //! What a watch is on the wire: one document a line, in chunks over HTTP/1.1 and in data frames over HTTP/2.
 
-use pintle_testkit::Protocol;
+use pintle_testkit::{Options, Protocol, hurry};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{MAPS, make, now, short, start};
+use crate::{MAPS, make, now, short, timed};
 
 /// Takes a line out of the text, without its end.
 fn line<'t>(text: &mut &'t str) -> &'t str {
@@ -16,7 +16,7 @@ fn line<'t>(text: &mut &'t str) -> &'t str {
 #[test]
 fn events_are_lines_in_chunks_over_http_1() {
     pintle_testkit::run(async {
-        let cluster = start().await;
+        let (cluster, clock) = timed(Options::default()).await;
         let at = now(&cluster).await;
         for name in ["a", "b"] {
             make(&cluster, name, "red").await;
@@ -26,7 +26,7 @@ fn events_are_lines_in_chunks_over_http_1() {
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         socket.write_all(request.as_bytes()).await.expect("the server reads");
         let mut answer = Vec::new();
-        socket.read_to_end(&mut answer).await.expect("the server answers");
+        hurry(&clock, socket.read_to_end(&mut answer)).await.expect("the server answers");
         let answer = String::from_utf8(answer).expect("text");
         let mut rest = answer.as_str();
         assert_eq!(line(&mut rest), "HTTP/1.1 200 OK");
@@ -62,14 +62,15 @@ fn events_are_lines_in_chunks_over_http_1() {
 #[test]
 fn both_kinds_of_http_carry_the_same() {
     pintle_testkit::run(async {
-        let cluster = start().await;
+        let (cluster, clock) = timed(Options::default()).await;
         let at = now(&cluster).await;
         for name in ["a", "b"] {
             make(&cluster, name, "red").await;
         }
         let path = format!("{MAPS}?watch=1&resourceVersion={at}&timeoutSeconds=1");
         let (old, new) = (cluster.client(Protocol::Http1), cluster.client(Protocol::Any));
-        let (old, new) = tokio::join!(old.ask("GET", &path).send(), new.ask("GET", &path).send());
+        let old = hurry(&clock, old.ask("GET", &path).send()).await;
+        let new = hurry(&clock, new.ask("GET", &path).send()).await;
         assert_eq!((old.header("transfer-encoding"), new.header("transfer-encoding")), ("chunked", ""));
         for answer in [&old, &new] {
             assert_eq!((answer.header("content-type"), answer.header("content-length")), ("application/json", ""));
@@ -78,7 +79,8 @@ fn both_kinds_of_http_carry_the_same() {
         assert_eq!(old.text().lines().count(), 2);
         // An upgrade is nothing that HTTP/2 knows.
         let ask = cluster.client(Protocol::Any);
-        let plain = ask.ask("GET", &path).header("origin", "http://x").send().await.expect(200);
+        let plain = ask.ask("GET", &path).header("origin", "http://x").send();
+        let plain = hurry(&clock, plain).await.expect(200);
         assert_eq!(plain.text(), old.text());
     });
 }
