@@ -4,6 +4,7 @@ mod bench;
 mod catalog;
 mod check;
 mod kubectl;
+mod soak;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,12 @@ const COMMANDS: &[Command] = &[
          [--svg FILE]",
         "measure the released server, or the one that a kubeconfig names, beside a bare HTTP server and the disk",
         bench::run,
+    ),
+    (
+        "soak",
+        "[WRITES] [--seed N]",
+        "hold watches and lists against a million changes, with restarts; takes about twenty minutes",
+        soak::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and tests read", catalog::fetch_modules),
 ];
