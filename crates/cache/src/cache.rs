@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,12 +14,16 @@ use pintle_value::Str;
 use tokio::task::JoinHandle;
 
 use crate::frames::Framed;
-use crate::log::Log;
+use crate::log::{Log, Written};
 use crate::progress::Progress;
-use crate::{Event, Object, Outline};
+use crate::{Key, Object, Outline};
 
 /// How many records are read at once when the cache is filled.
-const FILL: usize = 10_000;
+const FILL: usize = 25_000;
+/// How many changes go into a log under one hold of its lock.
+const RUN: usize = 64;
+/// How far a pin keeps the window from moving on, as a multiple of its size: a list that takes longer is cut off.
+const PINNED: u32 = 2;
 
 /// What the cache needs to be told of stored values. Runs for each change, off the commit path.
 pub trait Describe: Send + Sync + 'static {
@@ -210,7 +216,7 @@ async fn follow(shared: Arc<Shared>, mut feed: ChangeFeed) {
     loop {
         tokio::select! {
             batch = feed.next_batch() => match batch {
-                Ok(batch) => shared.apply(batch),
+                Ok(batch) => shared.apply(batch, one_by_one),
                 Err(pintle_store::Error::Closed) => return,
                 Err(error) => {
                     tracing::error!(%error, "the store's feed ended");
@@ -237,47 +243,45 @@ impl Shared {
         None
     }
 
-    fn object(&self, prefix: &str, key: &str, revision: u64, value: Bytes) -> Option<Arc<Object>> {
-        match self.describe.outline(prefix, &value) {
-            Ok(outline) => Some(Arc::new(Object { key: Str::from(key), revision, json: value, outline })),
+    /// A change as its log takes it, and the log. `None` for keys that are no object's.
+    fn written(&self, full: &str, revision: Revision, value: Option<&Bytes>) -> Option<(Arc<Log>, Written)> {
+        let (log, prefix, rest) = self.place(full)?;
+        let (key, revision) = (Key::from(rest), revision.get());
+        let object = value.and_then(|value| match self.describe.outline(prefix, value) {
+            Ok(outline) => Some(Object { key: key.clone(), revision, json: value.clone(), outline }),
             Err(error) => {
-                tracing::error!(prefix, key, revision, error, "a stored object cannot be read");
+                tracing::error!(prefix, rest, revision, error, "a stored object cannot be read");
                 None
             }
-        }
-    }
-
-    /// Puts an object that was there before the history starts.
-    fn seed(&self, record: &Record) {
-        if let Some((log, prefix, rest)) = self.place(&record.key)
-            && let Some(object) = self.object(prefix, rest, record.mod_revision.get(), record.value.clone())
-        {
-            log.seed(object);
-        }
+        });
+        Some((log, Written { key, revision, object }))
     }
 
     /// Comes up to the newest revision from the oldest one that the store can show, and gives the feed from there on.
     async fn catch_up(&self, store: &dyn Store, oldest: Revision) -> Result<ChangeFeed, pintle_store::Error> {
         let now = store.current_revision().await?;
-        self.fill(store, oldest).await?;
+        let mut pace = Pace { clock: self.clock.clone(), said: self.clock.now() };
+        self.fill(store, oldest, &mut pace).await?;
         let mut feed = store.changes(oldest).await?;
         while self.progress.get() < now.get() {
-            self.apply(feed.next_batch().await?);
+            self.apply(feed.next_batch().await?, at_once);
+            pace.say("history", self.progress.get() - oldest.get(), now.get() - oldest.get());
         }
         Ok(feed)
     }
 
-    async fn fill(&self, store: &dyn Store, at: Revision) -> Result<(), pintle_store::Error> {
+    /// Puts what was there before the history starts.
+    async fn fill(&self, store: &dyn Store, at: Revision, pace: &mut Pace) -> Result<(), pintle_store::Error> {
         let mut span = Span::prefix(&format!("{}/", self.root));
+        let mut read = 0;
         loop {
             let range = store.range(span.clone(), Some(at), Some(FILL)).await?;
-            // Describing objects is what takes the time, so all processors do it.
-            let workers = std::thread::available_parallelism().map_or(1, usize::from);
-            std::thread::scope(|scope| {
-                for records in range.records.chunks(range.records.len().div_ceil(workers).max(1)) {
-                    scope.spawn(|| records.iter().for_each(|record| self.seed(record)));
-                }
-            });
+            let records = at_once(&range.records, &|r: &Record| self.written(&r.key, r.mod_revision, Some(&r.value)));
+            for (log, written) in records.into_iter().flatten() {
+                log.seed(written);
+            }
+            read += range.records.len() as u64;
+            pace.say("objects", read, read + range.remaining);
             match range.records.last() {
                 // The least key above a key is the key and a zero byte.
                 Some(last) if range.remaining > 0 => span.start = format!("{}\0", last.key).into(),
@@ -286,39 +290,33 @@ impl Shared {
         }
     }
 
-    fn apply(&self, batch: Batch) {
+    /// Takes changes in; `work` says how they are described.
+    fn apply(&self, batch: Batch, work: Work<StoredChange, Option<(Arc<Log>, Written)>>) {
         let now = self.clock.now();
         // Runs of changes of one collection go in together, so that its lock is taken and its watchers are woken once.
-        let mut run: Option<(Arc<Log>, Vec<Arc<Event>>)> = None;
-        for change in batch.changes {
-            let Some((log, prefix, rest)) = self.place(&change.key) else { continue };
-            if let Some((current, events)) = run.take() {
-                if Arc::ptr_eq(&current, &log) && events.len() < 64 && !events.iter().any(|e| e.key == rest) {
-                    run = Some((current, events));
-                } else {
-                    self.append(&current, &events, now);
+        let mut run: Option<(Arc<Log>, Vec<Written>)> = None;
+        let describe = |change: &StoredChange| self.written(&change.key, change.revision, change.value.as_ref());
+        for (log, written) in work(&batch.changes, &describe).into_iter().flatten() {
+            match &mut run {
+                Some((current, changes)) if Arc::ptr_eq(current, &log) && changes.len() < RUN => changes.push(written),
+                _ => {
+                    if let Some((log, changes)) = run.replace((log, vec![written])) {
+                        self.append(&log, changes, now);
+                    }
                 }
             }
-            let event = self.event(&log, prefix, rest, &change);
-            run.get_or_insert_with(|| (log, Vec::new())).1.push(Arc::new(event));
         }
-        if let Some((log, events)) = run {
-            self.append(&log, &events, now);
+        if let Some((log, changes)) = run {
+            self.append(&log, changes, now);
         }
         self.progress.advance(batch.complete_to.get());
         self.trim();
     }
 
-    fn event(&self, log: &Log, prefix: &str, rest: &str, change: &StoredChange) -> Event {
-        let revision = change.revision.get();
-        let object = change.value.clone().and_then(|value| self.object(prefix, rest, revision, value));
-        Event::new(Str::from(rest), revision, object, log.newest(rest))
-    }
-
-    fn append(&self, log: &Arc<Log>, events: &[Arc<Event>], now: Timestamp) {
-        log.append(events);
+    fn append(&self, log: &Arc<Log>, changes: Vec<Written>, now: Timestamp) {
+        let events = log.append(changes);
         let mut history = self.history.lock();
-        for event in events {
+        for event in &events {
             let weight = event.weight();
             history.weight += weight;
             history.events.push_back((now, weight, log.clone(), event.revision));
@@ -331,10 +329,11 @@ impl Shared {
         let pinned = self.pins.lock().first_key_value().map_or(u64::MAX, |(revision, _)| *revision);
         let mut history = self.history.lock();
         while let Some((time, weight, _, revision)) = history.events.front() {
-            let (weight, keep) = (
-                *weight,
-                *revision > pinned || (time.after(self.window.duration) > now && history.weight <= self.window.bytes),
-            );
+            let Window { duration, bytes } = self.window;
+            let inside = |times: u32| {
+                time.after(duration * times) > now && history.weight <= bytes.saturating_mul(times as usize)
+            };
+            let (weight, keep) = (*weight, inside(1) || (*revision > pinned && inside(PINNED)));
             if keep {
                 return;
             }
@@ -342,6 +341,41 @@ impl Shared {
                 history.weight -= weight;
                 log.drop_oldest();
             }
+        }
+    }
+}
+
+/// A way to do the same for many.
+type Work<T, R> = fn(&[T], &(dyn Fn(&T) -> R + Sync)) -> Vec<R>;
+
+/// One after the other: for changes as they come, while others use the processors.
+fn one_by_one<T, R>(items: &[T], each: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
+    items.iter().map(each).collect()
+}
+
+/// On all processors: for a start, when nothing else is done and describing objects is what takes the time.
+fn at_once<T: Sync, R: Send>(items: &[T], each: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let parts = items.chunks(items.len().div_ceil(workers).max(1));
+        let parts: Vec<_> = parts.map(|part| scope.spawn(|| part.iter().map(each).collect::<Vec<_>>())).collect();
+        let join = |part: ScopedJoinHandle<'_, Vec<R>>| part.join().unwrap_or_else(|panic| resume_unwind(panic));
+        parts.into_iter().flat_map(join).collect()
+    })
+}
+
+/// Says how far a long start has come, a line a second.
+struct Pace {
+    clock: Arc<dyn Clock>,
+    said: Timestamp,
+}
+
+impl Pace {
+    fn say(&mut self, what: &str, done: u64, of: u64) {
+        let now = self.clock.now();
+        if self.said.after(Duration::from_secs(1)) <= now {
+            self.said = now;
+            tracing::info!(target: "pintle::start", what, done, of, "reading the store");
         }
     }
 }

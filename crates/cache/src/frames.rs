@@ -44,15 +44,13 @@ impl Framed {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use pintle_value::Str;
-
     use super::*;
     use crate::{FrameKey, Object, Outline};
 
     fn event(revision: u64, length: usize) -> Arc<Event> {
         let json = Bytes::from(vec![b' '; length]);
-        let object = Arc::new(Object { key: Str::from("key"), revision, json, outline: Outline::default() });
-        Arc::new(Event::new(Str::from("key"), revision, Some(object), None))
+        let object = Arc::new(Object { key: "key".into(), revision, json, outline: Outline::default() });
+        Arc::new(Event::new("key".into(), revision, Some(object), None))
     }
 
     /// Renders a frame of each event twice, and says for which the first one was kept.

@@ -3,6 +3,8 @@
 //! and watches are all answered from here; nothing here knows HTTP or what an object means.
 
 mod cache;
+mod counts;
+mod fields;
 mod frames;
 mod log;
 mod object;
@@ -10,6 +12,7 @@ mod progress;
 mod watcher;
 
 pub use cache::{Cache, CacheError, Describe, Pin, Window};
+pub use fields::Fields;
 pub use log::{KeyRange, Log, Page, TooOld};
-pub use object::{Event, Frame, FrameKey, Object, Outline};
+pub use object::{Event, Frame, FrameKey, Key, Object, Outline};
 pub use watcher::{Scope, Watcher};

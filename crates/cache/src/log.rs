@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use pintle_value::Str;
 
+use crate::counts::Counts;
 use crate::watcher::{Interests, Scope, Watcher};
-use crate::{Event, Object};
+use crate::{Event, Key, Object};
+
+/// How many keys are counted under one hold of the lock.
+const STRIDE: usize = 4096;
 
 /// A revision that the window no longer reaches was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +22,7 @@ pub struct TooOld {
 }
 
 /// Which keys of a collection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyRange {
     /// All of them.
     All,
@@ -41,11 +45,12 @@ impl KeyRange {
         }
     }
 
-    fn first(&self) -> Bound<Str> {
+    /// The first key there can be, if that is known.
+    fn first(&self) -> Option<Str> {
         match self {
-            KeyRange::All => Bound::Unbounded,
-            KeyRange::Namespace(namespace) => Bound::Included(Str::from(format!("{namespace}/"))),
-            KeyRange::Key(key) => Bound::Included(key.clone()),
+            KeyRange::All => None,
+            KeyRange::Namespace(namespace) => Some(format!("{namespace}/").into()),
+            KeyRange::Key(key) => Some(key.clone()),
         }
     }
 }
@@ -56,7 +61,7 @@ pub struct Page {
     /// The objects in the order of their keys.
     pub objects: Vec<Arc<Object>>,
     /// The last key looked at; go on behind it. `None` at the end of the range.
-    pub last: Option<Str>,
+    pub last: Option<Key>,
 }
 
 /// A key's version: the revision and the object, or `None` for a tombstone.
@@ -82,11 +87,64 @@ impl Versions {
 
 #[derive(Debug, Default)]
 struct State {
-    versions: BTreeMap<Str, Versions>,
+    versions: BTreeMap<Key, Versions>,
     events: VecDeque<Arc<Event>>,
     /// Events after this revision are all in the log, and states at or after it can be read.
     valid_from: u64,
     live: usize,
+}
+
+/// A change on its way into a log.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// `namespace/name`, or `name` in the cluster's scope.
+    pub(crate) key: Key,
+    /// The revision of the change.
+    pub(crate) revision: u64,
+    /// The object after it; `None` for a deletion.
+    pub(crate) object: Option<Object>,
+}
+
+impl State {
+    fn append(&mut self, Written { key, revision, object }: Written) -> Arc<Event> {
+        let event = match self.versions.get_mut(&*key) {
+            Some(versions) => {
+                let previous = versions.newest.1.clone();
+                // All versions of an object share one key.
+                let key = previous.as_ref().map_or(key, |previous| previous.key.clone());
+                let object = object.map(|object| Arc::new(Object { key: key.clone(), ..object }));
+                match (previous.is_some(), object.is_some()) {
+                    (true, false) => self.live -= 1,
+                    (false, true) => self.live += 1,
+                    _ => {}
+                }
+                let before = std::mem::replace(&mut versions.newest, (revision, object.clone()));
+                versions.older.push(before);
+                Event::new(key, revision, object, previous)
+            }
+            None => {
+                let object = object.map(Arc::new);
+                self.live += usize::from(object.is_some());
+                let versions = Versions { newest: (revision, object.clone()), older: Vec::new() };
+                self.versions.insert(key.clone(), versions);
+                Event::new(key, revision, object, None)
+            }
+        };
+        let event = Arc::new(event);
+        self.events.push_back(event.clone());
+        event
+    }
+
+    /// The keys of a range in order, from behind `after` on.
+    fn keys(&self, range: &KeyRange, after: Option<&str>) -> impl Iterator<Item = (&Key, &Versions)> {
+        let first = range.first();
+        let start = match (after, &first) {
+            (Some(key), _) => Bound::Excluded(key),
+            (None, Some(key)) => Bound::Included(key.as_str()),
+            (None, None) => Bound::Unbounded,
+        };
+        self.versions.range::<str, _>((start, Bound::Unbounded)).take_while(|(key, _)| range.contains(key))
+    }
 }
 
 /// One collection: every object of a kind in a logical cluster, whatever versions and groups show it.
@@ -94,11 +152,12 @@ struct State {
 pub struct Log {
     state: RwLock<State>,
     interests: Interests,
+    counts: Mutex<Counts>,
 }
 
 impl Log {
     pub(crate) fn new(valid_from: u64) -> Self {
-        Self { state: RwLock::new(State { valid_from, ..State::default() }), interests: Interests::default() }
+        Self { state: RwLock::new(State { valid_from, ..State::default() }), interests: Interests::default(), counts: Mutex::default() }
     }
 
     /// The object of a key, now or at a revision.
@@ -125,39 +184,58 @@ impl Log {
         if at < state.valid_from {
             return Err(TooOld { oldest: state.valid_from });
         }
-        let first = match after {
-            Some(key) => Bound::Excluded(Str::from(key)),
-            None => range.first(),
-        };
         let mut page = Page { objects: Vec::with_capacity(max.min(state.live).min(1024)), last: None };
-        for (looked_at, (key, versions)) in state.versions.range((first, Bound::Unbounded)).enumerate() {
-            if !range.contains(key) {
-                return Ok(Page { last: None, ..page });
-            }
+        let mut last: Option<&Key> = None;
+        for (looked_at, (key, versions)) in state.keys(range, after).enumerate() {
             if looked_at == max {
+                page.last = last.cloned();
                 return Ok(page);
             }
-            page.last = Some(key.clone());
+            last = Some(key);
             if let Some(object) = versions.at(at) {
                 page.objects.push(object.clone());
             }
         }
-        page.last = None;
         Ok(page)
     }
 
-    /// How many objects there are at a revision behind a key.
+    /// How many objects a range has at a revision behind the key `last`, which ends a chunk of `chunk` objects that began
+    /// behind `after`. Whoever asks chunk after chunk has the objects counted once.
     ///
     /// # Errors
     /// The revision is older than the window.
-    pub fn count(&self, range: &KeyRange, after: Option<&str>, at: u64) -> Result<usize, TooOld> {
-        let mut from = after.map(Str::from);
+    pub fn remaining(
+        &self,
+        range: &KeyRange,
+        at: u64,
+        after: Option<&str>,
+        chunk: usize,
+        last: &str,
+    ) -> Result<usize, TooOld> {
+        let known = self.counts.lock().find(range, at, after);
+        let remaining = match known {
+            Some(remaining) => remaining.saturating_sub(chunk),
+            None => self.count(range, Some(last), at)?,
+        };
+        self.counts.lock().keep(range, at, last, remaining);
+        Ok(remaining)
+    }
+
+    fn count(&self, range: &KeyRange, after: Option<&str>, at: u64) -> Result<usize, TooOld> {
+        let mut from: Option<Key> = after.map(Key::from);
         let mut total = 0;
         loop {
-            let page = self.page(range, from.as_deref(), at, 4096)?;
-            total += page.objects.len();
-            match page.last {
-                Some(last) => from = Some(last),
+            let state = self.state.read();
+            if at < state.valid_from {
+                return Err(TooOld { oldest: state.valid_from });
+            }
+            let mut last = None;
+            for (key, versions) in state.keys(range, from.as_deref()).take(STRIDE) {
+                last = Some(key);
+                total += usize::from(versions.at(at).is_some());
+            }
+            match last {
+                Some(last) => from = Some(last.clone()),
                 None => return Ok(total),
             }
         }
@@ -219,45 +297,22 @@ impl Log {
     }
 
     /// Puts an object that existed before the log starts.
-    pub(crate) fn seed(&self, object: Arc<Object>) {
+    pub(crate) fn seed(&self, Written { key, revision, object }: Written) {
+        let Some(object) = object else { return };
+        let versions = Versions { newest: (revision, Some(Arc::new(object))), older: Vec::new() };
         let mut state = self.state.write();
-        let version = (object.revision, Some(object.clone()));
-        if state.versions.insert(object.key.clone(), Versions { newest: version, older: Vec::new() }).is_none() {
+        if state.versions.insert(key, versions).is_none() {
             state.live += 1;
         }
     }
 
-    /// The newest object of a key, for the change that follows it.
-    pub(crate) fn newest(&self, key: &str) -> Option<Arc<Object>> {
-        self.state.read().versions.get(key).and_then(|v| v.newest.1.clone())
-    }
-
-    /// Appends changes, in order.
-    pub(crate) fn append(&self, events: &[Arc<Event>]) {
-        {
-            let mut state = self.state.write();
-            let state = &mut *state;
-            for event in events {
-                let version = (event.revision, event.object.clone());
-                match state.versions.get_mut(&event.key) {
-                    Some(versions) => {
-                        let before = std::mem::replace(&mut versions.newest, version);
-                        match (before.1.is_some(), event.object.is_some()) {
-                            (true, false) => state.live -= 1,
-                            (false, true) => state.live += 1,
-                            _ => {}
-                        }
-                        versions.older.push(before);
-                    }
-                    None => {
-                        state.live += usize::from(event.object.is_some());
-                        state.versions.insert(event.key.clone(), Versions { newest: version, older: Vec::new() });
-                    }
-                }
-                state.events.push_back(event.clone());
-            }
-        }
-        self.interests.offer(events);
+    /// Appends changes, in order, and hands them to those who watch.
+    pub(crate) fn append(&self, changes: Vec<Written>) -> Vec<Arc<Event>> {
+        let mut state = self.state.write();
+        let events: Vec<_> = changes.into_iter().map(|change| state.append(change)).collect();
+        drop(state);
+        self.interests.offer(&events);
+        events
     }
 
     /// Drops the oldest event. States before it can no longer be read.
@@ -266,7 +321,7 @@ impl Log {
         let state = &mut *state;
         let event = state.events.pop_front()?;
         state.valid_from = state.valid_from.max(event.revision);
-        if let Some(versions) = state.versions.get_mut(&event.key) {
+        if let Some(versions) = state.versions.get_mut(&*event.key) {
             // What the event made is now the oldest version that can be asked for.
             let before = versions.older.partition_point(|(r, _)| *r < event.revision);
             versions.older.drain(..before);
@@ -276,7 +331,7 @@ impl Log {
             if versions.older.is_empty() {
                 versions.older = Vec::new();
                 if versions.newest.1.is_none() && versions.newest.0 <= event.revision {
-                    state.versions.remove(&event.key);
+                    state.versions.remove(&*event.key);
                 }
             }
         }

@@ -1,35 +1,34 @@
 //! What the log holds: objects as finished bytes, and the events that changed them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use parking_lot::Mutex;
-use pintle_value::Str;
 
-/// What selection and splicing need to know of an object without parsing it.
+use crate::fields::Fields;
+
+/// What selection and splicing need to know of an object without parsing it. There is one for every object in memory, so
+/// it holds places in the JSON rather than copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// Where in the JSON `"resourceVersion":"…",` goes.
     pub version_at: u32,
     /// Where the JSON of an item of a typed list starts: after the opening brace, kind and apiVersion.
     pub item_at: u32,
-    /// `metadata.labels`, sorted by key.
-    pub labels: Vec<(Str, Str)>,
+    /// Where the members of `metadata.labels` start, after the opening brace, and where they end.
+    pub labels: (u32, u32),
     /// The values of the kind's selectable fields, in the kind's order.
-    pub fields: Vec<Str>,
+    pub fields: Fields,
 }
 
-impl Outline {
-    /// The value of a label.
-    #[must_use]
-    pub fn label(&self, key: &str) -> Option<&str> {
-        self.labels.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok().map(|i| self.labels[i].1.as_str())
-    }
-}
+/// The key of an object, shared by all its versions and events.
+pub type Key = Arc<str>;
 
 /// One version of one object.
 #[derive(Debug)]
 pub struct Object {
     /// `namespace/name`, or `name` in the cluster's scope.
-    pub key: Str,
+    pub key: Key,
     /// The revision that made this version: its resourceVersion.
     pub revision: u64,
     /// JSON at the hub version, without the resourceVersion.
@@ -42,13 +41,38 @@ impl Object {
     /// The namespace, or `""`.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        self.key.split_once('/').map_or("", |(namespace, _)| namespace)
+        namespace_of(&self.key)
     }
 
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.key.split_once('/').map_or(self.key.as_str(), |(_, name)| name)
+        self.key.split_once('/').map_or(&*self.key, |(_, name)| name)
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let (start, end) = self.outline.labels;
+        let mut rest = self.json.get(start as usize..end as usize)?;
+        // Neither keys nor values of labels hold anything that JSON escapes.
+        while let Some(member) = rest.strip_prefix(b"\"") {
+            let name = &member[..memchr::memchr(b'"', member)?];
+            let value = member.get(name.len() + 3..)?;
+            let value = &value[..memchr::memchr(b'"', value)?];
+            if name == key.as_bytes() {
+                return std::str::from_utf8(value).ok();
+            }
+            // Behind the name, `":"`, the value, `"` and the comma.
+            rest = member.get(name.len() + value.len() + 5..).unwrap_or_default();
+        }
+        None
+    }
+
+    /// The value of a selectable field, by its place in the kind's order.
+    #[must_use]
+    pub fn field(&self, place: usize) -> &str {
+        self.outline.fields.get(place)
     }
 
     /// The finished JSON with a resourceVersion, from `start` (0, or [`Outline::item_at`]) on, appended to `out`.
@@ -61,6 +85,11 @@ impl Object {
         out.extend_from_slice(b"\",");
         out.extend_from_slice(&self.json[split..]);
     }
+}
+
+/// The namespace in a key, or `""`.
+pub(crate) fn namespace_of(key: &str) -> &str {
+    key.split_once('/').map_or("", |(namespace, _)| namespace)
 }
 
 /// Appends a number in decimal digits.
@@ -89,13 +118,13 @@ pub type Frame = Bytes;
 #[derive(Debug)]
 pub struct Event {
     /// `namespace/name`, or `name` in the cluster's scope.
-    pub key: Str,
+    pub key: Key,
     /// The revision of the change.
     pub revision: u64,
     /// The object after it; `None` for a deletion.
-    pub object: Option<std::sync::Arc<Object>>,
+    pub object: Option<Arc<Object>>,
     /// The object before it; `None` for a creation.
-    pub previous: Option<std::sync::Arc<Object>>,
+    pub previous: Option<Arc<Object>>,
     /// `None` once the event is too old to keep any.
     frames: Mutex<Option<Vec<(FrameKey, Frame)>>>,
 }
@@ -103,12 +132,7 @@ pub struct Event {
 impl Event {
     /// A change.
     #[must_use]
-    pub fn new(
-        key: Str,
-        revision: u64,
-        object: Option<std::sync::Arc<Object>>,
-        previous: Option<std::sync::Arc<Object>>,
-    ) -> Self {
+    pub fn new(key: Key, revision: u64, object: Option<Arc<Object>>, previous: Option<Arc<Object>>) -> Self {
         Self { key, revision, object, previous, frames: Mutex::new(Some(Vec::new())) }
     }
 
@@ -146,6 +170,36 @@ impl Event {
     /// How many bytes of objects the event keeps alive beyond the newest ones, for the window's budget.
     #[must_use]
     pub fn weight(&self) -> usize {
-        200 + self.previous.as_ref().map_or(0, |o| o.json.len())
+        200 + self.previous.as_ref().map_or(0, |o| 200 + o.json.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(json: &str, key: &str, expect: Option<&str>) {
+        let start = json.find('{').unwrap() + 1;
+        let labels = (start as u32, json.len() as u32 - 1);
+        let outline = Outline { labels, ..Outline::default() };
+        let object = Object { key: "k".into(), revision: 1, json: Bytes::copy_from_slice(json.as_bytes()), outline };
+        assert_eq!(object.label(key), expect, "{key} of {json}");
+    }
+
+    #[test]
+    fn labels_are_read_in_place() {
+        let json = r#"{"a":"1","app.kubernetes.io/name":"web","e":"","z":"a"}"#;
+        for (key, value) in [("a", Some("1")), ("app.kubernetes.io/name", Some("web")), ("e", Some("")), ("z", Some("a"))] {
+            check(json, key, value);
+        }
+        for key in ["", "1", "web", "app", "b"] {
+            check(json, key, None);
+        }
+        check("{}", "a", None);
+        // Whatever the text is, nothing is read beyond it.
+        for json in [r#"{"a}"#, r#"{"a"}"#, r#"{"a":}"#, r#"{"a":"}"#, "{1}"] {
+            check(json, "a", None);
+            check(json, "b", None);
+        }
     }
 }

@@ -10,6 +10,7 @@ use pintle_value::Str;
 use tokio::sync::Notify;
 
 use crate::log::{Log, TooOld};
+use crate::object::namespace_of;
 use crate::{Event, Object};
 
 /// How many events wait in a live watcher's queue before it has to read from the log.
@@ -35,19 +36,13 @@ impl Scope {
         match self {
             Scope::All => true,
             Scope::Namespace(namespace) => namespace_of(&event.key) == namespace,
-            Scope::Key(key) => event.key == *key,
+            Scope::Key(key) => *event.key == **key,
             Scope::Field(place, value) => {
-                let is = |o: &Option<Arc<Object>>| {
-                    o.as_ref().is_some_and(|o| o.outline.fields.get(*place).is_some_and(|v| v == value))
-                };
+                let is = |o: &Option<Arc<Object>>| o.as_ref().is_some_and(|o| o.field(*place) == value);
                 is(&event.object) || is(&event.previous)
             }
         }
     }
-}
-
-fn namespace_of(key: &str) -> &str {
-    key.split_once('/').map_or("", |(namespace, _)| namespace)
 }
 
 /// The part of a watcher that the log knows.
@@ -94,9 +89,8 @@ struct ByScope {
     all: Vec<Arc<Mailbox>>,
     namespaces: HashMap<Str, Vec<Arc<Mailbox>>>,
     keys: HashMap<Str, Vec<Arc<Mailbox>>>,
-    fields: HashMap<(usize, Str), Vec<Arc<Mailbox>>>,
-    /// How many watchers want a field, by its place: places that nobody wants are not looked at.
-    places: HashMap<usize, usize>,
+    /// By the field's place, then by its value: places that nobody wants are not looked at.
+    fields: HashMap<usize, HashMap<Str, Vec<Arc<Mailbox>>>>,
 }
 
 impl Interests {
@@ -111,8 +105,7 @@ impl Interests {
             }
             Scope::Key(key) => by.keys.entry(key.clone()).or_default().push(mailbox.clone()),
             Scope::Field(place, value) => {
-                by.fields.entry((*place, value.clone())).or_default().push(mailbox.clone());
-                *by.places.entry(*place).or_default() += 1;
+                by.fields.entry(*place).or_default().entry(value.clone()).or_default().push(mailbox.clone());
             }
         }
         mailbox
@@ -133,11 +126,10 @@ impl Interests {
             Scope::Namespace(namespace) => take(&mut by.namespaces, namespace, id),
             Scope::Key(key) => take(&mut by.keys, key, id),
             Scope::Field(place, value) => {
-                take(&mut by.fields, &(*place, value.clone()), id);
-                if let Some(count) = by.places.get_mut(place) {
-                    *count -= 1;
-                    if *count == 0 {
-                        by.places.remove(place);
+                if let Some(values) = by.fields.get_mut(place) {
+                    take(values, value, id);
+                    if values.is_empty() {
+                        by.fields.remove(place);
                     }
                 }
             }
@@ -156,16 +148,15 @@ impl Interests {
                 list.iter().for_each(|m| m.offer(event));
             }
             if !by.keys.is_empty()
-                && let Some(list) = by.keys.get(&event.key)
+                && let Some(list) = by.keys.get(&*event.key)
             {
                 list.iter().for_each(|m| m.offer(event));
             }
-            for place in by.places.keys() {
-                let value = |o: &Option<Arc<Object>>| o.as_ref().and_then(|o| o.outline.fields.get(*place)).cloned();
-                let (after, before) = (value(&event.object), value(&event.previous));
-                let moved = after != before;
-                for value in after.into_iter().chain(before.filter(|_| moved)) {
-                    if let Some(list) = by.fields.get(&(*place, value)) {
+            for (place, values) in &by.fields {
+                let after = event.object.as_ref().map(|o| o.field(*place));
+                let before = event.previous.as_ref().map(|o| o.field(*place)).filter(|value| Some(*value) != after);
+                for value in after.into_iter().chain(before) {
+                    if let Some(list) = values.get(value) {
                         list.iter().for_each(|m| m.offer(event));
                     }
                 }

@@ -70,7 +70,7 @@ struct Serve {
 }
 
 fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_env("PINTLE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_env("PINTLE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,pintle::start=info"));
     tracing_subscriber::fmt().json().with_writer(std::io::stderr).with_env_filter(filter).init();
     let serve = match CommandLine::parse().command {
         Some(Command::Serve(serve)) => serve,

@@ -116,6 +116,11 @@ pub trait Behaviour: Send + Sync {
         format!("field label not supported: {field}")
     }
 
+    /// The paths of what [`Behaviour::selectable_fields`] looks at, which need not be given more of an object than that.
+    fn selectable_field_sources(&self) -> &[&'static str] {
+        self.selectable_field_names()
+    }
+
     /// The path of a field that names an object's shard for cheap watches (`spec.nodeName`), if there is one.
     fn indexed_field(&self) -> Option<&'static str> {
         None

@@ -9,8 +9,9 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use pintle_admission::{Chain, NamespaceLifecycle};
 use pintle_auth::{Authenticator, Authorizer};
-use pintle_cache::{Cache, CacheError, Describe, Log, Outline, Window};
+use pintle_cache::{Cache, CacheError, Describe, Fields, Log, Outline, Window};
 use pintle_catalog::Catalog;
+use pintle_codec::json::Projection;
 use pintle_registry::{ApiError, Context, GroupResource, Registry, Resource};
 use pintle_store::{Clock, Sleep, Store};
 use pintle_value::time::Time;
@@ -206,13 +207,17 @@ pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
 
 /// Describes stored objects by the rules of their kind.
 struct ByKind {
-    hubs: HashMap<Str, Arc<Resource>>,
+    hubs: HashMap<Str, (Arc<Resource>, Projection)>,
 }
 
 impl ByKind {
     fn of(registry: &Registry) -> Self {
         let hubs = registry.resources().filter(|r| r.is_hub());
-        Self { hubs: hubs.filter_map(|r| Some((r.collection()?.prefix.clone(), r.clone()))).collect() }
+        let described = |hub: &Arc<Resource>| {
+            let selectable = Projection::of(hub.behaviour.selectable_field_sources().iter().copied());
+            Some((hub.collection()?.prefix.clone(), (hub.clone(), selectable)))
+        };
+        Self { hubs: hubs.filter_map(described).collect() }
     }
 }
 
@@ -223,27 +228,18 @@ fn decoded(json: &[u8]) -> Result<Value, String> {
 
 impl Describe for ByKind {
     fn outline(&self, prefix: &str, json: &[u8]) -> Result<Outline, String> {
-        let hub = self.hubs.get(prefix).ok_or("no such kind")?;
+        let (hub, selectable) = self.hubs.get(prefix).ok_or("no such kind")?;
         let Places { version_at, item_at, labels } = outline::places(json).ok_or("its JSON has no metadata.uid")?;
         let names = hub.behaviour.selectable_field_names();
-        // Only kinds that are selected by their own fields need to be parsed as a whole.
+        // Only kinds that are selected by their own fields need to be read, and only those fields of them.
         let fields = if names.is_empty() {
-            Vec::new()
+            Fields::default()
         } else {
-            let values = hub.behaviour.selectable_fields(&decoded(json)?);
-            let value = |name: &&str| values.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
-            names.iter().map(|name| value(name).unwrap_or_default()).collect()
+            let values = hub.behaviour.selectable_fields(&selectable.read(json).ok_or("its JSON is malformed")?);
+            debug_assert_eq!(Ok(&values), decoded(json).map(|whole| hub.behaviour.selectable_fields(&whole)).as_ref());
+            names.iter().map(|name| values.iter().find(|(n, _)| n == name).map_or("", |(_, value)| value)).collect()
         };
-        let mut labels: Vec<_> = match labels {
-            Some(range) => decoded(json.get(range).unwrap_or_default())?
-                .entries_at(&[])
-                .map(|(key, value)| (Str::from(key), Str::from(value.as_str().unwrap_or_default())))
-                .collect(),
-            None => Vec::new(),
-        };
-        // Collecting makes room for four; most objects have fewer, and there are many objects.
-        labels.shrink_to_fit();
-        Ok(Outline { version_at, item_at, labels, fields })
+        Ok(Outline { version_at, item_at, labels: (labels.start, labels.end), fields })
     }
 }
 

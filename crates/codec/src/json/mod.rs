@@ -4,13 +4,17 @@
 
 mod decode;
 mod encode;
+mod project;
 mod read;
 mod strict;
 mod syntax;
 mod typed;
+mod walk;
 
 pub use decode::{DecodeError, Decoded, MAX_DEPTH, Options, TypeMeta, decode, type_meta};
 pub use encode::{encode, encode_into, encode_pretty, indent, write_string};
+pub use project::Projection;
 pub use read::{Typed, decode_typed};
 pub use strict::{Strictness, strictness, strictness_untyped};
 pub use typed::{encode_typed, encode_typed_pretty};
+pub use walk::Walk;

@@ -95,6 +95,10 @@ impl Behaviour for Job {
         format!("field label {} not supported for batchv1.Job", pintle_value::field::quote(field))
     }
 
+    fn selectable_field_sources(&self) -> &[&'static str] {
+        &["status.succeeded"]
+    }
+
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
         let succeeded = object.int_at(&["status", "succeeded"]).unwrap_or(0);
         vec![("status.successful", Str::from(succeeded.to_string()))]

@@ -133,6 +133,10 @@ impl Behaviour for Event {
         }
     }
 
+    fn selectable_field_sources(&self) -> &[&'static str] {
+        &["involvedObject", "reason", "reportingComponent", "source.component", "type"]
+    }
+
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
         let mut fields: Vec<(&'static str, Str)> = SELECTABLE
             .iter()

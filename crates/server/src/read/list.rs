@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_cache::{KeyRange, Log, Object, Pin, TooOld};
+use pintle_cache::{Key, KeyRange, Log, Object, Pin, TooOld};
 use pintle_registry::{ApiError, Resource, Scope};
 use pintle_selector::FieldSelector;
 use pintle_value::Str;
@@ -93,7 +93,7 @@ struct Reading {
     /// The revision of the state.
     at: u64,
     /// The key behind which it goes on.
-    after: Option<Str>,
+    after: Option<Key>,
     limit: Option<usize>,
     /// The index that upstream takes the objects from.
     index: Option<(usize, Str)>,
@@ -112,8 +112,8 @@ impl Reading {
         let single = matches!(range, KeyRange::Key(_));
         let start = start(&form.cluster, options, single).await?;
         let after = start.after.map(|after| match &range {
-            KeyRange::Namespace(namespace) => Str::from(format!("{namespace}/{after}")),
-            _ => Str::from(after),
+            KeyRange::Namespace(namespace) => Key::from(format!("{namespace}/{after}")),
+            _ => Key::from(after),
         });
         Ok(Self {
             log: form.cluster.log(&form.resource)?,
@@ -174,7 +174,7 @@ impl Reading {
                     }
                 } else if self.is_counted(&object) {
                     if let Some(last) = objects.last() {
-                        self.go_on(&mut head, &last.key)?;
+                        self.go_on(&mut head, objects.len(), &last.key)?;
                     }
                     return Ok((head, objects));
                 }
@@ -188,15 +188,16 @@ impl Reading {
 
     /// True if upstream takes the object for one more to come. It does not look whether it is selected, too.
     fn is_counted(&self, object: &Object) -> bool {
-        self.index.as_ref().is_none_or(|(place, value)| object.outline.fields.get(*place) == Some(value))
+        self.index.as_ref().is_none_or(|(place, value)| object.field(*place) == value)
     }
 
     /// Says how the list goes on. One that went on inconsistently has become consistent at this revision.
-    fn go_on(&self, head: &mut ListHead, last: &str) -> Result<(), ApiError> {
+    fn go_on(&self, head: &mut ListHead, shown: usize, last: &str) -> Result<(), ApiError> {
         let after = self.relative(last).to_owned();
         head.continue_token = continue_token::encode(&Continue { revision: Some(self.at), after });
         if self.selection.is_everything() {
-            head.remaining = Some(self.log.count(&self.range, Some(last), self.at).map_err(|_| self.expired())?);
+            let remaining = self.log.remaining(&self.range, self.at, self.after.as_deref(), shown, last);
+            head.remaining = Some(remaining.map_err(|_| self.expired())?);
         }
         Ok(())
     }

@@ -56,9 +56,9 @@ impl Selection {
         let field = |field| match field {
             Field::Name => object.name(),
             Field::Namespace => object.namespace(),
-            Field::Kind(place) => object.outline.fields.get(place).map_or("", Str::as_str),
+            Field::Kind(place) => object.field(place),
         };
-        self.holds(field, |key| object.outline.label(key))
+        self.holds(field, |key| object.label(key))
     }
 
     /// The same for the tree of an object of a kind without selectable fields of its own.

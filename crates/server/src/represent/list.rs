@@ -5,9 +5,9 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_cache::{KeyRange, Log, Object, Pin};
+use pintle_cache::{Key, KeyRange, Log, Object, Pin};
 use pintle_registry::{ApiError, GroupVersionKind};
-use pintle_value::{Str, Value, object};
+use pintle_value::{Value, object};
 
 use super::encode::{Shape, encode, json, write_json};
 use super::{Form, partial};
@@ -49,7 +49,7 @@ pub(crate) enum Source {
     /// Objects at hand.
     Objects(std::vec::IntoIter<Arc<Object>>),
     /// A walk over a log at a revision, which is pinned meanwhile.
-    Walk { log: Arc<Log>, range: KeyRange, selection: Selection, at: u64, after: Option<Str>, done: bool, _pin: Pin },
+    Walk { log: Arc<Log>, range: KeyRange, selection: Selection, at: u64, after: Option<Key>, done: bool, _pin: Pin },
 }
 
 impl Source {

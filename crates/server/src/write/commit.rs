@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pintle_cache::{Object, Outline};
 use pintle_registry::{ApiError, Resource};
 use pintle_store::{Change, Error, Expect, Revision};
-use pintle_value::{Str, Value};
+use pintle_value::Value;
 
 use crate::cluster::{Cluster, store_error};
 use crate::outline;
@@ -39,7 +39,7 @@ pub(crate) fn stored_bytes(hub: &Resource, object: &Value) -> Bytes {
 pub(crate) fn as_cached(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
     let places = outline::places(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
     let outline = Outline { version_at: places.version_at, item_at: places.item_at, ..Outline::default() };
-    Ok(Arc::new(Object { key: Str::from(key), revision, json, outline }))
+    Ok(Arc::new(Object { key: key.into(), revision, json, outline }))
 }
 
 /// Commits one change of an object, `json` being `None` for its removal, and waits until reads see it.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pintle_auth::Identity;
-use pintle_cache::KeyRange;
+use pintle_cache::{Key, KeyRange};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Objects, Resource};
 use pintle_store::Expect;
-use pintle_value::{Str, Value};
+use pintle_value::Value;
 
 use super::commit::{Outcome, commit};
 use super::create::Creation;
@@ -45,7 +45,7 @@ impl Objects for Access {
         let log = self.0.log(&hub)?;
         let range = if namespace.is_empty() { KeyRange::All } else { KeyRange::Namespace(namespace.into()) };
         let mut objects = Vec::new();
-        let mut after: Option<Str> = None;
+        let mut after: Option<Key> = None;
         loop {
             let page = log
                 .page(&range, after.as_deref(), u64::MAX, 512)

@@ -127,6 +127,21 @@ impl Behaviour for Pod {
         SELECTABLE
     }
 
+    fn selectable_field_sources(&self) -> &[&'static str] {
+        // The address is the first of the list.
+        const SOURCES: &[&str] = &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ];
+        SOURCES
+    }
+
     fn indexed_field(&self) -> Option<&'static str> {
         Some("spec.nodeName")
     }
