@@ -1,5 +1,6 @@
 //! What the log holds: objects as finished bytes, and the events that changed them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -77,13 +78,23 @@ impl Object {
 
     /// The finished JSON with a resourceVersion, from `start` (0, or [`Outline::item_at`]) on, appended to `out`.
     pub fn write_json(&self, start: u32, revision: u64, out: &mut Vec<u8>) {
-        let split = (self.outline.version_at as usize).min(self.json.len());
-        let start = (start as usize).min(split);
+        self.write_around(start as usize..self.json.len(), revision, out);
+    }
+
+    /// A part of the finished JSON that the resourceVersion goes into, with it, appended to `out`.
+    pub fn write_part(&self, part: Range<u32>, out: &mut Vec<u8>) {
+        self.write_around(part.start as usize..part.end as usize, self.revision, out);
+    }
+
+    fn write_around(&self, part: Range<usize>, revision: u64, out: &mut Vec<u8>) {
+        let end = part.end.min(self.json.len());
+        let split = (self.outline.version_at as usize).min(end);
+        let start = part.start.min(split);
         out.extend_from_slice(&self.json[start..split]);
         out.extend_from_slice(b"\"resourceVersion\":\"");
         push_decimal(out, revision);
         out.extend_from_slice(b"\",");
-        out.extend_from_slice(&self.json[split..]);
+        out.extend_from_slice(&self.json[split..end]);
     }
 }
 

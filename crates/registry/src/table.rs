@@ -12,6 +12,12 @@ pub trait Table: Send + Sync {
     /// the object.
     fn cells(&self, object: &Value, now: Time) -> Vec<Value>;
 
+    /// The paths of what [`Table::cells`] and [`Table::conditions`] look at, which need not be given more of an object than
+    /// that (a path through an array goes on in each element). Without any they look at all of it.
+    fn sources(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// The conditions of an object's row (`metav1.TableRowCondition`), such as the completion of a pod. Mostly none.
     fn conditions(&self, _object: &Value) -> Vec<Value> {
         Vec::new()

@@ -13,7 +13,8 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// The fields at these paths (`spec.nodeName`), each with all that is in it.
+    /// The fields at these paths (`spec.nodeName`), each with all that is in it. A path through an array goes on in each of
+    /// its elements; without paths the whole value is wanted.
     pub fn of<'p>(paths: impl IntoIterator<Item = &'p str>) -> Self {
         let mut projection = Self::default();
         for path in paths {
@@ -38,9 +39,27 @@ impl Projection {
     }
 
     fn value(&self, walk: &mut Walk<'_>) -> Option<Value> {
-        if self.members.is_empty() || walk.peek()? != b'{' {
-            return Some(decode(walk.value()?, Options::default()).ok()?.value);
+        match walk.peek()? {
+            b'{' if !self.members.is_empty() => self.object(walk),
+            b'[' if !self.members.is_empty() => self.array(walk),
+            _ => Some(decode(walk.value()?, Options::default()).ok()?.value),
         }
+    }
+
+    fn array(&self, walk: &mut Walk<'_>) -> Option<Value> {
+        let mut elements = Vec::new();
+        walk.byte(b'[')?;
+        while walk.byte(b']').is_none() {
+            elements.push(self.value(walk)?);
+            if walk.byte(b',').is_none() {
+                walk.byte(b']')?;
+                break;
+            }
+        }
+        Some(Value::Array(elements))
+    }
+
+    fn object(&self, walk: &mut Walk<'_>) -> Option<Value> {
         let mut object = Object::new();
         walk.byte(b'{')?;
         while walk.byte(b'}').is_none() {
@@ -83,6 +102,9 @@ mod tests {
         check(&["kind.deeper"], pod, Some(r#"{"kind":"Pod"}"#));
         check(&["a.b"], r#"{"a":{},"c":[]}"#, Some(r#"{"a":{}}"#));
         check(&["a"], "{}", Some("{}"));
+        check(&["a.b"], r#"{"a":[{"b":1,"c":2},{"c":3},4],"b":[]}"#, Some(r#"{"a":[{"b":1},{},4]}"#));
+        check(&["a.b", "a.c.d"], r#"{"a":[],"c":{}}"#, Some(r#"{"a":[]}"#));
+        check(&[], r#"{"a":[1]}"#, Some(r#"{"a":[1]}"#));
     }
 
     #[test]

@@ -46,6 +46,29 @@ impl Table for Pods {
         ]
     }
 
+    fn sources(&self) -> &[&'static str] {
+        const SOURCES: &[&str] = &[
+            "metadata.name",
+            "metadata.creationTimestamp",
+            "metadata.deletionTimestamp",
+            "spec.containers.name",
+            "spec.initContainers.name",
+            "spec.initContainers.restartPolicy",
+            "spec.nodeName",
+            "spec.readinessGates",
+            "status.phase",
+            "status.reason",
+            "status.podIPs",
+            "status.nominatedNodeName",
+            "status.conditions.type",
+            "status.conditions.status",
+            "status.conditions.reason",
+            "status.initContainerStatuses",
+            "status.containerStatuses",
+        ];
+        SOURCES
+    }
+
     fn conditions(&self, pod: &Value) -> Vec<Value> {
         let (phase, message) = match pod.str_at(&["status", "phase"]) {
             phase @ "Succeeded" => (phase, "The pod has completed successfully."),

@@ -1,14 +1,16 @@
 //! The bodies of answers: finished bytes, a producer that makes the next buffer when the connection can take it (lists,
-//! whose memory therefore does not grow with their length), or a channel that something is written to (watches).
+//! whose memory therefore does not grow with their length), or a writer that waits for what happens (watches).
 
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tokio::sync::mpsc;
+use parking_lot::Mutex;
 
 /// Makes a body piece by piece. Each call does a bounded amount of work.
 pub trait Produce: Send {
@@ -18,6 +20,24 @@ pub trait Produce: Send {
     /// True if it is known already that nothing more will come.
     fn is_done(&self) -> bool {
         false
+    }
+}
+
+/// A producer, and whether it is somebody else's turn. After each piece the others of its thread get theirs: a client that
+/// reads as fast as a list is made would keep them waiting for all of it.
+pub struct Produced {
+    producer: Box<dyn Produce>,
+    others: bool,
+}
+
+impl Produced {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
+        if std::mem::replace(&mut self.others, false) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.others = true;
+        Poll::Ready(self.producer.next())
     }
 }
 
@@ -38,9 +58,52 @@ pub enum Body {
     /// Finished bytes; taken out when sent.
     Whole(Bytes),
     /// Pieces made on demand.
-    Produced(Box<dyn Produce>),
+    Produced(Produced),
     /// Pieces as they come.
-    Channel(mpsc::Receiver<Bytes>),
+    Written(Written),
+}
+
+/// Where the writer of a body puts its pieces.
+#[derive(Clone, Debug, Default)]
+pub struct Outlet(Arc<Mutex<Option<Bytes>>>);
+
+impl Outlet {
+    /// Puts a piece, as soon as the one before it has been taken. A client that is gone takes none: the writer ends here.
+    pub async fn put(&self, piece: Bytes) {
+        let mut piece = Some(piece);
+        // Nobody need be woken when the outlet is free again: the writer runs when the next piece is asked for.
+        poll_fn(|_| {
+            let mut place = self.0.lock();
+            if place.is_some() {
+                return Poll::Pending;
+            }
+            *place = piece.take();
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
+/// A writer and its outlet. The writer runs only while the connection asks for more, on the connection's own task: an
+/// event on its way to a thousand watchers wakes a thousand tasks and not two thousand, and an idle watch is no task.
+pub struct Written {
+    outlet: Outlet,
+    writer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Written {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(writer) = &mut self.writer
+            && writer.as_mut().poll(cx).is_ready()
+        {
+            self.writer = None;
+        }
+        match self.outlet.0.lock().take() {
+            Some(piece) => Poll::Ready(Some(piece)),
+            None if self.writer.is_none() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
 }
 
 impl Body {
@@ -50,8 +113,32 @@ impl Body {
         match producer.next() {
             None => Self::empty(),
             Some(Ok(first)) if producer.is_done() => Body::Whole(first),
-            first => Body::Produced(Box::new(Rest { first, rest: producer })),
+            first => Body::produced(Box::new(Rest { first, rest: producer })),
         }
+    }
+
+    /// A body that is made piece by piece.
+    #[must_use]
+    pub fn produced(producer: Box<dyn Produce>) -> Self {
+        Body::Produced(Produced { producer, others: false })
+    }
+
+    /// The producer of a body that has one.
+    ///
+    /// # Errors
+    /// It has none; this is the body.
+    pub fn into_producer(self) -> Result<Box<dyn Produce>, Self> {
+        match self {
+            Body::Produced(Produced { producer, .. }) => Ok(producer),
+            other => Err(other),
+        }
+    }
+
+    /// A body that a writer writes.
+    #[must_use]
+    pub fn written<W: Future<Output = ()> + Send + 'static>(writer: impl FnOnce(Outlet) -> W) -> Self {
+        let outlet = Outlet::default();
+        Body::Written(Written { outlet: outlet.clone(), writer: Some(Box::pin(writer(outlet))) })
     }
 
     /// No bytes.
@@ -66,7 +153,7 @@ impl fmt::Debug for Body {
         match self {
             Body::Whole(bytes) => f.debug_tuple("Whole").field(&bytes.len()).finish(),
             Body::Produced(_) => f.write_str("Produced"),
-            Body::Channel(_) => f.write_str("Channel"),
+            Body::Written(_) => f.write_str("Written"),
         }
     }
 }
@@ -85,8 +172,8 @@ impl http_body::Body for Body {
         match &mut *self {
             Body::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Body::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Body::Produced(producer) => Poll::Ready(producer.next().map(|piece| piece.map(Frame::data))),
-            Body::Channel(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes)))),
+            Body::Produced(produced) => produced.poll(cx).map(|piece| piece.map(|piece| piece.map(Frame::data))),
+            Body::Written(written) => written.poll(cx).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes)))),
         }
     }
 

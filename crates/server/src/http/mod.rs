@@ -4,7 +4,7 @@ mod body;
 mod listener;
 mod tls;
 
-pub use body::{Body, Produce};
+pub use body::{Body, Outlet, Produce};
 pub use listener::{Handler, Listener, Peer};
 pub use tls::{TlsError, server_config, verifier};
 

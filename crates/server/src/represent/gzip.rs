@@ -23,14 +23,16 @@ pub(crate) fn compress(mut response: Response, accepted: bool) -> Response {
     let (inner, first): (Option<Box<dyn Produce>>, Option<Bytes>) = match body {
         Body::Whole(bytes) if bytes.len() >= THRESHOLD => (None, Some(bytes)),
         // What does not fit a piece is large.
-        Body::Produced(producer) => (Some(producer), None),
-        other => {
-            *response.body_mut() = other;
-            return response;
-        }
+        body => match body.into_producer() {
+            Ok(producer) => (Some(producer), None),
+            Err(other) => {
+                *response.body_mut() = other;
+                return response;
+            }
+        },
     };
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    *response.body_mut() = Body::Produced(Box::new(Gzip { inner, first, encoder: Some(encoder) }));
+    *response.body_mut() = Body::produced(Box::new(Gzip { inner, first, encoder: Some(encoder) }));
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

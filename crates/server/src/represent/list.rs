@@ -10,6 +10,7 @@ use pintle_registry::{ApiError, GroupVersionKind};
 use pintle_value::{Value, object};
 
 use super::encode::{Shape, encode, json, write_json};
+use super::items::Items;
 use super::{Form, partial};
 use crate::http::Produce;
 use crate::negotiate::{Encoding, Transform};
@@ -79,6 +80,7 @@ impl Source {
 /// The body of a list.
 pub(crate) struct ListBody {
     form: Form,
+    items: Items,
     source: Source,
     head: Option<Vec<u8>>,
     tail: &'static [u8],
@@ -93,7 +95,7 @@ impl ListBody {
         form.check_list()?;
         if form.accepted.encoding == Encoding::Json && !form.accepted.pretty {
             let (opening, tail) = form.frame(head);
-            return Ok(Ok(Self { form, source, head: Some(opening), tail, first: true, ended: false }));
+            return Ok(Ok(Self { items: Items::of(&form), form, source, head: Some(opening), tail, first: true, ended: false }));
         }
         let mut items = Vec::new();
         loop {
@@ -112,18 +114,7 @@ impl ListBody {
         if !std::mem::take(&mut self.first) {
             out.push(b',');
         }
-        if self.form.is_stored() && self.form.resource.typed {
-            out.push(b'{');
-            object.write_json(object.outline.item_at, object.revision, out);
-            return Ok(());
-        }
-        if self.form.is_stored() {
-            object.write_json(0, object.revision, out);
-            return Ok(());
-        }
-        let item = self.form.item_tree(object).map_err(|e| io::Error::other(e.to_string()))?;
-        write_json(&item, self.form.item_shape(), out);
-        Ok(())
+        self.items.write(&self.form, object, out).map_err(|e| io::Error::other(e.to_string()))
     }
 }
 
@@ -234,7 +225,7 @@ impl Form {
         Ok(self.whole(head, objects.into_iter().map(|object| self.item_of(object)).collect()))
     }
 
-    fn item_tree(&self, object: &Object) -> Result<Value, ApiError> {
+    pub(super) fn item_tree(&self, object: &Object) -> Result<Value, ApiError> {
         self.tree(object).map(|tree| self.item_of(tree))
     }
 
@@ -253,7 +244,7 @@ impl Form {
         }
     }
 
-    fn item_shape(&self) -> Shape<'_> {
+    pub(super) fn item_shape(&self) -> Shape<'_> {
         match self.accepted.transform {
             Some(Transform::Table(_)) => Shape::named(&self.cluster.catalog, "meta/v1.TableRow"),
             Some(Transform::Partial(_) | Transform::PartialList(_)) => {

@@ -4,6 +4,7 @@
 mod encode;
 mod event;
 mod gzip;
+mod items;
 mod list;
 mod table;
 
