@@ -4,16 +4,14 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use pintle_cache::{Event, KeyRange, Log, Pin, TooOld, Watcher};
 use pintle_registry::{ApiError, Resource, Scope};
-use tokio::sync::mpsc;
 
 use super::Selection;
 use super::lifetime::{Due, Lifetime, lasts};
 use super::list::select;
-use crate::http::{Body, Response};
+use crate::http::{Body, Outlet, Response};
 use crate::negotiate::Transform;
 use crate::pipeline::Call;
 use crate::query::{ListOptions, revision_parameter};
@@ -33,11 +31,6 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
     let log = call.cluster.log(resource)?;
     let namespaced = resource.scope == Scope::Namespaced;
     let initial = options.send_initial_events;
-    let (pieces, body) = mpsc::channel(4);
-    let mut response = Response::new(Body::Channel(body));
-    *response.status_mut() = StatusCode::OK;
-    let media_type = HeaderValue::from_static(form.accepted.encoding.stream_type());
-    response.headers_mut().insert(CONTENT_TYPE, media_type);
 
     let bookmarks = options.allow_watch_bookmarks;
     let lasts = lasts(options.timeout_seconds, call.cluster.min_request_timeout);
@@ -49,7 +42,7 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
         log,
         form,
         selection,
-        pieces,
+        outlet: Outlet::default(),
         delivered: 0,
     };
     // What is there comes first if the client asks for it, or if it comes in the old way without a revision.
@@ -61,8 +54,7 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
             Ok(()) => call.cluster.cache.applied(),
             Err(error) => {
                 let frame = stream.form.error(&error);
-                let _ = stream.pieces.send(frame).await;
-                return Ok(response);
+                return Ok(respond(&stream.form, frame.into()));
             }
         },
         Some(revision) => revision,
@@ -71,17 +63,29 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
     let watcher = stream.log.watch(stream.scope.clone(), from);
     let pin = state_first.then(|| call.cluster.cache.pin(from));
     let mut closing = call.cluster.closing.subscribe();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = stream.run(watcher, lifetime, from, pin, initial == Some(true) && bookmarks) => {}
-            _ = closing.wait_for(|closing| *closing) => {}
+    let form = stream.form.clone();
+    let body = Body::written(|outlet| {
+        stream.outlet = outlet;
+        async move {
+            tokio::select! {
+                _ = stream.run(watcher, lifetime, from, pin, initial == Some(true) && bookmarks) => {}
+                _ = closing.wait_for(|closing| *closing) => {}
+            }
         }
     });
-    Ok(response)
+    Ok(respond(&form, body))
 }
 
-/// The client is gone.
-struct Gone;
+/// The head of a stream.
+fn respond(form: &Form, body: Body) -> Response {
+    let mut response = Response::new(body);
+    let media_type = HeaderValue::from_static(form.accepted.encoding.stream_type());
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    response
+}
+
+/// The watch is over before its time: the client has been told why.
+struct Over;
 
 struct Stream {
     form: Form,
@@ -89,7 +93,7 @@ struct Stream {
     scope: pintle_cache::Scope,
     range: KeyRange,
     log: Arc<Log>,
-    pieces: mpsc::Sender<Bytes>,
+    outlet: Outlet,
     columns: bool,
     delivered: u64,
 }
@@ -103,7 +107,7 @@ impl Stream {
         from: u64,
         pin: Option<Pin>,
         say_end: bool,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Over> {
         self.delivered = from;
         if let Some(pin) = pin {
             self.state(from).await?;
@@ -116,7 +120,6 @@ impl Stream {
         loop {
             tokio::select! {
                 biased;
-                () = self.pieces.closed() => return Err(Gone),
                 events = watcher.next() => match events {
                     Ok(events) => self.events(&events).await?,
                     Err(TooOld { oldest }) => return self.too_old(from.max(self.delivered), oldest).await,
@@ -130,7 +133,7 @@ impl Stream {
     }
 
     /// What is there at a revision, as additions.
-    async fn state(&mut self, at: u64) -> Result<(), Gone> {
+    async fn state(&mut self, at: u64) -> Result<(), Over> {
         let mut after = None;
         loop {
             let page = match self.log.page(&self.range, after.as_deref(), at, STRIDE) {
@@ -163,7 +166,7 @@ impl Stream {
     }
 
     /// The events that the client selects; those that are pending go out in one write.
-    async fn events(&mut self, events: &[Arc<Event>]) -> Result<(), Gone> {
+    async fn events(&mut self, events: &[Arc<Event>]) -> Result<(), Over> {
         let mut single: Option<Bytes> = None;
         let mut buffer = BytesMut::new();
         for event in events {
@@ -196,7 +199,7 @@ impl Stream {
     }
 
     /// Says how far the watch has come, if that is further than where it started.
-    async fn bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), Gone> {
+    async fn bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), Over> {
         // Events are handed over before progress is: what is pending now is all there is up to here.
         let applied = self.form.cluster.cache.applied();
         match watcher.pending() {
@@ -212,7 +215,7 @@ impl Stream {
         self.send(self.form.bookmark(revision, false, columns)).await
     }
 
-    async fn too_old(&mut self, from: u64, oldest: u64) -> Result<(), Gone> {
+    async fn too_old(&mut self, from: u64, oldest: u64) -> Result<(), Over> {
         self.fail(&ApiError::Expired {
             message: format!("too old resource version: {from} ({oldest})"),
             continue_token: None,
@@ -221,13 +224,14 @@ impl Stream {
     }
 
     /// Says an error as the stream's last event.
-    async fn fail(&mut self, error: &ApiError) -> Result<(), Gone> {
+    async fn fail(&mut self, error: &ApiError) -> Result<(), Over> {
         let frame = self.form.error(error);
         let _ = self.send(frame).await;
-        Err(Gone)
+        Err(Over)
     }
 
-    async fn send(&self, piece: Bytes) -> Result<(), Gone> {
-        self.pieces.send(piece).await.map_err(|_| Gone)
+    async fn send(&self, piece: Bytes) -> Result<(), Over> {
+        self.outlet.put(piece).await;
+        Ok(())
     }
 }
