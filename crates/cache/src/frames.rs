@@ -43,9 +43,9 @@ impl Framed {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use super::*;
     use crate::{FrameKey, Object, Outline};
+    use bytes::Bytes;
 
     fn event(revision: u64, length: usize) -> Arc<Event> {
         let json = Bytes::from(vec![b' '; length]);

@@ -157,7 +157,11 @@ pub struct Log {
 
 impl Log {
     pub(crate) fn new(valid_from: u64) -> Self {
-        Self { state: RwLock::new(State { valid_from, ..State::default() }), interests: Interests::default(), counts: Mutex::default() }
+        Self {
+            state: RwLock::new(State { valid_from, ..State::default() }),
+            interests: Interests::default(),
+            counts: Mutex::default(),
+        }
     }
 
     /// The object of a key, now or at a revision.

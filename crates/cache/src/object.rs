@@ -200,7 +200,9 @@ mod tests {
     #[test]
     fn labels_are_read_in_place() {
         let json = r#"{"a":"1","app.kubernetes.io/name":"web","e":"","z":"a"}"#;
-        for (key, value) in [("a", Some("1")), ("app.kubernetes.io/name", Some("web")), ("e", Some("")), ("z", Some("a"))] {
+        for (key, value) in
+            [("a", Some("1")), ("app.kubernetes.io/name", Some("web")), ("e", Some("")), ("z", Some("a"))]
+        {
             check(json, key, value);
         }
         for key in ["", "1", "web", "app", "b"] {

@@ -95,7 +95,15 @@ impl ListBody {
         form.check_list()?;
         if form.accepted.encoding == Encoding::Json && !form.accepted.pretty {
             let (opening, tail) = form.frame(head);
-            return Ok(Ok(Self { items: Items::of(&form), form, source, head: Some(opening), tail, first: true, ended: false }));
+            return Ok(Ok(Self {
+                items: Items::of(&form),
+                form,
+                source,
+                head: Some(opening),
+                tail,
+                first: true,
+                ended: false,
+            }));
         }
         let mut items = Vec::new();
         loop {
