@@ -160,6 +160,8 @@ pub struct Struct {
     pub embedded: Vec<Embedded>,
     /// True if server-side apply owns the object as a whole (`+structType=atomic`).
     pub atomic: bool,
+    /// True if fields that are not declared are kept (`x-kubernetes-preserve-unknown-fields`).
+    pub preserve_unknown: bool,
     /// Indexes into `fields`, sorted by name.
     index: Vec<u16>,
     /// The first bytes of the names in the order of `index`: a search in numbers is much cheaper than one in texts.
@@ -185,6 +187,7 @@ impl Struct {
             fields,
             embedded: Vec::new(),
             atomic: false,
+            preserve_unknown: false,
             index,
             prefixes,
             appearing: Appearing::default(),

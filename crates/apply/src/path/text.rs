@@ -1,0 +1,141 @@
+//! The texts of elements in `fieldsV1`: a letter for the kind, a colon, and the name, JSON or number.
+
+use std::fmt::Write as _;
+
+use pintle_value::{Value, print};
+
+use super::{KeyFields, PathElement};
+
+/// Why a text is not an element.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    /// There is no room for a kind and a colon.
+    #[error("key must be 2 characters long:")]
+    TooShort,
+    /// The second character is not a colon.
+    #[error("missing colon: {0}")]
+    NoColon(String),
+    /// The JSON or number after the colon cannot be read.
+    #[error("invalid path element: {0}")]
+    Malformed(String),
+}
+
+impl PathElement {
+    /// Appends the element's text: `f:name`, `k:{"name":"a"}`, `v:"a"`, `i:0`.
+    pub fn write_text(&self, out: &mut String) {
+        match self {
+            Self::Field(name) => {
+                out.push_str("f:");
+                out.push_str(name);
+            }
+            Self::Key(fields) => {
+                out.push_str("k:{");
+                for (i, (name, value)) in fields.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    write_json_string(out, name, false);
+                    out.push(':');
+                    write_value(out, value);
+                }
+                out.push('}');
+            }
+            Self::Value(value) => {
+                out.push_str("v:");
+                write_value(out, value);
+            }
+            Self::Index(index) => {
+                let _ = write!(out, "i:{index}");
+            }
+        }
+    }
+
+    /// Reads an element's text. `None` for a kind that is not known, which is to be skipped. Numbers are read as floats,
+    /// as upstream reads them.
+    pub fn parse_text(text: &str) -> Result<Option<Self>, TextError> {
+        let &[kind, colon, ..] = text.as_bytes() else { return Err(TextError::TooShort) };
+        if colon != b':' {
+            return Err(TextError::NoColon(text.to_owned()));
+        }
+        // A colon at the second byte makes the third a boundary.
+        let rest = &text[2..];
+        let malformed = || TextError::Malformed(text.to_owned());
+        Ok(Some(match kind {
+            b'f' => Self::field(rest),
+            b'v' => Self::Value(read_value(rest).ok_or_else(malformed)?),
+            b'k' => match read_value(rest).ok_or_else(malformed)? {
+                Value::Object(fields) => Self::Key(KeyFields::new(fields.into_iter().collect())),
+                Value::Null => Self::Key(KeyFields::default()),
+                _ => return Err(malformed()),
+            },
+            b'i' => Self::Index(pintle_value::atoi(rest).map_err(|_| malformed())?),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// The first JSON value of a text. What follows it is not looked at.
+fn read_value(text: &str) -> Option<Value> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let mut value = values.next()?.ok()?;
+    numbers_to_floats(&mut value);
+    Some(value)
+}
+
+fn numbers_to_floats(value: &mut Value) {
+    match value {
+        Value::Int(_) => *value = Value::Float(value.as_float().unwrap_or_default()),
+        Value::Array(items) => items.iter_mut().for_each(numbers_to_floats),
+        Value::Object(object) => object.iter_mut().for_each(|(_, value)| numbers_to_floats(value)),
+        _ => {}
+    }
+}
+
+fn write_value(out: &mut String, value: &Value) {
+    match value {
+        Value::String(text) => write_json_string(out, text, true),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_value(out, item);
+            }
+            out.push(']');
+        }
+        Value::Object(object) => {
+            out.push('{');
+            for (i, (key, value)) in object.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_json_string(out, key, true);
+                out.push(':');
+                write_value(out, value);
+            }
+            out.push('}');
+        }
+        scalar => out.push_str(&print::json(scalar)),
+    }
+}
+
+/// Appends a JSON string as json-iterator writes it, which has fewer short escapes than `encoding/json`. With `html`
+/// also what is special in HTML is escaped, as that library does for values but not for names.
+pub fn write_json_string(out: &mut String, text: &str, html: bool) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c < ' ' || html && matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}') => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
