@@ -173,6 +173,11 @@ impl Event {
         drop(frames);
     }
 
+    /// About how many bytes the event and its objects take.
+    pub(crate) fn size(&self) -> usize {
+        self.weight() + self.object.as_ref().map_or(0, |o| o.json.len())
+    }
+
     /// About how long a finished form is.
     pub(crate) fn frame_length(&self) -> usize {
         100 + self.object.as_ref().or(self.previous.as_ref()).map_or(0, |object| object.json.len())

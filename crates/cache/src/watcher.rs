@@ -13,8 +13,10 @@ use crate::log::{Log, TooOld};
 use crate::object::namespace_of;
 use crate::{Event, Object};
 
-/// How many events wait in a live watcher's queue before it has to read from the log.
+/// How many events wait in a live watcher's queue before it has to read from the log, and how many bytes: what waits is
+/// kept even when the window no longer has it.
 const QUEUE: usize = 1024;
+const QUEUE_BYTES: usize = 256 << 10;
 /// How many events of the log are looked at under one hold of its lock.
 const STRIDE: usize = 4096;
 
@@ -58,6 +60,18 @@ struct Queue {
     /// True while events are handed over; false while the watcher reads from the log.
     live: bool,
     events: VecDeque<Arc<Event>>,
+    bytes: usize,
+}
+
+impl Queue {
+    fn is_full(&self) -> bool {
+        self.events.len() >= QUEUE || self.bytes >= QUEUE_BYTES
+    }
+
+    fn take(&mut self) -> VecDeque<Arc<Event>> {
+        self.bytes = 0;
+        std::mem::take(&mut self.events)
+    }
 }
 
 impl Mailbox {
@@ -65,10 +79,10 @@ impl Mailbox {
         {
             let mut queue = self.queue.lock();
             if queue.live {
-                if queue.events.len() >= QUEUE {
-                    queue.live = false;
-                    queue.events = VecDeque::new();
+                if queue.is_full() {
+                    *queue = Queue::default();
                 } else {
+                    queue.bytes += event.size();
                     queue.events.push_back(event.clone());
                 }
             }
@@ -211,7 +225,7 @@ impl Watcher {
                 if queue.live {
                     let cursor = self.cursor;
                     // Events between the last look at the log and going live may be in both.
-                    let events: Vec<_> = queue.events.drain(..).filter(|e| e.revision > cursor).collect();
+                    let events: Vec<_> = queue.take().into_iter().filter(|e| e.revision > cursor).collect();
                     if let Some(last) = events.last() {
                         self.cursor = last.revision;
                     }

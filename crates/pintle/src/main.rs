@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use pintle::{Engine, Options, Server};
 use pintle_cache::Window;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -17,6 +18,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Deeply nested objects are walked recursively; the nesting that is allowed (10,000) fits this stack.
 const WORKER_STACK: usize = 64 << 20;
+
+/// How many tasks a thread runs before it looks for what has arrived on sockets. Sending a buffer of a list is a long task;
+/// with the usual 61 of them a small request would wait that long to be seen.
+const EVENT_INTERVAL: u32 = 8;
 
 /// A Kubernetes API server in one binary.
 #[derive(Parser)]
@@ -72,6 +77,7 @@ struct Serve {
 fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("PINTLE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,pintle::start=info"));
     tracing_subscriber::fmt().json().with_writer(std::io::stderr).with_env_filter(filter).init();
+    allow_connections();
     let serve = match CommandLine::parse().command {
         Some(Command::Serve(serve)) => serve,
         None => Serve::parse_from_defaults(),
@@ -79,6 +85,7 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(WORKER_STACK)
         .thread_name("pintle")
+        .event_interval(EVENT_INTERVAL)
         .enable_all()
         .build()
     {
@@ -92,6 +99,18 @@ fn main() -> ExitCode {
             Err(error) => fail(&error),
         }
     })
+}
+
+/// Lets the process have as many connections open as the system permits, not the few that programs get at first: watches
+/// come by the thousand. Programs in Go do this on their own.
+fn allow_connections() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, "the number of connections stays limited");
+        }
+    }
 }
 
 impl Serve {
