@@ -22,8 +22,8 @@ use crate::{Key, Object, Outline};
 const FILL: usize = 25_000;
 /// How many changes go into a log under one hold of its lock.
 const RUN: usize = 64;
-/// How far a pin keeps the window from moving on, as a multiple of its size: a list that takes longer is cut off.
-const PINNED: u32 = 2;
+/// What a pin may keep beyond the window: a list that takes longer, or during which more is written, is cut off.
+const PINNED: Window = Window { duration: Duration::from_secs(300), bytes: 256 << 20 };
 
 /// What the cache needs to be told of stored values. Runs for each change, off the commit path.
 pub trait Describe: Send + Sync + 'static {
@@ -41,6 +41,13 @@ pub struct Window {
     pub duration: Duration,
     /// Events beyond this many bytes of objects that only they hold go, the oldest first.
     pub bytes: usize,
+}
+
+impl Window {
+    /// A window that reaches as far as both together.
+    fn and(self, more: Window) -> Window {
+        Window { duration: self.duration + more.duration, bytes: self.bytes.saturating_add(more.bytes) }
+    }
 }
 
 impl Default for Window {
@@ -329,11 +336,9 @@ impl Shared {
         let pinned = self.pins.lock().first_key_value().map_or(u64::MAX, |(revision, _)| *revision);
         let mut history = self.history.lock();
         while let Some((time, weight, _, revision)) = history.events.front() {
-            let Window { duration, bytes } = self.window;
-            let inside = |times: u32| {
-                time.after(duration * times) > now && history.weight <= bytes.saturating_mul(times as usize)
-            };
-            let (weight, keep) = (*weight, inside(1) || (*revision > pinned && inside(PINNED)));
+            let inside = |window: Window| time.after(window.duration) > now && history.weight <= window.bytes;
+            let pins = self.window.and(PINNED);
+            let (weight, keep) = (*weight, inside(self.window) || (*revision > pinned && inside(pins)));
             if keep {
                 return;
             }
