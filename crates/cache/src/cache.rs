@@ -46,7 +46,7 @@ pub struct Window {
 impl Window {
     /// A window that reaches as far as both together.
     fn and(self, more: Window) -> Window {
-        Window { duration: self.duration + more.duration, bytes: self.bytes.saturating_add(more.bytes) }
+        Window { duration: self.duration.saturating_add(more.duration), bytes: self.bytes.saturating_add(more.bytes) }
     }
 }
 
