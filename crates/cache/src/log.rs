@@ -257,6 +257,14 @@ impl Log {
         self.len() == 0
     }
 
+    /// The revision of the newest change, or where the log starts. The collection's state at it is complete, even while
+    /// other collections are not yet told of as much.
+    #[must_use]
+    pub fn newest_revision(&self) -> u64 {
+        let state = self.state.read();
+        state.events.back().map_or(state.valid_from, |event| event.revision)
+    }
+
     /// The revision from which on the log is complete.
     #[must_use]
     pub fn valid_from(&self) -> u64 {

@@ -118,7 +118,6 @@ pub struct Server {
     pub kubeconfig_path: Option<PathBuf>,
     /// How long the start took.
     pub start_time: Duration,
-    cluster: Arc<Cluster>,
     store: Arc<dyn Store>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -167,14 +166,13 @@ impl Server {
             write_private(path, &text)?;
         }
         let stop = watch::Sender::new(false);
-        let task = tokio::spawn(listener.serve(cluster.clone(), stop.subscribe(), GRACE));
+        let task = tokio::spawn(listener.serve(cluster, stop.subscribe(), GRACE));
         Ok(Self {
             url,
             certificates,
             kubeconfig: text,
             kubeconfig_path: path,
             start_time: started.elapsed(),
-            cluster,
             store,
             stop,
             task,
@@ -187,7 +185,6 @@ impl Server {
     /// The store cannot be closed cleanly. Nothing that was acknowledged is lost.
     pub async fn stop(self) -> Result<(), pintle_store::Error> {
         self.stop.send_replace(true);
-        self.cluster.close_watches();
         let _ = self.task.await;
         self.store.close().await
     }

@@ -122,11 +122,6 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Ends watches, so that connections can be drained.
-    pub fn close_watches(&self) {
-        self.closing.send_replace(true);
-    }
-
     /// The kinds that are served now.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.read().clone()

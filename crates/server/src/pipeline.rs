@@ -132,6 +132,10 @@ impl Handler for Cluster {
     fn handle(self: Arc<Self>, peer: Peer, request: http::Request<Incoming>) -> BoxFuture<'static, Response> {
         Box::pin(answer(self, peer, request))
     }
+
+    fn drain(&self) {
+        self.closing.send_replace(true);
+    }
 }
 
 async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incoming>) -> Response {

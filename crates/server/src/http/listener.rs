@@ -37,6 +37,9 @@ pub struct Peer {
 pub trait Handler: Send + Sync + 'static {
     /// Answers one.
     fn handle(self: Arc<Self>, peer: Peer, request: http::Request<Incoming>) -> BoxFuture<'static, Response>;
+
+    /// The listener is gone and connections were told to finish: answers without an end of their own end now.
+    fn drain(&self);
 }
 
 /// A bound socket that is ready to serve.
@@ -63,8 +66,8 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Serves until `stop` turns true; then refuses new connections, tells the open ones to finish (GOAWAY) and gives
-    /// them `grace`.
+    /// Serves until `stop` turns true; then refuses new connections, tells the open ones to finish (GOAWAY), lets the
+    /// handler [drain](Handler::drain) and gives them `grace`.
     pub async fn serve(self, handler: Arc<dyn Handler>, mut stop: watch::Receiver<bool>, grace: Duration) {
         let acceptor = TlsAcceptor::from(self.tls.clone());
         let graceful = Arc::new(GracefulShutdown::new());
@@ -108,7 +111,14 @@ impl Listener {
         }
         drop(self.socket);
         if let Some(graceful) = Arc::into_inner(graceful) {
-            let _ = tokio::time::timeout(grace, graceful.shutdown()).await;
+            // Whose watch ends shall find neither this connection nor another one to the same server open.
+            let mut shutdown = std::pin::pin!(graceful.shutdown());
+            tokio::select! {
+                biased;
+                () = &mut shutdown => return,
+                () = std::future::ready(()) => handler.drain(),
+            }
+            let _ = tokio::time::timeout(grace, shutdown).await;
         }
     }
 }

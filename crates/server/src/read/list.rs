@@ -110,7 +110,8 @@ impl Reading {
             _ => selection.collection(namespaced),
         };
         let single = matches!(range, KeyRange::Key(_));
-        let start = start(&form.cluster, options, single).await?;
+        let log = form.cluster.log(&form.resource)?;
+        let start = start(&form.cluster, &log, options, single).await?;
         let after = start.after.map(|after| match &range {
             KeyRange::Namespace(namespace) => Key::from(format!("{namespace}/{after}")),
             _ => Key::from(after),
@@ -213,7 +214,7 @@ struct Start {
 }
 
 /// Where a list starts. `single`: it is of one object by its name.
-async fn start(cluster: &Cluster, options: &ListOptions, single: bool) -> Result<Start, ApiError> {
+async fn start(cluster: &Cluster, log: &Log, options: &ListOptions, single: bool) -> Result<Start, ApiError> {
     if !options.continue_token.is_empty() {
         let token = continue_token::decode(&options.continue_token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
@@ -233,7 +234,7 @@ async fn start(cluster: &Cluster, options: &ListOptions, single: bool) -> Result
     let invalid = |why| ApiError::BadRequest(format!("invalid resource version: {why}"));
     let revision = match revision_parameter(&options.resource_version).map_err(invalid)? {
         None => return Ok(Start { at: cluster.catch_up().await?, after: None, newest: true }),
-        Some(0) => return Ok(Start { at: cluster.cache.applied(), after: None, newest: true }),
+        Some(0) => return Ok(Start { at: super::newest(cluster, log), after: None, newest: true }),
         Some(revision) => revision,
     };
     // Before it could be said, a list in chunks was meant exactly.
@@ -248,6 +249,6 @@ async fn start(cluster: &Cluster, options: &ListOptions, single: bool) -> Result
         super::wait_for(cluster, revision).await?;
     }
     let exact = options.version_match == Some(VersionMatch::Exact) || (chunks && !single);
-    let at = if exact { revision } else { cluster.cache.applied() };
+    let at = if exact { revision } else { super::newest(cluster, log) };
     Ok(Start { at, after: None, newest: !exact })
 }

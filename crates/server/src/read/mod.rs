@@ -17,6 +17,7 @@ pub(crate) use selection::Selection;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_cache::Log;
 use pintle_registry::{ApiError, Resource};
 
 use crate::cluster::Cluster;
@@ -25,6 +26,11 @@ use crate::pipeline::Call;
 
 /// How long a read waits for a revision that is about to come (upstream: the watch cache's `blockTimeout`).
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The newest revision at which a collection can be read: never before anything that a watcher was told of it.
+pub(crate) fn newest(cluster: &Cluster, log: &Log) -> u64 {
+    log.newest_revision().max(cluster.cache.applied())
+}
 
 /// Waits until the cache has come to a revision, briefly.
 ///

@@ -24,6 +24,13 @@ const STRIDE: usize = 256;
 
 /// Answers a watch.
 pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    if *call.cluster.closing.borrow() {
+        // An empty watch would make clients believe that they have to list again; this makes them wait for who comes.
+        return Err(ApiError::TooManyRequests {
+            message: "The apiserver is shutting down, please try again later.".to_owned(),
+            retry_after: 1,
+        });
+    }
     let form = Form::negotiate(call, resource, true)?;
     let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
@@ -49,9 +56,9 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
     let state_first = initial.unwrap_or(matches!(revision, None | Some(0)));
     let from = match revision {
         None if initial.is_some() => call.cluster.catch_up().await?,
-        None | Some(0) => call.cluster.cache.applied(),
+        None | Some(0) => super::newest(&call.cluster, &stream.log),
         Some(revision) if initial == Some(true) => match super::wait_for(&call.cluster, revision).await {
-            Ok(()) => call.cluster.cache.applied(),
+            Ok(()) => super::newest(&call.cluster, &stream.log),
             Err(error) => {
                 let frame = stream.form.error(&error);
                 return Ok(respond(&stream.form, frame.into()));

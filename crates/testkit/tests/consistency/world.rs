@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pintle_testkit::{Answer, Broken, Client, Cluster, Protocol};
+use pintle_testkit::{Answer, Client, Cluster, Protocol};
 use tokio::sync::watch;
 
 use crate::journal::{Journal, Turn};
@@ -182,7 +182,7 @@ impl Line {
     }
 
     /// Waits, once a connection broke, for the server that comes after the one that it was to.
-    pub(crate) async fn reopen(&mut self, world: &World, broken: &Broken) {
+    pub(crate) async fn reopen(&mut self, world: &World, broken: &impl std::fmt::Display) {
         let mut generation = world.generation.subscribe();
         let later = generation.wait_for(|generation| *generation > self.generation);
         let came = tokio::time::timeout(PATIENCE, later).await.is_ok();

@@ -49,6 +49,11 @@ impl Writer {
             match ask.try_send().await {
                 // What is stopping may say so; the write may have happened.
                 Ok(answer) if answer.status == 503 => count(&ledger.unknown),
+                // What is killed may still say that its task ended; then it is soon gone.
+                Ok(answer) if answer.status == 500 => {
+                    count(&ledger.unknown);
+                    line.reopen(world, &answer.text()).await;
+                }
                 Ok(answer) => heed(ledger, &write, &answer),
                 Err(broken) => {
                     count(&ledger.unknown);
