@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
@@ -35,127 +33,62 @@ const changes = 1000
 func followChanges(ctx context.Context, c clients, stream bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lists := 0
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			lists++
-			return c.typed.CoreV1().ConfigMaps(c.namespace).List(ctx, options)
+	objects := c.typed.CoreV1().ConfigMaps(c.namespace)
+	from := source{
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, options)
 		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return c.typed.CoreV1().ConfigMaps(c.namespace).Watch(ctx, options)
-		},
+		watch: objects.Watch,
 	}
-	var listWatch cache.ListerWatcher = source
-	if !stream {
-		listWatch = withoutStream{source}
-	}
-	informer := cache.NewSharedInformer(listWatch, &corev1.ConfigMap{}, 0)
-	var lock sync.Mutex
-	var problem error
-	seen := map[string]string{}
-	note := func(format string, arguments ...any) {
-		if problem == nil {
-			problem = fmt.Errorf(format, arguments...)
-		}
-	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) {
-			lock.Lock()
-			defer lock.Unlock()
-			added := object.(*corev1.ConfigMap)
-			if _, there := seen[added.Name]; there {
-				note("%s was added twice", added.Name)
-			}
-			seen[added.Name] = added.ResourceVersion
-		},
-		UpdateFunc: func(before, after any) {
-			lock.Lock()
-			defer lock.Unlock()
-			old, updated := before.(*corev1.ConfigMap), after.(*corev1.ConfigMap)
-			if seen[old.Name] != old.ResourceVersion {
-				note("%s: update from %s, but %s was known", old.Name, old.ResourceVersion, seen[old.Name])
-			}
-			seen[updated.Name] = updated.ResourceVersion
-		},
-		DeleteFunc: func(object any) {
-			lock.Lock()
-			defer lock.Unlock()
-			if deleted, ok := object.(*corev1.ConfigMap); ok {
-				delete(seen, deleted.Name)
-			} else {
-				note("a deletion was missed: %v", object)
-			}
-		},
-	})
+	m, err := newMirror(from, &corev1.ConfigMap{}, stream)
 	if err != nil {
 		return err
 	}
 	// Some objects are there before the informers are.
+	there := map[string]bool{}
 	for i := range 20 {
 		if err := change(ctx, c, i, map[string]bool{}); err != nil {
 			return err
 		}
+		there[name(i)] = true
 	}
-	go informer.RunWithContext(ctx)
+	go m.informer.RunWithContext(ctx)
 	factory := informers.NewSharedInformerFactoryWithOptions(c.typed, 0, informers.WithNamespace(c.namespace))
 	lister := factory.Core().V1().ConfigMaps().Lister()
 	factory.StartWithContext(ctx)
 	factory.WaitForCacheSyncWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), m.informer.HasSynced) {
 		return fmt.Errorf("the informer does not sync")
-	}
-	if stream && lists > 0 {
-		return fmt.Errorf("the informer fell back to a list")
-	}
-	if !stream && lists == 0 {
-		return fmt.Errorf("the informer did not list")
-	}
-
-	there := map[string]bool{}
-	for i := range 20 {
-		there[name(i)] = true
 	}
 	for i := range changes {
 		if err := change(ctx, c, i, there); err != nil {
 			return fmt.Errorf("change %d: %w", i, err)
 		}
 	}
-	list, err := c.typed.CoreV1().ConfigMaps(c.namespace).List(ctx, metav1.ListOptions{})
+	if err := agree(ctx, c, []*mirror{m}); err != nil {
+		return err
+	}
+	want, err := versions(ctx, c)
 	if err != nil {
 		return err
 	}
-	want := map[string]string{}
-	for _, item := range list.Items {
-		want[item.Name] = item.ResourceVersion
-	}
 	err = soon(ctx, func(context.Context) (bool, error) {
-		lock.Lock()
-		defer lock.Unlock()
 		cached, err := lister.List(labels.Everything())
-		if err != nil {
-			return false, err
-		}
-		fromFactory := map[string]string{}
+		found := map[string]string{}
 		for _, item := range cached {
-			fromFactory[item.Name] = item.ResourceVersion
+			found[item.Name] = item.ResourceVersion
 		}
-		return maps.Equal(seen, want) && maps.Equal(fromFactory, want), problem
+		return maps.Equal(found, want), err
 	})
-	lock.Lock()
-	defer lock.Unlock()
 	if err != nil {
-		return fmt.Errorf("not in step: %w: handlers saw %v, the list has %v", err, seen, want)
+		return fmt.Errorf("the factory's informer is not in step: %w", err)
 	}
-	if lists > 1 {
-		return fmt.Errorf("listed %d times: a watch was lost", lists)
+	// It asked for everything once, in the way that it should.
+	if stream {
+		return expect("lists and streams", m.asked(), [2]int{0, 1})
 	}
-	return nil
+	return expect("lists and streams", m.asked(), [2]int{1, 0})
 }
-
-// withoutStream tells client-go that its source cannot stream lists.
-type withoutStream struct{ *cache.ListWatch }
-
-func (withoutStream) IsWatchListSemanticsUnSupported() bool { return true }
 
 func name(i int) string { return fmt.Sprintf("object-%d", i%20) }
 

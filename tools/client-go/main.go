@@ -1,5 +1,6 @@
 // Drives a cluster through client-go as controllers do, and prints OK or what went wrong. It reads the kubeconfig that its
-// only argument names; every step works in a namespace of its own, so that one failure does not cause the next.
+// first argument names; every step works in a namespace of its own, so that one failure does not cause the next. With the
+// name of a namespace as its second argument it keeps informers on that and is told when to compare them.
 package main
 
 import (
@@ -50,36 +51,47 @@ var steps = []step{
 }
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: client-go KUBECONFIG")
+	if len(os.Args) < 2 || len(os.Args) > 3 {
+		fmt.Fprintln(os.Stderr, "usage: client-go KUBECONFIG [NAMESPACE]")
 		os.Exit(2)
 	}
 	// Warnings of the server would be noise here: steps look at answers.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-	if err := run(os.Args[1]); err != nil {
+	c, err := connect(os.Args[1])
+	switch {
+	case err != nil:
+	case len(os.Args) == 3:
+		c.namespace = os.Args[2]
+		err = follow(context.Background(), c, os.Stdin)
+	default:
+		err = run(c)
+	}
+	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
 	fmt.Println("OK")
 }
 
-func run(kubeconfig string) error {
+func connect(kubeconfig string) (clients, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return err
+		return clients{}, err
 	}
 	config.QPS, config.Burst = -1, 0
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = runtime.ContentTypeProtobuf
 	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf
 	typed, err := kubernetes.NewForConfig(protobuf)
-	if err != nil {
-		return err
-	}
+	return clients{config: config, typed: typed}, err
+}
+
+func run(c clients) error {
 	failed := 0
 	for _, step := range steps {
 		started := time.Now()
-		if err := try(step, clients{config: config, typed: typed, namespace: "go-" + step.name}); err != nil {
+		c.namespace = "go-" + step.name
+		if err := try(step, c); err != nil {
 			failed++
 			fmt.Printf("%s: %v\n", step.name, err)
 		} else {

@@ -1,20 +1,33 @@
 //! The Go client library as a client: `tools/client-go` walks typed clients over Protobuf, informers, leader election, event
-//! recorders, scale and dynamic clients through a cluster. `cargo xtask prepare` builds it.
+//! recorders, scale and dynamic clients through a cluster, and keeps informers while this test writes. `cargo xtask prepare`
+//! builds it.
 
-use std::path::Path;
-use std::process::Command;
+mod in_step;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use pintle_testkit::Cluster;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-#[test]
-fn client_go_finds_what_it_expects() {
+/// How long informers may take to agree.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn binary() -> PathBuf {
     let name = format!("../../target/tools/client-go{}", std::env::consts::EXE_SUFFIX);
     let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     assert!(binary.exists(), "{} is missing: cargo xtask prepare builds it", binary.display());
+    binary
+}
+
+#[test]
+fn client_go_finds_what_it_expects() {
     let output = pintle_testkit::run(async move {
         let mut cluster = Cluster::start().await;
         let kubeconfig = cluster.kubeconfig_file();
-        let run = tokio::task::spawn_blocking(move || Command::new(binary).arg(kubeconfig).output());
+        let run = tokio::task::spawn_blocking(move || Command::new(binary()).arg(kubeconfig).output());
         let output = run.await.expect("a result").expect("the program runs");
         cluster.stop().await;
         output
@@ -22,4 +35,74 @@ fn client_go_finds_what_it_expects() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && stdout.ends_with("OK\n"), "{stdout}{stderr}");
+}
+
+/// The program while it follows a namespace.
+struct Following {
+    child: Child,
+    commands: Option<ChildStdin>,
+    lines: UnboundedReceiver<String>,
+}
+
+impl Following {
+    fn start(kubeconfig: &Path, namespace: &str) -> Self {
+        let mut child = Command::new(binary())
+            .arg(kubeconfig)
+            .arg(namespace)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // What informers say of connections that break.
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program runs");
+        let commands = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("its output"));
+        let (sender, lines) = unbounded_channel();
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, commands, lines }
+    }
+
+    async fn line(&mut self) -> String {
+        let line = tokio::time::timeout(PATIENCE, self.lines.recv()).await;
+        line.expect("an answer in time").unwrap_or_default().trim_end().to_owned()
+    }
+
+    async fn compare(&mut self) -> String {
+        self.commands.as_mut().expect("its input").write_all(b"compare\n").expect("it listens");
+        self.line().await
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn informers_keep_in_step() {
+    pintle_testkit::run(async {
+        let mut cluster = in_step::cluster().await;
+        let mut informers = Following::start(&cluster.kubeconfig_file(), "default");
+        assert_eq!(informers.line().await, "synced");
+        let mut asked = [0; 4];
+        let mut number = 0;
+        while let Some(asks) = in_step::step(&cluster, number).await {
+            let line = informers.compare().await;
+            let counts: Vec<&str> = line.split(' ').collect();
+            assert_eq!(counts.len(), 4, "step {number}: {line}");
+            // Two begin with lists, two with streams.
+            for (i, (count, asked)) in counts.into_iter().zip(&mut asked).enumerate() {
+                let (lists, streams) = count.split_once('+').unwrap_or_default();
+                let (used, unused) = if i < 2 { (lists, streams) } else { (streams, lists) };
+                assert_eq!(unused, "0", "step {number}: {line}");
+                *asked = asks.check(&format!("step {number}: {line}"), *asked, used.parse().expect("a number"));
+            }
+            number += 1;
+        }
+        informers.commands.take();
+        assert_eq!(informers.line().await, "OK");
+        cluster.stop().await;
+    });
 }

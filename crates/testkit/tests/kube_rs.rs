@@ -1,11 +1,14 @@
 //! The `kube` crate as a client: typed objects, watches kept as a reflector, and a controller that cleans up after its
 //! objects, as operators written in Rust have them.
 
+mod in_step;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
@@ -17,7 +20,7 @@ use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::wait::{Condition, await_condition, conditions};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Config, Discovery, ResourceExt as _};
-use pintle_testkit::Cluster;
+use pintle_testkit::{Cluster, Protocol};
 use serde_json::json;
 
 /// How long a condition may take to come true.
@@ -184,6 +187,73 @@ fn a_reflector_follows_a_list_in_pages() {
 #[test]
 fn a_reflector_follows_a_streamed_list() {
     pintle_testkit::run(reflect(watcher::Config::default().streaming_lists()));
+}
+
+/// A reflector of all that changes, and how often it began.
+struct Mirror {
+    reader: reflector::Store<ConfigMap>,
+    begun: Arc<AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Mirror {
+    fn start(api: Api<ConfigMap>, config: watcher::Config) -> Self {
+        let (reader, writer) = reflector::store();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let counter = begun.clone();
+        let events = watcher(api, config).default_backoff().inspect_ok(move |event| {
+            if matches!(event, watcher::Event::InitDone) {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let task = tokio::spawn(reflector::reflector(writer, events).for_each(async |_| ()));
+        Self { reader, begun, task }
+    }
+
+    /// Waits until the reflector has what a list has.
+    async fn agrees(&self, want: &BTreeMap<String, String>) {
+        let shown = || -> BTreeMap<String, String> {
+            let state = self.reader.state();
+            state.iter().map(|map| (map.name_any(), map.resource_version().unwrap_or_default())).collect()
+        };
+        let agreed = async {
+            while shown() != *want {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let came = tokio::time::timeout(PATIENCE, agreed).await;
+        assert!(came.is_ok(), "the reflector has {:?}, the list {want:?}", shown());
+    }
+}
+
+#[test]
+fn reflectors_keep_in_step() {
+    pintle_testkit::run(async {
+        let cluster = in_step::cluster().await;
+        let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster).await);
+        let configs = [
+            watcher::Config::default(),
+            watcher::Config::default().page_size(7),
+            watcher::Config::default().streaming_lists(),
+        ];
+        let mirrors = configs.map(|config| Mirror::start(api.clone(), config));
+        let mut asked = [0; 3];
+        let mut number = 0;
+        while let Some(asks) = in_step::step(&cluster, number).await {
+            let list = cluster.client(Protocol::Any).ask("GET", in_step::MAPS).send().await.expect(200).json();
+            let text =
+                |item: &serde_json::Value, key: &str| item["metadata"][key].as_str().unwrap_or_default().to_owned();
+            let items = list["items"].as_array().into_iter().flatten();
+            let want = items.map(|item| (text(item, "name"), text(item, "resourceVersion"))).collect();
+            for (mirror, asked) in mirrors.iter().zip(&mut asked) {
+                mirror.agrees(&want).await;
+                *asked = asks.check(&format!("step {number}"), *asked, mirror.begun.load(Ordering::Relaxed));
+            }
+            number += 1;
+        }
+        mirrors.iter().for_each(|mirror| mirror.task.abort());
+        cluster.stop().await;
+    });
 }
 
 #[test]
