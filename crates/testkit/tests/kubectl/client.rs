@@ -21,8 +21,8 @@ pub(crate) struct Kubectl {
     home: tempfile::TempDir,
     kubeconfig: PathBuf,
     // Dropped in this order: the cluster needs its runtime to the end.
-    _cluster: Cluster,
-    _runtime: tokio::runtime::Runtime,
+    cluster: Cluster,
+    runtime: tokio::runtime::Runtime,
 }
 
 /// What a command came to.
@@ -37,16 +37,37 @@ pub(crate) struct Output {
 impl Kubectl {
     /// An empty cluster.
     pub(crate) fn start() -> Self {
+        Self::with(Cluster::start())
+    }
+
+    /// An empty cluster that can be restarted.
+    pub(crate) fn durable() -> Self {
+        Self::with(Cluster::durable())
+    }
+
+    fn with(start: impl Future<Output = Cluster>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_stack_size(WORKER_STACK)
             .enable_all()
             .build()
             .expect("a runtime");
-        let mut cluster = runtime.block_on(Cluster::start());
+        let mut cluster = runtime.block_on(start);
         let home = tempfile::tempdir().expect("a temporary folder");
         let kubeconfig = cluster.kubeconfig_file();
-        Self { home, kubeconfig, _cluster: cluster, _runtime: runtime }
+        Self { home, kubeconfig, cluster, runtime }
+    }
+
+    /// Takes the server away and brings it back at the same address.
+    pub(crate) fn restart(&self, kill: bool) {
+        self.runtime.block_on(async {
+            if kill {
+                self.cluster.kill_server().await;
+            } else {
+                self.cluster.stop_server().await;
+            }
+            self.cluster.start_server().await;
+        });
     }
 
     /// A file in the home, and its path.

@@ -221,6 +221,24 @@ fn watches_print_what_changes() {
 }
 
 #[test]
+fn a_watch_ends_with_its_server() {
+    let k = Kubectl::durable();
+    for kill in [false, true] {
+        let name = format!("killed-{kill}");
+        k.works(&format!("create configmap {name}"));
+        let maps = k.follow(&format!("get configmap {name} -w -o name"));
+        maps.prints(&format!("configmap/{name}"));
+        // The first line is of a list; a second one comes from the watch.
+        k.works(&format!("label configmap {name} seen=yes"));
+        maps.prints(&format!("configmap/{name}"));
+        k.restart(kill);
+        // It prints what it was told, and leaves it to a person to call it again.
+        maps.ends();
+        k.prints(&format!("get configmap {name} -o name"), &format!("configmap/{name}"));
+    }
+}
+
+#[test]
 fn describe_gathers_what_belongs_together() {
     let k = cluster();
     k.prints(
