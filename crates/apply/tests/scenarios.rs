@@ -84,7 +84,7 @@ fn refusal(error: UpdateError<String>) -> Vec<String> {
             .into_iter()
             .map(|conflict| format!("conflict with {}: {}", conflict.manager, conflict.path))
             .collect(),
-        UpdateError::Failed { step, reason } => vec![format!("{step}: {reason}")],
+        UpdateError::Failed(message) => message.lines().map(str::to_owned).collect(),
     }
 }
 

@@ -44,17 +44,12 @@ pub struct Conflict<M> {
 pub enum UpdateError<M> {
     /// Others own what would change; at least one. They are sorted by manager.
     Conflicts(Vec<Conflict<M>>),
-    /// A step went wrong (`failed to merge config`), with the reason.
-    Failed {
-        /// Which step, in upstream's words.
-        step: &'static str,
-        /// Why.
-        reason: String,
-    },
+    /// Something else went wrong, in upstream's words.
+    Failed(String),
 }
 
 impl<M> UpdateError<M> {
     fn typed(step: &'static str) -> impl Fn(TypeErrors) -> Self {
-        move |errors| Self::Failed { step, reason: errors.to_string() }
+        move |errors| Self::Failed(format!("{step}: {errors}"))
     }
 }

@@ -19,11 +19,13 @@ pub trait Versions {
 }
 
 /// Why an object was not converted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
     /// The version is not there. What was owned at it is forgotten.
+    #[error("no such version")]
     MissingVersion,
     /// The conversion failed.
+    #[error("{0}")]
     Failed(String),
 }
 

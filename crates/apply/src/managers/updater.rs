@@ -1,6 +1,6 @@
 //! Updates and applies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_value::{Str, Value};
 
@@ -30,8 +30,8 @@ impl Updater<'_> {
         managers: Managers<M>,
         manager: &M,
     ) -> Result<Managers<M>, UpdateError<M>> {
-        let mut managers = self.reconciled(managers);
         let (live, new) = (self.object(live, version)?, self.object(new, version)?);
+        let mut managers = self.reconciled(&live, managers)?;
         let compared = self.settle(&live, &new, &mut managers, manager, true)?;
         let before = managers.remove(manager).map(|owned| owned.set).unwrap_or_default();
         let set = before.difference(&compared.removed).union(&compared.modified).union(&compared.added);
@@ -53,8 +53,8 @@ impl Updater<'_> {
         manager: &M,
         force: bool,
     ) -> Result<(Option<Value>, Managers<M>), UpdateError<M>> {
-        let mut managers = self.reconciled(managers);
         let (live, config) = (self.object(live, version)?, self.object(config, version)?);
+        let mut managers = self.reconciled(&live, managers)?;
         let merged = live.merge(&config)?;
         let set = self.filtered(version, config.field_set());
         let applied = Owned { set, version: Str::from(version), applied: true };
@@ -73,8 +73,15 @@ impl Updater<'_> {
         self.filters.get(version).map(|filter| filter.apply(&set)).unwrap_or(set)
     }
 
-    /// The managers as the types of today have it. Those of versions that are gone own nothing any more.
-    fn reconciled<M: Ord>(&self, managers: Managers<M>) -> Managers<M> {
+    /// The managers as the types of today have it. Those of versions that are gone own nothing any more. It is an error if
+    /// the live object does not convert to the version of each.
+    fn reconciled<M: Ord>(&self, live: &Object<'_>, managers: Managers<M>) -> Result<Managers<M>, UpdateError<M>> {
+        let versions: BTreeSet<Str> = managers.values().map(|owned| owned.version.clone()).collect();
+        for version in versions {
+            if let Err(ConvertError::Failed(reason)) = live.convert(&version) {
+                return Err(UpdateError::Failed(reason));
+            }
+        }
         let reconcile = |(manager, mut owned): (M, Owned)| {
             let place = self.versions.place(&owned.version)?;
             if let Some(set) = place.reconcile(&owned.set) {
@@ -82,7 +89,7 @@ impl Updater<'_> {
             }
             Some((manager, owned))
         };
-        managers.into_iter().filter_map(reconcile).collect()
+        Ok(managers.into_iter().filter_map(reconcile).collect())
     }
 
     /// Takes what changed, or went away, from everyone but the one who did it. Without `force` it is a conflict if someone
@@ -138,11 +145,5 @@ fn compare_at<M>(old: &Object<'_>, new: &Object<'_>, version: &str) -> Result<Op
 
 /// Turns what went wrong in a conversion into an error of a step.
 pub(super) fn failed<M>(step: &'static str) -> impl Fn(ConvertError) -> UpdateError<M> {
-    move |error| {
-        let reason = match error {
-            ConvertError::MissingVersion => "no such version".to_owned(),
-            ConvertError::Failed(reason) => reason,
-        };
-        UpdateError::Failed { step, reason }
-    }
+    move |error| UpdateError::Failed(format!("{step}: {error}"))
 }
