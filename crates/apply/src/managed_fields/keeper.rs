@@ -85,6 +85,7 @@ impl Keeper<'_> {
             managed.managers.insert(manager, owned);
         }
         cap_updaters(&mut managed);
+        forget_times(&mut managed);
         Ok(managed)
     }
 
@@ -104,8 +105,15 @@ impl Keeper<'_> {
         if object.is_some() {
             times.insert(manager, request.now);
         }
-        Ok((object, Managed { managers, times }))
+        let mut managed = Managed { managers, times };
+        forget_times(&mut managed);
+        Ok((object, managed))
     }
+}
+
+/// Forgets when those did something who own nothing any more.
+fn forget_times(managed: &mut Managed) {
+    managed.times.retain(|manager, _| managed.managers.contains_key(manager));
 }
 
 /// Takes from a manager what nobody owns.

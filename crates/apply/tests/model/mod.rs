@@ -1,5 +1,7 @@
 //! A kind made for tests: every way in which something can merge, at two versions with different names of fields.
 
+#![allow(dead_code)] // Every test uses a part of it.
+
 use std::collections::BTreeMap;
 
 use pintle_apply::managers::{ConvertError, Versions};
