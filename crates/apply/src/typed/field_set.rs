@@ -26,7 +26,7 @@ fn walk(place: Place<'_>, value: &Value) -> (bool, FieldSet) {
 fn of_entries(entries: &Entries<'_>, object: &Object) -> FieldSet {
     let mut nodes = Vec::with_capacity(object.len());
     for (key, value) in object.iter() {
-        let Some(place) = entries.entry(key) else { continue };
+        let Some((place, declared)) = entries.entry_and_declared(key) else { continue };
         let (leaf, children) = walk(place, value);
         // Structs come and go with their fields. What is not declared does not, nor does what has no fields.
         let empty = match value {
@@ -34,7 +34,7 @@ fn of_entries(entries: &Entries<'_>, object: &Object) -> FieldSet {
             Value::Object(object) => object.is_empty(),
             _ => false,
         };
-        let member = leaf || empty || entries.field(key).is_none();
+        let member = leaf || empty || !declared;
         if member || !children.is_empty() {
             nodes.push(Node { element: PathElement::field(key), member, children });
         }

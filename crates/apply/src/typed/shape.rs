@@ -159,10 +159,18 @@ impl<'t> Entries<'t> {
 
     /// The type of the value under a key; `None` where the key may not be.
     pub(super) fn entry(&self, key: &str) -> Option<Place<'t>> {
-        match self.declared {
-            Some((types, of)) => of.field(key).map(|field| Place::of_field(types, field)).or(self.other),
-            None => self.other,
-        }
+        self.entry_and_declared(key).map(|(place, _)| place)
+    }
+
+    /// The type of the value under a key, and whether the key is declared; `None` where the key may not be.
+    pub(super) fn entry_and_declared(&self, key: &str) -> Option<(Place<'t>, bool)> {
+        let declared = self.declared.and_then(|(types, of)| of.field(key).map(|field| Place::of_field(types, field)));
+        declared.map(|place| (place, true)).or_else(|| self.other.map(|place| (place, false)))
+    }
+
+    /// The type of what is not declared.
+    pub(super) fn other(&self) -> Option<Place<'t>> {
+        self.other
     }
 
     /// True if nothing is known of what is in it.
