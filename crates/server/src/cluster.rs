@@ -18,6 +18,7 @@ use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
 use crate::components::Component;
+use crate::http::Turns;
 use crate::metrics::Metrics;
 use crate::outline::{self, Places};
 use crate::read::Lifetime;
@@ -58,6 +59,8 @@ pub struct Cluster {
     pub(crate) metrics: Metrics,
     pub(crate) components: Vec<Component>,
     pub(crate) documents: crate::documents::Documents,
+    /// Who makes the next piece of a large answer.
+    pub(crate) turns: Turns,
     /// Turns true when the server goes down, so that watches end.
     pub(crate) closing: tokio::sync::watch::Sender<bool>,
 }
@@ -116,6 +119,7 @@ impl Cluster {
             admission: Chain(vec![Box::new(NamespaceLifecycle)]),
             metrics: Metrics::default(),
             components: settings.components,
+            turns: Turns::default(),
             closing: tokio::sync::watch::Sender::new(false),
         });
         cluster.bootstrap().await.map_err(ClusterError::Bootstrap)?;

@@ -47,7 +47,7 @@ fn v2(call: &Call) -> Response {
         document.respond(&call.headers, "application/json")
     };
     response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
-    crate::represent::compress(response, call.accepts_gzip())
+    crate::represent::compress(call, response)
 }
 
 /// The documents that there are, each with a URL that changes when it does.
@@ -92,7 +92,7 @@ fn document(call: &Call, path: &str) -> Option<Response> {
             let headers = response.headers_mut();
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
             headers.insert(EXPIRES, HeaderValue::from_static("Tue, 19 Jan 2038 03:14:07 GMT"));
-            Some(crate::represent::compress(response, call.accepts_gzip()))
+            Some(crate::represent::compress(call, response))
         }
         Some(_) => {
             let mut response = Response::new(Body::empty());
@@ -105,7 +105,7 @@ fn document(call: &Call, path: &str) -> Option<Response> {
         }
         None => {
             let response = document.respond(&call.headers, "application/json");
-            Some(crate::represent::compress(response, call.accepts_gzip()))
+            Some(crate::represent::compress(call, response))
         }
     }
 }

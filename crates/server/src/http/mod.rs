@@ -2,11 +2,15 @@
 
 mod body;
 mod listener;
+mod produce;
 mod tls;
+mod written;
 
-pub use body::{Body, Outlet, Produce};
+pub use body::Body;
 pub use listener::{Handler, Listener, Peer};
+pub use produce::{Produce, Produced, Turns};
 pub use tls::{TlsError, server_config, verifier};
+pub use written::{Outlet, Written};
 
 /// An answer on its way out.
 pub type Response = http::Response<Body>;

@@ -20,7 +20,7 @@ pub(crate) async fn get(call: &Call, resource: &Arc<Resource>, source: Computed)
         Computed::ComponentStatuses => components::get(&call.cluster, &call.info.name).await?,
     };
     let body = form.body_of(object)?;
-    Ok(compress(form.respond(StatusCode::OK, body), call.accepts_gzip()))
+    Ok(compress(call, form.respond(StatusCode::OK, body)))
 }
 
 /// Answers a list.
@@ -33,5 +33,5 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>, source: Computed
     };
     objects.retain(|object| selection.matches_tree(object));
     let body = form.list_of(&ListHead::default(), objects)?;
-    Ok(compress(form.respond(StatusCode::OK, body), call.accepts_gzip()))
+    Ok(compress(call, form.respond(StatusCode::OK, body)))
 }

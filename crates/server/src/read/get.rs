@@ -32,7 +32,7 @@ pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Respons
     }
     let object = find(call, resource)?;
     let body = form.body(&object)?;
-    Ok(compress(form.respond(StatusCode::OK, body), call.accepts_gzip()))
+    Ok(compress(call, form.respond(StatusCode::OK, body)))
 }
 
 /// The object that a request names, as the cache has it.

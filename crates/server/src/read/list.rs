@@ -40,10 +40,10 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
         }
     };
     let response = match ListBody::make(form.clone(), &head, source)? {
-        Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body))),
+        Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body), &call.cluster.turns)),
         Err(bytes) => form.respond(StatusCode::OK, bytes),
     };
-    Ok(compress(response, call.accepts_gzip()))
+    Ok(compress(call, response))
 }
 
 /// What a deletecollection is about: the objects, and the head of the list that has them.

@@ -9,30 +9,29 @@ use flate2::write::GzEncoder;
 use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 
-use crate::http::{Body, Produce, Response};
+use crate::http::{Body, Produce, Produced, Response};
+use crate::pipeline::Call;
 
 /// Answers smaller than this are sent as they are.
 const THRESHOLD: usize = 128 * 1024;
 
 /// Compresses an answer, if it is large and the client accepts it.
-pub(crate) fn compress(mut response: Response, accepted: bool) -> Response {
-    if !accepted {
+pub(crate) fn compress(call: &Call, mut response: Response) -> Response {
+    if !call.accepts_gzip() {
         return response;
     }
-    let body = std::mem::replace(response.body_mut(), Body::empty());
-    let (inner, first): (Option<Box<dyn Produce>>, Option<Bytes>) = match body {
-        Body::Whole(bytes) if bytes.len() >= THRESHOLD => (None, Some(bytes)),
+    let inner: Box<dyn Produce> = match std::mem::replace(response.body_mut(), Body::empty()) {
+        Body::Whole(bytes) if bytes.len() >= THRESHOLD => Box::new(Single(Some(bytes))),
         // What does not fit a piece is large.
-        body => match body.into_producer() {
-            Ok(producer) => (Some(producer), None),
-            Err(other) => {
-                *response.body_mut() = other;
-                return response;
-            }
-        },
+        Body::Produced(produced) => produced.into_producer(),
+        other => {
+            *response.body_mut() = other;
+            return response;
+        }
     };
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    *response.body_mut() = Body::produced(Box::new(Gzip { inner, first, encoder: Some(encoder) }));
+    let gzip = Gzip { inner, encoder: Some(encoder) };
+    *response.body_mut() = Body::Produced(Produced::new(None, Box::new(gzip), &call.cluster.turns));
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -40,9 +39,17 @@ pub(crate) fn compress(mut response: Response, accepted: bool) -> Response {
     response
 }
 
+/// A body that is there already.
+struct Single(Option<Bytes>);
+
+impl Produce for Single {
+    fn next(&mut self) -> Option<Result<Bytes, io::Error>> {
+        self.0.take().map(Ok)
+    }
+}
+
 struct Gzip {
-    inner: Option<Box<dyn Produce>>,
-    first: Option<Bytes>,
+    inner: Box<dyn Produce>,
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
@@ -50,7 +57,7 @@ impl Produce for Gzip {
     fn next(&mut self) -> Option<Result<Bytes, io::Error>> {
         let encoder = self.encoder.as_mut()?;
         loop {
-            let piece = match self.first.take().map(Ok).or_else(|| self.inner.as_mut()?.next()) {
+            let piece = match self.inner.next() {
                 Some(Ok(piece)) => piece,
                 Some(Err(error)) => {
                     self.encoder = None;

@@ -352,7 +352,7 @@ pub(crate) async fn delete_collection(call: &Call, resource: &Arc<Resource>) -> 
     stream::iter(deletions).buffer_unordered(DELETIONS).try_collect::<()>().await?;
     let source = Source::Objects(objects.into_iter());
     Ok(match ListBody::make(form.clone(), &head, source)? {
-        Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body))),
+        Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body), &form.cluster.turns)),
         Err(bytes) => form.respond(StatusCode::OK, bytes),
     })
 }

@@ -1,0 +1,102 @@
+//! Bodies that are made piece by piece, and how their makers share the processors with everybody else.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Makes a body piece by piece. Each call does a bounded amount of work.
+pub trait Produce: Send {
+    /// The next piece; `None` at the end. An error ends the connection, so that the client sees the body cut off.
+    fn next(&mut self) -> Option<Result<Bytes, io::Error>>;
+
+    /// True if it is known already that nothing more will come.
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// The turns at making a piece: as many at once as there are processors, in the order in which they are asked for. With
+/// fifty large lists under way, a small request waits for the few whose turn it is, not for a round of fifty.
+#[derive(Clone, Debug)]
+pub struct Turns(Arc<Semaphore>);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))))
+    }
+}
+
+type Turn = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
+
+impl Turns {
+    fn next(&self) -> Turn {
+        let turns = self.0.clone();
+        Box::pin(async move { turns.acquire_owned().await.ok() })
+    }
+}
+
+/// A producer on its way through its pieces.
+pub struct Produced {
+    /// The first piece, which is made before it is known that there is another.
+    first: Option<Result<Bytes, io::Error>>,
+    producer: Box<dyn Produce>,
+    turns: Turns,
+    waiting: Option<Turn>,
+    /// A piece has just been made: the others of this thread come first.
+    yields: bool,
+}
+
+impl Produced {
+    /// A body of a first piece that is there already, if it is, and what a producer makes after it.
+    #[must_use]
+    pub fn new(first: Option<Result<Bytes, io::Error>>, producer: Box<dyn Produce>, turns: &Turns) -> Self {
+        Self { first, producer, turns: turns.clone(), waiting: None, yields: false }
+    }
+
+    /// Its pieces, for a body that is made of them.
+    #[must_use]
+    pub fn into_producer(self) -> Box<dyn Produce> {
+        let Self { first, producer, .. } = self;
+        Box::new(Chained { first, rest: producer })
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        if std::mem::replace(&mut self.yields, false) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let turn = self.waiting.get_or_insert_with(|| self.turns.next());
+        // The turn is over when the piece is made, however long the client takes to read it.
+        let _turn = ready!(turn.as_mut().poll(cx));
+        self.waiting = None;
+        self.yields = true;
+        Poll::Ready(self.producer.next())
+    }
+}
+
+impl fmt::Debug for Produced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Produced")
+    }
+}
+
+/// A piece and what follows it.
+struct Chained {
+    first: Option<Result<Bytes, io::Error>>,
+    rest: Box<dyn Produce>,
+}
+
+impl Produce for Chained {
+    fn next(&mut self) -> Option<Result<Bytes, io::Error>> {
+        self.first.take().or_else(|| self.rest.next())
+    }
+}
