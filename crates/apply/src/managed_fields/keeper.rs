@@ -62,7 +62,8 @@ pub struct Keeper<'v> {
 }
 
 impl Keeper<'_> {
-    /// The managers after an update made one object of another. The live object of a creation is the empty object.
+    /// The managers after an update made one object of another. The live object of a creation is the empty
+    /// object as its type writes it.
     pub fn update(
         &self,
         live: &Value,

@@ -21,7 +21,7 @@ pub struct Updater<'v> {
 
 impl Updater<'_> {
     /// Says who owns what after an update made one object of another, both at `version`. The live object of a creation is
-    /// the empty object.
+    /// the empty object as its type writes it: the structs that are always there are nobody's.
     pub fn update<M: Ord + Clone>(
         &self,
         live: &Value,
