@@ -21,14 +21,15 @@ pub trait Produce: Send {
     }
 }
 
-/// The turns at making a piece: as many at once as there are processors, in the order in which they are asked for. With
-/// fifty large lists under way, a small request waits for the few whose turn it is, not for a round of fifty.
+/// The turns at making a piece: as many at once as there are processors but one, in the order in which they are asked for.
+/// With fifty large lists under way, a small request finds a processor, and does not wait for a round of fifty.
 #[derive(Clone, Debug)]
 pub struct Turns(Arc<Semaphore>);
 
 impl Default for Turns {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))))
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self(Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))))
     }
 }
 
