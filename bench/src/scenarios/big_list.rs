@@ -84,7 +84,7 @@ async fn run(bench: &mut Bench) -> Result<()> {
         let row = bench.report.row(format!("{name}: CPU per 10,000 pods"), cpu.unwrap_or_default() / 1e3, "ms");
         let row = row.cpu(cpu);
         if let Some(peer) = peer {
-            row.cheaper_than(peer, 10.0).note("the peer's are of 1 KiB");
+            row.peer(peer).note("the peer's are of 1 KiB");
         }
         let row = bench.report.row(format!("{name}: time beside writing the JSON"), 1.0 / listed.ratio, "");
         if let Some(limit) = limit {
