@@ -19,10 +19,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Deeply nested objects are walked recursively; the nesting that is allowed (10,000) fits this stack.
 const WORKER_STACK: usize = 64 << 20;
 
-/// How many tasks a thread runs before it looks for what has arrived on sockets. Sending a buffer of a list is a long task;
-/// with the usual 61 of them a small request would wait that long to be seen.
-const EVENT_INTERVAL: u32 = 8;
-
 /// A Kubernetes API server in one binary.
 #[derive(Parser)]
 #[command(version, about, after_help = "Without a command, pintle serves with the defaults of 'pintle serve'.")]
@@ -85,7 +81,6 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(WORKER_STACK)
         .thread_name("pintle")
-        .event_interval(EVENT_INTERVAL)
         .enable_all()
         .build()
     {
