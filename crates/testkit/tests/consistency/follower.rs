@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use pintle_testkit::{Broken, Protocol, Stream};
 use tokio::sync::{Notify, watch};
@@ -165,8 +166,11 @@ impl Follower {
         let stream = match ask.stream().await? {
             Ok(stream) => stream,
             Err(answer) if answer.status == 410 => return Ok(End::Expired),
-            // What is stopping may say so.
-            Err(answer) if answer.status == 503 => return Ok(End::Closed),
+            // What is stopping says so, until its connections are closed.
+            Err(answer) if answer.status == 429 => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                return Ok(End::Closed);
+            }
             Err(answer) => panic!("{path}: {}: {}", answer.status, answer.text()),
         };
         count(&world.counts.watches);

@@ -165,7 +165,7 @@ impl Run {
         // Some come in the middle.
         self.add_followers(round, 1);
         if restarts {
-            while running.load(Ordering::Relaxed) == 0 {
+            while running.load(Ordering::Relaxed) == 0 && !writers.iter().any(JoinHandle::is_finished) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             self.world.restart(round % 3 != 2).await;
