@@ -16,6 +16,9 @@ use crate::reader;
 use crate::view::View;
 use crate::world::{Line, PATIENCE, World, count, lock};
 
+/// How many events someone listens to who hops.
+const HOP: usize = 4;
+
 /// Where a follower takes the state from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
@@ -33,6 +36,13 @@ pub(crate) enum Begin {
     Zero,
 }
 
+impl Begin {
+    /// Whether the follower knows from which revision to go on when a watch ends.
+    fn goes_on(self) -> bool {
+        !matches!(self, Begin::Unset | Begin::Zero)
+    }
+}
+
 /// How a follower listens while others write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Habit {
@@ -40,6 +50,8 @@ pub(crate) enum Habit {
     Eager,
     /// For some seconds, then it asks again; it wants bookmarks.
     Brief,
+    /// For some events, then it goes on with another watch: most watches begin while others write.
+    Hops,
     /// It is away at times.
     Naps,
     /// It leaves its watch open at times, but does not read.
@@ -120,7 +132,7 @@ impl Follower {
                 Err(broken) => line.reopen(world, &broken).await,
             }
             // What was there when such a watch began cannot be told from what came after.
-            if matches!(self.plan.begin, Begin::Unset | Begin::Zero) {
+            if !self.plan.begin.goes_on() {
                 at = None;
             }
             self.rest(world).await;
@@ -214,7 +226,9 @@ impl Follower {
     async fn listen(&self, world: &World, mut events: Events, at: &mut Option<u64>) -> Result<End, Broken> {
         let mut resting = world.resting.subscribe();
         let rests = matches!(self.plan.habit, Habit::Naps | Habit::Stalls);
-        loop {
+        let hops = self.plan.habit == Habit::Hops && self.plan.begin.goes_on();
+        let mut left = if hops { HOP } else { usize::MAX };
+        while left > 0 {
             let batch = tokio::select! {
                 biased;
                 () = begins(&mut resting), if rests => {
@@ -232,6 +246,7 @@ impl Follower {
                     Event::Turn(turn, item) => {
                         *at = Some(item.revision);
                         self.note(world, Note::Told(turn, item));
+                        left = left.saturating_sub(1);
                     }
                     Event::Bookmark(revision, _) => {
                         *at = Some(revision);
@@ -244,6 +259,7 @@ impl Follower {
                 }
             }
         }
+        Ok(End::Closed)
     }
 
     /// A line for reports.

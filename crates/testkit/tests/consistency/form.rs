@@ -192,12 +192,23 @@ impl Form {
         }
     }
 
+    /// The JSON of a list or a `Status`.
+    fn text(self, kind: &Kind, body: &[u8]) -> String {
+        match self {
+            Form::Protobuf => transcoded(body, kind),
+            _ => std::str::from_utf8(body).expect("an answer in UTF-8").to_owned(),
+        }
+    }
+
+    /// Reads the token of a `Status` that says that another one is too old.
+    pub(crate) fn token(self, kind: &Kind, body: &[u8]) -> String {
+        let text = self.text(kind, body);
+        outer(&text).metadata.r#continue.unwrap_or_else(|| panic!("no token: {text}")).to_owned()
+    }
+
     /// Reads a list.
     pub(crate) fn page(self, kind: &Kind, body: &[u8]) -> Page {
-        let text = match self {
-            Form::Protobuf => transcoded(body, kind),
-            _ => std::str::from_utf8(body).expect("a list in UTF-8").to_owned(),
-        };
+        let text = self.text(kind, body);
         let extent = match self {
             Form::Json => Extent::Text,
             Form::Protobuf => Extent::Members,

@@ -1,6 +1,6 @@
 //! Lists while others write: of whatever revision and in chunks of whatever size, each shows one state.
 
-use pintle_testkit::Protocol;
+use pintle_testkit::{Answer, Protocol};
 
 use crate::dice::Dice;
 use crate::form::{Form, Page};
@@ -57,7 +57,7 @@ pub(crate) async fn walk(
                 assert!(world.forgets, "{path}: {}", answer.text());
                 count(&world.counts.gone);
                 if walked.is_some() {
-                    go_on_inconsistently(world, line, view, form, &limited, &answer.json()).await;
+                    go_on_inconsistently(world, line, view, form, &limited, &answer).await;
                 }
                 return None;
             }
@@ -87,9 +87,9 @@ async fn go_on_inconsistently(
     view: &View,
     form: Form,
     limited: &str,
-    status: &serde_json::Value,
+    expired: &Answer,
 ) {
-    let token = status["metadata"]["continue"].as_str().unwrap_or_else(|| panic!("no token: {status}"));
+    let token = form.token(view.kind(), &expired.body);
     let path = view.request(&format!("{limited}&continue={token}"));
     let answer = line.get(world, &path, form.accept(true)).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());

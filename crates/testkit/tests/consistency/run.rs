@@ -298,7 +298,7 @@ async fn joined<T>(task: JoinHandle<T>) -> T {
 fn plan(seed: u64, number: usize) -> Plan {
     let views = View::every();
     let of = |n: usize| (number + Dice::of(seed, "plan", n).roll(n)) % n;
-    let habits = [Habit::Eager, Habit::Brief, Habit::Naps, Habit::Eager, Habit::Stalls];
+    let habits = [Habit::Eager, Habit::Hops, Habit::Naps, Habit::Brief, Habit::Stalls];
     let begins =
         [Begin::Stream, Begin::List, Begin::CachedList, Begin::Unset, Begin::Stream, Begin::Chunks, Begin::Zero];
     let forms =
