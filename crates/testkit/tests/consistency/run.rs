@@ -213,7 +213,12 @@ impl Run {
             let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
             let (told, shared) = (count(&ledger.deleted), count(&ledger.shared));
             let at_most = if count(&ledger.unknown) > 0 { usize::MAX } else { told + shared };
-            assert!((told..=at_most).contains(&deleted), "{what}: {deleted} deletions, {told} and {shared} answered");
+            // Pods are marked and then removed: of two who delete one at the same time, both may be told that it is gone.
+            let at_least = if what == "pods" { 0 } else { told };
+            assert!(
+                (at_least..=at_most).contains(&deleted),
+                "{what}: {deleted} deletions, {told} and {shared} answered"
+            );
             once(what, &journal);
         }
     }
