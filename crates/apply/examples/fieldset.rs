@@ -1,6 +1,5 @@
 //! How long it takes to build, write and read the field set of a pod of about 2 KiB, and to apply it again.
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
@@ -56,8 +55,7 @@ fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} bytes of JSON, {} fields, {} bytes of fieldsV1", print::json(&pod).len(), set.len(), text.len())?;
 
-    let filters = BTreeMap::new();
-    let updater = Updater { versions: &pods, filters: &filters };
+    let updater = Updater { versions: &pods };
     let apply = |live: &Value, config: &Value, managers| updater.apply(live, config, "v1", managers, &"me", false);
     let managers = apply(&Value::object(), &pod, Managers::new()).map(|done| done.1).unwrap_or_default();
     let mut changed = pod.clone();

@@ -3,8 +3,6 @@
 
 mod model;
 
-use std::collections::BTreeMap;
-
 use model::Model;
 use pintle_apply::managers::{Managers, Updater};
 use pintle_apply::typed::Duplicates;
@@ -67,8 +65,7 @@ type Owners = Managers<&'static str>;
 
 /// Applies by force.
 fn apply(model: &Model, live: &Value, managers: &Owners, who: &'static str, config: &Value) -> (Value, Owners) {
-    let filters = BTreeMap::new();
-    let updater = Updater { versions: model, filters: &filters };
+    let updater = Updater { versions: model };
     let (object, managers) = updater.apply(live, config, "v1", managers.clone(), &who, true).expect("an apply");
     (object.unwrap_or_else(|| live.clone()), managers)
 }

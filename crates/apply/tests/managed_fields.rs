@@ -2,8 +2,6 @@
 
 mod model;
 
-use std::collections::BTreeMap;
-
 use model::Model;
 use pintle_apply::managed_fields::{
     Keeper, MAX_UPDATERS, Managed, Request, conflict_causes, conflict_message, decode, encode, of_update,
@@ -37,8 +35,7 @@ impl Kept {
     fn does(&mut self, verb: &str, who: &str, object: &str) -> Result<(), String> {
         let (name, subresource) = who.split_once('/').unwrap_or((who, ""));
         let (manager, version) = name.split_once('@').unwrap_or((name, "v1"));
-        let filters = BTreeMap::new();
-        let keeper = Keeper { updater: Updater { versions: &self.model, filters: &filters } };
+        let keeper = Keeper { updater: Updater { versions: &self.model } };
         self.now += 1;
         let request = Request { manager, version, subresource, now: Time::from_seconds(self.now) };
         let (object, before) = (read(object), self.managed.clone());

@@ -1,19 +1,18 @@
 //! `managedFields` of creations as a real API server answered them, worked out again with the built-in types.
 
-use std::collections::BTreeMap;
-
 use pintle_apply::managed_fields::{Keeper, Managed, Request, encode};
 use pintle_apply::managers::{ConvertError, Updater, Versions};
 use pintle_apply::set::{FieldSet, Filter};
 use pintle_apply::typed::Place;
 use pintle_schema::{Problems, Schema, normalise};
+use pintle_value::Value;
 use pintle_value::time::Time;
-use pintle_value::{Str, Value};
 
 /// A built-in kind at its only version.
 struct Kind {
     schema: Schema,
     version: String,
+    filter: Filter,
 }
 
 impl Versions for Kind {
@@ -23,6 +22,10 @@ impl Versions for Kind {
 
     fn convert(&self, _: &Value, _: &str, _: &str) -> Result<Value, ConvertError> {
         Err(ConvertError::MissingVersion)
+    }
+
+    fn filter(&self, _: &str) -> Option<&Filter> {
+        Some(&self.filter)
     }
 }
 
@@ -37,10 +40,9 @@ fn check((group, version, kind): (&str, &str, &str), object: &str, expect: &str)
         object
     };
     let (live, new) = (made("{}"), made(object));
-    let kind = Kind { schema: schema.clone(), version: group_version };
-    let status = FieldSet::decode(r#"{"f:status":{}}"#).expect("a set");
-    let filters = BTreeMap::from([(Str::from(kind.version.as_str()), Filter::Exclude(status))]);
-    let keeper = Keeper { updater: Updater { versions: &kind, filters: &filters } };
+    let filter = Filter::Exclude(FieldSet::decode(r#"{"f:status":{}}"#).expect("a set"));
+    let kind = Kind { schema: schema.clone(), version: group_version, filter };
+    let keeper = Keeper { updater: Updater { versions: &kind } };
     let request = Request { manager: "golden", version: &kind.version, subresource: "", now: Time::from_seconds(0) };
     let managed = keeper.update(&live, &new, Managed::default(), &request).expect("an update");
     let entries = encode(&managed);

@@ -13,15 +13,34 @@ use std::fs;
 use std::path::Path;
 
 use model::Model;
-use pintle_apply::managers::{Managers, UpdateError, Updater, Versions};
+use pintle_apply::managers::{ConvertError, Managers, UpdateError, Updater, Versions};
 use pintle_apply::path::PathElement;
 use pintle_apply::set::{FieldSet, Filter, Step};
-use pintle_apply::typed::Duplicates;
+use pintle_apply::typed::{Duplicates, Place};
 use pintle_value::{Str, Value, print};
 
-struct State {
+/// The model, and what of requests counts.
+struct Kind {
     model: Model,
     filters: BTreeMap<Str, Filter>,
+}
+
+impl Versions for Kind {
+    fn place(&self, version: &str) -> Option<Place<'_>> {
+        self.model.place(version)
+    }
+
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError> {
+        self.model.convert(object, from, to)
+    }
+
+    fn filter(&self, version: &str) -> Option<&Filter> {
+        self.filters.get(version)
+    }
+}
+
+struct State {
+    kind: Kind,
     live: Value,
     version: String,
     managers: Managers<String>,
@@ -34,16 +53,16 @@ impl State {
         let (verb, subject, rest) =
             (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next().unwrap_or(""));
         match verb {
-            "schema" => self.model = if subject == "atomic" { Model::atomic() } else { Model::deduced() },
-            "retire" => self.model.retire(subject),
+            "schema" => self.kind.model = if subject == "atomic" { Model::atomic() } else { Model::deduced() },
+            "retire" => self.kind.model.retire(subject),
             "ignore" => {
                 let fields = FieldSet::decode(rest).expect(line);
-                self.filters.insert(Str::from(subject), Filter::Exclude(fields));
+                self.kind.filters.insert(Str::from(subject), Filter::Exclude(fields));
             }
             "include" => {
                 let step = |name: &str| if name == "*" { Step::Any } else { Step::Is(PathElement::field(name)) };
                 let pattern = rest.split('.').map(step).collect();
-                self.filters.insert(Str::from(subject), Filter::Include(vec![pattern]));
+                self.kind.filters.insert(Str::from(subject), Filter::Include(vec![pattern]));
             }
             "apply" | "force" | "update" => {
                 let (manager, version) = subject.split_once('@').unwrap_or((subject, "v1"));
@@ -57,13 +76,13 @@ impl State {
 
     fn write(&mut self, verb: &str, manager: &str, version: &str, object: &Value) -> Result<(), Vec<String>> {
         if self.version != version {
-            self.live = self.model.convert(&self.live, &self.version, version).expect(version);
+            self.live = self.kind.model.convert(&self.live, &self.version, version).expect(version);
             self.version = version.to_owned();
         }
         let duplicates = if verb == "update" { Duplicates::Allowed } else { Duplicates::Forbidden };
-        let place = self.model.at(version).expect(version);
+        let place = self.kind.model.at(version).expect(version);
         place.validate(object, duplicates).map_err(|e| e.to_string().lines().map(str::to_owned).collect::<Vec<_>>())?;
-        let updater = Updater { versions: &self.model, filters: &self.filters };
+        let updater = Updater { versions: &self.kind };
         let (managers, name) = (self.managers.clone(), manager.to_owned());
         let done = if verb == "update" {
             let managers = updater.update(&self.live, object, version, managers, &name);
@@ -91,8 +110,7 @@ fn refusal(error: UpdateError<String>) -> Vec<String> {
 /// Runs a scenario and writes it down with what is found.
 fn found(scenario: &str) -> String {
     let mut state = State {
-        model: Model::new(),
-        filters: BTreeMap::new(),
+        kind: Kind { model: Model::new(), filters: BTreeMap::new() },
         live: Value::object(),
         version: "v1".to_owned(),
         managers: Managers::new(),

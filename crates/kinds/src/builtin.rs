@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use pintle_apply::set::Filter;
 use pintle_catalog::{BackingFacts, Catalog, ResourceFacts, ScaleFacts, SubresourceFacts};
 use pintle_registry::{
-    Action, Backing, Collection, Computed, GroupVersionKind, Resource, Role, ScalePaths, ScaleSelector, Scope,
-    Subresource, Verb, Verbs, field_path,
+    Action, Backing, Behaviour, Collection, Computed, GroupVersionKind, Resource, Role, ScalePaths, ScaleSelector,
+    Scope, Subresource, Verb, Verbs, field_path,
 };
 use pintle_schema::Schema;
 use pintle_value::Str;
@@ -30,12 +31,14 @@ pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
 
 /// The record of a resource; `None` if its facts name something that there is not, which a test rules out.
 fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
-    let subresources = facts.subresources.iter().filter(|s| s.served).map(|s| Subresource {
+    let subresource = |s: &SubresourceFacts| Subresource {
         name: s.name.into(),
         kind: GroupVersionKind::new(s.group, s.version, s.kind),
         verbs: verbs(&s.verbs),
         role: role(s),
-    });
+    };
+    let subresources: Vec<Subresource> = facts.subresources.iter().filter(|s| s.served).map(subresource).collect();
+    let behaviour = crate::behaviour(facts.group, facts.version, facts.plural);
     let hub_group = facts.storage().map_or(facts.group, |s| s.hub_group);
     Some(Resource {
         group: facts.group.into(),
@@ -50,16 +53,27 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         verbs: verbs(&facts.verbs),
         schema,
         typed: true,
-        subresources: subresources.collect(),
+        counts: counts(&*behaviour, &subresources),
+        subresources,
         backing: backing(facts)?,
         storage_version_hash: facts
             .storage()
             .map(|s| hash(s.upstream_group, s.upstream_version, facts.kind))
             .unwrap_or_default(),
         deprecation: facts.deprecation.as_deref().map(Str::from),
-        behaviour: crate::behaviour(facts.group, facts.version, facts.plural),
+        behaviour,
         table: crate::table(hub_group, facts.plural),
     })
+}
+
+/// What of a write counts for who owns what.
+fn counts(behaviour: &dyn Behaviour, subresources: &[Subresource]) -> Vec<(Str, Filter)> {
+    if !subresources.iter().any(|s| s.name == "status") {
+        return Vec::new();
+    }
+    let written = subresources.iter().filter(|s| s.role == Role::Object).map(|s| s.name.clone());
+    let counts = |name: Str| Some((name.clone(), behaviour.reset_fields(&name).filter()?));
+    written.chain([Str::default()]).filter_map(counts).collect()
 }
 
 fn backing(facts: &ResourceFacts) -> Option<Backing> {

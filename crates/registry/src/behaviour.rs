@@ -8,7 +8,7 @@ use std::pin::Pin;
 use pintle_value::time::Time;
 use pintle_value::{Errors, Str, Value};
 
-use crate::{ApiError, GroupResource};
+use crate::{ApiError, GroupResource, ResetFields};
 
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -90,6 +90,15 @@ pub trait Behaviour: Send + Sync {
     /// The rules of a subresource that writes the object (`status`, `ephemeralcontainers`, `approval`, …).
     fn subresource(&self, _name: &str) -> Option<&dyn SubresourceRules> {
         None
+    }
+
+    /// The fields that a write through the object itself (with an empty name) or through a subresource does not set.
+    /// Asked of kinds with a status only: most keep it from the one, and their spec from the other.
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => ResetFields::These(&["spec"]),
+            _ => ResetFields::These(&["status"]),
+        }
     }
 
     /// Selectable fields with the object's values, beside `metadata.name` and `metadata.namespace`.

@@ -6,6 +6,7 @@ mod backing;
 mod behaviour;
 mod error;
 mod names;
+mod reset_fields;
 mod resource;
 mod scale;
 mod snapshot;
@@ -17,6 +18,7 @@ pub use behaviour::{
 };
 pub use error::{ApiError, Cause, ErrorReason, RetryAfter};
 pub use names::{GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use reset_fields::ResetFields;
 pub use resource::{Resource, Role, Scope, Subresource, Verb, Verbs};
 pub use scale::{ScalePaths, ScaleSelector, field_path};
 pub use snapshot::Registry;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pintle_apply::set::Filter;
 use pintle_schema::Schema;
 use pintle_value::Str;
 
@@ -123,6 +124,9 @@ pub struct Resource {
     pub typed: bool,
     /// The subresources that are served.
     pub subresources: Vec<Subresource>,
+    /// What of a write counts for who owns what, by the subresource that it goes through; an empty name is the object
+    /// itself. All counts where nothing is said.
+    pub counts: Vec<(Str, Filter)>,
     /// What stands behind it.
     pub backing: Backing,
     /// Tells the encodings of stored objects apart in discovery; opaque to clients.
@@ -164,6 +168,13 @@ impl Resource {
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == name)
+    }
+
+    /// What of a write through a subresource counts for who owns what; `None` if all does. The empty name is the object
+    /// itself.
+    #[must_use]
+    pub fn counts(&self, subresource: &str) -> Option<&Filter> {
+        self.counts.iter().find(|(name, _)| name == subresource).map(|(_, filter)| filter)
     }
 
     /// Where the objects are stored; the same for all versions (and groups) that show the same objects. `None` for

@@ -6,16 +6,21 @@ use pintle_value::Value;
 
 use super::UpdateError;
 use crate::path::same_value;
-use crate::set::FieldSet;
+use crate::set::{FieldSet, Filter};
 use crate::typed::{Comparison, Duplicates, Place};
 
-/// The versions of a kind of objects.
+/// The versions of a kind of objects: all that there is to know of it.
 pub trait Versions {
     /// The type of objects at a version; `None` for a version that is not served (any more).
     fn place(&self, version: &str) -> Option<Place<'_>>;
 
     /// Converts an object from one version to another one.
     fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError>;
+
+    /// What of a request counts at a version. All counts where nothing is said.
+    fn filter(&self, _version: &str) -> Option<&Filter> {
+        None
+    }
 }
 
 /// Why an object was not converted.

@@ -7,7 +7,7 @@ use pintle_value::{Str, Value};
 use super::objects::{ConvertError, Object, Versions};
 use super::prune::{at, prune};
 use super::{Conflict, Managers, Owned, UpdateError};
-use crate::set::{FieldSet, Filter};
+use crate::set::FieldSet;
 use crate::typed::Comparison;
 
 /// What updates and applies need to know of a kind of objects.
@@ -15,8 +15,6 @@ use crate::typed::Comparison;
 pub struct Updater<'v> {
     /// Its versions.
     pub versions: &'v dyn Versions,
-    /// By version, what of a request counts. All counts where nothing is said.
-    pub filters: &'v BTreeMap<Str, Filter>,
 }
 
 impl Updater<'_> {
@@ -70,7 +68,7 @@ impl Updater<'_> {
     }
 
     fn filtered(&self, version: &str, set: FieldSet) -> FieldSet {
-        self.filters.get(version).map(|filter| filter.apply(&set)).unwrap_or(set)
+        self.versions.filter(version).map(|filter| filter.apply(&set)).unwrap_or(set)
     }
 
     /// The managers as the types of today have it. Those of versions that are gone own nothing any more. It is an error if
@@ -102,7 +100,7 @@ impl Updater<'_> {
         by: &M,
         force: bool,
     ) -> Result<Comparison, UpdateError<M>> {
-        let filter = |version: &str| self.filters.get(version);
+        let filter = |version: &str| self.versions.filter(version);
         let mut comparisons: BTreeMap<Str, Option<Comparison>> = BTreeMap::new();
         let here = old.compare(new)?.filtered(filter(&old.version));
         comparisons.insert(Str::from(old.version.as_ref()), Some(here.clone()));

@@ -54,6 +54,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         subresources: subresources.collect(),
         // Documents tell stored objects apart from everything else, no more.
         backing: collection.map_or(Backing::Action(Action::Bind), Backing::Stored),
+        counts: Vec::new(),
         storage_version_hash: Str::default(),
         deprecation: None,
         behaviour: Arc::new(NoBehaviour),
@@ -111,6 +112,7 @@ pub(crate) fn registry_with_widgets() -> Registry {
             subresource("status", GroupVersionKind::new("bench.example.com", "v1", "Widget")),
         ],
         backing: Backing::Action(Action::Bind),
+        counts: Vec::new(),
         storage_version_hash: Str::default(),
         deprecation: None,
         behaviour: Arc::new(NoBehaviour),
