@@ -90,7 +90,10 @@ fn pool(certificates: &Certificates, admin: bool, protocol: Protocol) -> Pool {
         Protocol::Http1 => connector.enable_http1().wrap_connector(tcp),
         Protocol::Any => connector.enable_all_versions().wrap_connector(tcp),
     };
-    hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector)
+    let mut builder = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
+    // Who leaves a watch may still be sent events of it. A thousand such watches are no fault of the server.
+    builder.http2_max_local_error_reset_streams(None);
+    builder.build(connector)
 }
 
 /// A request that is being put together.

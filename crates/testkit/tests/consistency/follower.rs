@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_testkit::{Broken, Protocol, Stream};
@@ -74,6 +75,8 @@ pub(crate) struct Follower {
     pub(crate) plan: Plan,
     notes: Mutex<Vec<Note>>,
     heard: Notify,
+    /// Whether a watch is open: the server owes what is missing.
+    listens: AtomicBool,
 }
 
 /// Why a watch is over.
@@ -86,7 +89,7 @@ enum End {
 
 impl Follower {
     pub(crate) fn new(plan: Plan) -> Self {
-        Self { plan, notes: Mutex::default(), heard: Notify::new() }
+        Self { plan, notes: Mutex::default(), heard: Notify::new(), listens: AtomicBool::new(false) }
     }
 
     /// Takes what was shown since the last time.
@@ -94,9 +97,10 @@ impl Follower {
         std::mem::take(&mut lock(&self.notes))
     }
 
-    /// Waits until something is shown after what was taken.
+    /// Waits until something is shown after what was taken: for longer than the follower itself waits for anything but
+    /// events, so that it is the one to say what is amiss.
     pub(crate) async fn hears(&self) -> bool {
-        tokio::time::timeout(PATIENCE, self.heard.notified()).await.is_ok()
+        tokio::time::timeout(2 * PATIENCE, self.heard.notified()).await.is_ok()
     }
 
     fn note(&self, world: &World, note: Note) {
@@ -201,7 +205,10 @@ impl Follower {
                 self.note(world, Note::Began { not_before });
             }
         }
-        self.listen(world, events, at).await
+        self.listens.store(true, Ordering::Relaxed);
+        let end = self.listen(world, events, at).await;
+        self.listens.store(false, Ordering::Relaxed);
+        end
     }
 
     /// Takes a list.
@@ -226,6 +233,7 @@ impl Follower {
     async fn listen(&self, world: &World, mut events: Events, at: &mut Option<u64>) -> Result<End, Broken> {
         let mut resting = world.resting.subscribe();
         let rests = matches!(self.plan.habit, Habit::Naps | Habit::Stalls);
+        // Who begins anew each time would leave before it is shown everything, however long nobody writes.
         let hops = self.plan.habit == Habit::Hops && self.plan.begin.goes_on();
         let mut left = if hops { HOP } else { usize::MAX };
         while left > 0 {
@@ -265,7 +273,8 @@ impl Follower {
     /// A line for reports.
     pub(crate) fn describe(&self) -> String {
         let Plan { form, begin, habit, protocol, .. } = &self.plan;
-        format!("{} ({form:?}, {begin:?}, {habit:?}, {protocol:?})", self.request(""))
+        let listens = if self.listens.load(Ordering::Relaxed) { "listens" } else { "does not listen" };
+        format!("{} ({form:?}, {begin:?}, {habit:?}, {protocol:?}; {listens})", self.request(""))
     }
 }
 

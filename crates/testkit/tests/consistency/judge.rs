@@ -26,8 +26,8 @@ pub(crate) enum Note {
 pub(crate) enum Verdict {
     /// Everything was shown.
     Complete,
-    /// Something is still to come.
-    Behind,
+    /// Something is still to come: what, and after what. Should it never come, this tells what is amiss.
+    Behind(String),
 }
 
 /// The judge of one follower.
@@ -65,9 +65,10 @@ impl Judge {
                     self.at = at;
                 }
                 Note::Began { not_before } => {
-                    if self.opening(journal, not_before)? == Verdict::Behind {
+                    let opening = self.opening(journal, not_before)?;
+                    if opening != Verdict::Complete {
                         self.notes.push_front(note);
-                        return Ok(Verdict::Behind);
+                        return Ok(opening);
                     }
                 }
                 Note::Told(turn, item) => {
@@ -87,8 +88,10 @@ impl Judge {
                 }
             }
         }
-        let open = self.view.turns(journal, self.at).next().is_some();
-        Ok(if open { Verdict::Behind } else { Verdict::Complete })
+        Ok(match self.view.turns(journal, self.at).next() {
+            Some((turn, item)) => Verdict::Behind(format!("{turn:?} {item:?} is to follow {}", self.at)),
+            None => Verdict::Complete,
+        })
     }
 
     /// Finds the revision of which a watch showed the state first, such that all else that it showed fits.
@@ -103,27 +106,36 @@ impl Judge {
                 _ => None,
             })
             .collect();
-        let mut mismatch = None;
-        let mut behind = false;
+        // Of the states that it cannot have been, the one that explains most; the last one that it can have been.
+        let mut mismatch = (0, String::new());
+        let mut open = None;
         let later = journal.from(journal.after(not_before)).iter().map(|change| change.revision);
         for from in std::iter::once(not_before).chain(later) {
             let state = self.view.state(journal, from).into_iter().map(|item| (Turn::Added, item));
             let mut expect = state.chain(self.view.turns(journal, from));
-            match told.iter().try_for_each(|note| fits(*note, expect.next())) {
-                Err(why) => drop(mismatch.get_or_insert(why)),
+            let mut fitting = 0;
+            let fit = told.iter().try_for_each(|note| fits(*note, expect.next()).inspect(|()| fitting += 1));
+            match (fit, expect.next()) {
+                (Err(why), _) if mismatch.1.is_empty() || fitting > mismatch.0 => {
+                    mismatch = (fitting, format!("if begun at {from}, after {fitting} events {why}"));
+                }
+                (Err(_), _) => {}
                 // Where the watch ended before all was shown, the next one shows it.
-                Ok(()) if end.is_some() || expect.next().is_none() => {
+                (Ok(()), Some((turn, item))) if end.is_none() => {
+                    open = Some(format!("if begun at {from}, after {fitting} events {turn:?} {item:?} is to follow"));
+                }
+                (Ok(()), _) => {
                     self.at = told.iter().map(|(_, item)| item.revision).fold(from, u64::max);
                     self.events += told.len() as u64;
                     self.notes.drain(..end.unwrap_or(self.notes.len()));
                     return Ok(Verdict::Complete);
                 }
-                Ok(()) => behind = true,
             }
         }
-        match mismatch {
-            Some(why) if !behind => Err(format!("begun at no state from {not_before} on: {why}: {told:?}")),
-            _ => Ok(Verdict::Behind),
+        // One that fits so far may still turn out not to, and then one of the others should have.
+        match open {
+            Some(open) => Ok(Verdict::Behind(format!("{open}; {}", mismatch.1))),
+            None => Err(format!("begun at no state from {not_before} on: {}: {told:?}", mismatch.1)),
         }
     }
 }
@@ -183,8 +195,16 @@ mod tests {
         judge.judge(&journal())
     }
 
-    fn accepts(notes: &[Note], verdict: Verdict) {
-        assert_eq!(judge(notes), Ok(verdict), "{notes:?}");
+    fn accepts(notes: &[Note]) {
+        assert_eq!(judge(notes), Ok(Verdict::Complete), "{notes:?}");
+    }
+
+    /// More has to come; what, is told with these words among others.
+    fn waits(notes: &[Note], words: &[&str]) {
+        match judge(notes) {
+            Ok(Verdict::Behind(what)) if words.iter().all(|word| what.contains(word)) => {}
+            other => panic!("{other:?} instead of {words:?} after {notes:?}"),
+        }
     }
 
     fn finds(notes: &[Note], why: &str) {
@@ -199,11 +219,11 @@ mod tests {
     #[test]
     fn what_happened_is_accepted() {
         let at3 = state(3, &[version(1, 2), version(2, 3)]);
-        accepts(std::slice::from_ref(&at3), Verdict::Behind);
+        waits(std::slice::from_ref(&at3), &["Modified", "is to follow 3"]);
         let rest = [Told(Modified, version(1, 4)), Told(Deleted, gone(1, 4, 6)), Told(Added, version(0, 7))];
-        accepts(&[at3.clone(), rest[0].clone(), rest[1].clone()], Verdict::Behind);
-        accepts(&[at3, Bookmark(3), rest[0].clone(), Bookmark(5), rest[1].clone(), rest[2].clone()], Verdict::Complete);
-        accepts(&[state(9, &[version(0, 7), version(2, 3)]), Bookmark(12)], Verdict::Complete);
+        waits(&[at3.clone(), rest[0].clone(), rest[1].clone()], &["Added", "is to follow 6"]);
+        accepts(&[at3, Bookmark(3), rest[0].clone(), Bookmark(5), rest[1].clone(), rest[2].clone()]);
+        accepts(&[state(9, &[version(0, 7), version(2, 3)]), Bookmark(12)]);
     }
 
     #[test]
@@ -212,12 +232,12 @@ mod tests {
         let at3 = [Told(Added, version(1, 2)), Told(Added, version(2, 3))];
         let then = [Told(Modified, version(1, 4)), Told(Deleted, gone(1, 4, 6)), ends.clone()];
         let whole: Vec<Note> = [begins.clone()].into_iter().chain(at3.clone()).chain(then).collect();
-        accepts(&whole, Verdict::Complete);
-        accepts(&whole[..4], Verdict::Behind);
-        accepts(&whole[..2], Verdict::Behind);
-        accepts(&[begins.clone(), ends.clone(), Told(Added, version(2, 3))], Verdict::Complete);
+        accepts(&whole);
+        waits(&whole[..4], &["if begun at 3, after 3 events Deleted", "if begun at 4, after 0 events Added"]);
+        waits(&whole[..2], &["if begun at 3, after 1 events Added", "if begun at 4, after 0 events Added"]);
+        accepts(&[begins.clone(), ends.clone(), Told(Added, version(2, 3))]);
         // It was cut, and another begun.
-        accepts(&[begins.clone(), at3[0].clone(), begins.clone(), ends, at3[1].clone()], Verdict::Complete);
+        accepts(&[begins.clone(), at3[0].clone(), begins.clone(), ends, at3[1].clone()]);
         finds(&[begins, at3[1].clone(), at3[0].clone()], "begun at no state from 2 on");
     }
 

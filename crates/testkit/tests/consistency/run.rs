@@ -245,8 +245,10 @@ impl Run {
                 let verdict = judge.judge(&self.world.ledgers[follower.plan.view.at].journal());
                 match verdict.unwrap_or_else(|why| panic!("{}: {why}", follower.describe())) {
                     Verdict::Complete => break,
-                    Verdict::Behind if task.is_finished() => panic!("{} ended", follower.describe()),
-                    Verdict::Behind => assert!(follower.hears().await, "{}: something is missing", follower.describe()),
+                    Verdict::Behind(what) => tokio::select! {
+                        heard = follower.hears() => assert!(heard, "{} says no more: {what}", follower.describe()),
+                        ended = &mut *task => panic!("{} ended: {ended:?}", follower.describe()),
+                    },
                 }
             }
         }
