@@ -42,7 +42,7 @@ impl Kept {
         let done = if verb == "update" {
             keeper.update(&self.live, &object, before, &request).map(|managed| (Some(object), managed))
         } else {
-            keeper.apply(&self.live, &object, before, &request, verb == "force")
+            keeper.apply(&self.live, &object, before, &request, verb == "force", None)
         };
         let (object, managed) = done.map_err(|error| match error {
             UpdateError::Conflicts(conflicts) => {

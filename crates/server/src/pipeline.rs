@@ -78,6 +78,14 @@ impl Call {
         if resource.scope == Scope::Namespaced { &self.info.namespace } else { "" }
     }
 
+    /// Sees to it that the sender may do something else with the same object than was asked for.
+    ///
+    /// # Errors
+    /// They may not.
+    pub(crate) fn authorize(&self, verb: &str) -> Result<(), ApiError> {
+        authorize(&self.cluster, &self.identity, &self.info, verb)
+    }
+
     /// Adds a warning for the client.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         self.warnings.push(text);
@@ -149,7 +157,7 @@ async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incomi
         Ok(sender) => match act_as(&cluster, &sender, &parts.headers) {
             Ok(identity) => {
                 let identity = identity.unwrap_or(sender);
-                let admitted = authorize(&cluster, &identity, &info);
+                let admitted = authorize(&cluster, &identity, &info, info.verb);
                 (identity, admitted)
             }
             Err(error) => (sender, Err(error)),
@@ -204,9 +212,9 @@ fn act_as(cluster: &Cluster, sender: &Identity, headers: &HeaderMap) -> Result<O
     })
 }
 
-fn authorize(cluster: &Cluster, identity: &Identity, info: &RequestInfo) -> Result<(), ApiError> {
+fn authorize(cluster: &Cluster, identity: &Identity, info: &RequestInfo, verb: &str) -> Result<(), ApiError> {
     let attributes = Attributes {
-        verb: info.verb,
+        verb,
         group: &info.group,
         version: &info.version,
         resource: &info.resource,

@@ -6,7 +6,7 @@ mod list;
 pub(crate) use list::{ListOptions, VersionMatch};
 
 use pintle_registry::{ApiError, GroupVersionKind};
-use pintle_value::{Errors, FieldError, FieldPath, Value};
+use pintle_value::{Errors, FieldPath, Value};
 
 /// A decoded query string.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,6 +121,30 @@ fn invalid(kind: &str, errors: Errors) -> Result<(), ApiError> {
     Err(ApiError::Invalid { kind: GroupVersionKind::new("meta.k8s.io", "v1", kind), name: "".into(), errors })
 }
 
+/// What options are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// A create.
+    Create,
+    /// An update.
+    Update,
+    /// A patch, but server-side apply.
+    Patch,
+    /// Server-side apply.
+    Apply,
+}
+
+impl Writing {
+    /// The name of the options' type.
+    fn options(self) -> &'static str {
+        match self {
+            Writing::Create => "CreateOptions",
+            Writing::Update => "UpdateOptions",
+            Writing::Patch | Writing::Apply => "PatchOptions",
+        }
+    }
+}
+
 /// The options of create, update and patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
@@ -131,23 +155,27 @@ pub(crate) struct WriteOptions {
     /// What to do about unknown and duplicate fields.
     pub(crate) field_validation: FieldValidation,
     /// Take over fields that others own; server-side apply only.
-    pub(crate) force: Option<bool>,
+    pub(crate) force: bool,
 }
 
 impl WriteOptions {
-    /// Reads and checks the options. `kind` is the name of their type, for errors.
+    /// Reads and checks the options.
     ///
     /// # Errors
     /// A value that is not allowed.
-    pub(crate) fn read(query: &Query, kind: &str) -> Result<Self, ApiError> {
+    pub(crate) fn read(query: &Query, writing: Writing) -> Result<Self, ApiError> {
         let mut errors = Errors::new();
         let force = query.optional_flag("force");
         let field_manager = query.text("fieldManager");
-        if kind == "PatchOptions" && force.is_some() {
-            // Only server-side apply, which has a reader of its own, takes it.
-            errors.forbidden(&FieldPath::new("force"), "may not be specified for non-apply patch");
+        let manager = FieldPath::new("fieldManager");
+        match writing {
+            Writing::Apply if field_manager.is_empty() => errors.required(&manager, "is required for apply patch"),
+            Writing::Patch if force.is_some() => {
+                errors.forbidden(&FieldPath::new("force"), "may not be specified for non-apply patch");
+            }
+            _ => {}
         }
-        check_field_manager(&field_manager, &mut errors);
+        errors.append(pintle_value::metadata::validate_field_manager(&field_manager, &manager));
         let dry_run = dry_run(query.all("dryRun"), &mut errors);
         let level = query.get("fieldValidation").unwrap_or_default();
         let field_validation = match level {
@@ -160,18 +188,8 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        invalid(kind, errors)?;
-        Ok(Self { dry_run, field_manager, field_validation, force })
-    }
-}
-
-fn check_field_manager(manager: &str, errors: &mut Errors) {
-    let path = FieldPath::new("fieldManager");
-    if manager.len() > 128 {
-        errors.push(FieldError::too_long(&path, 128));
-    }
-    if manager.chars().any(char::is_control) {
-        errors.invalid(&path, manager, "should only contain printable characters");
+        invalid(writing.options(), errors)?;
+        Ok(Self { dry_run, field_manager, field_validation, force: force.unwrap_or(false) })
     }
 }
 

@@ -72,12 +72,10 @@ fn known() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Blanks what cannot be the same twice: uids, times, resourceVersions, generated names, and (until they are recorded
-/// here) managed fields.
+/// Blanks what cannot be the same twice: uids, times, resourceVersions and generated names.
 fn normalise(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            members.remove("managedFields");
             for key in ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "time"] {
                 if let Some(member) = members.get_mut(key)
                     && member.is_string()
@@ -149,25 +147,12 @@ fn recorded(response: &Value) -> Value {
 
 /// Text with the values of volatile lines blanked, as YAML shows them.
 fn yaml_blanked(text: &str) -> Value {
-    let mut skipping = false;
     let lines: Vec<String> = text
         .lines()
-        .filter_map(|line| {
-            let key = line.trim_start();
-            // Managed fields are a list under `metadata`: everything deeper, and its dashes, belongs to them.
-            if key.starts_with("managedFields:") {
-                skipping = true;
-                return None;
-            }
-            if skipping && (line.starts_with("  -") || line.starts_with("   ")) {
-                return None;
-            }
-            skipping = false;
-            let volatile = ["uid:", "resourceVersion:", "creationTimestamp:"].iter().find(|k| key.starts_with(**k));
-            Some(match volatile {
-                Some(key) => format!("{key} -"),
-                None => line.to_owned(),
-            })
+        .map(|line| {
+            let (key, volatile) = (line.trim_start(), ["uid:", "resourceVersion:", "creationTimestamp:", "time:"]);
+            let volatile = volatile.iter().find(|v| key.starts_with(**v));
+            volatile.map_or_else(|| line.to_owned(), |key| format!("{key} -"))
         })
         .collect();
     Value::from(lines.join("\n"))

@@ -6,8 +6,9 @@ use pintle_value::Value;
 use pintle_value::time::Time;
 
 use super::cap::cap_updaters;
+use super::last_applied::unchanged_since;
 use super::{Managed, Manager, Operation};
-use crate::managers::{Managers, UpdateError, Updater};
+use crate::managers::{Conflict, Managers, UpdateError, Updater};
 use crate::path::PathElement;
 use crate::set::FieldSet;
 
@@ -90,7 +91,8 @@ impl Keeper<'_> {
         Ok(managed)
     }
 
-    /// Applies a configuration. Returns the object, or `None` if it did not change, and the managers.
+    /// Applies a configuration. Returns the object, or `None` if it did not change, and the managers. `last_applied` is
+    /// what the same user applied in the client before: what is still as it was then is no conflict.
     pub fn apply(
         &self,
         live: &Value,
@@ -98,10 +100,22 @@ impl Keeper<'_> {
         managed: Managed,
         request: &Request<'_>,
         force: bool,
+        last_applied: Option<&Value>,
     ) -> Result<(Option<Value>, Managed), UpdateError<Manager>> {
         let Managed { managers, mut times } = managed;
         let manager = request.manager(Operation::Apply);
-        let (object, mut managers) = self.updater.apply(live, config, request.version, managers, &manager, force)?;
+        let apply = |managers, force| self.updater.apply(live, config, request.version, managers, &manager, force);
+        let before = last_applied.map(|last| (last, managers.clone()));
+        let (object, mut managers) = match (apply(managers, force), before) {
+            (Err(UpdateError::Conflicts(conflicts)), Some((last, managers))) => {
+                let left = self.unless_unchanged(conflicts, live, last, request.version);
+                if !left.is_empty() {
+                    return Err(UpdateError::Conflicts(left));
+                }
+                apply(managers, true)?
+            }
+            (applied, _) => applied?,
+        };
         strip(&mut managers, &manager);
         if object.is_some() {
             times.insert(manager, request.now);
@@ -109,6 +123,23 @@ impl Keeper<'_> {
         let mut managed = Managed { managers, times };
         forget_times(&mut managed);
         Ok((object, managed))
+    }
+}
+
+impl Keeper<'_> {
+    /// The conflicts about fields that are no longer as they were applied last.
+    fn unless_unchanged(
+        &self,
+        mut conflicts: Vec<Conflict<Manager>>,
+        live: &Value,
+        last: &Value,
+        version: &str,
+    ) -> Vec<Conflict<Manager>> {
+        let place = self.updater.versions.place(version);
+        if let Some(unchanged) = place.and_then(|place| unchanged_since(place, last, live, version)) {
+            conflicts.retain(|conflict| !unchanged.has(&conflict.path.0));
+        }
+        conflicts
     }
 }
 

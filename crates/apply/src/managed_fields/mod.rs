@@ -6,7 +6,9 @@ mod cap;
 mod conflict;
 mod entries;
 mod keeper;
+mod last_applied;
 mod manager;
+mod scale;
 
 use std::collections::BTreeMap;
 
@@ -17,7 +19,9 @@ use crate::managers::Managers;
 pub use conflict::{ConflictCause, conflict_causes, conflict_message};
 pub use entries::{DecodeError, decode, encode, of_update};
 pub use keeper::{Keeper, Request};
+pub use last_applied::LAST_APPLIED;
 pub use manager::{Manager, Operation};
+pub use scale::{ReplicasPaths, from_scale, to_scale};
 
 /// How many managers that update are remembered one by one.
 pub const MAX_UPDATERS: usize = 10;

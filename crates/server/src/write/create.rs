@@ -11,13 +11,14 @@ use pintle_store::Expect;
 use pintle_value::Value;
 
 use super::commit::{Outcome, as_cached, commit, stored_bytes};
-use super::decode::{Expected, decode, default};
+use super::decode::{Expected, decode};
 use super::metadata;
+use super::ownership::Ownership;
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
 use crate::negotiate;
 use crate::pipeline::{Call, Warnings};
-use crate::query::WriteOptions;
+use crate::query::{WriteOptions, Writing};
 use crate::represent::{Form, to_hub};
 
 /// How often another name is tried when a generated one is taken.
@@ -28,14 +29,17 @@ pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     let form = Form::negotiate(call, resource, false)?;
     let encoding = negotiate::input(&call.headers, resource.typed)?;
     let body = call.body().await?;
-    let options = WriteOptions::read(&call.query, "CreateOptions")?;
-    let mut object = decode(call, &body, encoding, &Expected::of(resource), options.field_validation)?;
+    let options = WriteOptions::read(&call.query, Writing::Create)?;
+    let expected = Expected::of(resource);
+    let mut object = decode(call, &body, encoding, &expected, options.field_validation)?;
+    expected.default(&mut object);
+    metadata::wipe_system_fields(&mut object);
+    metadata::ensure_namespace(&mut object, resource, &call.info.namespace)?;
+    metadata::deduplicate_owners(&mut object, &call.warnings, false);
+    Ownership::of(call, &expected, &options).create(&mut object);
     if let Backing::Action(action) = resource.backing {
-        metadata::ensure_namespace(&mut object, resource, &call.info.namespace)?;
         return super::action::act(call, resource, action, object, options.dry_run).await;
     }
-    default(resource, &mut object);
-    metadata::ensure_namespace(&mut object, resource, &call.info.namespace)?;
     let creation = Creation {
         cluster: &call.cluster,
         resource,
@@ -44,18 +48,21 @@ pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Resp
         warnings: &call.warnings,
     };
     let created = creation.run(object).await?;
-    let body = if options.dry_run { form.dry(&created)? } else { form.body(&created)? };
-    Ok(form.respond(StatusCode::CREATED, body))
+    form.answer(StatusCode::CREATED, &created)
 }
 
 impl Form {
-    /// The body of an object that was not stored: it has no resourceVersion.
-    pub(crate) fn dry(&self, object: &Object) -> Result<Vec<u8>, ApiError> {
-        let mut tree = self.tree(object)?;
-        if object.revision == 0 {
-            tree.remove_at(&["metadata", "resourceVersion"]);
+    /// Answers with an object that was written. One that a dry run made has revision 0, and shows no resourceVersion.
+    ///
+    /// # Errors
+    /// As [`Form::body`].
+    pub(crate) fn answer(&self, code: StatusCode, object: &Object) -> Result<Response, ApiError> {
+        if object.revision > 0 {
+            return Ok(self.respond(code, self.body(object)?));
         }
-        self.body_of(tree)
+        let mut tree = self.tree(object)?;
+        tree.remove_at(&["metadata", "resourceVersion"]);
+        Ok(self.respond(code, self.body_of(tree)?))
     }
 }
 
@@ -69,12 +76,12 @@ pub(crate) struct Creation<'a> {
 }
 
 impl Creation<'_> {
-    /// Creates a defaulted object at the request's version. A dry run's object has revision 0.
+    /// Creates an object at the request's version that has its defaults and says who owns what. A dry run's object has
+    /// revision 0.
     ///
     /// # Errors
     /// It is refused or is there already.
-    pub(crate) async fn run(&self, mut object: Value) -> Result<Arc<Object>, ApiError> {
-        metadata::deduplicate_owners(&mut object, self.warnings, false);
+    pub(crate) async fn run(&self, object: Value) -> Result<Arc<Object>, ApiError> {
         let generates = object.name().is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
         let mut tries = if generates { NAME_TRIES } else { 1 };
         loop {

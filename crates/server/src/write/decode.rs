@@ -20,12 +20,22 @@ pub(crate) struct Expected<'a> {
     pub(crate) group_version: GroupVersion,
     pub(crate) kind: &'a str,
     pub(crate) schema: &'a Schema,
+    /// The record of the kind, if it is a resource's.
+    pub(crate) resource: Option<&'a Arc<Resource>>,
 }
 
 impl<'a> Expected<'a> {
     /// The kind of a resource.
-    pub(crate) fn of(resource: &'a Resource) -> Self {
-        Self { group_version: resource.group_version(), kind: &resource.kind, schema: &resource.schema }
+    pub(crate) fn of(resource: &'a Arc<Resource>) -> Self {
+        let Resource { kind, schema, .. } = &**resource;
+        Self { group_version: resource.group_version(), kind, schema, resource: Some(resource) }
+    }
+
+    /// Sets the defaults of the kind.
+    pub(crate) fn default(&self, value: &mut Value) {
+        if let Some(resource) = self.resource {
+            default(resource, value);
+        }
     }
 
     fn unfit(&self, why: String) -> Undecodable {

@@ -85,7 +85,7 @@ async fn options(call: &Call) -> Result<DeleteOptions, ApiError> {
         .map(|id| catalog.schema(id))
         .ok_or_else(|| ApiError::Internal("DeleteOptions are not known".to_owned()))?;
     let group_version = GroupVersion::new("", "v1");
-    let expected = Expected { group_version, kind: "DeleteOptions", schema: &schema };
+    let expected = Expected { group_version, kind: "DeleteOptions", schema: &schema, resource: None };
     let (value, _) =
         read(&body, encoding, &expected, &is_options).map_err(|error| ApiError::BadRequest(error.why()))?;
     DeleteOptions::from_body(&value)

@@ -100,20 +100,24 @@ pub(crate) fn generate_name(base: &str) -> Str {
     name.into()
 }
 
-/// Sets what the server sets in the metadata of a new object.
-pub(crate) fn fill_system_fields(context: &Context, object: &mut Value) {
-    for key in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "resourceVersion"] {
+/// Forgets what a new object says of things that the server alone decides (upstream: `WipeObjectMetaSystemFields`).
+pub(crate) fn wipe_system_fields(object: &mut Value) {
+    for key in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         object.remove_at(&["metadata", key]);
     }
+}
+
+/// Sets what the server sets in the metadata of a new object.
+pub(crate) fn fill_system_fields(context: &Context, object: &mut Value) {
+    wipe_system_fields(object);
+    object.remove_at(&["metadata", "resourceVersion"]);
     object.set_at(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
     object.set_at(&["metadata", "creationTimestamp"], context.now.rfc3339());
 }
 
 /// Takes over from the old object what an update cannot change silently.
 pub(crate) fn keep_system_fields(object: &mut Value, old: &Value) {
-    for key in ["selfLink", "managedFields"] {
-        object.remove_at(&["metadata", key]);
-    }
+    object.remove_at(&["metadata", "selfLink"]);
     let mut keep = |key: &str, always: bool| {
         let absent = object.at(&["metadata", key]).is_none();
         match old.at(&["metadata", key]) {
@@ -131,7 +135,6 @@ pub(crate) fn keep_system_fields(object: &mut Value, old: &Value) {
     keep("deletionTimestamp", false);
     keep("deletionGracePeriodSeconds", false);
     keep("namespace", false);
-    keep("managedFields", true);
 }
 
 /// Groups whose kinds upstream checks without the rules of `pkg/apis/core`.

@@ -9,8 +9,10 @@ mod decode;
 mod delete;
 mod metadata;
 mod objects;
+mod ownership;
 mod patch;
 mod review;
+mod scale;
 mod subresource;
 mod update;
 

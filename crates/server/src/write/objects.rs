@@ -11,6 +11,7 @@ use pintle_value::Value;
 use super::commit::{Outcome, commit};
 use super::create::Creation;
 use super::decode::default;
+use super::ownership::Ownership;
 use super::update::{Change, Judge};
 use crate::cluster::{Cluster, object_key, tree};
 use crate::pipeline::Warnings;
@@ -71,7 +72,9 @@ impl Objects for Access {
                 context: self.0.own_context(),
                 warnings: &Warnings::default(),
             };
-            let created = creation.run(Self::prepared(&hub, object)).await?;
+            let mut object = Self::prepared(&hub, object);
+            Ownership::own(&self.0, &hub).create(&mut object);
+            let created = creation.run(object).await?;
             tree(&created)
         })
     }
@@ -93,7 +96,13 @@ impl Objects for Access {
                 warnings: &Warnings::default(),
             };
             let object = Self::prepared(&hub, object);
-            let updated = change.run(|_| Ok(object.clone())).await?;
+            let ownership = Ownership::own(&self.0, &hub);
+            let updated = change.run(|old| {
+                let mut object = object.clone();
+                ownership.update(old, &mut object);
+                Ok(object)
+            });
+            let updated = updated.await?;
             tree(&updated.object)
         })
     }

@@ -1,22 +1,24 @@
-//! Patch: the new object is computed inside the guaranteed-update loop, by one of the patch types.
+//! Patch: the new object is computed inside the guaranteed-update loop, by one of the patch types. Server-side apply is
+//! one of them, which makes objects that are not there.
 
 use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use pintle_codec::json;
+use pintle_codec::{json, yaml};
 use pintle_patch::{
     JsonPatch, PatchError, PatchErrorKind, check_merge_patch, check_strategic_patch, merge_patch, strategic,
 };
 use pintle_registry::{ApiError, GroupVersionKind, Resource};
 use pintle_value::{Errors, FieldPath, Str, Value};
 
-use super::decode::{Expected, answer, default, patched};
+use super::decode::{Expected, answer, patched};
 use super::metadata;
+use super::ownership::Ownership;
 use super::update::Change;
 use crate::http::Response;
 use crate::pipeline::Call;
-use crate::query::{FieldValidation, WriteOptions};
+use crate::query::{FieldValidation, WriteOptions, Writing};
 use crate::represent::Form;
 
 /// A patch that was read.
@@ -28,6 +30,8 @@ pub(crate) enum Patch {
     Merge(Value),
     /// Kubernetes' own, by the schema.
     Strategic(Value),
+    /// A configuration that its manager applies (KEP-555).
+    Apply(Value),
 }
 
 /// The type of a patch, as its media type says.
@@ -36,6 +40,7 @@ enum PatchKind {
     Json,
     Merge,
     Strategic,
+    Apply,
 }
 
 impl PatchKind {
@@ -45,8 +50,10 @@ impl PatchKind {
             ("application/json-patch+json", PatchKind::Json),
             ("application/merge-patch+json", PatchKind::Merge),
             ("application/strategic-merge-patch+json", PatchKind::Strategic),
+            ("application/apply-patch+yaml", PatchKind::Apply),
         ];
-        let known = if typed { &known[..] } else { &known[..2] };
+        // Custom kinds have no strategies of merging.
+        let known: Vec<_> = known.into_iter().filter(|(_, kind)| typed || *kind != PatchKind::Strategic).collect();
         let said = call.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let said = said.split_once(';').map_or(said, |(media_type, _)| media_type);
         known.iter().find(|(media_type, _)| *media_type == said).map(|(_, kind)| *kind).ok_or_else(|| {
@@ -61,11 +68,14 @@ impl Patch {
     /// # Errors
     /// The body is malformed.
     fn read(kind: PatchKind, body: &[u8], strict: bool) -> Result<(Self, Vec<String>), ApiError> {
+        if kind == PatchKind::Apply {
+            return configuration(body);
+        }
         let decoded = json::decode(body, json::Options { duplicates: true }).map_err(|error| {
             ApiError::BadRequest(match (kind, strict) {
-                (PatchKind::Strategic, _) | (PatchKind::Json, false) => error.to_string(),
                 (PatchKind::Merge, false) => "Invalid JSON Patch".to_owned(),
                 (PatchKind::Json | PatchKind::Merge, true) => format!("error decoding patch: {error}"),
+                _ => error.to_string(),
             })
         })?;
         let mut problems: Vec<String> =
@@ -80,28 +90,38 @@ impl Patch {
                 check_merge_patch(&decoded.value).map_err(patch_error)?;
                 Patch::Merge(decoded.value)
             }
-            PatchKind::Strategic => {
+            PatchKind::Strategic | PatchKind::Apply => {
                 check_strategic_patch(&decoded.value).map_err(patch_error)?;
                 Patch::Strategic(decoded.value)
             }
         };
         Ok((patch, problems))
     }
+}
 
-    /// Applies the patch.
-    ///
-    /// # Errors
-    /// It does not fit the object.
-    pub(crate) fn apply(&self, expected: &Expected<'_>, old: &Value) -> Result<Value, ApiError> {
-        let patched = match self {
-            Patch::Json(patch) => patch.apply(old.clone()),
-            Patch::Merge(patch) => merge_patch(old.clone(), patch.clone()),
-            Patch::Strategic(patch) => {
-                strategic(old.clone(), patch.clone(), &expected.schema.types, expected.schema.root)
-            }
-        };
-        patched.map_err(patch_error)
-    }
+/// Reads a configuration. It is YAML, of which JSON is a part.
+fn configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
+    let unread = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
+    let (config, duplicates) = match json::decode(body, json::Options::default()) {
+        Ok(json::Decoded { value, has_duplicates: false, .. }) => (value, None),
+        // The words for what is wrong are those of YAML.
+        _ => {
+            let decoded =
+                yaml::decode(body).map_err(|error| unread(format!("error converting YAML to JSON: {error}")))?;
+            (decoded.value, decoded.strict)
+        }
+    };
+    let shape = match &config {
+        Value::Object(_) => return Ok((Patch::Apply(config), duplicates.into_iter().collect())),
+        Value::Null => return Ok((Patch::Apply(Value::object()), Vec::new())),
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+    };
+    Err(unread(format!(
+        "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}"
+    )))
 }
 
 fn patch_error(error: PatchError) -> ApiError {
@@ -118,54 +138,100 @@ fn patch_error(error: PatchError) -> ApiError {
 pub(crate) async fn patch(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     PatchKind::of(call, resource.typed)?;
     let form = Form::negotiate(call, resource, false)?;
-    let change = Change::of(call, resource, false);
-    let (patch, change) = prepare(call, resource, change).await?;
+    let prepared = Prepared::read(call, resource.typed).await?;
+    let change = prepared.change(call, resource);
     let expected = Expected::of(resource);
-    let updated = change.run(|old| {
-        let mut object = patch.apply(call, &expected, old)?;
+    let ownership = Ownership::of(call, &expected, &prepared.options);
+    let make = |live: &Value| {
+        let mut object = prepared.apply(call, &expected, &ownership, live)?;
+        if live.uid().is_empty() && !object.uid().is_empty() {
+            return Err(change.uid_without_object(object.uid()));
+        }
         metadata::ensure_namespace(&mut object, resource, &change.namespace)?;
         metadata::ensure_name(&object, &change.name, &change.namespace)?;
-        default(resource, &mut object);
         Ok(object)
-    });
-    let updated = updated.await?;
-    Ok(form.respond(StatusCode::OK, form.body(&updated.object)?))
+    };
+    // Through a subresource nothing is made.
+    if prepared.kind == PatchKind::Apply && change.subresource.is_empty() {
+        let (code, object) = change.run_or_create(call, &ownership.nothing(), make).await?;
+        return form.answer(code, &object);
+    }
+    form.answer(StatusCode::OK, &change.run(make).await?.object)
 }
 
-/// A patch, and how to treat its unknown and duplicate fields.
+/// A patch with its options.
 pub(crate) struct Prepared {
+    kind: PatchKind,
     /// What is wrong with it is said only to those whose object is there.
     patch: Result<(Patch, Vec<String>), ApiError>,
-    validation: FieldValidation,
-}
-
-/// Reads a patch and its options.
-///
-/// # Errors
-/// As [`PatchKind::of`] and [`WriteOptions::read`].
-pub(crate) async fn prepare<'a>(
-    call: &'a Call,
-    resource: &'a Arc<Resource>,
-    mut change: Change<'a>,
-) -> Result<(Prepared, Change<'a>), ApiError> {
-    let kind = PatchKind::of(call, resource.typed)?;
-    let body = call.body().await?;
-    let options = WriteOptions::read(&call.query, "PatchOptions")?;
-    change.context.dry_run = options.dry_run;
-    // The name of the object is the precondition of a full update only.
-    change.uid_is_precondition = false;
-    let validation = options.field_validation;
-    Ok((Prepared { patch: Patch::read(kind, &body, validation != FieldValidation::Ignore), validation }, change))
+    pub(crate) options: WriteOptions,
 }
 
 impl Prepared {
-    /// Applies the patch: the new object at the request's version, without defaults.
+    /// Reads a patch and its options. `typed` is true for built-in kinds.
     ///
     /// # Errors
-    /// The patch is malformed or does not fit the object, or what comes out is not of its kind.
-    pub(crate) fn apply(&self, call: &Call, expected: &Expected<'_>, old: &Value) -> Result<Value, ApiError> {
+    /// As [`PatchKind::of`] and [`WriteOptions::read`].
+    pub(crate) async fn read(call: &Call, typed: bool) -> Result<Self, ApiError> {
+        let kind = PatchKind::of(call, typed)?;
+        let body = call.body().await?;
+        let writing = if kind == PatchKind::Apply { Writing::Apply } else { Writing::Patch };
+        let options = WriteOptions::read(&call.query, writing)?;
+        let patch = Patch::read(kind, &body, options.field_validation != FieldValidation::Ignore);
+        Ok(Self { kind, patch, options })
+    }
+
+    /// The change that the patch makes.
+    pub(crate) fn change<'a>(&self, call: &'a Call, resource: &'a Arc<Resource>) -> Change<'a> {
+        // The uid of the object is the precondition of a full update only.
+        Change { uid_is_precondition: false, ..Change::of(call, resource, self.options.dry_run) }
+    }
+
+    /// Applies the patch: the new object at the request's version, with defaults, and with who owns what.
+    ///
+    /// # Errors
+    /// The patch is malformed or does not fit the object, what comes out is not of its kind, or others own what it would
+    /// change.
+    pub(crate) fn apply(
+        &self,
+        call: &Call,
+        expected: &Expected<'_>,
+        ownership: &Ownership<'_>,
+        live: &Value,
+    ) -> Result<Value, ApiError> {
         let (patch, problems) = self.patch.as_ref().map_err(Clone::clone)?;
-        let object = patch.apply(expected, old)?;
+        let patched = match patch {
+            Patch::Json(patch) => patch.apply(live.clone()),
+            Patch::Merge(patch) => merge_patch(live.clone(), patch.clone()),
+            Patch::Strategic(patch) => {
+                strategic(live.clone(), patch.clone(), &expected.schema.types, expected.schema.root)
+            }
+            Patch::Apply(config) => {
+                let object = ownership.apply(live, config, self.options.force)?;
+                // That keys stand there twice is said last, and in words of its own.
+                answer(call, problems, self.options.field_validation).map_err(|_| {
+                    let why = problems.join(", ");
+                    ApiError::BadRequest(format!("error strict decoding YAML: error converting YAML to JSON: {why}"))
+                })?;
+                return Ok(object);
+            }
+        };
+        let object = patched.map_err(patch_error)?;
+        let mut object = self.settled(call, expected, patch, problems, object)?;
+        expected.default(&mut object);
+        ownership.update(live, &mut object);
+        Ok(object)
+    }
+
+    /// What a patch made, as its kind writes it.
+    fn settled(
+        &self,
+        call: &Call,
+        expected: &Expected<'_>,
+        patch: &Patch,
+        problems: &[String],
+        object: Value,
+    ) -> Result<Value, ApiError> {
         let shown = || match patch {
             Patch::Strategic(patch) => go_value(patch),
             _ => String::from_utf8_lossy(&json::encode(&object)).into_owned(),
@@ -183,14 +249,14 @@ impl Prepared {
             }
         })?;
         let problems: Vec<String> = problems.iter().cloned().chain(found).collect();
-        answer(call, &problems, self.validation).map_err(|why| refused(shown(), &why))?;
+        answer(call, &problems, self.options.field_validation).map_err(|why| refused(shown(), &why))?;
         Ok(object)
     }
 }
 
 /// A type error of Go's JSON decoder in the words of the converter from untyped data, which strategic merge patches go
 /// through instead (upstream: `runtime.DefaultUnstructuredConverter`).
-fn converters_words(error: &str) -> String {
+pub(super) fn converters_words(error: &str) -> String {
     let parts = error
         .strip_prefix("json: cannot unmarshal ")
         .and_then(|rest| rest.split_once(" into Go "))

@@ -11,60 +11,41 @@ use pintle_value::{Errors, Value};
 
 use super::commit::{Outcome, as_cached, at, commit, stored_bytes};
 use super::create::Creation;
-use super::decode::{Expected, decode, default};
+use super::decode::{Expected, decode};
 use super::metadata;
+use super::ownership::{self, Ownership};
 use crate::cluster::{Cluster, object_key, tree};
 use crate::http::Response;
 use crate::negotiate;
 use crate::pipeline::{Call, Warnings};
-use crate::query::WriteOptions;
+use crate::query::{WriteOptions, Writing};
 use crate::represent::{Form, from_hub, to_hub};
 
 /// Answers an update.
 pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
     let body = call.body().await?;
-    let options = WriteOptions::read(&call.query, "UpdateOptions")?;
+    let options = WriteOptions::read(&call.query, Writing::Update)?;
     // Unlike for a create, the options are looked at before the media type.
     let encoding = negotiate::input(&call.headers, resource.typed)?;
-    let mut object = decode(call, &body, encoding, &Expected::of(resource), options.field_validation)?;
+    let expected = Expected::of(resource);
+    let mut object = decode(call, &body, encoding, &expected, options.field_validation)?;
     let change = Change::of(call, resource, options.dry_run);
     metadata::ensure_namespace(&mut object, resource, &change.namespace)?;
     metadata::ensure_name(&object, &change.name, &change.namespace)?;
-    default(resource, &mut object);
+    expected.default(&mut object);
     metadata::deduplicate_owners(&mut object, &call.warnings, false);
-    let creates = resource.behaviour.allow_create_on_update() && call.info.subresource.is_empty();
-    // Others may make or remove the object in between; then it is the other case.
-    loop {
-        if creates && change.current()?.is_none() {
-            match create_instead(call, &change, object.clone()).await {
-                Err(ApiError::AlreadyExists { .. }) => continue,
-                created => {
-                    let created = created?;
-                    let body = if options.dry_run { form.dry(&created)? } else { form.body(&created)? };
-                    return Ok(form.respond(StatusCode::CREATED, body));
-                }
-            }
-        }
-        match change.run(|_| Ok(object.clone())).await {
-            Err(ApiError::NotFound { .. }) if creates && change.current()?.is_none() => {}
-            updated => return Ok(form.respond(StatusCode::OK, form.body(&updated?.object)?)),
-        }
-    }
-}
-
-/// Creates the object that an update found missing. It may name a version, which means nothing, but no uid.
-async fn create_instead(call: &Call, change: &Change<'_>, mut object: Value) -> Result<Arc<Object>, ApiError> {
-    change.check_uid(&object, "")?;
-    object.remove_at(&["metadata", "resourceVersion"]);
-    let creation = Creation {
-        cluster: &call.cluster,
-        resource: change.resource,
-        identity: &call.identity,
-        context: change.context.clone(),
-        warnings: &call.warnings,
+    let ownership = Ownership::of(call, &expected, &options);
+    let make = |live: &Value| {
+        let mut object = object.clone();
+        ownership.update(live, &mut object);
+        Ok(object)
     };
-    creation.run(object).await
+    if resource.behaviour.allow_create_on_update() && call.info.subresource.is_empty() {
+        let (code, stored) = change.run_or_create(call, &ownership.nothing(), make).await?;
+        return form.answer(code, &stored);
+    }
+    form.answer(StatusCode::OK, &change.run(make).await?.object)
 }
 
 /// A change of one object under way, for a client or for the server itself.
@@ -157,6 +138,50 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Makes the change, or creates what `compute` makes of `nothing` if the object is not there. Says which it was.
+    ///
+    /// # Errors
+    /// The change or the creation is refused.
+    pub(crate) async fn run_or_create(
+        &self,
+        call: &Call,
+        nothing: &Value,
+        mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
+    ) -> Result<(StatusCode, Arc<Object>), ApiError> {
+        metadata::check_key(&self.name)?;
+        self.cluster.catch_up().await?;
+        // Others may make or remove the object in between; then it is the other case.
+        loop {
+            if self.current()?.is_some() {
+                match self.run(&mut compute).await {
+                    Err(ApiError::NotFound { .. }) if self.current()?.is_none() => continue,
+                    updated => return Ok((StatusCode::OK, updated?.object)),
+                }
+            }
+            match self.create_instead(call, compute(nothing)?).await {
+                Err(ApiError::AlreadyExists { .. }) => {}
+                created => return Ok((StatusCode::CREATED, created?)),
+            }
+        }
+    }
+
+    /// Creates the object that is not there. It may name a resourceVersion, which means nothing, but no uid.
+    async fn create_instead(&self, call: &Call, mut object: Value) -> Result<Arc<Object>, ApiError> {
+        call.authorize("create")?;
+        if self.uid_is_precondition {
+            self.check_uid(&object, "")?;
+        }
+        object.remove_at(&["metadata", "resourceVersion"]);
+        let creation = Creation {
+            cluster: self.cluster,
+            resource: self.resource,
+            identity: self.identity,
+            context: self.context.clone(),
+            warnings: self.warnings,
+        };
+        creation.run(object).await
+    }
+
     /// One try; `None` if someone else was faster.
     async fn attempt(
         &self,
@@ -242,6 +267,15 @@ impl<'a> Change<'a> {
         })
     }
 
+    /// The error of an object that is to be made but says that it has a uid.
+    pub(crate) fn uid_without_object(&self, uid: &str) -> ApiError {
+        ApiError::Conflict {
+            resource: self.resource.group_resource(),
+            name: self.name.as_str().into(),
+            why: format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found"),
+        }
+    }
+
     fn rules<'h>(&self, hub: &'h Arc<Resource>) -> Result<Option<&'h dyn SubresourceRules>, ApiError> {
         match self.judge {
             Judge::Object => Ok(None),
@@ -290,8 +324,15 @@ impl<'a> Change<'a> {
                 Outcome::Conflict => None,
             });
         }
+        // What changes nothing is not written, and that it was written again now is nothing.
+        if ownership::differs_in_time_alone(&object, old) {
+            let mut as_before = object.clone();
+            as_before.set_at(&["metadata", "managedFields"], old["metadata"]["managedFields"].clone());
+            if stored_bytes(hub, &as_before) == current.json {
+                return Ok(Some(Updated { object: current.clone() }));
+            }
+        }
         let json = stored_bytes(hub, &object);
-        // What changes nothing is not written.
         if json == current.json {
             return Ok(Some(Updated { object: current.clone() }));
         }

@@ -1,0 +1,307 @@
+//! Who owns which field of an object: what a write leaves in `metadata.managedFields`, and server-side apply (KEP-555;
+//! upstream: apimachinery's `util/managedfields`). The merging itself is in `pintle_apply`; here it meets the registry.
+
+use std::sync::Arc;
+
+use pintle_apply::managed_fields::{
+    Keeper, LAST_APPLIED, Managed, Manager, Request, conflict_causes, conflict_message, decode, encode, of_update,
+};
+use pintle_apply::managers::{ConvertError, UpdateError, Updater, Versions};
+use pintle_apply::set::Filter;
+use pintle_apply::typed::{Duplicates, Place};
+use pintle_codec::json;
+use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, Registry, Resource};
+use pintle_schema::{Problems, Schema, normalise};
+use pintle_value::metadata::validate_annotations;
+use pintle_value::time::Time;
+use pintle_value::{FieldPath, Value, print};
+
+use super::decode::{Expected, default};
+use super::patch::converters_words;
+use crate::cluster::Cluster;
+use crate::pipeline::Call;
+use crate::query::WriteOptions;
+use crate::represent::{from_hub, to_hub};
+
+const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
+/// Who owns what was there before anyone was followed.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// The field manager that goes over from apply in the client to apply in the server.
+const KUBECTL: &str = "kubectl";
+/// The field manager of the server's own writes.
+const OWN_MANAGER: &str = "kube-apiserver";
+/// The longest name of a field manager.
+const MANAGER_MAX: usize = 128;
+
+/// What is written.
+enum Subject<'a> {
+    /// Objects of a resource, which may have other versions.
+    Objects { registry: Arc<Registry>, resource: &'a Arc<Resource> },
+    /// Something else with a schema, which has one version: a scale, or what an action is asked with.
+    Other(&'a Schema),
+}
+
+/// A writer of fields: who, through what, and when.
+pub(crate) struct Ownership<'a> {
+    subject: Subject<'a>,
+    kind: GroupVersionKind,
+    /// Group and version as `apiVersion` has them.
+    version: String,
+    manager: String,
+    subresource: &'a str,
+    now: Time,
+}
+
+impl<'a> Ownership<'a> {
+    /// The writer that a request is of what it writes.
+    pub(crate) fn of(call: &'a Call, expected: &Expected<'a>, options: &WriteOptions) -> Self {
+        let subject = match expected.resource {
+            Some(resource) => Subject::Objects { registry: call.cluster.registry(), resource },
+            None => Subject::Other(expected.schema),
+        };
+        let GroupVersion { group, version } = expected.group_version.clone();
+        let kind = GroupVersionKind::new(group, version, expected.kind);
+        let manager = if options.field_manager.is_empty() {
+            let agent = call.headers.get(http::header::USER_AGENT);
+            manager_of(&String::from_utf8_lossy(agent.map_or(&[], |agent| agent.as_bytes())))
+        } else {
+            options.field_manager.clone()
+        };
+        Self::new(subject, kind, manager, &call.info.subresource, call.cluster.now())
+    }
+
+    /// The server itself as a writer of objects.
+    pub(crate) fn own(cluster: &Cluster, resource: &'a Arc<Resource>) -> Self {
+        let subject = Subject::Objects { registry: cluster.registry(), resource };
+        Self::new(subject, resource.gvk(), OWN_MANAGER.to_owned(), "", cluster.now())
+    }
+
+    fn new(subject: Subject<'a>, kind: GroupVersionKind, manager: String, subresource: &'a str, now: Time) -> Self {
+        let version = kind.group_version().to_string();
+        Self { subject, kind, version, manager, subresource, now: Time::from_seconds(now.seconds) }
+    }
+
+    fn keeper(&self) -> Keeper<'_> {
+        Keeper { updater: Updater { versions: self } }
+    }
+
+    fn request<'r>(&'r self, manager: &'r str) -> Request<'r> {
+        Request { manager, version: &self.version, subresource: self.subresource, now: self.now }
+    }
+
+    fn schema(&self) -> &Schema {
+        match &self.subject {
+            Subject::Objects { resource, .. } => &resource.schema,
+            Subject::Other(schema) => schema,
+        }
+    }
+
+    /// The empty object as its type writes it: what was there before a creation.
+    pub(crate) fn nothing(&self) -> Value {
+        let mut nothing = Value::object();
+        self.normalise(&mut nothing);
+        nothing.set("kind", self.kind.kind.as_str());
+        nothing.set("apiVersion", self.version.as_str());
+        nothing
+    }
+
+    fn normalise(&self, object: &mut Value) -> Problems {
+        let (Schema { types, root }, mut problems) = (self.schema(), Problems::default());
+        normalise(types, *root, object, &mut problems);
+        problems
+    }
+
+    /// Notes who owns what after a creation. The object is normalised, defaulted and at the version of the request.
+    pub(crate) fn create(&self, object: &mut Value) {
+        self.update(&self.nothing(), object);
+    }
+
+    /// Notes who owns what after an update made one object of another, both at the version of the request. The new one
+    /// may hold entries of its own.
+    pub(crate) fn update(&self, live: &Value, object: &mut Value) {
+        let sent = object.remove_at(&MANAGED_FIELDS).unwrap_or_default();
+        let managed = of_update(live.at(&MANAGED_FIELDS).unwrap_or(&Value::Null), &sent, self.subresource);
+        // Whom nobody has followed so far, or whose owners were reset, is not followed until something is applied.
+        if managed.managers.is_empty() && !live.uid().is_empty() {
+            return;
+        }
+        match self.keeper().update(live, object, managed, &self.request(&self.manager)) {
+            Ok(managed) => set(object, &managed),
+            // Nothing a client could do about it, and no reason to refuse the write.
+            Err(error) => tracing::error!(?error, kind = %self.kind, "it is not known who owns the fields"),
+        }
+    }
+
+    /// Applies a configuration to a live object at the version of the request, or to nothing. Returns the new object,
+    /// with defaults.
+    ///
+    /// # Errors
+    /// The configuration does not fit the kind, or others own what it would change.
+    pub(crate) fn apply(&self, live: &Value, config: &Value, force: bool) -> Result<Value, ApiError> {
+        self.check(config)?;
+        let entries = live.items_at(&MANAGED_FIELDS);
+        let mut managed = decode(entries)
+            .map_err(|error| ApiError::Unclassified(format!("failed to decode managed fields: {error}")))?;
+        let keeper = self.keeper();
+        if managed.managers.is_empty() && !live.uid().is_empty() {
+            let everything = keeper.update(&self.nothing(), live, managed, &self.request(BEFORE_FIRST_APPLY));
+            managed = everything.map_err(|error| {
+                refused(error, |why| format!("failed to create manager for existing fields: {why}"))
+            })?;
+        }
+        let last_applied = (self.manager == KUBECTL).then(|| last_applied(live)).flatten();
+        let request = self.request(&self.manager);
+        let applied = keeper.apply(live, config, managed, &request, force, last_applied.as_ref());
+        let (object, managed) = applied.map_err(|error| refused(error, |why| why))?;
+        let mut object = match object {
+            Some(object) => self.finished(object, config)?,
+            None => live.clone(),
+        };
+        if self.manager == KUBECTL && !object.str_at(&["metadata", "annotations", LAST_APPLIED]).is_empty() {
+            set_last_applied(&mut object, config);
+        }
+        set(&mut object, &managed);
+        Ok(object)
+    }
+
+    /// Checks that a configuration may be applied.
+    fn check(&self, config: &Value) -> Result<(), ApiError> {
+        let bad = |why: String| Err(ApiError::BadRequest(why));
+        let (version, kind) = (config.api_version(), config.kind());
+        if version != self.version || kind != self.kind.kind {
+            let version = GroupVersion::parse(version).unwrap_or_default();
+            return bad(format!("invalid object type: {}/{}, Kind={kind}", version.group, version.version));
+        }
+        if config.at(&MANAGED_FIELDS).is_some_and(|entries| entries.as_array().is_some()) {
+            return bad("metadata.managedFields must be nil".to_owned());
+        }
+        let place = self.place(&self.version).unwrap_or(Place::DEDUCED);
+        place.validate(config, Duplicates::Forbidden).map_err(|errors| {
+            ApiError::Unclassified(format!("failed to create typed patch object ({}): {errors}", self.named(config)))
+        })
+    }
+
+    /// A merged object as its type writes it, with defaults.
+    fn finished(&self, mut object: Value, config: &Value) -> Result<Value, ApiError> {
+        if let Some(error) = self.normalise(&mut object).errors.first() {
+            return Err(ApiError::Unclassified(format!(
+                "failed to convert new object ({}) to proper version: {}",
+                self.named(config),
+                converters_words(error)
+            )));
+        }
+        object.set("kind", self.kind.kind.as_str());
+        object.set("apiVersion", self.version.as_str());
+        if let Subject::Objects { resource, .. } = &self.subject {
+            default(resource, &mut object);
+        }
+        Ok(object)
+    }
+
+    /// An object as errors name it.
+    fn named(&self, object: &Value) -> String {
+        let GroupVersionKind { group, version, kind } = &self.kind;
+        format!("{}/{}; {group}/{version}, Kind={kind}", object.namespace(), object.name())
+    }
+
+    /// The record of the same objects at another version.
+    fn at(&self, version: &str) -> Option<&Arc<Resource>> {
+        let Subject::Objects { registry, resource } = &self.subject else { return None };
+        if version == self.version {
+            return Some(resource);
+        }
+        let GroupVersion { group, version } = GroupVersion::parse(version)?;
+        let other = registry.kind(&GroupVersionKind::new(group, version, resource.kind.clone()))?;
+        other.collection().filter(|c| resource.collection().is_some_and(|own| own.prefix == c.prefix))?;
+        Some(other)
+    }
+}
+
+impl Versions for Ownership<'_> {
+    fn place(&self, version: &str) -> Option<Place<'_>> {
+        let schema = match &self.subject {
+            Subject::Objects { .. } => &self.at(version)?.schema,
+            Subject::Other(schema) => (version == self.version).then_some(*schema)?,
+        };
+        Some(Place::new(&schema.types, schema.root))
+    }
+
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError> {
+        let Subject::Objects { registry, .. } = &self.subject else { return Err(ConvertError::MissingVersion) };
+        let record = |version| self.at(version).ok_or(ConvertError::MissingVersion);
+        let (from, to) = (record(from)?, record(to)?);
+        let hub = from.collection().and_then(|c| registry.hub(c)).ok_or(ConvertError::MissingVersion)?;
+        let mut converted = from_hub(to, to_hub(from, hub, object.clone()));
+        normalise(&to.schema.types, to.schema.root, &mut converted, &mut Problems::default());
+        Ok(converted)
+    }
+
+    fn filter(&self, version: &str) -> Option<&Filter> {
+        self.at(version)?.counts(self.subresource)
+    }
+}
+
+/// The name of a field manager that says nothing but what program it is: what is before the first `/`, as far as it can
+/// be printed.
+fn manager_of(user_agent: &str) -> String {
+    let program = user_agent.split('/').next().unwrap_or_default();
+    let mut manager = String::new();
+    for c in program.chars().filter(|c| print::is_print(*c)) {
+        if manager.len() + c.len_utf8() > MANAGER_MAX {
+            break;
+        }
+        manager.push(c);
+    }
+    manager
+}
+
+fn set(object: &mut Value, managed: &Managed) {
+    let entries = encode(managed);
+    if entries.is_empty() {
+        object.remove_at(&MANAGED_FIELDS);
+    } else {
+        object.set_at(&MANAGED_FIELDS, entries);
+    }
+}
+
+fn refused(error: UpdateError<Manager>, in_words: impl Fn(String) -> String) -> ApiError {
+    match error {
+        UpdateError::Conflicts(conflicts) => {
+            let causes = conflict_causes(&conflicts).into_iter().map(|cause| Cause {
+                reason: "FieldManagerConflict".into(),
+                message: cause.message,
+                field: cause.field,
+            });
+            ApiError::ApplyConflict { message: conflict_message(&conflicts), causes: causes.collect() }
+        }
+        UpdateError::Failed(why) => ApiError::Unclassified(in_words(why)),
+    }
+}
+
+/// What the client applied last, by itself.
+fn last_applied(live: &Value) -> Option<Value> {
+    let text = live.str_at(&["metadata", "annotations", LAST_APPLIED]);
+    json::decode(text.as_bytes(), json::Options::default()).ok().map(|decoded| decoded.value)
+}
+
+/// Keeps the annotation of what the client applied last up to date, or drops it if it would be too large.
+fn set_last_applied(object: &mut Value, config: &Value) {
+    let mut applied = config.clone();
+    applied.remove_at(&["metadata", "annotations", LAST_APPLIED]);
+    let path = ["metadata", "annotations", LAST_APPLIED];
+    object.set_at(&path, print::json(&applied) + "\n");
+    let annotations = FieldPath::new("annotations");
+    if !validate_annotations(&object["metadata"]["annotations"], &annotations).is_empty() {
+        object.remove_at(&path);
+    }
+}
+
+/// True if the entries of two objects differ, but in nothing else than their times.
+pub(crate) fn differs_in_time_alone(new: &Value, old: &Value) -> bool {
+    let (new, old) = (new.items_at(&MANAGED_FIELDS), old.items_at(&MANAGED_FIELDS));
+    let same_but_time = |(new, old): (&Value, &Value)| {
+        let rest = |entry: &Value| entry.entries_at(&[]).filter(|(key, _)| *key != "time").count();
+        rest(new) == rest(old) && new.entries_at(&[]).all(|(key, value)| key == "time" || old.get(key) == Some(value))
+    };
+    new.len() == old.len() && new != old && new.iter().zip(old).all(same_but_time)
+}
