@@ -1,7 +1,7 @@
 //! What the strategies of most kinds have in common (upstream: `pkg/registry/*/*/strategy.go`): what an update takes over
 //! from the old object, when the generation goes up, and what the rules of a `status` subresource look like.
 
-use pintle_registry::{Context, SubresourceRules};
+use pintle_registry::{Context, ResetFields, SubresourceRules};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -90,6 +90,14 @@ pub(crate) const SPEC_AND_METADATA: &[&[&str]] = &[
     &["metadata", "ownerReferences"],
     &["metadata", "selfLink"],
 ];
+
+/// The fields that writes of those kinds do not set: a status owns nothing of the metadata.
+pub(crate) fn reset_with_metadata(subresource: &str) -> ResetFields {
+    match subresource {
+        "status" => ResetFields::These(&["metadata", "spec"]),
+        _ => ResetFields::These(&["status"]),
+    }
+}
 
 /// Nothing else is done.
 pub(crate) fn as_is(_: &mut Value, _: &Value) {}

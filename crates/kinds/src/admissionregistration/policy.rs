@@ -3,14 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::rules::{field_one_of, field_required_one_of, rule_defaults, validate_conditions, validate_rule};
 use crate::gojson::{self, Shape};
 use crate::labels::validate_selector;
 use crate::rules::invalid_each;
-use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep};
+use crate::strategy::{
+    SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
+};
 
 const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
@@ -118,6 +120,10 @@ impl Behaviour for ValidatingPolicy {
 
     fn allow_unconditional_update(&self) -> bool {
         false
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        reset_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

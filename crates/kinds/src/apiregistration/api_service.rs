@@ -1,12 +1,12 @@
 //! APIService: a group and version that this server or another serves (upstream: kube-aggregator's
 //! `pkg/registry/apiservice` and `pkg/apis/apiregistration/validation`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
 use crate::rules::invalid_each;
-use crate::strategy::keep;
+use crate::strategy::{keep, reset_with_metadata};
 
 const DEFAULT_PORT: i64 = 443;
 const HIGHEST_GROUP_PRIORITY: i64 = 20_000;
@@ -85,6 +85,10 @@ impl Behaviour for ApiService {
 
     fn allow_unconditional_update(&self) -> bool {
         false
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        reset_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

@@ -1,6 +1,6 @@
 //! Deployment (upstream: `SetDefaults_Deployment`, `ValidateDeployment`, `pkg/registry/apps/deployment`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::{percent, selected, template};
@@ -79,6 +79,13 @@ impl Behaviour for Deployment {
 
     fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
         replicated_warnings(object, old)
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => ResetFields::These(&["metadata.labels", "spec"]),
+            _ => ResetFields::These(&["status"]),
+        }
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldError, FieldPath, Object, Str, Value, field, names};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -93,6 +93,14 @@ impl Behaviour for CertificateSigningRequest {
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         // Any name that fits into a path.
         names::path_segment_name(name, prefix)
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => ResetFields::These(&["spec", "status.conditions"]),
+            "approval" => ResetFields::These(&["spec", "status.certificate"]),
+            _ => ResetFields::These(&["spec", "status"]),
+        }
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

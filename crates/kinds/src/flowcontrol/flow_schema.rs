@@ -1,12 +1,14 @@
 //! FlowSchema: which requests go to which priority level (upstream: `pkg/apis/flowcontrol/validation`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::validate_conditions;
 use crate::gojson::{self, Shape};
 use crate::rules::{invalid_each, strings};
-use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep};
+use crate::strategy::{
+    SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
+};
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
 const MAX_PRECEDENCE: i64 = 10_000;
@@ -53,6 +55,10 @@ impl Behaviour for FlowSchema {
 
     fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        reset_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

@@ -1,11 +1,13 @@
 //! PriorityLevelConfiguration: how many requests of a level run at once, and what happens to more (upstream:
 //! `pkg/apis/flowcontrol/validation`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::validate_conditions;
-use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep};
+use crate::strategy::{
+    SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
+};
 
 const DEFAULT_SHARES: i64 = 30;
 const QUEUING_DEFAULTS: [(&str, i64); 3] = [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)];
@@ -64,6 +66,10 @@ impl Behaviour for PriorityLevelConfiguration {
 
     fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        reset_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

@@ -1,7 +1,7 @@
 //! ServiceCIDR: a range that services get their addresses from (upstream: `pkg/apis/networking/validation`,
 //! `pkg/registry/networking/servicecidr`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
 use pintle_value::ip::valid_cidr;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
@@ -9,7 +9,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 use super::address::Network;
 use crate::gojson;
 use crate::rules::strings;
-use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, keep, unchecked};
+use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, keep, reset_with_metadata, unchecked};
 
 const CIDRS: [&str; 2] = ["spec", "cidrs"];
 /// The name of the server itself as a user.
@@ -58,6 +58,10 @@ impl Behaviour for ServiceCidr {
             _ => errors.invalid(&path, array(&new), IMMUTABLE_TEXT),
         }
         errors
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        reset_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Value};
 
-use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, immutable, keep, unchecked};
+use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, immutable, keep, reset_with_metadata, unchecked};
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     Some(match plural {
@@ -74,6 +74,10 @@ impl Behaviour for ResourceClaim {
         let mut errors = Errors::new();
         immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
         errors
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        reset_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

@@ -1,12 +1,12 @@
 //! VolumeAttachment: a volume on a node, with a spec that never changes (upstream: `ValidateVolumeAttachment`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::{csi_driver_name, validate_inline_volume_spec};
 use crate::core::pod::defaults::resource_list_defaults;
 use crate::rules::invalid_each;
-use crate::strategy::{immutable, keep};
+use crate::strategy::{immutable, keep, reset_with_metadata};
 
 const MAX_METADATA_BYTES: usize = 256 * 1024;
 const MAX_MESSAGE_BYTES: usize = 1024;
@@ -56,6 +56,10 @@ impl Behaviour for VolumeAttachment {
         let mut errors = self.validate(context, object);
         immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
         errors
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        reset_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

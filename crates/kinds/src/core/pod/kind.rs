@@ -1,6 +1,6 @@
 //! The kind Pod: what creating, updating and deleting one does (upstream: `pkg/registry/core/pod/strategy.go`).
 
-use pintle_registry::{Behaviour, Context, Graceful, SubresourceRules};
+use pintle_registry::{Behaviour, Context, Graceful, ResetFields, SubresourceRules};
 use pintle_value::{Errors, Str, Value, names};
 
 use super::annotations::copy_app_armor_annotations;
@@ -90,6 +90,15 @@ impl Behaviour for Pod {
         }
         warnings.extend(warnings_for_pod(pod));
         warnings
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => ResetFields::These(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"]),
+            // Upstream's strategies say what these two set, but its storage does not ask them.
+            "ephemeralcontainers" | "resize" => ResetFields::None,
+            _ => ResetFields::These(&["status"]),
+        }
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

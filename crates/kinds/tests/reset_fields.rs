@@ -1,0 +1,95 @@
+//! The fields that writes do not set, for every kind that has a status, as kube-apiserver 1.36 says it: `GetResetFields`
+//! of each kind's strategies (`pkg/registry/*/*/strategy.go`), where the kind's storage asks for it. Upstream's test
+//! `TestFieldsWipingConsistency` holds these against what writes really leave alone.
+
+use std::collections::BTreeMap;
+
+use pintle_kinds::resources;
+use pintle_registry::ResetFields::{self, None, These};
+use pintle_registry::{Resource, Role};
+
+const SPEC: ResetFields = These(&["spec"]);
+const STATUS: ResetFields = These(&["status"]);
+const METADATA_AND_SPEC: ResetFields = These(&["metadata", "spec"]);
+
+/// A kind, and by subresource (an empty name is the object itself) what is not set.
+type Row = (&'static str, &'static [(&'static str, ResetFields)]);
+
+/// Most kinds: the object does not set the status, the status does not set the spec.
+const MOST: &[(&str, ResetFields)] = &[("", STATUS), ("status", SPEC)];
+/// The kinds whose status leaves the metadata alone too (`ResetObjectMetaForStatus`).
+const WITH_METADATA: &[(&str, ResetFields)] = &[("", STATUS), ("status", METADATA_AND_SPEC)];
+
+const ROWS: &[Row] = &[
+    ("admissionregistration.k8s.io/v1/validatingadmissionpolicies", WITH_METADATA),
+    // Metadata can be written through the status, since upstream resets it to what the request says.
+    ("apiextensions.k8s.io/v1/customresourcedefinitions", MOST),
+    ("apiregistration.k8s.io/v1/apiservices", WITH_METADATA),
+    ("apps/v1/daemonsets", MOST),
+    ("apps/v1/deployments", &[("", STATUS), ("status", These(&["metadata.labels", "spec"]))]),
+    ("apps/v1/replicasets", MOST),
+    ("apps/v1/statefulsets", MOST),
+    ("autoscaling/v1/horizontalpodautoscalers", MOST),
+    ("autoscaling/v2/horizontalpodautoscalers", MOST),
+    ("batch/v1/cronjobs", MOST),
+    ("batch/v1/jobs", MOST),
+    (
+        "certificates.k8s.io/v1/certificatesigningrequests",
+        &[
+            ("", These(&["spec", "status"])),
+            ("approval", These(&["spec", "status.certificate"])),
+            ("status", These(&["spec", "status.conditions"])),
+        ],
+    ),
+    ("flowcontrol.apiserver.k8s.io/v1/flowschemas", WITH_METADATA),
+    ("flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", WITH_METADATA),
+    ("networking.k8s.io/v1/ingresses", MOST),
+    ("networking.k8s.io/v1/servicecidrs", WITH_METADATA),
+    ("policy/v1/poddisruptionbudgets", MOST),
+    ("resource.k8s.io/v1/resourceclaims", WITH_METADATA),
+    ("storage.k8s.io/v1/volumeattachments", WITH_METADATA),
+    ("v1/namespaces", &[("", STATUS), ("finalize", STATUS), ("status", SPEC)]),
+    ("v1/nodes", MOST),
+    ("v1/persistentvolumeclaims", MOST),
+    ("v1/persistentvolumes", MOST),
+    (
+        "v1/pods",
+        &[
+            ("", STATUS),
+            ("ephemeralcontainers", None),
+            ("resize", None),
+            ("status", These(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"])),
+        ],
+    ),
+    ("v1/replicationcontrollers", MOST),
+    ("v1/resourcequotas", MOST),
+    ("v1/services", MOST),
+];
+
+fn name(resource: &Resource) -> String {
+    let group = if resource.group.is_empty() { String::new() } else { format!("{}/", resource.group) };
+    format!("{group}{}/{}", resource.version, resource.plural)
+}
+
+#[test]
+fn every_kind_with_a_status_says_what_its_writes_do_not_set() {
+    let mut said = BTreeMap::new();
+    for resource in resources(pintle_catalog::shared()) {
+        let written = resource.subresources.iter().filter(|s| s.role == Role::Object).map(|s| s.name.as_str());
+        let names: Vec<&str> = [""].into_iter().chain(written).collect();
+        if !names.contains(&"status") {
+            assert!(names.iter().all(|name| resource.counts(name).is_none()), "{resource:?}");
+            continue;
+        }
+        for subresource in names {
+            let fields = resource.behaviour.reset_fields(subresource);
+            assert_eq!(resource.counts(subresource).is_none(), fields == None, "{resource:?}/{subresource}");
+            said.insert((name(&resource), subresource.to_owned()), fields);
+        }
+    }
+    let expect: BTreeMap<_, _> = ROWS
+        .iter()
+        .flat_map(|(kind, fields)| fields.iter().map(|(s, fields)| (((*kind).to_owned(), (*s).to_owned()), *fields)))
+        .collect();
+    assert_eq!(said, expect);
+}
