@@ -13,6 +13,8 @@ pub(crate) const UPDATE: Peer = Peer(1045.0 + 474.0);
 pub(crate) const MERGE_PATCH: Peer = Peer(1346.0 + 535.0);
 pub(crate) const JSON_PATCH: Peer = Peer(1321.0 + 526.0);
 pub(crate) const APPLY: Peer = Peer(1632.0 + 545.0);
+/// The same of a pod.
+pub(crate) const APPLY_POD: Peer = Peer(4508.0 + 885.0);
 pub(crate) const DELETE: Peer = Peer(745.0 + 419.0);
 /// A list of 10,000 objects in JSON.
 pub(crate) const LIST: Peer = Peer(173_000.0);

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    big_list, create, delete, fanout, get, list, memory, mixed, narrow, open, start, stored, update,
+    apply, big_list, create, delete, fanout, get, list, memory, mixed, narrow, open, start, stored, update,
 };
 use crate::target::{Process, Server, Target};
 
@@ -37,6 +37,7 @@ pub(crate) const ALL: &[Scenario] = &[
     big_list::SCENARIO,
     create::SCENARIO,
     update::SCENARIO,
+    apply::SCENARIO,
     delete::SCENARIO,
     fanout::SCENARIO,
     narrow::SCENARIO,

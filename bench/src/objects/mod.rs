@@ -2,6 +2,7 @@
 //! as one letter repeated. The same name and seed give the same object in every run.
 
 mod config_map;
+mod deployment;
 mod lease;
 mod pod;
 
@@ -17,6 +18,7 @@ use crate::load::{Load, Script};
 use crate::target::Server;
 
 pub(crate) use config_map::{config_map, config_maps};
+pub(crate) use deployment::{deployment, deployments};
 pub(crate) use lease::{lease, leases};
 pub(crate) use pod::{bind, pod, pods, running};
 
@@ -38,9 +40,18 @@ pub(crate) async fn fill(
     object: impl Fn(u64) -> Bytes + Send + Sync + 'static,
 ) -> Result<()> {
     let collection = collection.to_owned();
+    fill_with(server, count, move |number| create(collection.as_str(), object(number))).await
+}
+
+/// Sends `count` requests that each create an object, of which `request` makes the n-th.
+pub(crate) async fn fill_with(
+    server: &Server,
+    count: u64,
+    request: impl Fn(u64) -> Outgoing + Send + Sync + 'static,
+) -> Result<()> {
     let script: Script = Arc::new(move |client, sent| {
         let number = sent * LOADERS as u64 + client as u64;
-        (number < count).then(|| create(collection.as_str(), object(number)))
+        (number < count).then(|| request(number))
     });
     Load::closed(LOADERS, PATIENCE).expecting(StatusCode::CREATED).run(server, &script).await?;
     Ok(())
@@ -86,6 +97,7 @@ mod tests {
     fn objects_are_json_and_the_same_each_time() {
         check(|seed| config_map("a", seed));
         check(|seed| pod("a", "node-1", seed));
+        check(|seed| deployment("a", 1, seed));
         check(|seed| lease("a", seed, None));
         serde_json::from_slice::<serde_json::Value>(&running(1)).unwrap();
         serde_json::from_slice::<serde_json::Value>(&bind("a", "b")).unwrap();

@@ -15,17 +15,29 @@ pub(crate) fn pods(namespace: &str) -> String {
 pub(crate) fn pod(name: &str, node: &str, seed: u64) -> Bytes {
     let mut noise = Noise::new(seed);
     let (hash, revision) = (noise.next() as u32, noise.next());
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"web-{}","pod-template-hash":"{hash:08x}","tier":"front"}},"annotations":{{"checksum/config":"{revision:016x}","example.com/scrape":"true"}}}},"spec":{}}}"#,
+        seed % 100,
+        spec(node, seed, &mut noise)
+    )
+    .into()
+}
+
+/// The spec of the pods of a workload.
+pub(crate) fn pod_template(node: &str, seed: u64) -> String {
+    spec(node, seed, &mut Noise::new(seed))
+}
+
+fn spec(node: &str, seed: u64, noise: &mut Noise) -> String {
     let mut variables = String::new();
     for number in 0..5 {
         let _ = write!(variables, r#"{{"name":"SETTING_{number}","value":"{:016x}"}},"#, noise.next());
     }
     let node = if node.is_empty() { String::new() } else { format!(r#""nodeName":"{node}","#) };
     format!(
-        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"web-{}","pod-template-hash":"{hash:08x}","tier":"front"}},"annotations":{{"checksum/config":"{revision:016x}","example.com/scrape":"true"}}}},"spec":{{{node}"automountServiceAccountToken":false,"containers":[{{"name":"app","image":"registry.example.com/shop/app:v1.{}","args":["--listen=:8080","--config=/etc/app/config.yaml"],"ports":[{{"name":"http","containerPort":8080}}],"env":[{variables}{{"name":"POD","valueFrom":{{"fieldRef":{{"fieldPath":"metadata.name"}}}}}}],"resources":{{"requests":{{"cpu":"100m","memory":"128Mi"}},"limits":{{"memory":"256Mi"}}}},"livenessProbe":{{"httpGet":{{"path":"/healthz","port":"http"}},"periodSeconds":10}},"readinessProbe":{{"httpGet":{{"path":"/readyz","port":"http"}},"initialDelaySeconds":2}},"securityContext":{{"allowPrivilegeEscalation":false,"readOnlyRootFilesystem":true,"runAsNonRoot":true}},"volumeMounts":[{{"name":"config","mountPath":"/etc/app"}}]}}],"volumes":[{{"name":"config","configMap":{{"name":"app"}}}}],"tolerations":[{{"key":"example.com/dedicated","operator":"Equal","value":"web","effect":"NoSchedule"}}]}}}}"#,
-        seed % 100,
+        r#"{{{node}"automountServiceAccountToken":false,"containers":[{{"name":"app","image":"registry.example.com/shop/app:v1.{}","args":["--listen=:8080","--config=/etc/app/config.yaml"],"ports":[{{"name":"http","containerPort":8080}}],"env":[{variables}{{"name":"POD","valueFrom":{{"fieldRef":{{"fieldPath":"metadata.name"}}}}}}],"resources":{{"requests":{{"cpu":"100m","memory":"128Mi"}},"limits":{{"memory":"256Mi"}}}},"livenessProbe":{{"httpGet":{{"path":"/healthz","port":"http"}},"periodSeconds":10}},"readinessProbe":{{"httpGet":{{"path":"/readyz","port":"http"}},"initialDelaySeconds":2}},"securityContext":{{"allowPrivilegeEscalation":false,"readOnlyRootFilesystem":true,"runAsNonRoot":true}},"volumeMounts":[{{"name":"config","mountPath":"/etc/app"}}]}}],"volumes":[{{"name":"config","configMap":{{"name":"app"}}}}],"tolerations":[{{"key":"example.com/dedicated","operator":"Equal","value":"web","effect":"NoSchedule"}}]}}"#,
         seed % 10
     )
-    .into()
 }
 
 /// What a scheduler posts to put a pod on a node.

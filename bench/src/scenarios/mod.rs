@@ -1,6 +1,8 @@
 //! What is measured, a file each.
 
+pub(crate) mod apply;
 pub(crate) mod big_list;
+pub(crate) mod changes;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod fanout;

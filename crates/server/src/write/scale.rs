@@ -106,7 +106,7 @@ impl Scale<'_> {
             changed.set_at(&MANAGED_FIELDS, owners);
             Ok(changed)
         });
-        self.show(tree(&*updated.await?.object)?)
+        self.show(tree(&updated.await?.object)?)
     }
 
     /// The object with the replicas that a scale asks for.
