@@ -12,6 +12,7 @@ use crate::negotiate::Encoding;
 use crate::pipeline::Call;
 use crate::query::FieldValidation;
 
+const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 /// How many warnings about fields a client gets.
 const MOST_WARNINGS: usize = 50;
 
@@ -36,6 +37,18 @@ impl<'a> Expected<'a> {
         if let Some(resource) = self.resource {
             default(resource, value);
         }
+    }
+
+    /// Writes a tree as its type does. An empty list of managers stays, which types write like none at all: with it a
+    /// client asks that nobody own anything any more (upstream: `isResetManagedFields`).
+    fn normalise(&self, value: &mut Value) -> Problems {
+        let resets = value.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty);
+        let mut found = Problems::default();
+        normalise(&self.schema.types, self.schema.root, value, &mut found);
+        if resets {
+            value.set_at(&MANAGED_FIELDS, Vec::<Value>::new());
+        }
+        found
     }
 
     fn unfit(&self, why: String) -> Undecodable {
@@ -109,7 +122,6 @@ pub(crate) fn read(
     expected: &Expected<'_>,
     known: Known<'_>,
 ) -> Result<(Value, Vec<String>), Undecodable> {
-    let Schema { types, root } = expected.schema;
     let (mut value, problems) = match encoding {
         Encoding::Protobuf => (protobuf(body, expected, known)?, Vec::new()),
         Encoding::Json => json(body, expected, known)?,
@@ -117,8 +129,7 @@ pub(crate) fn read(
             let decoded = yaml::decode(body).map_err(|error| Undecodable::Unread(error.to_string()))?;
             let mut value = decoded.value;
             named(&value, expected, known)?;
-            let mut found = Problems::default();
-            normalise(types, *root, &mut value, &mut found);
+            let found = expected.normalise(&mut value);
             if let Some(error) = found.errors.into_iter().next() {
                 return Err(expected.unfit(error));
             }
@@ -144,8 +155,7 @@ fn json(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value
     };
     named(&value, expected, known)?;
     let mut value = value;
-    let mut found = Problems::default();
-    normalise(types, *root, &mut value, &mut found);
+    let found = expected.normalise(&mut value);
     if !duplicates && found.is_empty() {
         return Ok((value, Vec::new()));
     }
@@ -206,11 +216,9 @@ pub(crate) fn patched(
     expected: &Expected<'_>,
 ) -> Result<(Value, Vec<String>), Undecodable> {
     let known = |found: &GroupVersion, kind: &str| check_kind(call, expected, found, kind);
-    let Schema { types, root } = expected.schema;
     let before = object.clone();
     let mut object = object;
-    let mut found = Problems::default();
-    normalise(types, *root, &mut object, &mut found);
+    let found = expected.normalise(&mut object);
     if found.errors.is_empty() {
         named(&before, expected, &known)?;
         let unknown = found.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
