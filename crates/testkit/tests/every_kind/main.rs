@@ -2,6 +2,7 @@
 //! deleted, with one sample object per kind from `samples`. A served resource without a sample fails the suite, so that
 //! no kind comes to be served untried.
 
+mod apply;
 mod forms;
 mod kind;
 mod removal;
@@ -47,6 +48,16 @@ fn every_kind_is_updated_against_its_version() {
 #[test]
 fn every_kind_takes_every_type_of_patch() {
     every_kind(writes::patches);
+}
+
+#[test]
+fn every_kind_is_applied() {
+    every_kind(apply::applied);
+}
+
+#[test]
+fn a_status_is_applied_by_its_subresource_alone() {
+    every_kind(apply::status);
 }
 
 #[test]
