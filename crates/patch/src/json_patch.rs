@@ -294,7 +294,7 @@ impl Work {
         self.check_depth(path, &value, false)?;
         if path.is_empty() {
             if !matches!(value, Value::Object(_) | Value::Array(_)) {
-                return Err("replace operation value must be object or array".to_owned());
+                return Err("replace operation value must be object or array: %!w(<nil>)".to_owned());
             }
             self.document = value;
             return Ok(());

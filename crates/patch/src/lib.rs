@@ -1,14 +1,18 @@
 //! The three patches that a client can send, as pure functions on trees: JSON Patch (RFC 6902), JSON Merge Patch
 //! (RFC 7386) and strategic merge patch, each with the leniencies and the words of kube-apiserver. Knows nothing of HTTP.
 
+mod convert;
 mod json_patch;
 mod merge_patch;
 mod retain_keys;
+mod spent;
 mod strategic;
 mod strategic_list;
 
+pub use convert::convert;
 pub use json_patch::{JsonPatch, MAX_COPY_BYTES, MAX_DEPTH, MAX_OPERATIONS, Operation};
 pub use merge_patch::{check_merge_patch, merge_patch};
+pub use spent::spent;
 pub use strategic::{check_strategic_patch, strategic};
 
 use pintle_value::Value;

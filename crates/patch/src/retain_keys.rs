@@ -5,15 +5,19 @@ use std::collections::HashSet;
 use pintle_value::{Object, Value};
 
 use crate::PatchError;
-use crate::strategic::{DELETE_LIST, ORDER_LIST};
+use crate::strategic::{DELETE_LIST, ORDER_LIST, is_unhashable};
 
-const RETAIN_KEYS: &str = "$retainKeys";
+pub(crate) const RETAIN_KEYS: &str = "$retainKeys";
 
 /// Takes the directive out of the patch and obeys it. Every field that the patch sets must be listed.
 pub(crate) fn apply(original: &mut Object, patch: &mut Object) -> Result<(), PatchError> {
     let Some(listed) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let invalid = || PatchError::malformed("invalid patch format of retainKeys");
     let Value::Array(listed) = listed else { return Err(invalid()) };
+    // Upstream panics on these.
+    if listed.iter().any(is_unhashable) {
+        return Err(invalid());
+    }
     let listed: HashSet<&str> = listed.iter().filter_map(Value::as_str).collect();
     let is_directive = |key: &str| key.starts_with(DELETE_LIST) || key.starts_with(ORDER_LIST);
     if patch.iter().any(|(key, value)| !value.is_null() && !is_directive(key) && !listed.contains(key)) {

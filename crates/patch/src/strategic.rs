@@ -27,7 +27,7 @@ pub fn strategic(document: Value, patch: Value, types: &Types, root: TypeId) -> 
     check_strategic_patch(&patch)?;
     match (document, patch) {
         (Value::Object(document), Value::Object(patch)) => {
-            merge_object(document, patch, Place { types, ty: root }).map(Value::Object)
+            merge_object(document, patch, Place::new(types, root)).map(Value::Object)
         }
         (document @ Value::Object(_), _) => Ok(document),
         (document, _) => Err(bad_type("map[string]interface {}", &document)),
@@ -54,6 +54,10 @@ pub(crate) struct FieldRule<'t> {
 }
 
 impl<'t> Place<'t> {
+    pub(crate) const fn new(types: &'t Types, ty: TypeId) -> Self {
+        Self { types, ty }
+    }
+
     fn get(self) -> &'t Type {
         self.types.get(self.ty)
     }
@@ -126,7 +130,7 @@ impl<'t> Place<'t> {
 }
 
 /// Go's name of the type of a decoded value.
-pub(crate) fn go_type(value: &Value) -> &'static str {
+pub(crate) const fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
         Value::Bool(_) => "bool",
@@ -147,16 +151,29 @@ pub(crate) fn no_merge_key(item: &Value, key: &str) -> PatchError {
 }
 
 pub(crate) fn bad_directive(directive: &Value, item: &Value) -> PatchError {
-    // Go's %s of what is no string.
-    let shown = match directive {
-        Value::String(text) => text.to_string(),
-        Value::Null => "%!s(<nil>)".to_owned(),
-        Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
-            format!("%!s({}={})", go_type(directive), print::plain(directive))
-        }
-        other => print::plain(other),
-    };
+    let shown = if directive.is_null() { "%!s(<nil>)".to_owned() } else { as_text(directive) };
     PatchError::plain(format!("unknown patch type: {shown} in map: {}", print::plain(item)))
+}
+
+/// A value as Go's `%s` prints it, with its complaints about what is no string.
+fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.to_string(),
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
+            format!("%!s({}={})", go_type(value), print::plain(value))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(as_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(object) => {
+            let fields: Vec<_> = object.iter().map(|(key, value)| format!("{key}:{}", as_text(value))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+    }
+}
+
+/// What Go cannot use as a key of a map: upstream panics where it tries.
+pub(crate) const fn is_unhashable(value: &Value) -> bool {
+    matches!(value, Value::Array(_) | Value::Object(_))
 }
 
 /// Merges a patch into an object.
@@ -252,7 +269,7 @@ fn merge_field(
 }
 
 /// Drops the null fields of all objects within a value that is newly set.
-fn discard_nulls(value: &mut Value) {
+pub(crate) fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => object.retain(|_, value| {
             discard_nulls(value);

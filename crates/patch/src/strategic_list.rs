@@ -2,19 +2,20 @@
 //! patch's items follow the patch (or its `$setElementOrder`), the others the object, and the two are interleaved as the
 //! object had them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pintle_value::{Value, print};
 
 use crate::strategic::{
-    FieldRule, MARKER, ORDER_LIST, bad_directive, bad_type, merge_object, no_merge_key, without_directives,
+    FieldRule, MARKER, ORDER_LIST, bad_directive, bad_type, is_unhashable, merge_object, no_merge_key,
+    without_directives,
 };
 use crate::{PatchError, PatchErrorKind};
 
 const MAP: &str = "map[string]interface {}";
 
 /// A value as a key of a hash map, equal only for values that Go finds equal: of the same type, too.
-fn identity(value: &Value) -> String {
+pub(crate) fn identity(value: &Value) -> String {
     match value {
         Value::String(text) => format!("s{text}"),
         Value::Float(_) => format!("f{}", print::json(value)),
@@ -104,6 +105,9 @@ pub(crate) fn merge_list(
             current.retain(|item| !gone.contains(&identity(item)));
             return Ok(current);
         }
+        if patch.is_empty() {
+            return Ok(without_repeats(current));
+        }
         let (in_patch, in_object) = (Ranks::new(&patch, key, false), Ranks::new(&current, key, false));
         let mut seen = HashSet::new();
         let merged = current.into_iter().chain(patch.iter().cloned()).filter(|item| seen.insert(identity(item)));
@@ -123,6 +127,33 @@ pub(crate) fn merge_list(
     sort(&mut ours, &in_patch);
     sort(&mut others, &in_object);
     Ok(interleave(others, ours, &in_object))
+}
+
+/// A list of scalars without repeated items. Where one goes, upstream puts the last item in its place; with an empty
+/// patch that order stays.
+fn without_repeats(mut list: Vec<Value>) -> Vec<Value> {
+    let mut places: HashMap<String, BTreeSet<usize>> = HashMap::with_capacity(list.len());
+    for (i, item) in list.iter().enumerate() {
+        places.entry(identity(item)).or_default().insert(i);
+    }
+    if places.len() == list.len() {
+        return list;
+    }
+    let mut at = 0;
+    while at < list.len() {
+        let own = identity(&list[at]);
+        while let Some(repeat) = places.get(&own).and_then(|own| own.range(at + 1..).next().copied()) {
+            places.entry(own.clone()).or_default().remove(&repeat);
+            list.swap_remove(repeat);
+            if let Some(moved) = list.get(repeat) {
+                let of_moved = places.entry(identity(moved)).or_default();
+                of_moved.remove(&list.len());
+                of_moved.insert(repeat);
+            }
+        }
+        at += 1;
+    }
+    list
 }
 
 /// Takes the items with a directive out of the patch and obeys them: `delete` takes items out of the object's list,
@@ -262,6 +293,7 @@ pub(crate) fn order_list(
     let objects = items_are_objects([had, patched]);
     let server_order = match (&current, &patch) {
         (Some(_), Some(_)) if rule.merge && matches!(objects, Ok(true)) => order_after(had, patched, key),
+        (Some(_), Some(_)) if rule.merge && patched.is_empty() => without_repeats(had.to_vec()),
         _ => had.to_vec(),
     };
     let merged = match (current, patch) {
@@ -271,6 +303,10 @@ pub(crate) fn order_list(
         (Some(current), Some(patch)) if rule.merge => merge_list(current, patch, rule, false)?,
         (Some(_), Some(patch)) => patch,
     };
+    // Upstream panics on these.
+    if key.is_empty() && order.iter().any(is_unhashable) {
+        return Err(PatchError::malformed("invalid patch format of setElementOrder list"));
+    }
     let (mut ours, mut others) = partition(merged, order, key)?;
     let objects = objects?;
     if objects {

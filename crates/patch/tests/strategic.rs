@@ -91,6 +91,13 @@ fn lists_of_scalars_merge() {
         r#"["c","a"]"#,
     );
     check_finalizers(r#"["a","b"]"#, r#"{"finalizers":null}"#, "null");
+    // Nothing to add: repeated items go, and the last ones take their places.
+    check_finalizers(r#"["a","a","b","c","b"]"#, r#"{"finalizers":[]}"#, r#"["a","b","c"]"#);
+    check_finalizers(
+        r#"["a","a","b","c"]"#,
+        r#"{"finalizers":[],"$setElementOrder/finalizers":[]}"#,
+        r#"["a","c","b"]"#,
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pintle_codec::{json, protobuf, yaml};
+use pintle_patch::convert;
 use pintle_registry::{ApiError, GroupVersion, Resource};
 use pintle_schema::{Problems, Schema, normalise, static_defaults};
 use pintle_value::{Str, Value};
@@ -226,6 +227,26 @@ pub(crate) fn patched(
     }
     // The exact words, which the tree alone does not tell.
     read(&json::encode(&before), Encoding::Json, expected, &known)
+}
+
+/// Makes what a strategic merge patch made of an object one of its kind, as upstream's converter from untyped data does
+/// (`runtime.DefaultUnstructuredConverter`); also says which fields are unknown. What it says that it is does not count.
+///
+/// # Errors
+/// Upstream's message: something does not fit its type.
+pub(crate) fn converted(mut object: Value, expected: &Expected<'_>) -> Result<(Value, Vec<String>), String> {
+    let Schema { types, root } = expected.schema;
+    convert(&mut object, types, *root)?;
+    let mut found = Problems::default();
+    normalise(types, *root, &mut object, &mut found);
+    if let Some(error) = found.errors.into_iter().next() {
+        return Err(error);
+    }
+    object.set("kind", expected.kind);
+    object.set("apiVersion", expected.group_version.to_string());
+    let mut unknown: Vec<String> = found.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
+    unknown.sort_unstable();
+    Ok((object, unknown))
 }
 
 fn protobuf(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<Value, Undecodable> {

@@ -7,12 +7,12 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use pintle_codec::{json, yaml};
 use pintle_patch::{
-    JsonPatch, PatchError, PatchErrorKind, check_merge_patch, check_strategic_patch, merge_patch, strategic,
+    JsonPatch, PatchError, PatchErrorKind, check_merge_patch, check_strategic_patch, merge_patch, spent, strategic,
 };
 use pintle_registry::{ApiError, GroupVersionKind, Resource};
-use pintle_value::{Errors, FieldPath, Str, Value};
+use pintle_value::{Errors, FieldPath, Str, Value, print};
 
-use super::decode::{Expected, answer, patched};
+use super::decode::{Expected, Undecodable, answer, converted, patched};
 use super::metadata;
 use super::ownership::Ownership;
 use super::update::Change;
@@ -217,7 +217,7 @@ impl Prepared {
             }
         };
         let object = patched.map_err(patch_error)?;
-        let mut object = self.settled(call, expected, patch, problems, object)?;
+        let mut object = self.settled(call, expected, live, (patch, problems), object)?;
         expected.default(&mut object);
         ownership.update(live, &mut object);
         Ok(object)
@@ -228,29 +228,29 @@ impl Prepared {
         &self,
         call: &Call,
         expected: &Expected<'_>,
-        patch: &Patch,
-        problems: &[String],
+        live: &Value,
+        (patch, problems): (&Patch, &[String]),
         object: Value,
     ) -> Result<Value, ApiError> {
-        let shown = || match patch {
-            Patch::Strategic(patch) => go_value(patch),
-            _ => String::from_utf8_lossy(&json::encode(&object)).into_owned(),
-        };
         let refused = |shown: String, why: &str| {
             let mut errors = Errors::new();
             errors.invalid(&FieldPath::new("patch"), shown, why);
             ApiError::Invalid { kind: GroupVersionKind::new("", "", ""), name: Str::default(), errors }
         };
-        let (object, found) = patched(call, object.clone(), expected).map_err(|error| {
-            let why = error.why();
-            match patch {
-                Patch::Strategic(_) => refused(shown(), &converters_words(&why)),
-                _ => refused(shown(), &why),
+        let shown = || match patch {
+            Patch::Strategic(patch) => {
+                print::plain(&spent(live, patch.clone(), &expected.schema.types, expected.schema.root))
             }
-        })?;
+            _ => String::from_utf8_lossy(&json::encode(&object)).into_owned(),
+        };
+        let read = match patch {
+            Patch::Strategic(_) => converted(object.clone(), expected),
+            _ => patched(call, object.clone(), expected).map_err(Undecodable::why),
+        };
+        let (decoded, found) = read.map_err(|why| refused(shown(), &why))?;
         let problems: Vec<String> = problems.iter().cloned().chain(found).collect();
         answer(call, &problems, self.options.field_validation).map_err(|why| refused(shown(), &why))?;
-        Ok(object)
+        Ok(decoded)
     }
 }
 
@@ -276,25 +276,5 @@ pub(super) fn converters_words(error: &str) -> String {
         map if map.starts_with("map[") => format!("cannot restore map from {go_kind}"),
         structure if structure.contains('.') => format!("cannot restore struct from: {go_kind}"),
         scalar => format!("cannot convert {go_type} to {scalar}"),
-    }
-}
-
-/// A value as Go prints it with `%+v`.
-fn go_value(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.to_string(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(go_value).collect();
-            format!("[{}]", items.join(" "))
-        }
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by(|a, b| a.0.cmp(b.0));
-            let members: Vec<String> =
-                members.iter().map(|(key, value)| format!("{key}:{}", go_value(value))).collect();
-            format!("map[{}]", members.join(" "))
-        }
-        other => String::from_utf8_lossy(&json::encode(other)).into_owned(),
     }
 }
