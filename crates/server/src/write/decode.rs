@@ -235,10 +235,8 @@ pub(crate) fn patched(
 /// # Errors
 /// Upstream's message: something does not fit its type.
 pub(crate) fn converted(mut object: Value, expected: &Expected<'_>) -> Result<(Value, Vec<String>), String> {
-    let Schema { types, root } = expected.schema;
-    convert(&mut object, types, *root)?;
-    let mut found = Problems::default();
-    normalise(types, *root, &mut object, &mut found);
+    convert(&mut object, &expected.schema.types, expected.schema.root)?;
+    let found = expected.normalise(&mut object);
     if let Some(error) = found.errors.into_iter().next() {
         return Err(error);
     }

@@ -211,7 +211,7 @@ fn sorted(mut paths: Vec<String>) -> String {
 #[test]
 fn what_was_there_before_the_first_apply_has_an_owner() {
     for reset in ["[]", "[{}]", "[null]"] {
-        for verb in ["put", "merge"] {
+        for verb in ["put", "merge", "strategic"] {
             pintle_testkit::run(async move {
                 let scene = Scene::of(MAP, "").await;
                 let sent = format!(r#"{{"metadata": {{"managedFields": {reset}}}}}"#);

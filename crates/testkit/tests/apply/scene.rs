@@ -51,7 +51,7 @@ pub(crate) use Expect::{Conflict, Error, Owners, Same, Unstored};
 /// - `raw` applies the body as it is,
 /// - `create` posts the body, to which the same is added,
 /// - `put` puts what is there with the body as a merge patch on it,
-/// - `merge` sends the body as a merge patch,
+/// - `merge` and `strategic` send the body as a patch,
 /// - `delete` deletes.
 ///
 /// The manager `-` is not named in the request.
@@ -174,6 +174,7 @@ impl Scene {
                 self.cluster.put(&format!("{path}?{query}"), merged(&live, &read(body)).to_string()).await
             }
             "merge" => self.cluster.patch(&format!("{path}?{query}"), "merge", body).await,
+            "strategic" => self.cluster.patch(&format!("{path}?{query}"), "strategic-merge", body).await,
             "delete" => self.cluster.delete(&path).await,
             _ => panic!("{request}: what is {verb}?"),
         }
