@@ -9,3 +9,4 @@ mod delete;
 mod discovery;
 mod manifests;
 mod read;
+mod server_side;
