@@ -15,9 +15,9 @@ pub const MAX_COPY_BYTES: usize = 3 * 1024 * 1024;
 /// How deep a value may come to nest by one operation. Go's decoder ends at 10,000; nothing real comes near this, and the
 /// work on trees is recursive.
 pub const MAX_DEPTH: usize = 1_000;
-/// How many array items and fields one patch may shift before it is refused: far beyond what an object of allowed size
-/// needs.
-const MAX_SHIFTED: usize = 1 << 28;
+/// How many steps one patch may take before it is refused, where a step is an item or field that is shifted, or a value
+/// that is looked at for its depth: far beyond what an object of allowed size needs.
+const MAX_STEPS: usize = 1 << 28;
 
 /// One operation. What is missing is told apart from what is null only where that shows.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,20 +95,26 @@ impl JsonPatch {
 
     /// Applies all operations in order, or none.
     pub fn apply(&self, document: Value) -> Result<Value, PatchError> {
-        let depth = depth(&document);
-        let mut work = Work { document, depth, copied: 0, shifted: 0 };
+        self.apply_counted(document, MAX_STEPS).map(|(document, _)| document)
+    }
+
+    /// The same, and how many steps it took beyond one for each operation and part of a path.
+    fn apply_counted(&self, document: Value, most_steps: usize) -> Result<(Value, usize), PatchError> {
+        let depth = depth(&document, &mut 0);
+        let mut work = Work { document, depth, copied: 0, steps: 0, most_steps };
         for operation in &self.operations {
             work.apply(operation).map_err(not_applicable)?;
         }
-        Ok(work.document)
+        Ok((work.document, work.steps))
     }
 }
 
-/// How deep a value nests; a leaf is 0 deep.
-fn depth(value: &Value) -> usize {
+/// How deep a value nests; a leaf is 0 deep. Counts the values that are looked at.
+fn depth(value: &Value, looked_at: &mut usize) -> usize {
+    *looked_at += 1;
     match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
+        Value::Array(items) => 1 + items.iter().map(|item| depth(item, looked_at)).max().unwrap_or(0),
+        Value::Object(object) => 1 + object.values().map(|value| depth(value, looked_at)).max().unwrap_or(0),
         _ => 0,
     }
 }
@@ -119,8 +125,10 @@ struct Work {
     depth: usize,
     /// How many bytes have been copied.
     copied: usize,
-    /// How many array items have been shifted.
-    shifted: usize,
+    /// How many steps have been taken.
+    steps: usize,
+    /// How many may be.
+    most_steps: usize,
 }
 
 /// A container in the document and the key or index within, still as text.
@@ -198,22 +206,33 @@ impl Work {
         }
     }
 
-    fn shift(&mut self, items: usize) -> Result<(), String> {
-        self.shifted = self.shifted.saturating_add(items);
-        if self.shifted > MAX_SHIFTED {
-            return Err("the patch moves too many items".to_owned());
+    /// Counts steps.
+    fn count(&mut self, steps: usize) -> Result<(), String> {
+        self.steps = self.steps.saturating_add(steps);
+        if self.steps > self.most_steps {
+            return Err("the patch takes too many steps".to_owned());
         }
         Ok(())
     }
 
-    /// Makes sure that a value set at a path does not nest too deep; `of_document` says that it was part of it.
-    fn check_depth(&mut self, path: &str, value: &Value, of_document: bool) -> Result<(), String> {
-        let above = path.bytes().filter(|b| *b == b'/').count();
-        // The exact depth is looked up only where the bound does not do.
-        let mut below = if of_document && above + self.depth <= MAX_DEPTH { self.depth } else { depth(value) };
-        if above + below > MAX_DEPTH {
-            below = depth(value);
-        }
+    /// Makes sure that a value set at a path does not nest too deep. `from` is where it was in the document, if it was.
+    fn check_depth(&mut self, path: &str, value: &Value, from: Option<&str>) -> Result<(), String> {
+        let parts = |path: &str| path.bytes().filter(|b| *b == b'/').count();
+        let above = parts(path);
+        // Exact depths are looked up only where the bound does not do; then the bound is made exact, too.
+        let bound = from.map(|from| self.depth.saturating_sub(parts(from))).filter(|below| above + below <= MAX_DEPTH);
+        let below = match bound {
+            Some(below) => below,
+            None => {
+                let mut looked_at = 0;
+                let below = depth(value, &mut looked_at);
+                if from.is_some() {
+                    self.depth = depth(&self.document, &mut looked_at);
+                }
+                self.count(looked_at)?;
+                below
+            }
+        };
         if above + below > MAX_DEPTH {
             return Err("exceeded max depth".to_owned());
         }
@@ -247,7 +266,7 @@ impl Work {
             }
             _ => 0,
         };
-        self.shift(shifted)?;
+        self.count(shifted)?;
         Ok(Ok(()))
     }
 
@@ -264,14 +283,14 @@ impl Work {
                 None => return Ok(Err(format!("Unable to remove nonexistent key: {key}: missing value"))),
             },
         };
-        self.shift(shifted)?;
+        self.count(shifted)?;
         Ok(Ok(value))
     }
 
     fn add(&mut self, operation: &Operation) -> Result<(), String> {
         let path = operation.path.as_deref().ok_or("add operation failed to decode path: missing value")?;
         let value = operation.value.clone().unwrap_or_default();
-        self.check_depth(path, &value, false)?;
+        self.check_depth(path, &value, None)?;
         self.put(path, value, || {
             format!("add operation does not apply: doc is missing path: \"{path}\": missing value")
         })?
@@ -291,7 +310,7 @@ impl Work {
             .as_deref()
             .ok_or("replace operation failed to decode path: operation missing path field: missing value")?;
         let value = operation.value.clone().unwrap_or_default();
-        self.check_depth(path, &value, false)?;
+        self.check_depth(path, &value, None)?;
         if path.is_empty() {
             if !matches!(value, Value::Object(_) | Value::Array(_)) {
                 return Err("replace operation value must be object or array: %!w(<nil>)".to_owned());
@@ -313,7 +332,7 @@ impl Work {
             other => {
                 other.set(&key, value);
                 let fields = other.as_object().map_or(0, |o| o.len());
-                self.shift(fields / 2)?;
+                self.count(fields / 2)?;
             }
         }
         Ok(())
@@ -332,7 +351,7 @@ impl Work {
             .path
             .as_deref()
             .ok_or("move operation failed to decode path: operation missing path field: missing value")?;
-        self.check_depth(path, &value, true)?;
+        self.check_depth(path, &value, Some(from))?;
         self.put(path, value, || {
             format!("move operation does not apply: doc is missing destination path: {path}: missing value")
         })?
@@ -369,7 +388,7 @@ impl Work {
         let value = source.clone();
         self.copied += size;
         let path = operation.path.as_deref().ok_or("copy operation failed to decode path: missing value")?;
-        self.check_depth(path, &value, true)?;
+        self.check_depth(path, &value, Some(from))?;
         self.put(path, value, || {
             format!("copy operation does not apply: doc is missing destination path: {path}: missing value")
         })?
@@ -441,5 +460,64 @@ fn json_size(value: &Value, limit: usize) -> usize {
             }
             size
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_value::{Object, object};
+
+    use super::*;
+
+    /// How many steps `count` operations take on an object with a list of so many items and a map of so many fields.
+    fn steps(operation: impl Fn(usize) -> Operation, count: usize, size: usize, most: usize) -> Result<usize, String> {
+        let fields: Object = (0..size).map(|i| (format!("k{i:06}"), Value::from("0123456789"))).collect();
+        let list = vec![Value::Int(1); size];
+        let document = object! {"list": list, "map": fields};
+        let patch = JsonPatch { operations: (0..count).map(operation).collect(), unknown: Vec::new() };
+        patch.apply_counted(document, most).map(|(_, steps)| steps).map_err(|error| error.message)
+    }
+
+    fn operation(op: &str, from: Option<&str>, path: &str, value: Option<Value>) -> Operation {
+        Operation { op: Some(op.into()), path: Some(path.into()), from: from.map(Str::from), value }
+    }
+
+    /// As many operations as there may be, on a list of as many items.
+    #[test]
+    fn operations_on_large_objects() {
+        let most = MAX_OPERATIONS;
+        let add = |path: &str| operation("add", None, path, Some(Value::Int(1)));
+        let test = |path: &str| operation("test", None, path, Some(Value::Int(1)));
+        let moved = |i: usize| {
+            let names = ["/map", "/other"];
+            operation("move", Some(names[i % 2]), names[(i + 1) % 2], None)
+        };
+        let check = |operation: &dyn Fn(usize) -> Operation, expect: usize| {
+            assert_eq!(steps(operation, most, most, MAX_STEPS), Ok(expect), "{:?}", operation(0));
+        };
+        // Each value is looked at once.
+        check(&|_| add("/list/-"), most);
+        check(&|_| operation("replace", None, "/list/10", Some(Value::Int(2))), most);
+        check(&|_| test("/list/-1"), 0);
+        // What is large is moved like what is small: two of three fields are shifted twice, or nothing.
+        assert_eq!(steps(moved, most, most, MAX_STEPS), steps(moved, most, 1, MAX_STEPS));
+        // The worst place of a list: each addition shifts what is there.
+        check(&|_| add("/list/0"), most + most * most + most * (most + 1) / 2);
+    }
+
+    /// What would take too long is refused: here a large map is looked at for its depth again and again.
+    #[test]
+    fn no_patch_takes_more_steps_than_it_may() {
+        let deep = (0..MAX_DEPTH - 1).fold(Value::Int(1), |inner, _| Value::Array(vec![inner]));
+        let moved = |i: usize| match i {
+            0 => operation("add", None, "/deep", Some(deep.clone())),
+            1 => operation("add", None, "/x", Some(object! {"y": Value::object()})),
+            _ => {
+                let names = ["/map", "/x/y/map"];
+                operation("move", Some(names[i % 2]), names[(i + 1) % 2], None)
+            }
+        };
+        assert!(steps(moved, 100, 1_000, MAX_STEPS).is_ok_and(|steps| steps >= 49 * 1_000));
+        assert_eq!(steps(moved, 100, 1_000, 10_000), Err("the patch takes too many steps".to_owned()));
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Place<'t> {
 pub(crate) struct FieldRule<'t> {
     /// The type of the field, or of the items of a list.
     pub(crate) place: Place<'t>,
+    /// The field is a Go pointer.
+    pointer: bool,
     /// The strategy is to merge.
     pub(crate) merge: bool,
     /// The strategy is to replace.
@@ -99,6 +101,7 @@ impl<'t> Place<'t> {
                     .ok_or_else(|| unknown(bare_name(&ty.name)))?;
                 Ok(FieldRule {
                     place: Place { types: self.types, ty: field.ty },
+                    pointer: field.pointer,
                     merge: field.patch.merge && !field.patch.replace,
                     replace: field.patch.replace,
                     merge_key: field.patch.merge_key.clone(),
@@ -118,6 +121,10 @@ impl<'t> Place<'t> {
     pub(crate) fn list_field(self, name: &str) -> Result<FieldRule<'t>, PatchError> {
         let rule = self.field(name)?;
         let Type::List(list) = rule.place.get() else {
+            // Upstream lets a pointer pass, whatever it points to.
+            if rule.pointer {
+                return Ok(rule);
+            }
             let kind = self.kind();
             return Err(PatchError::plain(format!("expected slice or array type, but got: {kind}")));
         };

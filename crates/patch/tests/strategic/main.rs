@@ -1,0 +1,152 @@
+//! Strategic merge patch on built-in kinds: what the directives do, the order of lists, and the errors. The tables in the
+//! text files have four lines a row: a kind and a path in it, what the object has there (`-` for nothing), `+` the patch
+//! of it, and `=` the result or `!` the error.
+
+use pintle_patch::{PatchErrorKind, strategic};
+use pintle_value::{Value, print};
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).expect(text)
+}
+
+fn apply(kind: &str, document: &str, patch: &str) -> Result<Value, pintle_patch::PatchError> {
+    let catalog = pintle_catalog::shared();
+    let group = match kind {
+        "Deployment" => "apps",
+        "PodDisruptionBudget" => "policy",
+        _ => "",
+    };
+    let root = catalog.kind_type(group, "v1", kind).expect(kind);
+    strategic(read(document), read(patch), catalog.types(), root)
+}
+
+/// A document that has a text at a path; without the last step of the path where there is none.
+fn at(path: &[&str], text: &str) -> String {
+    match path {
+        [] | [_] if text == "-" => "{}".to_owned(),
+        [] => text.to_owned(),
+        [first, rest @ ..] => format!(r#"{{"{first}":{}}}"#, at(rest, text)),
+    }
+}
+
+/// Applies a patch and says what is at the path then, or the error.
+fn outcome(kind: &str, path: &[&str], document: &str, patch: &str) -> String {
+    match apply(kind, &at(path, document), &at(path, patch)) {
+        Ok(object) => format!("= {}", object.at(path).map_or_else(|| "-".to_owned(), print::json)),
+        Err(error) => format!("! {}", error.message.replace('\n', "\\n")),
+    }
+}
+
+/// Checks all rows of a table.
+#[track_caller]
+fn check(table: &str) {
+    let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let mut wrong = Vec::new();
+    for row in lines.chunks(4) {
+        let [subject, document, patch, expect] = *row else { panic!("no whole row: {row:?}") };
+        let (kind, path) = subject.split_once(' ').expect(subject);
+        let path: Vec<&str> = path.split('.').filter(|step| *step != "-").collect();
+        let patch = patch.strip_prefix("+ ").expect(patch);
+        let found = outcome(kind, &path, document.trim(), patch);
+        if found != expect {
+            wrong.push(format!("{subject}\n{document}\n+ {patch}\n  expected {expect}\n  found    {found}\n"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn objects() {
+    check(include_str!("objects.txt"));
+}
+
+#[test]
+fn lists_that_merge_by_a_key() {
+    check(include_str!("lists.txt"));
+}
+
+#[test]
+fn lists_of_scalars() {
+    check(include_str!("scalars.txt"));
+}
+
+#[test]
+fn the_order_of_elements() {
+    check(include_str!("order.txt"));
+}
+
+#[test]
+fn retained_keys() {
+    check(include_str!("retain.txt"));
+}
+
+#[test]
+fn errors() {
+    check(include_str!("errors.txt"));
+}
+
+#[test]
+fn patches_that_are_no_objects() {
+    let document = r#"{"data":{"a":"1"}}"#;
+    assert_eq!(apply("ConfigMap", document, "null").map(|v| print::json(&v)).as_deref(), Ok(document));
+    for (patch, shape) in [("[]", "array"), ("1", "number"), (r#""x""#, "string"), ("true", "bool")] {
+        let error = apply("ConfigMap", document, patch).expect_err(patch);
+        let expect = format!("json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}");
+        assert_eq!((error.kind, error.message), (PatchErrorKind::Malformed, expect), "{patch}");
+    }
+}
+
+#[test]
+fn errors_have_the_codes_of_upstream() {
+    use PatchErrorKind::{Malformed, NotApplicable, Plain};
+    let document = r#"{"metadata":{"finalizers":["a"]},"spec":{"containers":[{"name":"a"}],"x":{}}}"#;
+    for (patch, kind, expect) in [
+        ("[]", Malformed, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
+        (
+            r#"{"spec":{"containers":[{"image":"i:2"}]}}"#,
+            Plain,
+            "map: map[image:i:2] does not contain declared merge key: name",
+        ),
+        (r#"{"spec":{"$patch":"merge","a":1}}"#, Plain, "unknown patch type: merge in map: map[$patch:merge a:1]"),
+        (r#"{"spec":{"$patch":5}}"#, Plain, "unknown patch type: %!s(int64=5) in map: map[$patch:5]"),
+        (
+            r#"{"spec":{"containers":[{"$patch":"merge"}]}}"#,
+            Plain,
+            "merging lists cannot yet be specified in the patch",
+        ),
+        (r#"{"spec":{"x":{}}}"#, Plain, r#"unable to find api field in struct PodSpec for the json field "x""#),
+        (r#"{"spec":{"containers":[1]}}"#, Plain, "list element types are not identical: [[map[name:a]] [1]]"),
+        (r#"{"metadata":{"$deleteFromPrimitiveList":[]}}"#, Malformed, "invalid patch format of primitive list"),
+        (r#"{"metadata":{"$setElementOrder":[]}}"#, Malformed, "invalid patch format of setElementOrder list"),
+        (
+            r#"{"metadata":{"$setElementOrder/finalizers":"x"}}"#,
+            Plain,
+            "expected a []interface {}, but received a string",
+        ),
+        (r#"{"metadata":{"$retainKeys":1}}"#, Malformed, "invalid patch format of retainKeys"),
+    ] {
+        let error = apply("Pod", document, patch).expect_err(patch);
+        assert_eq!((error.kind, error.message.as_str()), (kind, expect), "{patch}");
+    }
+    let lists = r#"{"metadata":{"finalizers":[["a"]]}}"#;
+    let error = apply("Pod", lists, lists).expect_err("lists of lists");
+    assert_eq!((error.kind, error.message.as_str()), (NotApplicable, "lists of lists are not supported"));
+}
+
+/// Neither lists nor maps may take time that grows with the product of the patch's and the object's size.
+#[test]
+fn large_patches_of_large_objects() {
+    let count = 50_000;
+    let containers =
+        |from: usize| (from..from + count).map(|i| format!(r#"{{"name":"c{i}"}}"#)).collect::<Vec<_>>().join(",");
+    let patch = format!(r#"{{"$setElementOrder/containers":[{0}],"containers":[{0}]}}"#, containers(count / 2));
+    let spec = format!(r#"{{"containers":[{}]}}"#, containers(0));
+    let merged = apply("Pod", &format!(r#"{{"spec":{spec}}}"#), &format!(r#"{{"spec":{patch}}}"#)).expect("a result");
+    assert_eq!(merged.items_at(&["spec", "containers"]).len(), count + count / 2);
+    let data = |from: usize, value: &str| {
+        let entries = (from..from + count).map(|i| format!(r#""k{i}":{value}"#)).collect::<Vec<_>>().join(",");
+        format!(r#"{{"data":{{{entries}}}}}"#)
+    };
+    let merged = apply("ConfigMap", &data(0, "\"x\""), &data(count / 2, "null")).expect("a result");
+    assert_eq!(merged["data"].as_object().map(|o| o.len()), Some(count / 2));
+}
