@@ -3,7 +3,8 @@
 //! of it, and `=` the result or `!` the error.
 
 use pintle_patch::{PatchErrorKind, strategic};
-use pintle_value::{Value, print};
+use pintle_value::{Object, Value, print};
+use proptest::prelude::*;
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).expect(text)
@@ -149,4 +150,72 @@ fn large_patches_of_large_objects() {
     };
     let merged = apply("ConfigMap", &data(0, "\"x\""), &data(count / 2, "null")).expect("a result");
     assert_eq!(merged["data"].as_object().map(|o| o.len()), Some(count / 2));
+}
+
+/// Specs of pods and patches of them: real fields with values that fit or not, and directives with sense or none.
+fn specs(directives: bool) -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        Just(Value::Int(80)),
+        Just(Value::Float(1.5)),
+        Just(Value::Bool(true)),
+        prop::sample::select(vec!["a", "b", "delete", "replace", "merge"]).prop_map(Value::from),
+    ];
+    let fields = ["name", "containers", "ports", "containerPort", "env", "volumes", "args", "nodeSelector", "x"];
+    let marks = [
+        "$patch",
+        "$retainKeys",
+        "$setElementOrder/containers",
+        "$setElementOrder/ports",
+        "$setElementOrder/args",
+        "$deleteFromPrimitiveList/args",
+        "$deleteFromPrimitiveList/env",
+        "$setElementOrder",
+    ];
+    let keys: Vec<&str> = if directives { [&fields[..], &marks[..]].concat() } else { fields.to_vec() };
+    leaf.prop_recursive(5, 48, 5, move |inner| {
+        let keys = keys.clone();
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            3 => prop::collection::vec((prop::sample::select(keys), inner), 0..5)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect::<Object>())),
+        ]
+    })
+}
+
+fn in_pod(spec: Value) -> Value {
+    let mut pod = Value::object();
+    pod.set("spec", spec);
+    pod
+}
+
+proptest! {
+    #[test]
+    fn nothing_panics(spec in specs(true), patch in specs(true)) {
+        let catalog = pintle_catalog::shared();
+        let root = catalog.kind_type("", "v1", "Pod").expect("a kind");
+        let (document, patch) = (in_pod(spec), in_pod(patch));
+        if let Ok(mut merged) = strategic(document.clone(), patch.clone(), catalog.types(), root) {
+            let _ = pintle_patch::convert(&mut merged, catalog.types(), root);
+        }
+        let _ = pintle_patch::spent(&document, patch, catalog.types(), root);
+    }
+
+    #[test]
+    fn an_empty_patch_changes_nothing(spec in specs(false)) {
+        let catalog = pintle_catalog::shared();
+        let root = catalog.kind_type("", "v1", "Pod").expect("a kind");
+        let document = in_pod(spec);
+        prop_assert_eq!(strategic(document.clone(), Value::object(), catalog.types(), root), Ok(document));
+    }
+
+    #[test]
+    fn replacing_makes_the_patch_the_object(spec in specs(false), new in specs(false)) {
+        prop_assume!(spec.as_object().is_some() && new.as_object().is_some());
+        let catalog = pintle_catalog::shared();
+        let root = catalog.kind_type("", "v1", "Pod").expect("a kind");
+        let mut patch = new.clone();
+        patch.set("$patch", "replace");
+        prop_assert_eq!(strategic(in_pod(spec), in_pod(patch), catalog.types(), root), Ok(in_pod(new)));
+    }
 }

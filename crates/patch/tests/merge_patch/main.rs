@@ -1,39 +1,39 @@
-//! JSON Merge Patch: the RFC's cases, upstream's deviations, and the algebra of diffs.
+//! JSON Merge Patch: the RFC's cases, upstream's deviations, and the algebra of diffs. The table has three lines a row:
+//! the document, `+` the patch, and `=` the result or `!` the error.
 
-use pintle_patch::{check_merge_patch, merge_patch};
+use pintle_patch::{PatchErrorKind, check_merge_patch, merge_patch};
 use pintle_value::{Object, Str, Value, print};
 use proptest::prelude::*;
 
-#[track_caller]
-fn check(document: &str, patch: &str, expect: &str) {
-    let read = |text: &str| serde_json::from_str::<Value>(text).expect(text);
-    let patch = read(patch);
-    let result = check_merge_patch(&patch).and_then(|()| merge_patch(read(document), patch));
-    assert_eq!(result.map_or_else(|e| e.to_string(), |v| print::json(&v)), expect);
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).expect(text)
 }
 
 #[test]
 fn cases() {
-    for (document, patch, expect) in [
-        (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
-        (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),
-        (r#"{"a":"b","b":"c"}"#, r#"{"a":null}"#, r#"{"b":"c"}"#),
-        (r#"{"a":["b"]}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
-        (r#"{"a":{"b":"c"}}"#, r#"{"a":{"b":"d","c":null}}"#, r#"{"a":{"b":"d"}}"#),
-        (r#"{"a":[{"b":"c"}]}"#, r#"{"a":[1,null]}"#, r#"{"a":[1,null]}"#),
-        ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
-        (r#"{"a":null}"#, r#"{"a":{"b":null,"c":1}}"#, r#"{"a":{"c":1}}"#),
-        (r#"{"a":[]}"#, r#"{"a":[{"b":null}]}"#, r#"{"a":[{}]}"#),
-        (r#"{"a":{}}"#, r#"{"a":[{"b":null}]}"#, r#"{"a":[{"b":null}]}"#),
-        ("{}", "null", "Invalid JSON Patch"),
-        (
-            "{}",
-            "[]",
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
-        ),
-    ] {
-        check(document, patch, expect);
+    let table = include_str!("cases.txt");
+    let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    for row in lines.chunks(3) {
+        let [document, patch, expect] = *row else { panic!("no whole row: {row:?}") };
+        let found = match merge_patch(read(document), read(patch.trim_start_matches("+ "))) {
+            Ok(value) => format!("= {}", print::json(&value)),
+            Err(error) => format!("! {error}"),
+        };
+        assert_eq!(found, expect, "{document} {patch}");
     }
+}
+
+#[test]
+fn what_is_no_object_is_refused_first() {
+    for (patch, shape) in [("[]", "array"), ("1", "number"), (r#""x""#, "string"), ("false", "bool")] {
+        let error = check_merge_patch(&read(patch)).expect_err(patch);
+        let expect = format!(
+            "error decoding patch: json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}"
+        );
+        assert_eq!((error.kind, error.message), (PatchErrorKind::Malformed, expect), "{patch}");
+    }
+    // Null is refused only when it is applied.
+    assert_eq!(check_merge_patch(&Value::Null), Ok(()));
 }
 
 /// The patch that makes one object into another.
