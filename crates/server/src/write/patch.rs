@@ -78,8 +78,9 @@ impl Patch {
                 _ => error.to_string(),
             })
         })?;
+        let of = if kind == PatchKind::Json { "json patch " } else { "" };
         let mut problems: Vec<String> =
-            decoded.duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+            decoded.duplicates.iter().map(|path| format!("{of}duplicate field \"{path}\"")).collect();
         let patch = match kind {
             PatchKind::Json => {
                 let patch = JsonPatch::decode(&decoded.value, strict).map_err(patch_error)?;

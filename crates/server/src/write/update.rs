@@ -244,11 +244,9 @@ impl<'a> Change<'a> {
                 allocation.revert(objects, ticket).await;
             }
         }
-        match result {
-            // Someone else was faster. Who named a resourceVersion does not want to change anything else.
-            Ok(None) if wanted.is_some() => Err(metadata::modified(resource, &self.name)),
-            result => result,
-        }
+        // If someone else was faster, the next try finds whether this change was meant for that version only. A patch
+        // carries the version of the object that it was applied to, which says nothing.
+        result
     }
 
     fn check_uid(&self, object: &Value, found: &str) -> Result<(), ApiError> {
