@@ -25,6 +25,10 @@ fn is_nothing(value: Option<&Value>) -> bool {
 }
 
 fn same_object(a: &Object, b: &Object) -> bool {
+    // Mostly the keys are the same, and then nothing has to be searched.
+    if a.len() == b.len() && a.keys().eq(b.keys()) {
+        return a.values().zip(b.values()).all(|(a, b)| same(Some(a), Some(b)));
+    }
     a.iter().all(|(key, value)| same(Some(value), b.get(key)))
         && b.iter().all(|(key, value)| a.contains_key(key) || is_nothing(Some(value)))
 }

@@ -20,16 +20,11 @@ pub(crate) enum Outcome {
     Conflict,
 }
 
-/// An object's bytes as they are stored: JSON at the hub version without its resourceVersion.
+/// An object's bytes as they are stored: JSON at the hub version. The object has no resourceVersion any more.
 pub(crate) fn stored_bytes(hub: &Resource, object: &Value) -> Bytes {
-    let mut out = Vec::with_capacity(1024);
-    if object.at(&["metadata", "resourceVersion"]).is_some() {
-        let mut object = object.clone();
-        object.remove_at(&["metadata", "resourceVersion"]);
-        write_stored(hub, &object, &mut out);
-    } else {
-        write_stored(hub, object, &mut out);
-    }
+    debug_assert!(object.resource_version().is_empty(), "{object:?}");
+    let mut out = Vec::with_capacity(2048);
+    write_stored(hub, object, &mut out);
     // These bytes stay in the cache for as long as the object does, and nothing that they do not fill.
     out.shrink_to_fit();
     out.into()

@@ -191,8 +191,9 @@ impl<'a> Change<'a> {
         let Self { cluster, resource, context, .. } = self;
         let hub = cluster.hub(resource);
         let old = tree(current)?;
-        let old_view = from_hub(resource, old.clone());
-        let mut object = compute(&old_view)?;
+        let other_view = (!resource.is_hub()).then(|| from_hub(resource, old.clone()));
+        let old_view = other_view.as_ref().unwrap_or(&old);
+        let mut object = compute(old_view)?;
         if self.uid_is_precondition {
             self.check_uid(&object, old.uid())?;
         }
@@ -216,7 +217,7 @@ impl<'a> Change<'a> {
             name: &self.name,
             identity: self.identity,
             dry_run: context.dry_run,
-            old: Some(&old_view),
+            old: Some(old_view),
             objects,
         };
         metadata::keep_system_fields(&mut object, &old);
@@ -307,6 +308,7 @@ impl<'a> Change<'a> {
         }
         hub.behaviour.canonicalize(&mut object);
         cluster.admission.validate(request, &object).await?;
+        object.remove_at(&["metadata", "resourceVersion"]);
         let key = self.key();
         if super::delete::is_over(hub, &object) {
             // The last finalizer is gone: so is the object.
@@ -324,9 +326,9 @@ impl<'a> Change<'a> {
         }
         // What changes nothing is not written, and that it was written again now is nothing.
         if ownership::differs_in_time_alone(&object, old) {
-            let mut as_before = object.clone();
-            as_before.set_at(&["metadata", "managedFields"], old["metadata"]["managedFields"].clone());
-            if stored_bytes(hub, &as_before) == current.json {
+            let mut at_that_time = object.clone();
+            at_that_time.set_at(&["metadata", "managedFields"], old["metadata"]["managedFields"].clone());
+            if stored_bytes(hub, &at_that_time) == current.json {
                 return Ok(Some(Updated { object: current.clone() }));
             }
         }
