@@ -4,6 +4,7 @@
 mod convert;
 mod json_patch;
 mod merge_patch;
+mod opened;
 mod retain_keys;
 mod spent;
 mod strategic;
