@@ -41,6 +41,8 @@ var steps = []step{
 	{"configmaps", configMaps},
 	{"dry-run", dryRun},
 	{"scale", scaleDeployment},
+	{"apply", applyTyped},
+	{"apply-dynamic", applyDynamic},
 	{"dynamic", dynamicObjects},
 	{"discovery", discover},
 	{"openapi", openAPI},

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
@@ -101,6 +102,49 @@ fn objects_are_made_read_changed_and_deleted() {
         let deleted = api.delete("web", &DeleteParams::default()).await.expect("it is deleted");
         assert!(deleted.right().is_some_and(|status| status.is_success()), "nothing holds it back");
         assert_eq!(api.get_opt("web").await.expect("an answer"), None);
+    });
+}
+
+#[test]
+fn managers_apply_to_one_object() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let api: Api<Deployment> = Api::default_namespaced(client(&cluster).await);
+        let (first, second) = (PatchParams::apply("first"), PatchParams::apply("second"));
+        let mut wanted = serde_json::to_value(deployment("web")).expect("JSON");
+        wanted["spec"]["replicas"] = json!(3);
+        let created = api.patch("web", &first, &Patch::Apply(&wanted)).await.expect("it is created");
+        assert_eq!(created.spec.and_then(|spec| spec.replicas), Some(3));
+        let again = api.patch("web", &first, &Patch::Apply(&wanted)).await.expect("it is applied again");
+        assert_eq!(again.metadata.resource_version, created.metadata.resource_version);
+
+        let more = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 5}});
+        let refused = refusal(api.patch("web", &second, &Patch::Apply(&more)).await);
+        assert!(refused.is_conflict(), "{refused:?}");
+        let causes = refused.details.map(|details| details.causes).unwrap_or_default();
+        let causes: Vec<_> = causes.iter().map(|c| (c.reason.as_str(), c.message.as_str(), c.field.as_str())).collect();
+        assert_eq!(causes, [("FieldManagerConflict", "conflict with \"first\"", ".spec.replicas")]);
+        let forced = api.patch("web", &second.clone().force(), &Patch::Apply(&more)).await.expect("by force");
+        let owners = |object: &Deployment| {
+            let entries = object.metadata.managed_fields.iter().flatten();
+            let replicas = |entry: &&ManagedFieldsEntry| {
+                let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+                fields.is_some_and(|fields| fields["f:spec"].get("f:replicas").is_some())
+            };
+            entries.filter(replicas).filter_map(|entry| entry.manager.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(owners(&forced), ["second"]);
+
+        // Who gives a field up leaves it to those who want it too, or else to its default.
+        let nothing = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
+        let left = api.patch("web", &second, &Patch::Apply(&nothing)).await.expect("it is given up");
+        assert_eq!((owners(&left), left.spec.and_then(|spec| spec.replicas)), (Vec::new(), Some(1)));
+        let status =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1}, "spec": {"replicas": 9}});
+        let reported = api.patch_status("web", &first, &Patch::Apply(&status)).await.expect("a status");
+        assert_eq!(reported.spec.and_then(|spec| spec.replicas), Some(1));
+        assert_eq!(reported.status.and_then(|status| status.replicas), Some(1));
+        cluster.stop().await;
     });
 }
 
