@@ -107,6 +107,7 @@ fn an_annotation_that_cannot_be_read_says_nothing() {
     )];
     play("{", REFUSED);
     play("{}", REFUSED);
+    play(r#"{"apiVersion":"v1","data":{"k":"1"}}"#, REFUSED);
     play(r#"{"apiVersion":"v2","kind":"ConfigMap","data":{"k":"1"}}"#, REFUSED);
     play(r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"k":1}}"#, REFUSED);
     play(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"o"}}"#, REFUSED);
