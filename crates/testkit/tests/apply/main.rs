@@ -5,6 +5,7 @@ mod conflicts;
 mod kubectl;
 mod managers;
 mod objects;
+mod recorded;
 mod refusals;
 mod scene;
 mod subresources;

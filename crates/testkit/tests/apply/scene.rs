@@ -20,6 +20,7 @@ const fn namespaced(api_version: &'static str, kind: &'static str, plural: &'sta
 }
 
 pub(crate) const MAP: Kind = namespaced("v1", "ConfigMap", "configmaps");
+pub(crate) const ACCOUNT: Kind = namespaced("v1", "ServiceAccount", "serviceaccounts");
 pub(crate) const POD: Kind = namespaced("v1", "Pod", "pods");
 pub(crate) const SERVICE: Kind = namespaced("v1", "Service", "services");
 pub(crate) const CONTROLLER: Kind = namespaced("v1", "ReplicationController", "replicationcontrollers");
@@ -51,6 +52,7 @@ pub(crate) use Expect::{Conflict, Error, Owners, Same, Unstored};
 /// - `raw` applies the body as it is,
 /// - `create` posts the body, to which the same is added,
 /// - `put` puts what is there with the body as a merge patch on it,
+/// - `replace` puts the body, to which the same is added,
 /// - `merge` and `strategic` send the body as a patch,
 /// - `delete` deletes.
 ///
@@ -173,6 +175,7 @@ impl Scene {
                 let live = self.cluster.get(&path).await.expect(200).json();
                 self.cluster.put(&format!("{path}?{query}"), merged(&live, &read(body)).to_string()).await
             }
+            "replace" => self.cluster.put(&format!("{path}?{query}"), merged(&named, &read(body)).to_string()).await,
             "merge" => self.cluster.patch(&format!("{path}?{query}"), "merge", body).await,
             "strategic" => self.cluster.patch(&format!("{path}?{query}"), "strategic-merge", body).await,
             "delete" => self.cluster.delete(&path).await,
@@ -203,8 +206,7 @@ impl Scene {
         let mut owners = Vec::new();
         for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
             let text = |key: &str| entry[key].as_str().unwrap_or_default();
-            let mut paths = Vec::new();
-            flatten(&entry["fieldsV1"], "", &mut paths);
+            let mut paths = fields(entry);
             paths.retain(|path| path.starts_with(self.only));
             if paths.is_empty() {
                 continue;
@@ -217,7 +219,13 @@ impl Scene {
     }
 }
 
-/// The fields of `fieldsV1` as conflicts write them.
+/// The fields of an entry as conflicts write them.
+pub(crate) fn fields(entry: &Value) -> Vec<String> {
+    let mut paths = Vec::new();
+    flatten(&entry["fieldsV1"], "", &mut paths);
+    paths
+}
+
 fn flatten(fields: &Value, path: &str, paths: &mut Vec<String>) {
     let none = Map::new();
     let members = fields.as_object().unwrap_or(&none);
