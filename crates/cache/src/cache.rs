@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::frames::Framed;
 use crate::log::{Log, Written};
 use crate::progress::Progress;
-use crate::{Key, Object, Outline};
+use crate::{Event, Key, Object, Outline};
 
 /// How many records are read at once when the cache is filled.
 const FILL: usize = 25_000;
@@ -302,25 +302,30 @@ impl Shared {
         let now = self.clock.now();
         // Runs of changes of one collection go in together, so that its lock is taken and its watchers are woken once.
         let mut run: Option<(Arc<Log>, Vec<Written>)> = None;
+        let mut appended = Vec::new();
         let describe = |change: &StoredChange| self.written(&change.key, change.revision, change.value.as_ref());
         for (log, written) in work(&batch.changes, &describe).into_iter().flatten() {
             match &mut run {
                 Some((current, changes)) if Arc::ptr_eq(current, &log) && changes.len() < RUN => changes.push(written),
                 _ => {
                     if let Some((log, changes)) = run.replace((log, vec![written])) {
-                        self.append(&log, changes, now);
+                        appended.push(self.append(log, changes, now));
                     }
                 }
             }
         }
         if let Some((log, changes)) = run {
-            self.append(&log, changes, now);
+            appended.push(self.append(log, changes, now));
         }
         self.progress.advance(batch.complete_to.get());
+        // After those who wait for progress: a write is answered before all who watch are told of it.
+        for (log, events) in appended {
+            log.wake(&events);
+        }
         self.trim();
     }
 
-    fn append(&self, log: &Arc<Log>, changes: Vec<Written>, now: Timestamp) {
+    fn append(&self, log: Arc<Log>, changes: Vec<Written>, now: Timestamp) -> (Arc<Log>, Vec<Arc<Event>>) {
         let events = log.append(changes);
         let mut history = self.history.lock();
         for event in &events {
@@ -329,6 +334,8 @@ impl Shared {
             history.events.push_back((now, weight, log.clone(), event.revision));
             history.framed.push(event);
         }
+        drop(history);
+        (log, events)
     }
 
     fn trim(&self) {

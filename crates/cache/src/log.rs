@@ -318,13 +318,18 @@ impl Log {
         }
     }
 
-    /// Appends changes, in order, and hands them to those who watch.
+    /// Appends changes, in order, and hands them to those who watch. They are woken by [`Log::wake`].
     pub(crate) fn append(&self, changes: Vec<Written>) -> Vec<Arc<Event>> {
         let mut state = self.state.write();
         let events: Vec<_> = changes.into_iter().map(|change| state.append(change)).collect();
         drop(state);
         self.interests.offer(&events);
         events
+    }
+
+    /// Wakes those who were handed these events.
+    pub(crate) fn wake(&self, events: &[Arc<Event>]) {
+        self.interests.wake(events);
     }
 
     /// Drops the oldest event. States before it can no longer be read.

@@ -1,7 +1,7 @@
 //! Watchers: cursors in a log. A live watcher is handed the events of its scope; one that does not keep up loses its
 //! queue, not events, since it then reads on from the log at its own pace.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,7 +59,7 @@ struct Mailbox {
 struct Queue {
     /// True while events are handed over; false while the watcher reads from the log.
     live: bool,
-    events: VecDeque<Arc<Event>>,
+    events: Vec<Arc<Event>>,
     bytes: usize,
 }
 
@@ -68,26 +68,22 @@ impl Queue {
         self.events.len() >= QUEUE || self.bytes >= QUEUE_BYTES
     }
 
-    fn take(&mut self) -> VecDeque<Arc<Event>> {
+    fn take(&mut self) -> Vec<Arc<Event>> {
         self.bytes = 0;
         std::mem::take(&mut self.events)
     }
-}
 
-impl Mailbox {
-    fn offer(&self, event: &Arc<Event>) {
-        {
-            let mut queue = self.queue.lock();
-            if queue.live {
-                if queue.is_full() {
-                    *queue = Queue::default();
-                } else {
-                    queue.bytes += event.size();
-                    queue.events.push_back(event.clone());
-                }
+    fn put(&mut self, events: &[Arc<Event>]) {
+        for event in events {
+            if self.is_full() {
+                *self = Self::default();
             }
+            if !self.live {
+                return;
+            }
+            self.bytes += event.size();
+            self.events.push(event.clone());
         }
-        self.notify.notify_one();
     }
 }
 
@@ -150,29 +146,40 @@ impl Interests {
         }
     }
 
+    /// Hands over events that came together, each to those whose scope it is in, without waking them.
     pub(crate) fn offer(&self, events: &[Arc<Event>]) {
-        let by = self.watchers.lock();
+        self.watchers.lock().each(events, |mailbox, events| mailbox.queue.lock().put(events));
+    }
+
+    /// Wakes those who were handed these events.
+    pub(crate) fn wake(&self, events: &[Arc<Event>]) {
+        self.watchers.lock().each(events, |mailbox, _| mailbox.notify.notify_one());
+    }
+}
+
+impl ByScope {
+    /// Goes through those who want to know of these events, each with a run of them that it wants.
+    fn each(&self, events: &[Arc<Event>], visit: impl Fn(&Mailbox, &[Arc<Event>])) {
+        let visit_all = |mailboxes: Option<&Vec<Arc<Mailbox>>>, events: &[Arc<Event>]| {
+            mailboxes.into_iter().flatten().for_each(|mailbox| visit(mailbox, events));
+        };
+        visit_all(Some(&self.all), events);
+        if !self.namespaces.is_empty() {
+            for run in events.chunk_by(|one, next| namespace_of(&one.key) == namespace_of(&next.key)) {
+                visit_all(self.namespaces.get(namespace_of(&run[0].key)), run);
+            }
+        }
+        if self.keys.is_empty() && self.fields.is_empty() {
+            return;
+        }
         for event in events {
-            for mailbox in &by.all {
-                mailbox.offer(event);
-            }
-            if !by.namespaces.is_empty()
-                && let Some(list) = by.namespaces.get(namespace_of(&event.key))
-            {
-                list.iter().for_each(|m| m.offer(event));
-            }
-            if !by.keys.is_empty()
-                && let Some(list) = by.keys.get(&*event.key)
-            {
-                list.iter().for_each(|m| m.offer(event));
-            }
-            for (place, values) in &by.fields {
+            let alone = std::slice::from_ref(event);
+            visit_all(self.keys.get(&*event.key), alone);
+            for (place, values) in &self.fields {
                 let after = event.object.as_ref().map(|o| o.field(*place));
                 let before = event.previous.as_ref().map(|o| o.field(*place)).filter(|value| Some(*value) != after);
                 for value in after.into_iter().chain(before) {
-                    if let Some(list) = values.get(value) {
-                        list.iter().for_each(|m| m.offer(event));
-                    }
+                    visit_all(values.get(value), alone);
                 }
             }
         }
@@ -224,8 +231,11 @@ impl Watcher {
                 let mut queue = self.mailbox.queue.lock();
                 if queue.live {
                     let cursor = self.cursor;
+                    let mut events = queue.take();
                     // Events between the last look at the log and going live may be in both.
-                    let events: Vec<_> = queue.take().into_iter().filter(|e| e.revision > cursor).collect();
+                    if events.first().is_some_and(|e| e.revision <= cursor) {
+                        events.retain(|e| e.revision > cursor);
+                    }
                     if let Some(last) = events.last() {
                         self.cursor = last.revision;
                     }

@@ -3,14 +3,23 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
+use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
 /// Where the writer of a body puts its pieces.
 #[derive(Clone, Debug, Default)]
-pub struct Outlet(Arc<Mutex<Option<Bytes>>>);
+pub struct Outlet(Arc<Mutex<Place>>);
+
+#[derive(Debug, Default)]
+struct Place {
+    piece: Option<Bytes>,
+    /// The writer waits for the piece to be taken.
+    wanted: bool,
+}
 
 impl Outlet {
     /// Puts a piece, as soon as the one before it has been taken. A client that is gone takes none: the writer ends here.
@@ -19,13 +28,33 @@ impl Outlet {
         // Nobody need be woken when the outlet is free again: the writer runs when the next piece is asked for.
         poll_fn(|_| {
             let mut place = self.0.lock();
-            if place.is_some() {
+            place.wanted = place.piece.is_some();
+            if place.wanted {
                 return Poll::Pending;
             }
-            *place = piece.take();
+            place.piece = piece.take();
             Poll::Ready(())
         })
         .await;
+    }
+}
+
+/// Wakes the connection when there is something for the writer to do, and remembers that there is: a connection asks for
+/// more after every piece, and again before it rests.
+#[derive(Debug)]
+struct Bell {
+    rung: AtomicBool,
+    connection: AtomicWaker,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
+        self.connection.wake();
     }
 }
 
@@ -33,25 +62,97 @@ impl Outlet {
 /// event on its way to a thousand watchers wakes a thousand tasks and not two thousand, and an idle watch is no task.
 pub struct Written {
     outlet: Outlet,
+    bell: Arc<Bell>,
+    waker: Waker,
     writer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Written {
     pub(super) fn new<W: Future<Output = ()> + Send + 'static>(writer: impl FnOnce(Outlet) -> W) -> Self {
         let outlet = Outlet::default();
-        Self { outlet: outlet.clone(), writer: Some(Box::pin(writer(outlet))) }
+        let bell = Arc::new(Bell { rung: AtomicBool::new(true), connection: AtomicWaker::new() });
+        let waker = Waker::from(bell.clone());
+        Self { outlet: outlet.clone(), bell, waker, writer: Some(Box::pin(writer(outlet))) }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some(writer) = &mut self.writer
-            && writer.as_mut().poll(cx).is_ready()
+        self.bell.connection.register(cx.waker());
+        if self.bell.rung.swap(false, Ordering::AcqRel)
+            && let Some(writer) = &mut self.writer
+            && writer.as_mut().poll(&mut Context::from_waker(&self.waker)).is_ready()
         {
             self.writer = None;
         }
-        match self.outlet.0.lock().take() {
+        let mut place = self.outlet.0.lock();
+        if std::mem::take(&mut place.wanted) {
+            self.bell.rung.store(true, Ordering::Release);
+        }
+        match place.piece.take() {
             Some(piece) => Poll::Ready(Some(piece)),
             None if self.writer.is_none() => Poll::Ready(None),
             None => Poll::Pending,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use futures_util::task::noop_waker;
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    /// Asks for so many pieces at once, as a connection does after one wake, and says what came: `None` for nothing yet.
+    fn ask(body: &mut Written, times: usize) -> Vec<Option<String>> {
+        let waker = noop_waker();
+        let mut cx = Context::from_waker(&waker);
+        let text = |piece: Option<Bytes>| piece.map_or("end".to_owned(), |p| String::from_utf8_lossy(&p).into_owned());
+        (0..times)
+            .map(|_| match body.poll(&mut cx) {
+                Poll::Ready(piece) => Some(text(piece)),
+                Poll::Pending => None,
+            })
+            .collect()
+    }
+
+    fn pieces<const N: usize>(expect: [Option<&str>; N]) -> Vec<Option<String>> {
+        expect.map(|piece| piece.map(str::to_owned)).into()
+    }
+
+    #[test]
+    fn pieces_come_one_by_one_until_the_end() {
+        let mut body = Written::new(|outlet| async move {
+            for piece in ["a", "b", "c"] {
+                outlet.put(Bytes::from(piece)).await;
+            }
+        });
+        assert_eq!(ask(&mut body, 5), pieces([Some("a"), Some("b"), Some("c"), Some("end"), Some("end")]));
+    }
+
+    #[test]
+    fn the_writer_runs_only_when_there_is_something_to_do() {
+        let (bell, runs) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let (rings, counted) = (bell.clone(), runs.clone());
+        let mut body = Written::new(|outlet| async move {
+            loop {
+                let mut notified = Box::pin(rings.notified());
+                poll_fn(|cx| {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    notified.as_mut().poll(cx)
+                })
+                .await;
+                outlet.put(Bytes::from_static(b"a")).await;
+                outlet.put(Bytes::from_static(b"b")).await;
+            }
+        });
+        assert_eq!(ask(&mut body, 3), pieces([None, None, None]));
+        assert_eq!(runs.load(Ordering::Relaxed), 1);
+        bell.notify_one();
+        assert_eq!(ask(&mut body, 4), pieces([Some("a"), Some("b"), None, None]));
+        assert_eq!(runs.load(Ordering::Relaxed), 3);
+        assert_eq!(ask(&mut body, 2), pieces([None, None]));
+        assert_eq!(runs.load(Ordering::Relaxed), 3);
     }
 }

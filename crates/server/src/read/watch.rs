@@ -91,6 +91,18 @@ fn respond(form: &Form, body: Body) -> Response {
     response
 }
 
+/// Takes frames of so many bytes together. A lone one is shared with the other watchers.
+fn joined(frames: &mut Vec<Bytes>, bytes: usize) -> Bytes {
+    if frames.len() == 1
+        && let Some(frame) = frames.pop()
+    {
+        return frame;
+    }
+    let mut piece = Vec::with_capacity(bytes);
+    frames.drain(..).for_each(|frame| piece.extend_from_slice(&frame));
+    piece.into()
+}
+
 /// The watch is over before its time: the client has been told why.
 struct Over;
 
@@ -133,7 +145,7 @@ impl Stream {
                 },
                 due = lifetime.next() => match due {
                     Due::Bookmark => self.bookmark(&mut watcher, from).await?,
-                    Due::End => return Ok(()),
+                    Due::End => return self.pending(&mut watcher).await,
                 },
             }
         }
@@ -174,45 +186,48 @@ impl Stream {
 
     /// The events that the client selects; those that are pending go out in one write.
     async fn events(&mut self, events: &[Arc<Event>]) -> Result<(), Over> {
-        let mut single: Option<Bytes> = None;
-        let mut buffer = BytesMut::new();
+        let mut frames = Vec::with_capacity(events.len());
+        let mut bytes = 0;
+        let mut failed = None;
         for event in events {
             self.delivered = event.revision;
             let Some(kind) = self.selection.kind_of(event) else { continue };
-            let frame = match self.form.event(event, kind, std::mem::take(&mut self.columns)) {
-                Ok(frame) => frame,
-                Err(error) => return self.fail(&error).await,
-            };
-            // A lone frame is shared; several are joined.
-            match single.take() {
-                None if buffer.is_empty() => single = Some(frame),
-                None => buffer.extend_from_slice(&frame),
-                Some(first) => {
-                    buffer.extend_from_slice(&first);
-                    buffer.extend_from_slice(&frame);
+            match self.form.event(event, kind, std::mem::take(&mut self.columns)) {
+                Ok(frame) => {
+                    bytes += frame.len();
+                    frames.push(frame);
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    break;
                 }
             }
-            if buffer.len() >= PIECE {
-                self.send(buffer.split().freeze()).await?;
+            if bytes >= PIECE {
+                self.send(joined(&mut frames, std::mem::take(&mut bytes))).await?;
             }
         }
-        if let Some(frame) = single {
-            self.send(frame).await?;
+        if !frames.is_empty() {
+            self.send(joined(&mut frames, bytes)).await?;
         }
-        if !buffer.is_empty() {
-            self.send(buffer.freeze()).await?;
+        match failed {
+            Some(error) => self.fail(&error).await,
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// The events that are there by now: those who watch are woken a little after they are handed something.
+    async fn pending(&mut self, watcher: &mut Watcher) -> Result<(), Over> {
+        match watcher.pending() {
+            Ok(events) => self.events(&events).await,
+            Err(TooOld { oldest }) => self.too_old(self.delivered, oldest).await,
+        }
     }
 
     /// Says how far the watch has come, if that is further than where it started.
     async fn bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), Over> {
         // Events are handed over before progress is: what is pending now is all there is up to here.
         let applied = self.form.cluster.cache.applied();
-        match watcher.pending() {
-            Ok(events) => self.events(&events).await?,
-            Err(TooOld { oldest }) => return self.too_old(self.delivered, oldest).await,
-        }
+        self.pending(watcher).await?;
         let revision = applied.max(self.delivered);
         if revision <= from {
             return Ok(());
