@@ -7,9 +7,12 @@ use crate::{Field, Type, TypeId, Types, UnionKind};
 /// Sets the declared defaults of fields that are absent (pointers) or zero (other fields), in this value and in
 /// everything below it that is there. Structs behind nil pointers stay absent.
 pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
+    if !types.has_defaults(type_id) {
+        return;
+    }
     match (types.get(type_id), value) {
         (Type::Struct(ty), Value::Object(object)) => {
-            for field in &ty.fields {
+            for field in ty.fields.iter().filter(|field| field.default.is_some() || types.has_defaults(field.ty)) {
                 let slot = object.get_mut(&field.name);
                 if let Some(default) = &field.default
                     && slot.as_deref().is_none_or(|value| is_unset(types, field, value))

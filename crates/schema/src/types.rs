@@ -13,6 +13,8 @@ pub struct TypeId(pub u32);
 #[derive(Clone, Debug, Default)]
 pub struct Types {
     types: Vec<Type>,
+    /// Which types have defaults, found out at the first use.
+    defaulting: OnceLock<Box<[bool]>>,
 }
 
 impl Types {
@@ -20,6 +22,7 @@ impl Types {
     pub fn add(&mut self, ty: Type) -> TypeId {
         let id = TypeId(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
         self.types.push(ty);
+        self.defaulting.take();
         id
     }
 
@@ -28,12 +31,40 @@ impl Types {
         if let Some(slot) = self.types.get_mut(id.0 as usize) {
             *slot = ty;
         }
+        self.defaulting.take();
     }
 
     /// The type of an id. An id of another arena gives [`Type::Any`].
     #[must_use]
     pub fn get(&self, id: TypeId) -> &Type {
         self.types.get(id.0 as usize).unwrap_or(&Type::Any)
+    }
+
+    /// True if a type has static defaults, in fields of its own or in those of what it consists of. Most have none.
+    pub(crate) fn has_defaults(&self, id: TypeId) -> bool {
+        let defaulting = self.defaulting.get_or_init(|| self.find_defaults());
+        defaulting.get(id.0 as usize).is_some_and(|has| *has)
+    }
+
+    /// Goes over all types until no more are found: they may refer to themselves.
+    fn find_defaults(&self) -> Box<[bool]> {
+        let mut found = vec![false; self.types.len()].into_boxed_slice();
+        loop {
+            let before = found.iter().filter(|has| **has).count();
+            for (at, ty) in self.types.iter().enumerate() {
+                let has = |id: TypeId| found.get(id.0 as usize).is_some_and(|has| *has);
+                found[at] = match ty {
+                    Type::Struct(ty) => ty.fields.iter().any(|field| field.default.is_some() || has(field.ty)),
+                    Type::Map(map) => has(map.value),
+                    Type::List(list) => has(list.item),
+                    Type::Union(union) => has(union.schema),
+                    Type::Scalar(_) | Type::Any => false,
+                };
+            }
+            if found.iter().filter(|has| **has).count() == before {
+                return found;
+            }
+        }
     }
 
     /// How many types there are.

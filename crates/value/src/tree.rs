@@ -27,6 +27,9 @@ pub enum Value {
     Object(Object),
 }
 
+/// Up to so many entries are looked through one by one.
+const FEW: usize = 16;
+
 /// A JSON object: keys are unique and kept sorted by their bytes. Field order of Go structs is not kept here, the
 /// encoder takes it from the schema.
 #[derive(Clone, Default, PartialEq)]
@@ -64,28 +67,35 @@ impl Object {
         Self { entries }
     }
 
+    /// Where a key is, or where it would go.
     fn search(&self, key: &str) -> Result<usize, usize> {
         self.entries.binary_search_by(|(k, _)| k.as_str().cmp(key))
+    }
+
+    /// Where a key is. Most objects are short, and most of their keys differ in length, which shows without a look at
+    /// the text.
+    fn find(&self, key: &str) -> Option<usize> {
+        if self.entries.len() > FEW {
+            return self.search(key).ok();
+        }
+        self.entries.iter().position(|(k, _)| k.as_str() == key)
     }
 
     /// The value under `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.search(key).ok().map(|i| &self.entries[i].1)
+        self.find(key).map(|i| &self.entries[i].1)
     }
 
     /// The value under `key`, to change.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        match self.search(key) {
-            Ok(i) => Some(&mut self.entries[i].1),
-            Err(_) => None,
-        }
+        self.find(key).map(|i| &mut self.entries[i].1)
     }
 
     /// True if `key` is there (its value may be `Null`).
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
-        self.search(key).is_ok()
+        self.find(key).is_some()
     }
 
     /// Sets `key`, and returns what was there before.
@@ -101,7 +111,7 @@ impl Object {
 
     /// Takes `key` out.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.search(key).ok().map(|i| self.entries.remove(i).1)
+        self.find(key).map(|i| self.entries.remove(i).1)
     }
 
     /// The value under `key`, set to `Null` first when the key is not there.
@@ -539,6 +549,23 @@ mod tests {
     fn of_duplicate_keys_the_last_wins() {
         let o: Object = [("b", 1), ("a", 2), ("b", 3), ("b", 4)].into_iter().collect();
         assert_eq!(o.iter().collect::<Vec<_>>(), [("a", &Value::Int(2)), ("b", &Value::Int(4))]);
+    }
+
+    #[test]
+    fn keys_are_found_in_objects_of_any_length() {
+        for length in 0..=2 * FEW {
+            let key = |i: usize| format!("{}{i}", "k".repeat(i % 3));
+            let mut object: Object = (0..length).map(|i| (key(i), i as i64)).collect();
+            for i in 0..length + 3 {
+                let expect = (i < length).then_some(Value::Int(i as i64));
+                assert_eq!(object.get(&key(i)), expect.as_ref(), "{i} of {length}");
+                assert_eq!(object.contains_key(&key(i)), expect.is_some());
+            }
+            for i in 0..length {
+                assert_eq!(object.remove(&key(i)), Some(Value::Int(i as i64)));
+            }
+            assert!(object.is_empty() && object.get("k").is_none());
+        }
     }
 
     #[test]
