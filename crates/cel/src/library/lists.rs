@@ -1,0 +1,133 @@
+//! The list functions of Kubernetes: `isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`.
+
+use std::cmp::Ordering;
+
+use super::Library;
+use crate::cost::{CallEstimate, CallSizes, CostEstimate, PER_CHARACTER, charge};
+use crate::error::EvalError;
+use crate::function::{Eval, Function, Overload};
+use crate::types::Type;
+use crate::value::{Outcome, Value, compare, equal};
+
+/// The overloads of a function for lists of each type that has an order; names as cel-go's.
+macro_rules! per_type {
+    ($before:literal, $after:literal) => {
+        [
+            (concat!("list_int", $before, $after), Type::Int),
+            (concat!("list_uint", $before, $after), Type::Uint),
+            (concat!("list_double", $before, $after), Type::Double),
+            (concat!("list_bool", $before, $after), Type::Bool),
+            (concat!("list_duration", $before, $after), Type::Duration),
+            (concat!("list_timestamp", $before, $after), Type::Timestamp),
+            (concat!("list_string", $before, $after), Type::String),
+            (concat!("list_bytes", $before, $after), Type::Bytes),
+        ]
+    };
+}
+
+macro_rules! per_type_twice {
+    ($name:literal) => {
+        [
+            (concat!("list_int_", $name, "_int"), Type::Int),
+            (concat!("list_uint_", $name, "_uint"), Type::Uint),
+            (concat!("list_double_", $name, "_double"), Type::Double),
+            (concat!("list_bool_", $name, "_bool"), Type::Bool),
+            (concat!("list_duration_", $name, "_duration"), Type::Duration),
+            (concat!("list_timestamp_", $name, "_timestamp"), Type::Timestamp),
+            (concat!("list_string_", $name, "_string"), Type::String),
+            (concat!("list_bytes_", $name, "_bytes"), Type::Bytes),
+        ]
+    };
+}
+
+pub(super) fn library() -> Library {
+    let a = Type::param("A");
+    let search = |id, run: Eval| Overload::member(id, &[Type::list(a.clone()), a.clone()], Type::Int).run(run);
+    let functions = vec![
+        of_lists("isSorted", per_type!("_is_sorted", "_bool"), |_| Type::Bool, is_sorted),
+        sum(),
+        of_lists("max", per_type_twice!("max"), |t| t, |args| extreme(args, "max", Ordering::Less)),
+        of_lists("min", per_type_twice!("min"), |t| t, |args| extreme(args, "min", Ordering::Greater)),
+        Function::new("indexOf").overload(search("list_a_index_of_int", |args| position(args, false))),
+        Function::new("lastIndexOf").overload(search("list_a_last_index_of_int", |args| position(args, true))),
+    ];
+    let costed = functions.into_iter().map(|function| function.charge(charge::whole).estimate(estimate_search));
+    Library::of(costed.collect())
+}
+
+fn of_lists(name: &str, types: [(&'static str, Type); 8], result: fn(Type) -> Type, run: Eval) -> Function {
+    let overloads = types.into_iter().map(|(id, t)| Overload::member(id, &[Type::list(t.clone())], result(t)).run(run));
+    overloads.fold(Function::new(name), Function::overload)
+}
+
+fn sum() -> Function {
+    let overload = |id, t: Type, run: Eval| Overload::member(id, &[Type::list(t.clone())], t).run(run);
+    Function::new("sum")
+        .overload(overload("list_int_sum_int", Type::Int, |args| total(args, Value::Int(0))))
+        .overload(overload("list_uint_sum_uint", Type::Uint, |args| total(args, Value::Uint(0))))
+        .overload(overload("list_double_sum_double", Type::Double, |args| total(args, Value::Double(0.0))))
+        .overload(overload("list_duration_sum_duration", Type::Duration, |args| total(args, Value::Duration(0))))
+}
+
+fn total<'a>(args: &[Value<'a>], zero: Value<'a>) -> Outcome<Value<'a>> {
+    let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
+    list.iter().try_fold(zero, |sum, element| {
+        let sum = match (sum, element) {
+            (Value::Int(a), Value::Int(b)) => a.checked_add(b).map(Value::Int),
+            (Value::Uint(a), Value::Uint(b)) => {
+                let sum = a.checked_add(b).map(Value::Uint);
+                return sum.ok_or_else(|| EvalError::new("unsigned integer overflow"));
+            }
+            (Value::Double(a), Value::Double(b)) => Some(Value::Double(a + b)),
+            (Value::Duration(a), Value::Duration(b)) => a.checked_add(b).map(Value::Duration),
+            _ => return Err(EvalError::no_overload()),
+        };
+        sum.ok_or_else(|| EvalError::new("integer overflow"))
+    })
+}
+
+fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+    let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
+    let mut before: Option<Value<'a>> = None;
+    for element in list.iter() {
+        if let Some(before) = &before
+            && matches!(compare(before, &element), Ok(Ordering::Greater))
+        {
+            return Ok(Value::Bool(false));
+        }
+        before = Some(element);
+    }
+    Ok(Value::Bool(true))
+}
+
+/// The smallest or largest element: one that the best so far compares to as `worse` is taken instead.
+fn extreme<'a>(args: &[Value<'a>], name: &str, worse: Ordering) -> Outcome<Value<'a>> {
+    let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
+    let mut best: Option<Value<'a>> = None;
+    for element in list.iter() {
+        match &best {
+            Some(best) if compare(best, &element).ok() != Some(worse) => {}
+            _ => best = Some(element),
+        }
+    }
+    best.ok_or_else(|| EvalError::new(format!("{name} called on empty list")))
+}
+
+fn position<'a>(args: &[Value<'a>], last: bool) -> Outcome<Value<'a>> {
+    let [Value::List(list), wanted] = args else { return Err(EvalError::no_overload()) };
+    let found = |index: &usize| list.get(*index).is_some_and(|element| equal(&element, wanted));
+    let index = if last { (0..list.len()).rev().find(found) } else { (0..list.len()).find(found) };
+    Ok(Value::Int(index.map_or(-1, |index| index as i64)))
+}
+
+/// One look at each element, longer ones for texts; for strings a walk over them.
+pub(super) fn estimate_search(call: &CallSizes<'_>) -> Option<CallEstimate> {
+    let target = call.target?;
+    let size = call.size(target);
+    let Some(elements) = call.elements(target) else { return Some(CallEstimate::cost(size.per_unit(PER_CHARACTER))) };
+    let mut each = CostEstimate::fixed(1);
+    if matches!(elements.t, Type::String | Type::Bytes) {
+        each = each.plus(call.size(&elements).per_unit(PER_CHARACTER));
+    }
+    Some(CallEstimate::cost(size.times_cost(each)))
+}

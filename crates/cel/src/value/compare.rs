@@ -1,0 +1,46 @@
+//! Equality and order.
+
+use std::cmp::Ordering;
+
+use super::{Number, Outcome, Value};
+use crate::error::EvalError;
+
+/// True if two values are equal. Values of different types are not, except for numbers of the same amount.
+#[must_use]
+pub fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
+    match (a, b) {
+        (Value::String(a), Value::String(b)) => **a == **b,
+        (Value::Null, Value::Null) => true,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::Bytes(a), Value::Bytes(b)) => **a == **b,
+        (Value::Duration(a), Value::Duration(b)) => a == b,
+        (Value::Timestamp(a), Value::Timestamp(b)) => a.instant() == b.instant(),
+        (Value::List(a), Value::List(b)) => a.equals(b),
+        (Value::Map(a), Value::Map(b)) => a.equals(b),
+        (Value::Optional(a), Value::Optional(b)) => match (a, b) {
+            (Some(a), Some(b)) => equal(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        },
+        (Value::Type(a), Value::Type(b)) => a == b,
+        (Value::Opaque(a), Value::Opaque(b)) => a.equals(&**b),
+        (a, b) => match (Number::of(a), Number::of(b)) {
+            (Some(a), Some(b)) => a.compare(b) == Some(Ordering::Equal),
+            _ => false,
+        },
+    }
+}
+
+/// How two values compare, if their types have an order.
+pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Outcome<Ordering> {
+    Ok(match (a, b) {
+        (Value::String(a), Value::String(b)) => (**a).cmp(b),
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::Bytes(a), Value::Bytes(b)) => (**a).cmp(b),
+        (Value::Duration(a), Value::Duration(b)) => a.cmp(b),
+        (Value::Timestamp(a), Value::Timestamp(b)) => a.instant().cmp(&b.instant()),
+        (a, b) => match (Number::of(a), Number::of(b)) {
+            (Some(a), Some(b)) => a.compare(b).ok_or_else(|| EvalError::new("NaN values cannot be ordered"))?,
+            _ => return Err(EvalError::no_overload()),
+        },
+    })
+}

@@ -1,0 +1,75 @@
+//! How JSON trees are read.
+
+use std::fmt::Debug;
+
+use pintle_value::Value as Json;
+
+use super::{List, Map, Value};
+
+/// What is known of a place in a JSON tree: whether a string is a time, what the fields of an object are called, how
+/// lists compare. The schema side implements it; [`Untyped`] reads JSON as it stands.
+pub trait Shape: Debug + Send + Sync {
+    /// The value that the tree stands for.
+    fn read<'a>(&'a self, json: &'a Json) -> Value<'a>;
+
+    /// The shape of the elements of a list.
+    fn item(&self) -> &dyn Shape;
+
+    /// The shape of what is under a key of the JSON object.
+    fn value(&self, key: &str) -> &dyn Shape;
+
+    /// The key in the JSON object of what expressions call `name`.
+    fn key<'k>(&'k self, name: &'k str) -> &'k str {
+        name
+    }
+
+    /// How lists of this shape compare and are added.
+    fn topology(&self) -> Topology<'_> {
+        Topology::Atomic
+    }
+}
+
+/// How lists compare and are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology<'s> {
+    /// Element by element; adding appends.
+    Atomic,
+    /// Without regard to order; adding appends what is not there yet.
+    Set,
+    /// By the fields given; adding replaces elements with the same ones.
+    Map(&'s [String]),
+}
+
+/// JSON as it stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Untyped;
+
+static UNTYPED: Untyped = Untyped;
+
+/// JSON as it stands, as a value.
+#[must_use]
+pub fn untyped(json: &Json) -> Value<'_> {
+    UNTYPED.read(json)
+}
+
+impl Shape for Untyped {
+    fn read<'a>(&'a self, json: &'a Json) -> Value<'a> {
+        match json {
+            Json::Null => Value::Null,
+            Json::Bool(b) => Value::Bool(*b),
+            Json::Int(i) => Value::Int(*i),
+            Json::Float(x) => Value::Double(*x),
+            Json::String(text) => Value::str(text),
+            Json::Array(items) => Value::List(List::Json { items, shape: self }),
+            Json::Object(object) => Value::Map(Map::Json { object, shape: self }),
+        }
+    }
+
+    fn item(&self) -> &dyn Shape {
+        self
+    }
+
+    fn value(&self, _: &str) -> &dyn Shape {
+        self
+    }
+}
