@@ -10,6 +10,7 @@ use pintle_apply::managers::{ConvertError, UpdateError, Updater, Versions};
 use pintle_apply::set::Filter;
 use pintle_apply::typed::{Duplicates, Place};
 use pintle_codec::json;
+use pintle_patch::convert;
 use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, Registry, Resource};
 use pintle_schema::{Problems, Schema, normalise};
 use pintle_value::metadata::validate_annotations;
@@ -17,7 +18,6 @@ use pintle_value::time::Time;
 use pintle_value::{FieldPath, Value, print};
 
 use super::decode::{Expected, default};
-use super::patch::converters_words;
 use crate::cluster::Cluster;
 use crate::pipeline::Call;
 use crate::query::WriteOptions;
@@ -183,11 +183,12 @@ impl<'a> Ownership<'a> {
 
     /// A merged object as its type writes it, with defaults.
     fn finished(&self, mut object: Value, config: &Value) -> Result<Value, ApiError> {
-        if let Some(error) = self.normalise(&mut object).errors.first() {
+        let Schema { types, root } = self.schema();
+        let misfit = convert(&mut object, types, *root).err();
+        if let Some(error) = misfit.or_else(|| self.normalise(&mut object).errors.into_iter().next()) {
             return Err(ApiError::Unclassified(format!(
-                "failed to convert new object ({}) to proper version: {}",
+                "failed to convert new object ({}) to proper version: {error}",
                 self.named(config),
-                converters_words(error)
             )));
         }
         object.set("kind", self.kind.kind.as_str());

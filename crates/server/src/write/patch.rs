@@ -254,28 +254,3 @@ impl Prepared {
         Ok(decoded)
     }
 }
-
-/// A type error of Go's JSON decoder in the words of the converter from untyped data, which strategic merge patches go
-/// through instead (upstream: `runtime.DefaultUnstructuredConverter`).
-pub(super) fn converters_words(error: &str) -> String {
-    let parts = error
-        .strip_prefix("json: cannot unmarshal ")
-        .and_then(|rest| rest.split_once(" into Go "))
-        .and_then(|(shape, rest)| Some((shape, rest.rsplit_once(" of type ")?.1)));
-    let Some((shape, wanted)) = parts else { return error.to_owned() };
-    let (go_type, go_kind) = match shape.split_once(' ').unwrap_or((shape, "")) {
-        ("array", _) => ("[]interface {}", "slice"),
-        ("object", _) => ("map[string]interface {}", "map"),
-        ("string", _) => ("string", "string"),
-        ("bool", _) => ("bool", "bool"),
-        ("number", text) if text.contains(['.', 'e', 'E']) => ("float64", "float64"),
-        _ => ("int64", "int64"),
-    };
-    match wanted {
-        "[]uint8" => format!("cannot convert {go_type} to []byte"),
-        list if list.starts_with("[]") => format!("cannot restore slice from {go_kind}"),
-        map if map.starts_with("map[") => format!("cannot restore map from {go_kind}"),
-        structure if structure.contains('.') => format!("cannot restore struct from: {go_kind}"),
-        scalar => format!("cannot convert {go_type} to {scalar}"),
-    }
-}
