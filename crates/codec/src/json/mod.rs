@@ -4,6 +4,7 @@
 
 mod decode;
 mod encode;
+mod fields;
 mod project;
 mod read;
 mod strict;
@@ -13,6 +14,7 @@ mod walk;
 
 pub use decode::{DecodeError, Decoded, MAX_DEPTH, Options, TypeMeta, decode, type_meta};
 pub use encode::{encode, encode_into, encode_pretty, indent, write_string};
+pub(crate) use fields::encode_fields;
 pub use project::Projection;
 pub use read::{Typed, decode_typed};
 pub use strict::{Strictness, strictness, strictness_untyped};

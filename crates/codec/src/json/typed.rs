@@ -2,10 +2,11 @@
 //! and for whatever the schema does not know. What is in the tree is written; which fields vanish is decided before, by
 //! normalising.
 
-use pintle_schema::{Struct, Type, TypeId, Types, UnionKind};
+use pintle_schema::{Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind};
 use pintle_value::{Object, Value};
 
 use super::encode::{encode_into, indent, write_string};
+use super::fields::encode_fields;
 
 /// Appends the JSON of a value of this type.
 pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
@@ -28,6 +29,7 @@ pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec
         (Type::Union(union), Value::Array(items)) if union.kind == UnionKind::SchemaOrArray => {
             encode_items(items, types, union.schema, out);
         }
+        (Type::Scalar(ScalarType { kind: Scalar::FieldsV1, .. }), value) => encode_fields(value, out),
         _ => encode_into(value, out),
     }
 }

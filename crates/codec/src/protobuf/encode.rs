@@ -168,7 +168,8 @@ impl<'t> Encoder<'t, '_> {
                 self.int(2, value.as_int().unwrap_or_default());
                 write_bytes(3, text.unwrap_or_default().as_bytes(), self.out);
             }
-            Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json if !value.is_null() => {
+            Scalar::FieldsV1 if !value.is_null() => write_nested(1, self.out, |out| json::encode_fields(value, out)),
+            Scalar::RawExtension | Scalar::Json if !value.is_null() => {
                 write_nested(1, self.out, |out| json::encode_into(value, out));
             }
             _ => {}

@@ -1,0 +1,55 @@
+//! `metav1.FieldsV1`: a set of fields as an object whose keys are path elements, and come in the order of those. Trees
+//! sort keys by their bytes, which differs where the keys and values of list items are numbers: `k:{"port":80}` comes
+//! before `k:{"port":443}`.
+
+use pintle_apply::path::PathElement;
+use pintle_value::{Object, Value};
+
+use super::encode::{encode_into, write_string};
+
+/// Appends the JSON of a set of fields.
+pub(crate) fn encode_fields(value: &Value, out: &mut Vec<u8>) {
+    let Value::Object(object) = value else { return encode_into(value, out) };
+    out.push(b'{');
+    for (i, (key, below)) in in_order(object).into_iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write_string(key, out);
+        out.push(b':');
+        encode_fields(below, out);
+    }
+    out.push(b'}');
+}
+
+fn in_order(object: &Object) -> Vec<(&str, &Value)> {
+    let mut entries: Vec<(&str, &Value)> = object.iter().collect();
+    let is_item = |key: &str| key.starts_with("k:") || key.starts_with("v:");
+    if entries.iter().filter(|(key, _)| is_item(key)).count() > 1 {
+        // What is no element stays in front, as the dot does.
+        entries.sort_by_cached_key(|(key, _)| PathElement::parse_text(key).ok().flatten());
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_come_in_the_order_of_their_keys() {
+        let check = |fields: &str| {
+            let value: Value = serde_json::from_str(fields).expect(fields);
+            let mut out = Vec::new();
+            encode_fields(&value, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), fields);
+        };
+        check(
+            r#"{"f:ports":{".":{},"k:{\"port\":80}":{".":{},"f:port":{}},"k:{\"port\":443}":{},"k:{\"port\":8080}":{}}}"#,
+        );
+        check(r#"{"v:2":{},"v:10":{},"v:\"a\"":{}}"#);
+        check(r#"{"f:a":{},"f:b":{".":{},"f:c":{}}}"#);
+        check(r#"{"k:no element":{},"k:{\"a\":1}":{},"k:{\"a\":1,\"b\":2}":{}}"#);
+        check("null");
+    }
+}
