@@ -18,6 +18,7 @@ const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 const MOST_WARNINGS: usize = 50;
 
 /// A kind that a body may be of: a resource's, or another one with a schema (`Scale`, `DeleteOptions`).
+#[derive(Clone)]
 pub(crate) struct Expected<'a> {
     pub(crate) group_version: GroupVersion,
     pub(crate) kind: &'a str,
@@ -33,6 +34,12 @@ impl<'a> Expected<'a> {
         Self { group_version: resource.group_version(), kind, schema, resource: Some(resource) }
     }
 
+    /// Says of a value that it is of the kind.
+    pub(crate) fn name(&self, value: &mut Value) {
+        value.set("kind", self.kind);
+        value.set("apiVersion", self.group_version.to_string());
+    }
+
     /// Sets the defaults of the kind.
     pub(crate) fn default(&self, value: &mut Value) {
         if let Some(resource) = self.resource {
@@ -42,7 +49,7 @@ impl<'a> Expected<'a> {
 
     /// Writes a tree as its type does. An empty list of managers stays, which types write like none at all: with it a
     /// client asks that nobody own anything any more (upstream: `isResetManagedFields`).
-    fn normalise(&self, value: &mut Value) -> Problems {
+    pub(crate) fn normalise(&self, value: &mut Value) -> Problems {
         let resets = value.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty);
         let mut found = Problems::default();
         normalise(&self.schema.types, self.schema.root, value, &mut found);
@@ -138,8 +145,7 @@ pub(crate) fn read(
             (value, decoded.strict.into_iter().chain(unknown).collect())
         }
     };
-    value.set("kind", expected.kind);
-    value.set("apiVersion", expected.group_version.to_string());
+    expected.name(&mut value);
     Ok((value, problems))
 }
 
@@ -240,8 +246,7 @@ pub(crate) fn converted(mut object: Value, expected: &Expected<'_>) -> Result<(V
     if let Some(error) = found.errors.into_iter().next() {
         return Err(error);
     }
-    object.set("kind", expected.kind);
-    object.set("apiVersion", expected.group_version.to_string());
+    expected.name(&mut object);
     let mut unknown: Vec<String> = found.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
     unknown.sort_unstable();
     Ok((object, unknown))

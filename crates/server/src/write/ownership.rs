@@ -10,14 +10,13 @@ use pintle_apply::managers::{ConvertError, UpdateError, Updater, Versions};
 use pintle_apply::set::Filter;
 use pintle_apply::typed::{Duplicates, Place};
 use pintle_codec::json;
-use pintle_patch::convert;
 use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, Registry, Resource};
-use pintle_schema::{Problems, Schema, normalise};
+use pintle_schema::{Problems, normalise};
 use pintle_value::metadata::validate_annotations;
 use pintle_value::time::Time;
 use pintle_value::{FieldPath, Value, print};
 
-use super::decode::{Expected, default};
+use super::decode::{Expected, converted};
 use crate::cluster::Cluster;
 use crate::pipeline::Call;
 use crate::query::WriteOptions;
@@ -33,18 +32,11 @@ const OWN_MANAGER: &str = "kube-apiserver";
 /// The longest name of a field manager.
 const MANAGER_MAX: usize = 128;
 
-/// What is written.
-enum Subject<'a> {
-    /// Objects of a resource, which may have other versions.
-    Objects { registry: Arc<Registry>, resource: &'a Arc<Resource> },
-    /// Something else with a schema, which has one version: a scale, or what an action is asked with.
-    Other(&'a Schema),
-}
-
-/// A writer of fields: who, through what, and when.
+/// A writer of fields: of what, who, through what, and when.
 pub(crate) struct Ownership<'a> {
-    subject: Subject<'a>,
-    kind: GroupVersionKind,
+    /// What is written. Objects of a resource may have other versions; anything else has one.
+    expected: Expected<'a>,
+    registry: Arc<Registry>,
     /// Group and version as `apiVersion` has them.
     version: String,
     manager: String,
@@ -55,30 +47,24 @@ pub(crate) struct Ownership<'a> {
 impl<'a> Ownership<'a> {
     /// The writer that a request is of what it writes.
     pub(crate) fn of(call: &'a Call, expected: &Expected<'a>, options: &WriteOptions) -> Self {
-        let subject = match expected.resource {
-            Some(resource) => Subject::Objects { registry: call.cluster.registry(), resource },
-            None => Subject::Other(expected.schema),
-        };
-        let GroupVersion { group, version } = expected.group_version.clone();
-        let kind = GroupVersionKind::new(group, version, expected.kind);
         let manager = if options.field_manager.is_empty() {
             let agent = call.headers.get(http::header::USER_AGENT);
             manager_of(&String::from_utf8_lossy(agent.map_or(&[], |agent| agent.as_bytes())))
         } else {
             options.field_manager.clone()
         };
-        Self::new(subject, kind, manager, &call.info.subresource, call.cluster.now())
+        Self::new(&call.cluster, expected.clone(), manager, &call.info.subresource)
     }
 
     /// The server itself as a writer of objects.
     pub(crate) fn own(cluster: &Cluster, resource: &'a Arc<Resource>) -> Self {
-        let subject = Subject::Objects { registry: cluster.registry(), resource };
-        Self::new(subject, resource.gvk(), OWN_MANAGER.to_owned(), "", cluster.now())
+        Self::new(cluster, Expected::of(resource), OWN_MANAGER.to_owned(), "")
     }
 
-    fn new(subject: Subject<'a>, kind: GroupVersionKind, manager: String, subresource: &'a str, now: Time) -> Self {
-        let version = kind.group_version().to_string();
-        Self { subject, kind, version, manager, subresource, now: Time::from_seconds(now.seconds) }
+    fn new(cluster: &Cluster, expected: Expected<'a>, manager: String, subresource: &'a str) -> Self {
+        let version = expected.group_version.to_string();
+        let now = Time::from_seconds(cluster.now().seconds);
+        Self { expected, registry: cluster.registry(), version, manager, subresource, now }
     }
 
     fn keeper(&self) -> Keeper<'_> {
@@ -89,26 +75,12 @@ impl<'a> Ownership<'a> {
         Request { manager, version: &self.version, subresource: self.subresource, now: self.now }
     }
 
-    fn schema(&self) -> &Schema {
-        match &self.subject {
-            Subject::Objects { resource, .. } => &resource.schema,
-            Subject::Other(schema) => schema,
-        }
-    }
-
     /// The empty object as its type writes it: what was there before a creation.
     pub(crate) fn nothing(&self) -> Value {
         let mut nothing = Value::object();
-        self.normalise(&mut nothing);
-        nothing.set("kind", self.kind.kind.as_str());
-        nothing.set("apiVersion", self.version.as_str());
+        self.expected.normalise(&mut nothing);
+        self.expected.name(&mut nothing);
         nothing
-    }
-
-    fn normalise(&self, object: &mut Value) -> Problems {
-        let (Schema { types, root }, mut problems) = (self.schema(), Problems::default());
-        normalise(types, *root, object, &mut problems);
-        problems
     }
 
     /// Notes who owns what after a creation. The object is normalised, defaulted and at the version of the request.
@@ -128,7 +100,7 @@ impl<'a> Ownership<'a> {
         match self.keeper().update(live, object, managed, &self.request(&self.manager)) {
             Ok(managed) => set(object, &managed),
             // Nothing a client could do about it, and no reason to refuse the write.
-            Err(error) => tracing::error!(?error, kind = %self.kind, "it is not known who owns the fields"),
+            Err(error) => tracing::error!(?error, kind = %self.expected.kind, "it is not known who owns the fields"),
         }
     }
 
@@ -168,7 +140,7 @@ impl<'a> Ownership<'a> {
     fn check(&self, config: &Value) -> Result<(), ApiError> {
         let bad = |why: String| Err(ApiError::BadRequest(why));
         let (version, kind) = (config.api_version(), config.kind());
-        if version != self.version || kind != self.kind.kind {
+        if version != self.version || kind != self.expected.kind {
             let version = GroupVersion::parse(version).unwrap_or_default();
             return bad(format!("invalid object type: {}/{}, Kind={kind}", version.group, version.version));
         }
@@ -182,37 +154,29 @@ impl<'a> Ownership<'a> {
     }
 
     /// A merged object as its type writes it, with defaults.
-    fn finished(&self, mut object: Value, config: &Value) -> Result<Value, ApiError> {
-        let Schema { types, root } = self.schema();
-        let misfit = convert(&mut object, types, *root).err();
-        if let Some(error) = misfit.or_else(|| self.normalise(&mut object).errors.into_iter().next()) {
-            return Err(ApiError::Unclassified(format!(
-                "failed to convert new object ({}) to proper version: {error}",
-                self.named(config),
-            )));
-        }
-        object.set("kind", self.kind.kind.as_str());
-        object.set("apiVersion", self.version.as_str());
-        if let Subject::Objects { resource, .. } = &self.subject {
-            default(resource, &mut object);
-        }
+    fn finished(&self, object: Value, config: &Value) -> Result<Value, ApiError> {
+        let (mut object, _) = converted(object, &self.expected).map_err(|why| {
+            let named = self.named(config);
+            ApiError::Unclassified(format!("failed to convert new object ({named}) to proper version: {why}"))
+        })?;
+        self.expected.default(&mut object);
         Ok(object)
     }
 
     /// An object as errors name it.
     fn named(&self, object: &Value) -> String {
-        let GroupVersionKind { group, version, kind } = &self.kind;
-        format!("{}/{}; {group}/{version}, Kind={kind}", object.namespace(), object.name())
+        let GroupVersion { group, version } = &self.expected.group_version;
+        format!("{}/{}; {group}/{version}, Kind={}", object.namespace(), object.name(), self.expected.kind)
     }
 
     /// The record of the same objects at another version.
     fn at(&self, version: &str) -> Option<&Arc<Resource>> {
-        let Subject::Objects { registry, resource } = &self.subject else { return None };
+        let resource = self.expected.resource?;
         if version == self.version {
             return Some(resource);
         }
         let GroupVersion { group, version } = GroupVersion::parse(version)?;
-        let other = registry.kind(&GroupVersionKind::new(group, version, resource.kind.clone()))?;
+        let other = self.registry.kind(&GroupVersionKind::new(group, version, resource.kind.clone()))?;
         other.collection().filter(|c| resource.collection().is_some_and(|own| own.prefix == c.prefix))?;
         Some(other)
     }
@@ -220,18 +184,14 @@ impl<'a> Ownership<'a> {
 
 impl Versions for Ownership<'_> {
     fn place(&self, version: &str) -> Option<Place<'_>> {
-        let schema = match &self.subject {
-            Subject::Objects { .. } => &self.at(version)?.schema,
-            Subject::Other(schema) => (version == self.version).then_some(*schema)?,
-        };
+        let schema = if version == self.version { self.expected.schema } else { &self.at(version)?.schema };
         Some(Place::new(&schema.types, schema.root))
     }
 
     fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError> {
-        let Subject::Objects { registry, .. } = &self.subject else { return Err(ConvertError::MissingVersion) };
         let record = |version| self.at(version).ok_or(ConvertError::MissingVersion);
         let (from, to) = (record(from)?, record(to)?);
-        let hub = from.collection().and_then(|c| registry.hub(c)).ok_or(ConvertError::MissingVersion)?;
+        let hub = from.collection().and_then(|c| self.registry.hub(c)).ok_or(ConvertError::MissingVersion)?;
         let mut converted = from_hub(to, to_hub(from, hub, object.clone()));
         normalise(&to.schema.types, to.schema.root, &mut converted, &mut Problems::default());
         Ok(converted)
