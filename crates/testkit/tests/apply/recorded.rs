@@ -1,6 +1,7 @@
 //! What upstream's own field manager (apimachinery's `managedfields`, 1.36) makes of objects that several write to at
 //! random: requests of all sorts, and after each of them the object and who owns what. Defaults are not that library's: the
-//! kinds have none, or none that matter here. A recording has, for each object, under a line `## number`:
+//! kinds have none, or none that matter here. `tools/owners` writes the recordings. One has, for each object, under a line
+//! `## number`:
 //!
 //! ```text
 //! verb manager [/subresource] body

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// resets are the fields that writes do not set, by the subresource that they go through.
+type resets map[string][]string
+
+// kind is a kind of objects with the field managers of its paths.
+type kind struct {
+	gvk       schema.GroupVersionKind
+	namespace string
+	managers  map[string]*managedfields.FieldManager
+}
+
+var scaleKind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+
+func newKind(apiVersion, name, namespace string, resets resets) *kind {
+	made := &kind{
+		gvk:       schema.FromAPIVersionAndKind(apiVersion, name),
+		namespace: namespace,
+		managers:  map[string]*managedfields.FieldManager{},
+	}
+	for subresource, paths := range resets {
+		set := fieldpath.NewSet()
+		for _, path := range paths {
+			var parts []any
+			for _, part := range strings.Split(path, ".") {
+				parts = append(parts, part)
+			}
+			set.Insert(fieldpath.MakePathOrDie(parts...))
+		}
+		filters := fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(apiVersion): set})
+		types, of := applyconfigurations.NewTypeConverter(scheme.Scheme), made.gvk
+		if subresource == "scale" {
+			// Client-go has no schema of scales, whose fields are all of their own.
+			types, of = managedfields.NewDeducedTypeConverter(), scaleKind
+		}
+		manager, err := managedfields.NewDefaultFieldManager(types, runtime.UnsafeObjectConvertor(scheme.Scheme),
+			defaults{}, scheme.Scheme, of, of.GroupVersion(), subresource, filters)
+		must(err)
+		made.managers[subresource] = manager
+	}
+	return made
+}
+
+func (k *kind) apiVersion() string { return k.gvk.GroupVersion().String() }
+
+// defaults are those that requests here can do without.
+type defaults struct{}
+
+// Default implements runtime.ObjectDefaulter.
+func (defaults) Default(of runtime.Object) {
+	if deployment, ok := of.(*appsv1.Deployment); ok && deployment.Spec.Replicas == nil {
+		deployment.Spec.Replicas = new(int32)
+		*deployment.Spec.Replicas = 1
+	}
+}
+
+// prepare does what the strategies of the kinds do.
+func prepare(subresource string, written, live runtime.Object) {
+	switch written := written.(type) {
+	case *corev1.ServiceAccount:
+		for i, secret := range written.Secrets {
+			written.Secrets[i] = corev1.ObjectReference{Name: secret.Name}
+		}
+	case *corev1.Node:
+		if live, ok := live.(*corev1.Node); ok && subresource == "status" {
+			written.Spec = live.Spec
+		} else if ok {
+			written.Status = live.Status
+		}
+	case *appsv1.Deployment:
+		if live, ok := live.(*appsv1.Deployment); ok && subresource == "status" {
+			written.Spec, written.Labels = live.Spec, live.Labels
+		} else if ok {
+			written.Status = live.Status
+		} else {
+			written.Status = appsv1.DeploymentStatus{}
+		}
+	}
+}
+
+// scale is a write of a deployment through its scale.
+func (k *kind) scale(of request, live runtime.Object) (runtime.Object, error) {
+	deployment := live.DeepCopyObject().(*appsv1.Deployment)
+	paths := managedfields.ResourcePathMappings{k.apiVersion(): fieldpath.MakePathOrDie("spec", "replicas")}
+	handler := managedfields.NewScaleHandler(deployment.ManagedFields, k.gvk.GroupVersion(), paths)
+	entries, err := handler.ToSubresource()
+	must(err)
+	scale := &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: deployment.Name, Namespace: deployment.Namespace, UID: deployment.UID,
+			CreationTimestamp: deployment.CreationTimestamp, ManagedFields: entries,
+		},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: *deployment.Spec.Replicas},
+		Status: autoscalingv1.ScaleStatus{Replicas: deployment.Status.Replicas, Selector: "l=x"},
+	}
+	scale.SetGroupVersionKind(scaleKind)
+	written, err := write(k.managers["scale"], scaleKind, of, scale)
+	if err != nil {
+		return nil, err
+	}
+	wanted := written.(*autoscalingv1.Scale)
+	deployment.Spec.Replicas = &wanted.Spec.Replicas
+	deployment.ManagedFields, err = handler.ToParent(wanted.ManagedFields)
+	return deployment, err
+}
