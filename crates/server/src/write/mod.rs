@@ -13,6 +13,7 @@ mod ownership;
 mod patch;
 mod review;
 mod scale;
+mod shown;
 mod subresource;
 mod update;
 

@@ -15,6 +15,7 @@ use pintle_value::{Errors, FieldPath, Str, Value, print};
 use super::decode::{Expected, Undecodable, answer, converted, patched};
 use super::metadata;
 use super::ownership::Ownership;
+use super::shown::{opened_by_merge, opened_by_operations, shown};
 use super::update::Change;
 use crate::http::Response;
 use crate::pipeline::Call;
@@ -238,19 +239,25 @@ impl Prepared {
             errors.invalid(&FieldPath::new("patch"), shown, why);
             ApiError::Invalid { kind: GroupVersionKind::new("", "", ""), name: Str::default(), errors }
         };
-        let shown = || match patch {
+        let patch_or_result = || match patch {
             Patch::Strategic(patch) => {
                 print::plain(&spent(live, patch.clone(), &expected.schema.types, expected.schema.root))
             }
-            _ => String::from_utf8_lossy(&json::encode(&object)).into_owned(),
+            Patch::Merge(patch) => {
+                shown(&object, live, &opened_by_merge(patch), &expected.schema.types, expected.schema.root)
+            }
+            Patch::Json(patch) => {
+                shown(&object, live, &opened_by_operations(patch), &expected.schema.types, expected.schema.root)
+            }
+            Patch::Apply(_) => String::new(),
         };
         let read = match patch {
             Patch::Strategic(_) => converted(object.clone(), expected),
             _ => patched(call, object.clone(), expected).map_err(Undecodable::why),
         };
-        let (decoded, found) = read.map_err(|why| refused(shown(), &why))?;
+        let (decoded, found) = read.map_err(|why| refused(patch_or_result(), &why))?;
         let problems: Vec<String> = problems.iter().cloned().chain(found).collect();
-        answer(call, &problems, self.options.field_validation).map_err(|why| refused(shown(), &why))?;
+        answer(call, &problems, self.options.field_validation).map_err(|why| refused(patch_or_result(), &why))?;
         Ok(decoded)
     }
 }

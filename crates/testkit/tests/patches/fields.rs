@@ -177,3 +177,43 @@ fn unknown_and_duplicate_fields() {
         }
     });
 }
+
+/// Objects that a patch goes into are shown sorted, others in the order of their Go structs.
+#[test]
+fn errors_show_what_came_out() {
+    pintle_testkit::run(async {
+        let cluster = cluster().await;
+        for (kind, patch, start, within) in [
+            (
+                "merge",
+                r#"{"nope": {"b": 1, "a": null}}"#,
+                r#"{"apiVersion":"v1","data":{"a":"1","b":"2"},"kind":"ConfigMap","metadata":{"name":"m","namespace":"default","uid":"#,
+                r#""nope":{"b":1}}"#,
+            ),
+            (
+                "merge",
+                r#"{"metadata": {"nope": 1}}"#,
+                r#"{"apiVersion":"v1","data":{"a":"1","b":"2"},"kind":"ConfigMap","metadata":{"creationTimestamp":"#,
+                r#""managedFields":[{"manager":"#,
+            ),
+            (
+                "json",
+                r#"[{"op": "add", "path": "/metadata/nope", "value": 1}]"#,
+                r#"{"apiVersion":"v1","data":{"a":"1","b":"2"},"kind":"ConfigMap","metadata":{"creationTimestamp":"#,
+                r#""name":"m","namespace":"default","nope":1,"resourceVersion":"#,
+            ),
+            (
+                "json",
+                r#"[{"op": "remove", "path": "/metadata/managedFields/0/time"}, {"op": "add", "path": "/data/c", "value": 1}]"#,
+                r#"{"apiVersion":"v1","data":{"a":"1","b":"2","c":1},"kind":"ConfigMap","metadata":{"creationTimestamp":"#,
+                r#""managedFields":[{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":"#,
+            ),
+        ] {
+            let answer = cluster.patch(&format!("{MAP}?fieldValidation=Strict"), kind, patch).await.expect(422).json();
+            let message = answer["message"].as_str().unwrap_or_default().replace("\\\"", "\"");
+            let shown = message.strip_prefix(" \"\" is invalid: patch: Invalid value: \"").unwrap_or_default();
+            assert!(shown.starts_with(start), "{patch}: {message}");
+            assert!(shown.contains(within), "{patch}: {message}");
+        }
+    });
+}
