@@ -1,6 +1,8 @@
 //! What applying does to the object: it is created, changed, left alone; fields come, go and fall back to their defaults.
 
-use crate::scene::{CONTROLLER, DEPLOYMENT, Error, MAP, POD, SERVICE, Same, Unstored, check};
+use futures_util::future::join_all;
+
+use crate::scene::{CONTROLLER, DEPLOYMENT, Error, LEASE, MAP, POD, SERVICE, Same, Scene, Unstored, check};
 use crate::scene::{Conflict, Owners};
 
 #[test]
@@ -356,4 +358,76 @@ fn rules_hold_for_what_comes_of_applying() {
             ),
         ],
     );
+}
+
+#[test]
+fn the_path_names_the_object() {
+    check(
+        MAP,
+        "",
+        &[
+            (
+                "raw a",
+                r#"{"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}}"#,
+                Error(
+                    400,
+                    "BadRequest",
+                    "the name of the object (o based on URL) was undeterminable: name must be provided",
+                ),
+            ),
+            ("apply a", r#"{"data": {"k": "1"}}"#, Owners(201, "{}", &["a Apply v1: .data.k"])),
+            // What is there has a name.
+            (
+                "raw a",
+                r#"{"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "2"}}"#,
+                Owners(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.k"]),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn updates_that_create_own_what_they_create() {
+    check(
+        LEASE,
+        "",
+        &[
+            (
+                "replace a",
+                r#"{"spec": {"holderIdentity": "me"}}"#,
+                Owners(201, "{}", &["a Update coordination.k8s.io/v1: .spec.holderIdentity"]),
+            ),
+            (
+                "apply b",
+                r#"{"spec": {"holderIdentity": "you"}}"#,
+                Conflict(
+                    r#"Apply failed with 1 conflict: conflict with "a" using coordination.k8s.io/v1: .spec.holderIdentity"#,
+                    &[(".spec.holderIdentity", r#"conflict with "a" using coordination.k8s.io/v1"#)],
+                ),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn all_who_apply_at_the_same_time_succeed() {
+    const MANY: usize = 12;
+    pintle_testkit::run(async {
+        let scene = Scene::of(MAP, "").await;
+        for round in 0..5 {
+            let requests: Vec<(String, String)> =
+                (0..MANY).map(|i| (format!("apply m{i}"), format!(r#"{{"data": {{"k{i}": "{round}"}}}}"#))).collect();
+            let answers = join_all(requests.iter().map(|(request, body)| scene.ask(request, body))).await;
+            let created = answers.iter().filter(|answer| answer.status == 201).count();
+            assert_eq!(created, usize::from(round == 0), "one creates");
+            for answer in answers {
+                assert!(answer.status.is_success(), "{}", answer.text());
+            }
+            let object = scene.stored().await.expect("an object");
+            for i in 0..MANY {
+                assert_eq!(object["data"][format!("k{i}")], round.to_string(), "{object}");
+            }
+            assert_eq!(object["metadata"]["managedFields"].as_array().map(Vec::len), Some(MANY), "{object}");
+        }
+    });
 }

@@ -21,6 +21,7 @@ const fn namespaced(api_version: &'static str, kind: &'static str, plural: &'sta
 
 pub(crate) const MAP: Kind = namespaced("v1", "ConfigMap", "configmaps");
 pub(crate) const ACCOUNT: Kind = namespaced("v1", "ServiceAccount", "serviceaccounts");
+pub(crate) const LEASE: Kind = namespaced("coordination.k8s.io/v1", "Lease", "leases");
 pub(crate) const POD: Kind = namespaced("v1", "Pod", "pods");
 pub(crate) const SERVICE: Kind = namespaced("v1", "Service", "services");
 pub(crate) const CONTROLLER: Kind = namespaced("v1", "ReplicationController", "replicationcontrollers");

@@ -107,3 +107,31 @@ pub(crate) async fn status(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     assert_eq!(kept, after, "an apply of the object with a status");
     kind.remove(&cluster, &sample.object).await;
 }
+
+/// The replicas, as those own them who set them through the scale.
+pub(crate) async fn scale(cluster: Arc<Cluster>, kind: Arc<Kind>) {
+    if kind.subresource("scale").is_none() {
+        return;
+    }
+    let sample = kind.sample();
+    let path = kind.path(&sample.object);
+    let scale_path = format!("{path}/scale");
+    let whole = merged(&config(&kind, &sample.object), &json!({ "spec": { "replicas": 2 } }));
+    let _ = apply(&cluster, &path, "one", &whole).await.expect(201);
+    let name = &sample.object["metadata"]["name"];
+    let scale = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": { "name": name }, "spec": { "replicas": 7 },
+    });
+    let message = r#"Apply failed with 1 conflict: conflict with "one": .spec.replicas"#;
+    apply(&cluster, &scale_path, "two", &scale).await.expect_error(409, "Conflict", message);
+    let scaled = apply(&cluster, &scale_path, "two&force=true", &scale).await.expect(200).json();
+    assert_eq!((&scaled["kind"], &scaled["spec"]["replicas"]), (&json!("Scale"), &json!(7)));
+    let object = cluster.get(&path).await.expect(200).json();
+    assert_eq!(object["spec"]["replicas"], 7, "{object}");
+    assert_eq!(owned(&object, "two", "scale"), Some(&json!({ "f:spec": { "f:replicas": {} } })), "{object}");
+    let own = owned(&object, "one", "").expect("an owner");
+    assert_eq!(own["f:spec"].get("f:replicas"), None, "{own}");
+    let message = r#"Apply failed with 1 conflict: conflict with "two" with subresource "scale": .spec.replicas"#;
+    apply(&cluster, &path, "one", &whole).await.expect_error(409, "Conflict", message);
+    kind.remove(&cluster, &sample.object).await;
+}

@@ -61,6 +61,11 @@ fn a_status_is_applied_by_its_subresource_alone() {
 }
 
 #[test]
+fn a_scale_is_applied_in_place_of_the_replicas() {
+    every_kind(apply::scale);
+}
+
+#[test]
 fn dry_runs_of_every_kind_store_nothing() {
     every_kind(writes::dry_runs);
 }
