@@ -29,13 +29,22 @@ pub struct Function {
     pub(crate) regex: Option<RegexEval>,
     pub(crate) charge: Option<Charge>,
     pub(crate) estimate: Option<Estimate>,
+    pub(crate) in_order: bool,
 }
 
 impl Function {
     /// A function without overloads.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self { name: name.into(), overloads: Vec::new(), run: None, regex: None, charge: None, estimate: None }
+        Self {
+            name: name.into(),
+            overloads: Vec::new(),
+            run: None,
+            regex: None,
+            charge: None,
+            estimate: None,
+            in_order: false,
+        }
     }
 
     /// Adds an overload.
@@ -56,6 +65,14 @@ impl Function {
     #[must_use]
     pub fn regex(mut self, run: RegexEval) -> Self {
         self.regex = Some(run);
+        self
+    }
+
+    /// Arguments are looked at until one fails, as those of functions with three or more are anyway. With one or two
+    /// all of them are, which only shows in the cost of a call that fails.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.in_order = true;
         self
     }
 
@@ -80,6 +97,7 @@ impl Function {
         self.regex = self.regex.or(other.regex);
         self.charge = self.charge.or(other.charge);
         self.estimate = self.estimate.or(other.estimate);
+        self.in_order |= other.in_order;
     }
 }
 

@@ -1,7 +1,6 @@
 //! Attributes: roots and the ways from them.
 
-use std::borrow::Cow;
-
+use super::fold::unusable_index;
 use super::machine::{Machine, Slot};
 use super::node::{Attribute, By, Node, Root, Step};
 use crate::error::EvalError;
@@ -10,60 +9,69 @@ use crate::value::{Number, Outcome, Value, double_to_int, plain};
 impl<'a> Machine<'a, '_> {
     /// The value at the end of the way. `bare` is true where cel-go does not charge for the root.
     pub(super) fn attribute(&mut self, attribute: &'a Attribute, bare: bool) -> Outcome<Value<'a>> {
-        let outcome = self.walk(attribute);
+        let free = bare || attribute.test || matches!(attribute.root, Root::Conditional(_));
+        let root_cost = u64::from(!free);
+        if attribute.plain {
+            let root = match &attribute.root {
+                Root::Variable(slot) => self.bindings.get(*slot as usize),
+                Root::Local(slot) => match &self.locals[*slot as usize] {
+                    Slot::Set(Ok(value)) => Some(value),
+                    _ => None,
+                },
+                _ => None,
+            };
+            if let Some(root) = root.filter(|root| !matches!(root, Value::Optional(_))) {
+                let (steps, outcome) = by_fields(root, &attribute.steps);
+                self.charge(steps + root_cost)?;
+                return outcome;
+            }
+        }
+        let outcome = self.root(attribute).and_then(|root| self.follow(root, attribute));
+        self.finish_attribute(outcome, root_cost)
+    }
+
+    fn finish_attribute(&mut self, outcome: Outcome<Value<'a>>, cost: u64) -> Outcome<Value<'a>> {
         if let Err(error) = &outcome
             && error.is_final()
         {
             return outcome;
         }
-        let free = bare || attribute.test || matches!(attribute.root, Root::Conditional(_));
-        self.charge(u64::from(!free))?;
+        self.charge(cost)?;
         outcome
     }
 
-    fn walk(&mut self, attribute: &'a Attribute) -> Outcome<Value<'a>> {
-        let steps = &attribute.steps;
+    /// Where the attribute begins.
+    fn root(&mut self, attribute: &'a Attribute) -> Outcome<Value<'a>> {
         match &attribute.root {
-            Root::Variable(slot) => match self.bindings.get(*slot as usize) {
-                Some(value) => self.follow(Cow::Borrowed(value), attribute),
-                None => {
-                    let name = &self.program.variable_names[*slot as usize];
-                    Err(EvalError::new(format!("no such attribute(s): {name}")))
-                }
-            },
-            Root::Local(slot) => match &self.locals[*slot as usize] {
-                Slot::Set(Ok(value)) if steps.is_empty() => Ok(value.clone()),
-                Slot::Set(Ok(value)) => {
-                    let value = value.clone();
-                    self.follow(Cow::Owned(value), attribute)
-                }
-                Slot::Set(Err(error)) => Err(error.clone()),
-                Slot::Unset => Err(EvalError::no_overload()),
-            },
+            Root::Variable(slot) => self.bindings.get(*slot as usize).map(Value::borrowed).ok_or_else(|| {
+                let name = &self.program.variable_names[*slot as usize];
+                EvalError::new(format!("no such attribute(s): {name}"))
+            }),
+            Root::Local(slot) => self.local(*slot as usize),
             Root::Bound(bind) => {
                 let bind = &self.program.binds[*bind as usize];
                 if matches!(self.locals[bind.slot], Slot::Unset) {
                     let value = self.eval(&bind.init);
                     self.locals[bind.slot] = Slot::Set(value);
                 }
-                let Slot::Set(value) = &self.locals[bind.slot] else { return Err(EvalError::no_overload()) };
-                let value = value.clone()?;
-                self.follow(Cow::Owned(value), attribute)
+                self.local(bind.slot)
             }
-            Root::Node(node) => {
-                let value = self.eval(node)?;
-                self.follow(Cow::Owned(value), attribute)
-            }
+            Root::Node(node) => self.eval(node),
             Root::Conditional(parts) => {
                 let [condition, truthy, falsy] = &**parts;
-                let branch = match self.eval(condition)? {
-                    Value::Bool(true) => truthy,
-                    Value::Bool(false) => falsy,
-                    _ => return Err(EvalError::no_overload()),
-                };
-                let value = self.bare(branch)?;
-                self.follow(Cow::Owned(value), attribute)
+                match self.eval(condition)? {
+                    Value::Bool(true) => self.bare(truthy),
+                    Value::Bool(false) => self.bare(falsy),
+                    _ => Err(EvalError::no_overload()),
+                }
             }
+        }
+    }
+
+    fn local(&self, slot: usize) -> Outcome<Value<'a>> {
+        match &self.locals[slot] {
+            Slot::Set(value) => value.clone(),
+            Slot::Unset => Err(EvalError::no_overload()),
         }
     }
 
@@ -75,26 +83,19 @@ impl<'a> Machine<'a, '_> {
         }
     }
 
-    fn follow(&mut self, root: Cow<'a, Value<'a>>, attribute: &'a Attribute) -> Outcome<Value<'a>> {
+    fn follow(&mut self, root: Value<'a>, attribute: &'a Attribute) -> Outcome<Value<'a>> {
         let (steps, test) = (&attribute.steps, attribute.test);
-        let owned = |root: Cow<'a, Value<'a>>| match root {
-            Cow::Borrowed(value) => value.borrowed(),
-            Cow::Owned(value) => value,
-        };
         if steps.is_empty() {
-            return Ok(owned(root));
+            return Ok(root);
         }
         let mut optional = false;
         let mut current = match root {
-            Cow::Borrowed(value) if !matches!(value, Value::Optional(_)) => Cow::Borrowed(value),
-            other => match owned(other) {
-                Value::Optional(None) => return Ok(if test { Value::Bool(false) } else { Value::Optional(None) }),
-                Value::Optional(Some(value)) => {
-                    optional = true;
-                    Cow::Owned((*value).clone())
-                }
-                value => Cow::Owned(value),
-            },
+            Value::Optional(None) => return Ok(if test { Value::Bool(false) } else { Value::Optional(None) }),
+            Value::Optional(Some(value)) => {
+                optional = true;
+                (*value).clone()
+            }
+            value => value,
         };
         let last = steps.len() - 1;
         for (i, step) in steps.iter().enumerate() {
@@ -104,33 +105,26 @@ impl<'a> Machine<'a, '_> {
             match found {
                 Ok(found) => {
                     self.charge(1)?;
-                    current = Cow::Owned(if tests && !optional {
-                        Value::Bool(found.is_some())
-                    } else {
-                        found.unwrap_or(Value::Null)
-                    });
+                    current =
+                        if tests && !optional { Value::Bool(found.is_some()) } else { found.unwrap_or(Value::Null) };
                 }
                 Err(None) if optional => {
                     return Ok(if test { Value::Bool(false) } else { Value::Optional(None) });
                 }
                 Err(None) if tests => {
                     self.charge(1)?;
-                    current = Cow::Owned(Value::Bool(false));
+                    current = Value::Bool(false);
                 }
                 Err(missing) => {
-                    self.charge(1)?;
+                    self.charge(u64::from(!optional))?;
                     return Err(missing.unwrap_or_else(EvalError::no_overload));
                 }
             }
         }
-        let value = match current {
-            Cow::Owned(value) => value,
-            Cow::Borrowed(value) => value.borrowed(),
-        };
         Ok(match (optional, test) {
             (true, true) => Value::Bool(true),
-            (true, false) => Value::some(value),
-            (false, _) => value,
+            (true, false) => Value::some(current),
+            (false, _) => current,
         })
     }
 
@@ -157,6 +151,9 @@ impl<'a> Machine<'a, '_> {
             }
             By::Const(index) => index.borrowed(),
             By::Node(node) => match self.bare(node) {
+                Ok(index @ (Value::Null | Value::Bytes(_) | Value::Duration(_) | Value::Timestamp(_))) => {
+                    return Ok(Err(Some(EvalError::new(unusable_index(&index)))));
+                }
                 Ok(index) => index,
                 Err(error) if error.is_final() => return Err(error),
                 Err(error) => return Ok(Err(Some(error))),
@@ -164,6 +161,26 @@ impl<'a> Machine<'a, '_> {
         };
         Ok(index_into(from, &index, may_miss))
     }
+}
+
+/// The way by names alone, and how many steps of it were made.
+fn by_fields<'a>(root: &Value<'a>, steps: &'a [Step]) -> (u64, Outcome<Value<'a>>) {
+    let mut found: Option<Value<'a>> = None;
+    for (i, step) in steps.iter().enumerate() {
+        let By::Field(name) = &step.by else { break };
+        let next = match found.as_ref().unwrap_or(root) {
+            Value::Map(map) => map.field(name).and_then(|value| value.ok_or_else(|| EvalError::no_key(name))),
+            other => match index_into(other, &Value::str(name), false) {
+                Ok(value) => value.ok_or_else(EvalError::no_overload),
+                Err(error) => Err(error.unwrap_or_else(EvalError::no_overload)),
+            },
+        };
+        match next {
+            Ok(value) => found = Some(value),
+            Err(error) => return (i as u64 + 1, Err(error)),
+        }
+    }
+    (steps.len() as u64, Ok(found.unwrap_or_else(|| root.clone())))
 }
 
 /// What is at an index of a list or under a key of a map.

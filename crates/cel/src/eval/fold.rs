@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::machine::{Machine, Slot, own};
-use super::node::{Append, Condition, Fold, Insert, Node};
+use super::node::{Append, Condition, Fold, Gather, Insert, Node};
 use crate::cost::LIST_COST;
 use crate::error::{EvalError, Failure};
 use crate::value::{Key, Map, Outcome, OwnedMap, Value};
@@ -123,6 +123,26 @@ impl<'a> Machine<'a, '_> {
         })
     }
 
+    /// `accumulator && predicate`, as [`Machine::logic`] has it.
+    pub(super) fn gather(&mut self, gather: &'a Gather) -> Outcome<Value<'a>> {
+        self.charge(1)?;
+        let decisive = gather.decisive;
+        let failed = match &self.locals[gather.accu] {
+            Slot::Set(Ok(Value::Bool(value))) if *value == decisive => return Ok(Value::Bool(decisive)),
+            Slot::Set(Ok(Value::Bool(_))) => None,
+            Slot::Set(Err(error)) => Some(error.clone()),
+            _ => Some(EvalError::no_overload()),
+        };
+        let error = match self.eval(&gather.predicate) {
+            Ok(Value::Bool(value)) if value == decisive => return Ok(Value::Bool(value)),
+            Ok(Value::Bool(value)) => return failed.map_or(Ok(Value::Bool(value)), Err),
+            Ok(_) => EvalError::no_overload(),
+            Err(error) if error.is_final() => return Err(error),
+            Err(error) => error,
+        };
+        Err(failed.unwrap_or(error))
+    }
+
     pub(super) fn append(&mut self, append: &'a Append) -> Outcome<Value<'a>> {
         let accu = self.take(append.accu)?;
         let mut elements = match accu {
@@ -236,7 +256,12 @@ pub(crate) fn insert_entry<'a>(map: Value<'a>, key: Value<'a>, value: Value<'a>)
     Ok(Value::Map(Map::Owned(entries)))
 }
 
-/// The name that cel-go's code has for the type of a value, which shows in one message.
+/// What is said of an index that is neither a key nor a number.
+pub(super) fn unusable_index(index: &Value<'_>) -> String {
+    format!("invalid qualifier type: {}", go_type(index))
+}
+
+/// The name that cel-go's code has for the type of a value, which shows in messages.
 fn go_type(value: &Value<'_>) -> String {
     let name = match value {
         Value::Null => "Null",

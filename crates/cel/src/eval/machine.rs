@@ -46,6 +46,7 @@ impl<'a, 'b> Machine<'a, 'b> {
             Node::Attribute(attribute) => self.attribute(attribute, false),
             Node::And(terms) => self.logic(terms, false),
             Node::Or(terms) => self.logic(terms, true),
+            Node::Gather(gather) => self.gather(gather),
             Node::Equal(sides) => self.equal(sides, true),
             Node::NotEqual(sides) => self.equal(sides, false),
             Node::Call(call) => self.call(call),
@@ -140,20 +141,20 @@ impl<'a, 'b> Machine<'a, 'b> {
                     Err(error)
                 }
             },
-            [a, b] => {
+            [a, b] if !call.in_order => {
                 let a = self.eval(a);
                 if let Err(error) = &a
                     && error.is_final()
                 {
                     return a;
                 }
-                let b = self.eval(b);
-                if let (Ok(a), Ok(b)) = (&a, &b) {
-                    // Cloning shares, and both are dropped right after.
-                    return self.run(call, &[a.clone(), b.clone()]);
+                match (a, self.eval(b)) {
+                    (Ok(a), Ok(b)) => self.run(call, &[a, b]),
+                    (a, b) => {
+                        let charge = call.charge;
+                        self.both(a, b, |a, b| charge(&[a.clone(), b.clone()], &Value::Null)).map(|(a, _)| a)
+                    }
                 }
-                let charge = call.charge;
-                self.both(a, b, |a, b| charge(&[a.clone(), b.clone()], &Value::Null)).map(|(a, _)| a)
             }
             many => {
                 let mut args = Vec::with_capacity(many.len());

@@ -13,6 +13,8 @@ pub(crate) enum Node {
     Attribute(Box<Attribute>),
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
+    /// `accumulator && predicate` or `accumulator || predicate` as the step of a loop.
+    Gather(Box<Gather>),
     Equal(Box<[Node; 2]>),
     NotEqual(Box<[Node; 2]>),
     Call(Box<Call>),
@@ -41,6 +43,8 @@ pub(crate) struct Attribute {
     pub(crate) root: Root,
     pub(crate) steps: Vec<Step>,
     pub(crate) test: bool,
+    /// True if nothing is optional and all steps go by name, which is the usual case.
+    pub(crate) plain: bool,
 }
 
 /// Where an attribute begins.
@@ -82,6 +86,8 @@ pub(crate) struct Call {
     pub(crate) charge: Charge,
     /// True if arguments of other types are reported with their types.
     pub(crate) guarded: bool,
+    /// True if arguments are looked at until one fails, false if both of two are.
+    pub(crate) in_order: bool,
 }
 
 /// What a call does.
@@ -146,6 +152,14 @@ pub(crate) struct Bind {
 pub(crate) struct Membership {
     pub(crate) value: Node,
     pub(crate) constants: Vec<Value<'static>>,
+}
+
+/// A truth value that grows; `decisive` is the one that no predicate changes any more.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    pub(crate) accu: usize,
+    pub(crate) decisive: bool,
+    pub(crate) predicate: Node,
 }
 
 /// A list that grows.

@@ -2,8 +2,10 @@
 
 use pintle_value::Str;
 
+use super::fold::unusable_index;
 use super::node::{
-    Append, Attribute, Bind, By, Call, Condition, Element, Entry, Fold, Insert, Membership, Node, Root, Run, Step,
+    Append, Attribute, Bind, By, Call, Condition, Element, Entry, Fold, Gather, Insert, Membership, Node, Root, Run,
+    Step,
 };
 use crate::check::Checked;
 use crate::cost::{charge, traversal};
@@ -66,6 +68,7 @@ impl Planner<'_> {
                 let mut attribute = attribute(self.plan(operand)?);
                 attribute.steps.push(Step { by: By::Field(field.clone()), optional: false });
                 attribute.test = *test;
+                attribute.plain &= !test;
                 Ok(Node::Attribute(attribute))
             }
             ExprKind::Call { target, function, args } => self.call(expr.id, target.as_deref(), function, args),
@@ -105,7 +108,7 @@ impl Planner<'_> {
                 None => return Ok(Node::Const(Value::Type(name.into()))),
             },
         };
-        Ok(Node::Attribute(Box::new(Attribute { root, steps: Vec::new(), test: false })))
+        Ok(Node::Attribute(Box::new(Attribute { root, steps: Vec::new(), test: false, plain: true })))
     }
 
     fn bind(&mut self, c: &Comprehension) -> Res {
@@ -173,6 +176,10 @@ impl Planner<'_> {
                 let falsy = self.plan(falsy)?;
                 Ok(conditional(condition, truthy, falsy))
             }
+            ("_&&_" | "_||_", [accumulated, predicate]) if is_accumulator(accumulated) => {
+                let predicate = self.plan(predicate)?;
+                Ok(Node::Gather(Box::new(Gather { accu, decisive: function == "_||_", predicate })))
+            }
             ("_+_", [list, addition])
                 if is_accumulator(list)
                     && matches!(addition.kind, ExprKind::List { .. })
@@ -194,6 +201,11 @@ impl Planner<'_> {
             nodes.push(self.plan(part)?);
         }
         let overloads = self.checked.overloads_of(id);
+        if let ("_[_]" | "_[?_]", Some(Node::Const(index))) = (name, nodes.get(1))
+            && Key::new(index.clone()).is_none()
+        {
+            return Err(unusable_index(index));
+        }
         let nodes = match special(name, overloads, nodes) {
             Ok(node) => return Ok(node),
             Err(nodes) => nodes,
@@ -230,13 +242,13 @@ fn constant(literal: &Literal) -> Value<'static> {
 fn attribute(node: Node) -> Box<Attribute> {
     match node {
         Node::Attribute(attribute) => attribute,
-        other => Box::new(Attribute { root: Root::Node(other), steps: Vec::new(), test: false }),
+        other => Box::new(Attribute { root: Root::Node(other), steps: Vec::new(), test: false, plain: true }),
     }
 }
 
 fn conditional(condition: Node, truthy: Node, falsy: Node) -> Node {
     let root = Root::Conditional(Box::new([condition, truthy, falsy]));
-    Node::Attribute(Box::new(Attribute { root, steps: Vec::new(), test: false }))
+    Node::Attribute(Box::new(Attribute { root, steps: Vec::new(), test: false, plain: true }))
 }
 
 /// Operators that are more than a function, or the operands back.
@@ -274,6 +286,7 @@ fn index([operand, index]: [Node; 2], optional: bool) -> Node {
         Node::Const(value) => By::Const(value),
         other => By::Node(other),
     };
+    attribute.plain &= !optional && matches!(by, By::Field(_));
     attribute.steps.push(Step { by, optional });
     Node::Attribute(attribute)
 }
@@ -325,7 +338,8 @@ fn resolved(
         }
     };
     let guarded = function.run.is_none();
-    Ok(Call { name: function.name.clone(), args: nodes.into(), run, charge, guarded })
+    let in_order = function.in_order || matches!(run, Run::Regex(..));
+    Ok(Call { name: function.name.clone(), args: nodes.into(), run, charge, guarded, in_order })
 }
 
 fn run_now(call: &Call, arg: &Value<'static>) -> Result<Value<'static>, String> {

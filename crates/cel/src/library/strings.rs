@@ -67,7 +67,7 @@ pub(super) fn library() -> Library {
             .overload(member("list_join_string", &[strings, String], String, join))
             .charge(charge::result_twice)
             .estimate(estimate_join),
-        Function::new("format").overload(
+        Function::new("format").in_order().overload(
             member("string_format", &[String, Type::list(Type::Dyn)], String, |args| match args {
                 [Value::String(template), Value::List(list)] => {
                     format(template, list).map(Value::string).map_err(EvalError::new)

@@ -21,7 +21,7 @@ pub(super) fn lex(chars: &[char]) -> Lexed {
             }
             Err(failed) => {
                 let text: String = chars[at..(failed + 1).min(chars.len())].iter().collect();
-                lexed.errors.push((at as u32, escape_whitespace(&text)));
+                lexed.errors.push((at as u32, text));
                 at = failed + 1;
             }
         }

@@ -3,7 +3,7 @@
 use pintle_value::Str;
 
 use super::ast::{Entry, Expr, ExprId, ExprKind, Literal, Positions};
-use super::lexer::lex;
+use super::lexer::{escape_whitespace, lex};
 use super::macros::{Expansion, Macro, MacroContext};
 use super::recovery::{Follow, Recovery};
 use super::tokens::{Kind, Set, Token};
@@ -47,6 +47,8 @@ pub(crate) fn parse(source: &Source, macros: &[Macro], limits: Limits) -> Result
         limits,
         depth: [0; RULES],
         recovery: Recovery::default(),
+        skipped: Vec::new(),
+        unfinished: None,
     };
     let size = source.chars().len();
     let expr = if size > limits.code_points {
@@ -110,6 +112,10 @@ pub(super) struct Parser<'s> {
     limits: Limits,
     depth: [u16; RULES],
     pub(super) recovery: Recovery,
+    /// The stretches that are no tokens.
+    pub(super) skipped: Vec<(u32, u32)>,
+    /// A call whose end is missing: it is looked at nevertheless.
+    unfinished: Option<Node>,
 }
 
 const RELATIONS: Set = Set::of(&[
@@ -179,6 +185,8 @@ impl Parser<'_> {
         let lexed = lex(self.source.chars());
         self.tokens = lexed.tokens;
         for (offset, text) in lexed.errors {
+            self.skipped.push((offset, offset + text.chars().count() as u32));
+            let text = escape_whitespace(&text);
             self.report_syntax(offset, &format!("token recognition error at: '{text}'")).ok()?;
         }
         let end = Set::of(&[Kind::Eof]);
@@ -525,12 +533,16 @@ impl Parser<'_> {
         let name = self.take();
         let open = self.take();
         let id = self.id(open);
-        let (args, height) = self.call_arguments(follow(MEMBERS, true))?;
+        let (mut args, mut height) = (Vec::new(), 0);
+        let outcome = self.call_arguments(follow(MEMBERS, true), &mut args, &mut height);
+        if let Err(Stop::Abort) = outcome {
+            return outcome;
+        }
         node.height = 1 + node.height.max(height);
         let name = Str::from(self.text(name.start, name.end));
         let target = take_expr(&mut node.expr);
         node.expr = self.call_or_macro(id, name, Some(target), args);
-        Ok(())
+        outcome
     }
 
     fn select(&mut self, node: &mut Node) -> Res<()> {
@@ -577,31 +589,29 @@ impl Parser<'_> {
     }
 
     /// The arguments of a call and its closing parenthesis, behind the opening one.
-    fn call_arguments(&mut self, after: Follow) -> Res<(Vec<Expr>, u16)> {
+    fn call_arguments(&mut self, after: Follow, args: &mut Vec<Expr>, height: &mut u16) -> Res<()> {
         let close = Set::of(&[Kind::RightParen]);
         self.sync(EXPR.or(close))?;
-        let mut args = (Vec::new(), 0);
         if EXPR.has(self.peek().kind) {
             self.under(close, false);
-            args = self.arguments()?;
+            self.arguments(args, height)?;
             self.recovery.follow.pop();
         }
         self.expect(Kind::RightParen, after)?;
-        Ok(args)
+        Ok(())
     }
 
-    fn arguments(&mut self) -> Res<(Vec<Expr>, u16)> {
+    fn arguments(&mut self, args: &mut Vec<Expr>, height: &mut u16) -> Res<()> {
         self.enter(Rule::Arguments)?;
-        let (mut args, mut height) = (Vec::new(), 0);
         loop {
             self.under(COMMA, true);
             let arg = self.expr()?;
             self.recovery.follow.pop();
-            height = height.max(arg.height);
+            *height = (*height).max(arg.height);
             args.push(arg.expr);
             if self.take_if(Kind::Comma).is_none() {
                 self.leave(Rule::Arguments, 1);
-                return Ok((args, height));
+                return Ok(());
             }
         }
     }
@@ -611,7 +621,9 @@ impl Parser<'_> {
         let mark = self.recovery.follow.len();
         let result = self.primary_body();
         self.leave(Rule::Primary, 1);
-        self.caught(Rule::Primary, mark, result, Self::unspecified)
+        self.caught(Rule::Primary, mark, result, |parser| {
+            parser.unfinished.take().unwrap_or_else(|| parser.unspecified())
+        })
     }
 
     fn primary_body(&mut self) -> Res {
@@ -660,8 +672,19 @@ impl Parser<'_> {
                 self.report(start, format!("reserved identifier: {text}"));
             }
             let id = self.id(open);
-            let (args, height) = self.call_arguments(follow(Set::NONE, true))?;
-            return Ok(Node { expr: self.call_or_macro(id, full.into(), None, args), height });
+            let (mut args, mut height) = (Vec::new(), 0);
+            let outcome = self.call_arguments(follow(Set::NONE, true), &mut args, &mut height);
+            if let Err(stop @ Stop::Abort) = outcome {
+                return Err(stop);
+            }
+            let node = Node { expr: self.call_or_macro(id, full.into(), None, args), height };
+            return match outcome {
+                Ok(()) => Ok(node),
+                Err(stop) => {
+                    self.unfinished = Some(node);
+                    Err(stop)
+                }
+            };
         }
         if reserved {
             return Ok(Node { expr: self.report(start, format!("reserved identifier: {text}")), height: 0 });
@@ -819,8 +842,10 @@ impl Parser<'_> {
                     }
                     Ok(Expansion::Declined { target, args }) => (target, args),
                     Err(error) => {
-                        let location = self.positions.location(error.id, self.source);
                         let offset = self.positions.offset(error.id);
+                        // What stands in for an error is nowhere, which cel-go shows as before the first line's start.
+                        let nowhere = Location { line: 1, column: -1 };
+                        let location = offset.map_or(nowhere, |offset| self.source.location(offset));
                         self.drop_id(id);
                         let stand_in = self.id_at(offset);
                         self.issues.report(location, error.message);

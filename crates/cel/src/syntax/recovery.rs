@@ -66,6 +66,13 @@ impl Parser<'_> {
         self.source.chars()[start as usize..end as usize].iter().collect()
     }
 
+    /// The text without what is no token.
+    fn tokens_text(&self, start: u32, end: u32) -> String {
+        let is_skipped = |at: u32| self.skipped.iter().any(|(from, to)| (*from..*to).contains(&at));
+        let chars = self.source.chars();
+        (start..end).filter(|at| !is_skipped(*at)).filter_map(|at| chars.get(at as usize)).collect()
+    }
+
     /// Takes a token that the rule demands. `after` is what may follow it.
     pub(super) fn expect(&mut self, kind: Kind, after: Follow) -> Result<Option<Token>, Stop> {
         let here = self.peek();
@@ -123,7 +130,7 @@ impl Parser<'_> {
     /// No alternative fits the tokens from the next one to the one `ahead` of it.
     pub(super) fn no_alternative(&mut self, ahead: usize) -> Stop {
         let (start, end) = (self.peek(), self.peek_at(ahead));
-        let text = if start.kind == Kind::Eof { "<EOF>".to_owned() } else { self.text(start.start, end.end) };
+        let text = if start.kind == Kind::Eof { "<EOF>".to_owned() } else { self.tokens_text(start.start, end.end) };
         // cel-go's own correction of what ANTLR says about keywords.
         let message = match text.get(1..) {
             Some(word @ ("true" | "false" | "null")) => format!("mismatched input '{word}' expecting IDENTIFIER"),

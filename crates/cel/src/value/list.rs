@@ -45,7 +45,7 @@ impl<'a> List<'a> {
     #[must_use]
     pub fn get(&self, index: usize) -> Option<Value<'a>> {
         match self {
-            Self::Json { items, shape } => items.get(index).map(|item| shape.item().read(item)),
+            Self::Json { items, shape } => shape.element(items, index),
             Self::Owned(elements) | Self::Shaped(elements, _) => elements.get(index).cloned(),
             Self::Borrowed(elements) => elements.get(index).cloned(),
         }

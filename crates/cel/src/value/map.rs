@@ -57,10 +57,7 @@ impl<'a> Map<'a> {
     /// What is under a name.
     pub fn field(&self, name: &str) -> Outcome<Option<Value<'a>>> {
         Ok(match self {
-            Self::Json { object, shape } => {
-                let key = shape.key(name);
-                object.get(key).map(|json| shape.value(key).read(json))
-            }
+            Self::Json { object, shape } => shape.field(object, name),
             Self::Owned(entries) => entries.get(&Key::String(Text::Borrowed(name))).cloned(),
             Self::Borrowed(entries) => entries.get(&Key::String(Text::Borrowed(name))).cloned(),
             Self::Fields(fields) => fields.field(name).transpose()?,

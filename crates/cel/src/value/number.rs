@@ -42,7 +42,7 @@ impl Number {
 
 /// Compares an integer, as the nearest double, to a double, as cel-go does.
 fn with_double(double: f64, limit: f64, floor: f64, integer: f64) -> Option<Ordering> {
-    if double >= limit {
+    if double > limit {
         return Some(Ordering::Less);
     }
     if double < floor {

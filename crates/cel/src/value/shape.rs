@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use pintle_value::Value as Json;
+use pintle_value::{Object, Value as Json};
 
 use super::{List, Map, Value};
 
@@ -21,6 +21,17 @@ pub trait Shape: Debug + Send + Sync {
     /// The key in the JSON object of what expressions call `name`.
     fn key<'k>(&'k self, name: &'k str) -> &'k str {
         name
+    }
+
+    /// What is under a name in a JSON object. Here in one call, since programs do little else.
+    fn field<'a>(&'a self, object: &'a Object, name: &str) -> Option<Value<'a>> {
+        let key = self.key(name);
+        object.get(key).map(|json| self.value(key).read(json))
+    }
+
+    /// An element of a JSON array.
+    fn element<'a>(&'a self, items: &'a [Json], index: usize) -> Option<Value<'a>> {
+        items.get(index).map(|item| self.item().read(item))
     }
 
     /// How lists of this shape compare and are added.
@@ -67,6 +78,14 @@ impl Shape for Untyped {
 
     fn item(&self) -> &dyn Shape {
         self
+    }
+
+    fn field<'a>(&'a self, object: &'a Object, name: &str) -> Option<Value<'a>> {
+        object.get(name).map(|json| self.read(json))
+    }
+
+    fn element<'a>(&'a self, items: &'a [Json], index: usize) -> Option<Value<'a>> {
+        items.get(index).map(|item| self.read(item))
     }
 
     fn value(&self, _: &str) -> &dyn Shape {
