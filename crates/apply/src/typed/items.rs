@@ -1,6 +1,5 @@
 //! The path elements of list items.
 
-use pintle_schema::Field;
 use pintle_value::{Str, Value, print};
 
 use super::shape::{Identity, Items, Shape};
@@ -32,7 +31,7 @@ impl Items<'_> {
             if let Some(value) = object.get(key) {
                 fields.push((key.clone(), value.clone()));
             } else if let Some(default) = self.key_default(key)? {
-                fields.push((key.clone(), default.clone()));
+                fields.push((key.clone(), default));
             }
         }
         if fields.is_empty() && !keys.is_empty() {
@@ -45,9 +44,9 @@ impl Items<'_> {
         Ok(PathElement::Key(KeyFields::new(fields)))
     }
 
-    fn key_default(&self, key: &str) -> Result<Option<&Value>, String> {
+    fn key_default(&self, key: &str) -> Result<Option<Value>, String> {
         match self.item.shape(None) {
-            Shape::Map(entries) => Ok(entries.field(key).and_then(|field: &Field| field.default.as_ref())),
+            Shape::Map(entries) => Ok(entries.default(key)),
             Shape::Scalar(_) | Shape::List(_) => {
                 Err(format!("couldn't find default value for {key}: associative list may not have non-map types"))
             }

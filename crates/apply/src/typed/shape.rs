@@ -1,7 +1,7 @@
 //! What a type says about merging: scalar, list or map, and whether a list or a map is one value or many. Follows what
 //! kube-openapi's `schemaconv` makes of the published schemas.
 
-use pintle_schema::{Field, List, ListTopology, Patch, Scalar, Struct, Type, TypeId, Types};
+use pintle_schema::{Field, List, ListTopology, Omit, Patch, Scalar, Struct, Type, TypeId, Types};
 use pintle_value::{Str, Value};
 
 /// A type, as far as merging is concerned.
@@ -155,6 +155,19 @@ impl<'t> Entries<'t> {
     /// The declared field of a name.
     pub(super) fn field(&self, name: &str) -> Option<&'t Field> {
         self.declared.and_then(|(_, of)| of.field(name))
+    }
+
+    /// The value of a declared field where there is none: its default or, for what Go never leaves out of JSON, the zero
+    /// value of its basic type, which published schemas say for a default.
+    pub(super) fn default(&self, name: &str) -> Option<Value> {
+        let (types, of) = self.declared?;
+        let field = of.field(name)?;
+        let zero = || match types.get(field.ty) {
+            Type::Scalar(scalar) if field.pointer || field.omit != Omit::Never || scalar.kind.is_go_struct() => None,
+            Type::Scalar(scalar) => Some(scalar.kind.zero()),
+            _ => None,
+        };
+        field.default.clone().or_else(zero)
     }
 
     /// The type of the value under a key; `None` where the key may not be.

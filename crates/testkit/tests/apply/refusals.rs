@@ -206,12 +206,28 @@ fn items_are_told_apart_by_their_keys() {
             ),
             (
                 "apply a",
-                r#"{"spec": {"containers": [{"image": "i"}]}}"#,
+                r#"{"spec": {"containers": [null]}}"#,
                 Error(
                     500,
                     "",
                     "failed to create typed patch object (/o; /v1, Kind=Pod): .spec.containers: element 0: associative list \
-                     with keys has an element that omits all key fields [\"name\"] (and doesn't have default values for any key fields)",
+                     with keys may not have a null element",
+                ),
+            ),
+            // A key that Go would write though it is empty is one.
+            (
+                "apply a",
+                r#"{"spec": {"containers": [{"image": "i"}]}}"#,
+                Error(422, "Invalid", r#"Pod "o" is invalid: spec.containers[0].name: Required value"#),
+            ),
+            (
+                "apply a",
+                r#"{"spec": {"containers": [{"image": "i"}, {"image": "j"}]}}"#,
+                Error(
+                    500,
+                    "",
+                    "failed to create typed patch object (/o; /v1, Kind=Pod): .spec.containers: duplicate entries for key \
+                     [name=\"\"]",
                 ),
             ),
             (
