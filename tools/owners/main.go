@@ -1,8 +1,7 @@
-// Records what upstream's own field manager makes of objects that several write to at random, for the tests of apply:
+// Records what upstream's own field manager does, for the tests of apply: what it makes of objects that several write to at
+// random, with the same requests in every run, and which fields of the sample of every kind someone owns who applies it.
 //
-//	go run . ../../crates/testkit/tests/apply/recorded
-//
-// The requests are the same in every run.
+//	go run . ../../crates/testkit/tests
 package main
 
 import (
@@ -63,10 +62,12 @@ func main() {
 			lines := recording.kind.play(recording.requests(rand.New(rand.NewSource(seed))))
 			fmt.Fprintf(&text, "## %d\n%s\n\n", seed, strings.Join(lines, "\n"))
 		}
-		path := filepath.Join(os.Args[1], recording.name+".txt")
-		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		keep(filepath.Join(os.Args[1], "apply/recorded", recording.name+".txt"), text.String())
 	}
+	every := filepath.Join(os.Args[1], "every_kind")
+	keep(filepath.Join(every, "owned.txt"), owned(filepath.Join(every, "samples")))
+}
+
+func keep(path, text string) {
+	must(os.WriteFile(path, []byte(text), 0o644))
 }
