@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -58,14 +59,55 @@ func newKind(apiVersion, name, namespace string, resets resets) *kind {
 
 func (k *kind) apiVersion() string { return k.gvk.GroupVersion().String() }
 
-// defaults are those that requests here can do without.
+// defaults are those of deployments, as far as requests here go.
 type defaults struct{}
 
 // Default implements runtime.ObjectDefaulter.
 func (defaults) Default(of runtime.Object) {
-	if deployment, ok := of.(*appsv1.Deployment); ok && deployment.Spec.Replicas == nil {
-		deployment.Spec.Replicas = new(int32)
-		*deployment.Spec.Replicas = 1
+	deployment, ok := of.(*appsv1.Deployment)
+	if !ok {
+		return
+	}
+	spec, part := &deployment.Spec, intstr.FromString("25%")
+	unless(&spec.Replicas, 1)
+	unless(&spec.RevisionHistoryLimit, 10)
+	unless(&spec.ProgressDeadlineSeconds, 600)
+	unless(&spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
+	unless(&spec.Strategy.RollingUpdate.MaxSurge, part)
+	unless(&spec.Strategy.RollingUpdate.MaxUnavailable, part)
+	filled(&spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	pod := &spec.Template.Spec
+	unless(&pod.TerminationGracePeriodSeconds, 30)
+	unless(&pod.SecurityContext, corev1.PodSecurityContext{})
+	filled(&pod.RestartPolicy, corev1.RestartPolicyAlways)
+	filled(&pod.DNSPolicy, corev1.DNSClusterFirst)
+	filled(&pod.SchedulerName, corev1.DefaultSchedulerName)
+	for i := range pod.Containers {
+		container := &pod.Containers[i]
+		policy := corev1.PullAlways
+		if strings.Contains(container.Image, ":") {
+			policy = corev1.PullIfNotPresent
+		}
+		filled(&container.ImagePullPolicy, policy)
+		filled(&container.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+		filled(&container.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+		for i := range container.Ports {
+			filled(&container.Ports[i].Protocol, corev1.ProtocolTCP)
+		}
+	}
+}
+
+// unless gives what is absent a value.
+func unless[T any](place **T, value T) {
+	if *place == nil {
+		*place = &value
+	}
+}
+
+// filled gives what is empty a text.
+func filled[T ~string](place *T, text T) {
+	if *place == "" {
+		*place = text
 	}
 }
 

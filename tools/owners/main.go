@@ -42,11 +42,12 @@ func recordings() []recording {
 	deployments := newKind("apps/v1", "Deployment", "n",
 		resets{"": {"status"}, "status": {"spec", "metadata.labels"}, "scale": nil})
 	return []recording{
-		{"configmaps", maps, configMap, self, nil, three, true, 100, 24},
-		{"serviceaccounts", accounts, account, self, nil, three, true, 100, 24},
-		{"nodes", nodes, node, []string{"", "status"}, nil, three, true, 100, 24},
-		{"upgrades", maps, upgraded, self, nil, append(three, "kubectl", "kubectl", "kubectl"), true, 200, 30},
-		{"deployments", deployments, deployment, []string{"", "", "status", "scale", "scale"}, template, three, false, 300, 20},
+		{"configmaps", maps, configMap, self, nil, three, true, 100, 16},
+		{"serviceaccounts", accounts, account, self, nil, three, true, 100, 16},
+		{"nodes", nodes, node, []string{"", "status"}, nil, three, true, 100, 16},
+		{"upgrades", maps, upgraded, self, nil, append(three, "kubectl", "kubectl", "kubectl"), true, 200, 20},
+		{"deployments", deployments, deployment, []string{"", "", "status", "scale", "scale"}, template, three, false, 300, 14},
+		{"templates", deployments, podTemplate, self, template, three, false, 400, 10},
 	}
 }
 

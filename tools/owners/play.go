@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,13 +38,17 @@ func (k *kind) play(requests []request) []string {
 		}
 		lines = append(lines, fmt.Sprintf("%s %s%s %s", of.verb, of.manager, through, encoded(of.body)))
 		written, err := k.write(of, live)
-		if status, ok := err.(apierrors.APIStatus); ok {
-			for _, line := range strings.Split(status.Status().Message, "\n") {
+		if err != nil {
+			said := strings.Split(err.Error(), "\n")
+			if strings.HasSuffix(said[0], "errors:") {
+				// They come as Go walks through maps.
+				sort.Strings(said[1:])
+			}
+			for _, line := range said {
 				lines = append(lines, "  ! "+line)
 			}
 			continue
 		}
-		must(err)
 		live = k.stored(of.subresource, written, live)
 		state := strings.Join(append([]string{"  = " + shown(live)}, owners(live)...), "\n")
 		if state == before {
@@ -117,7 +120,7 @@ func shown(of runtime.Object) string {
 	delete(result, "apiVersion")
 	for part, names := range map[string][]string{
 		"metadata": {"managedFields", "uid", "creationTimestamp", "name", "namespace"},
-		"spec":     {"selector", "template", "strategy"},
+		"spec":     {"selector", "strategy", "revisionHistoryLimit", "progressDeadlineSeconds"},
 		"status":   {"nodeInfo", "daemonEndpoints"},
 	} {
 		members, ok := result[part].(object)

@@ -35,8 +35,9 @@ func (r recording) requests(dice *rand.Rand) []request {
 		if data, ok := body["data"].(object); ok && verb == "merge" && dice.Intn(3) == 0 {
 			data["a"] = nil
 		}
-		if verb == "replace" && subresource != "scale" {
-			body = merged(body, r.first).(object)
+		if (verb == "replace" || verb == "merge") && subresource != "scale" {
+			// A merge patch replaces lists as a whole.
+			body = completed(body, r.first).(object)
 		}
 		requests = append(requests, request{verb, manager, subresource, body})
 	}
@@ -152,14 +153,61 @@ func node(dice *rand.Rand, _ string) object {
 	return of
 }
 
-// template is what a deployment cannot be without. Nobody else writes it, so that its defaults do not matter.
+// template is what a deployment cannot be without.
 var template = object{"spec": object{
 	"selector": object{"matchLabels": object{"l": "x"}},
 	"template": object{
 		"metadata": object{"labels": object{"l": "x"}},
-		"spec":     object{"containers": []any{object{"name": "c", "image": "i"}}},
+		"spec": object{
+			"containers": []any{object{"name": "c", "image": "i"}},
+			"volumes":    []any{object{"name": "v", "emptyDir": object{}}},
+		},
 	},
 }}
+
+// podTemplate writes lists of many sorts. A container always has the same image, without which nothing is valid.
+func podTemplate(dice *rand.Rand, _ string) object {
+	spec := object{}
+	containers := items(dice, func(name string) any { return container(dice, name) }, "a", "b", "c")
+	if len(containers) > 0 {
+		spec["containers"] = containers
+	}
+	some(dice, spec, "imagePullSecrets", items(dice, func(name string) any { return object{"name": name} }, "s", "t"))
+	some(dice, spec, "hostAliases", items(dice, func(ip string) any {
+		return object{"ip": ip, "hostnames": items(dice, func(name string) any { return name }, "h", "i")}
+	}, "10.0.0.1", "10.0.0.2"))
+	some(dice, spec, "nodeSelector", texts(dice, "n", "o"))
+	some(dice, spec, "tolerations", items(dice, func(key string) any {
+		return object{"key": key, "operator": "Exists"}
+	}, "k", "l"))
+	of := object{"spec": object{"template": object{"spec": spec}}}
+	if dice.Intn(3) == 0 {
+		of = merged(of, object{"spec": object{"template": object{"metadata": object{"annotations": texts(dice, "n", "o")}}}}).(object)
+	}
+	return of
+}
+
+func container(dice *rand.Rand, name string) object {
+	of := object{"name": name, "image": map[string]string{"a": "i", "b": "i:1", "c": "i"}[name]}
+	some(dice, of, "args", items(dice, func(name string) any { return name }, "x", "y"))
+	some(dice, of, "env", items(dice, func(name string) any {
+		return object{"name": name, "value": pick(dice, "1", "2")}
+	}, "A", "A", "B", "C"))
+	some(dice, of, "ports", items(dice, func(number string) any {
+		port := object{"containerPort": 80 + int(number[0]-'0')}
+		if protocol := pick(dice, "TCP", "UDP", ""); protocol != "" {
+			port["protocol"] = protocol
+		}
+		return port
+	}, "0", "0", "1"))
+	some(dice, of, "volumeMounts", items(dice, func(path string) any {
+		mount := object{"name": "v", "mountPath": path}
+		some(dice, mount, "readOnly", true)
+		return mount
+	}, "/a", "/b"))
+	some(dice, of, "resources", object{"limits": object{"cpu": pick(dice, "1", "1000m", "2")}})
+	return of
+}
 
 func deployment(dice *rand.Rand, subresource string) object {
 	of, spec, status := object{}, object{}, object{}
@@ -242,4 +290,35 @@ func merged(base, patch any) any {
 		}
 	}
 	return result
+}
+
+// completed is what is in either of two trees; of named items, too.
+func completed(base, more any) any {
+	switch more := more.(type) {
+	case object:
+		result := object{}
+		if base, ok := base.(object); ok {
+			for key, value := range base {
+				result[key] = value
+			}
+		}
+		for key, value := range more {
+			result[key] = completed(result[key], value)
+		}
+		return result
+	case []any:
+		list, _ := base.([]any)
+		result := append([]any{}, list...)
+		for _, item := range more {
+			there := false
+			for _, other := range list {
+				there = there || other.(object)["name"] == item.(object)["name"]
+			}
+			if !there {
+				result = append(result, item)
+			}
+		}
+		return result
+	}
+	return more
 }
