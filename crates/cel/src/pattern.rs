@@ -10,8 +10,12 @@ const MOST_REPEATS: u32 = 1000;
 /// How deep groups may nest.
 const DEEPEST: usize = 1000;
 
-/// Compiles a pattern. The error is what Go's `regexp.Compile` says.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
+/// Compiles a pattern.
+///
+/// # Errors
+///
+/// What Go's `regexp.Compile` says.
+pub fn compile(pattern: &str) -> Result<Regex, String> {
     let mut rewriter = Rewriter { rest: pattern, whole: pattern, out: String::new(), groups: Vec::new() };
     rewriter.rewrite().map_err(|(what, at)| format!("error parsing regexp: {what}: `{at}`"))?;
     let built = RegexBuilder::new(&rewriter.out).nest_limit(2 * DEEPEST as u32).build();

@@ -21,8 +21,9 @@ impl<'a> Machine<'a, '_> {
                 _ => None,
             };
             if let Some(root) = root.filter(|root| !matches!(root, Value::Optional(_))) {
-                let (steps, outcome) = by_fields(root, &attribute.steps);
-                self.charge(steps + root_cost)?;
+                let mut made = attribute.steps.len() as u64;
+                let outcome = by_fields(root, &attribute.steps, &mut made);
+                self.charge(made + root_cost)?;
                 return outcome;
             }
         }
@@ -163,24 +164,36 @@ impl<'a> Machine<'a, '_> {
     }
 }
 
-/// The way by names alone, and how many steps of it were made.
-fn by_fields<'a>(root: &Value<'a>, steps: &'a [Step]) -> (u64, Outcome<Value<'a>>) {
-    let mut found: Option<Value<'a>> = None;
-    for (i, step) in steps.iter().enumerate() {
-        let By::Field(name) = &step.by else { break };
-        let next = match found.as_ref().unwrap_or(root) {
-            Value::Map(map) => map.field(name).and_then(|value| value.ok_or_else(|| EvalError::no_key(name))),
-            other => match index_into(other, &Value::str(name), false) {
-                Ok(value) => value.ok_or_else(EvalError::no_overload),
-                Err(error) => Err(error.unwrap_or_else(EvalError::no_overload)),
-            },
-        };
-        match next {
-            Ok(value) => found = Some(value),
-            Err(error) => return (i as u64 + 1, Err(error)),
+/// The way by names alone. `made` is set to how many steps of it were made if not all of them were.
+fn by_fields<'a>(root: &Value<'a>, steps: &'a [Step], made: &mut u64) -> Outcome<Value<'a>> {
+    match steps {
+        [] => Ok(root.clone()),
+        [last] => by_field(root, last),
+        [first, rest @ ..] => {
+            let mut from = by_field(root, first).inspect_err(|_| *made = 1)?;
+            for (i, step) in rest.iter().enumerate() {
+                from = by_field(&from, step).inspect_err(|_| *made = i as u64 + 2)?;
+            }
+            Ok(from)
         }
     }
-    (steps.len() as u64, Ok(found.unwrap_or_else(|| root.clone())))
+}
+
+#[inline]
+fn by_field<'a>(from: &Value<'a>, step: &'a Step) -> Outcome<Value<'a>> {
+    let By::Field(name) = &step.by else { return Err(EvalError::no_overload()) };
+    match from {
+        Value::Map(map) => match map.field(name) {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Err(EvalError::no_key(name)),
+            Err(error) => Err(error),
+        },
+        other => match index_into(other, &Value::str(name), false) {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Err(EvalError::no_overload()),
+            Err(error) => Err(error.unwrap_or_else(EvalError::no_overload)),
+        },
+    }
 }
 
 /// What is at an index of a list or under a key of a map.

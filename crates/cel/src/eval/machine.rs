@@ -35,6 +35,7 @@ impl<'a, 'b> Machine<'a, 'b> {
     }
 
     /// Adds to the cost, and stops the evaluation when it is too much.
+    #[inline]
     pub(super) fn charge(&mut self, cost: u64) -> Outcome<()> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.budget.limit { Err(EvalError::of(Failure::CostLimit)) } else { Ok(()) }

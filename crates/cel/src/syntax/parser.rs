@@ -49,6 +49,7 @@ pub(crate) fn parse(source: &Source, macros: &[Macro], limits: Limits) -> Result
         recovery: Recovery::default(),
         skipped: Vec::new(),
         unfinished: None,
+        too_deep: false,
     };
     let size = source.chars().len();
     let expr = if size > limits.code_points {
@@ -93,9 +94,10 @@ pub(super) enum Rule {
 }
 const RULES: usize = 13;
 
-/// A tree and how deep cel-go's visitor goes in it.
+/// A tree and how deep cel-go's visitor goes in it. The tree is boxed, so that the frames of the rules, which nest
+/// deeply, stay small.
 struct Node {
-    expr: Expr,
+    expr: Box<Expr>,
     height: u16,
 }
 
@@ -116,6 +118,8 @@ pub(super) struct Parser<'s> {
     pub(super) skipped: Vec<(u32, u32)>,
     /// A call whose end is missing: it is looked at nevertheless.
     unfinished: Option<Node>,
+    /// True if the tree is deeper than it may be; the rest is parsed nevertheless, for its errors.
+    too_deep: bool,
 }
 
 const RELATIONS: Set = Set::of(&[
@@ -175,6 +179,12 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
+impl Node {
+    fn new(expr: Expr, height: u16) -> Self {
+        Self { expr: Box::new(expr), height }
+    }
+}
+
 /// What may follow in the rule itself, which then may or may not end.
 const fn follow(set: Set, may_end: bool) -> Follow {
     Follow { set, may_end }
@@ -198,11 +208,11 @@ impl Parser<'_> {
             Err(Stop::Syntax) => self.recover(Rule::Start).ok()?,
             Err(Stop::Abort) => return None,
         }
-        if node.height > self.limits.depth {
+        if self.too_deep {
             self.issues.report(Location::NONE, "max recursion depth exceeded");
             return None;
         }
-        Some(node.expr)
+        Some(*node.expr)
     }
 
     // Tokens.
@@ -264,7 +274,7 @@ impl Parser<'_> {
 
     fn unspecified(&mut self) -> Node {
         let id = self.id_at(None);
-        Node { expr: Expr { id, kind: ExprKind::Unspecified }, height: 0 }
+        Node::new(Expr { id, kind: ExprKind::Unspecified }, 0)
     }
 
     /// Reports what is wrong at an offset, and stands in for it.
@@ -288,8 +298,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn leave(&mut self, rule: Rule, times: u16) {
-        self.depth[rule as usize] -= times;
+    fn leave(&mut self, rule: Rule) {
+        self.depth[rule as usize] -= 1;
     }
 
     fn under(&mut self, set: Set, may_end: bool) {
@@ -315,7 +325,7 @@ impl Parser<'_> {
         let depth = self.depth;
         let result = self.conditional();
         self.depth = depth;
-        self.leave(Rule::Expr, 1);
+        self.leave(Rule::Expr);
         self.caught(Rule::Expr, mark, result, Self::unspecified)
     }
 
@@ -333,8 +343,8 @@ impl Parser<'_> {
         let falsy = self.expr()?;
         self.recovery.follow.pop();
         let height = 1 + condition.height.max(truthy.height).max(falsy.height);
-        let expr = self.call_or_macro(id, "_?_:_".into(), None, vec![condition.expr, truthy.expr, falsy.expr]);
-        Ok(Node { expr, height })
+        let expr = self.call_or_macro(id, "_?_:_".into(), None, vec![*condition.expr, *truthy.expr, *falsy.expr]);
+        Ok(self.bounded(Node::new(expr, height)))
     }
 
     /// `conditionalOr` and `conditionalAnd` at once: terms of `&&` within terms of `||`.
@@ -350,7 +360,7 @@ impl Parser<'_> {
             self.recovery.follow.pop();
             height = height.max(term.height);
             let id = and.take().map(|op| self.id(op));
-            ands.push(id, term.expr);
+            ands.push(id, *term.expr);
             if let Some(op) = self.take_if(Kind::And) {
                 and = Some(op);
                 continue;
@@ -359,32 +369,28 @@ impl Parser<'_> {
             ors.push(id, std::mem::replace(&mut ands, Terms::new("_&&_")).balanced());
             match self.take_if(Kind::Or) {
                 Some(op) => or = Some(op),
-                None => return Ok(Node { expr: ors.balanced(), height }),
+                None => return Ok(Node::new(ors.balanced(), height)),
             }
         }
     }
 
     fn relation(&mut self, precedence: u8) -> Res {
         self.enter(Rule::Relation)?;
-        let mut entered = 1;
         self.under(RELATIONS, true);
         let mut left = self.calc(0)?;
         while precedence <= 1 && RELATIONS.has(self.peek().kind) {
-            self.enter(Rule::Relation)?;
-            entered += 1;
             let op = self.take();
             let id = self.id(op);
             let right = self.relation(2)?;
             left = self.binary(id, op.kind, left, right);
         }
         self.recovery.follow.pop();
-        self.leave(Rule::Relation, entered);
+        self.leave(Rule::Relation);
         Ok(left)
     }
 
     fn calc(&mut self, precedence: u8) -> Res {
         self.enter(Rule::Calc)?;
-        let mut entered = 1;
         self.under(CALCS, true);
         let mut left = self.unary()?;
         loop {
@@ -396,16 +402,23 @@ impl Parser<'_> {
             if binds < precedence {
                 break;
             }
-            self.enter(Rule::Calc)?;
-            entered += 1;
             let op = self.take();
             let id = self.id(op);
             let right = self.calc(binds + 1)?;
             left = self.binary(id, op.kind, left, right);
         }
         self.recovery.follow.pop();
-        self.leave(Rule::Calc, entered);
+        self.leave(Rule::Calc);
         Ok(left)
+    }
+
+    /// The node, or what stands in for it if it is too deep, so that chains without end do not make trees without end.
+    fn bounded(&mut self, node: Node) -> Node {
+        if node.height <= self.limits.depth {
+            return node;
+        }
+        self.too_deep = true;
+        self.unspecified()
     }
 
     fn binary(&mut self, id: ExprId, op: Kind, left: Node, right: Node) -> Node {
@@ -424,7 +437,8 @@ impl Parser<'_> {
             _ => "_-_",
         };
         let height = 1 + left.height.max(right.height);
-        Node { expr: self.call_or_macro(id, function.into(), None, vec![left.expr, right.expr]), height }
+        let expr = self.call_or_macro(id, function.into(), None, vec![*left.expr, *right.expr]);
+        self.bounded(Node::new(expr, height))
     }
 
     /// `unary = member | '!'+ member | '-'+ member`
@@ -432,7 +446,7 @@ impl Parser<'_> {
         self.enter(Rule::Unary)?;
         let mark = self.recovery.follow.len();
         let result = self.unary_body();
-        self.leave(Rule::Unary, 1);
+        self.leave(Rule::Unary);
         self.caught(Rule::Unary, mark, result, Self::unspecified)
     }
 
@@ -467,8 +481,8 @@ impl Parser<'_> {
         }
         let id = self.id(first);
         let operand = self.member_under()?;
-        let expr = self.call_or_macro(id, function.into(), None, vec![operand.expr]);
-        Ok(Node { expr, height: operand.height })
+        let expr = self.call_or_macro(id, function.into(), None, vec![*operand.expr]);
+        Ok(Node::new(expr, operand.height))
     }
 
     fn member_under(&mut self) -> Res {
@@ -489,8 +503,8 @@ impl Parser<'_> {
         let mut node = primary;
         let mut result = Ok(());
         while MEMBERS.has(self.peek().kind) {
-            self.enter(Rule::Member)?;
             result = self.step(&mut node);
+            node = self.bounded(node);
             if result.is_err() {
                 break;
             }
@@ -524,7 +538,7 @@ impl Parser<'_> {
         let function = if optional { "_[?_]" } else { "_[_]" };
         node.height = 1 + node.height.max(index.height);
         let target = take_expr(&mut node.expr);
-        node.expr = self.call_or_macro(id, function.into(), None, vec![target, index.expr]);
+        *node.expr = self.call_or_macro(id, function.into(), None, vec![target, *index.expr]);
         Ok(())
     }
 
@@ -541,7 +555,7 @@ impl Parser<'_> {
         node.height = 1 + node.height.max(height);
         let name = Str::from(self.text(name.start, name.end));
         let target = take_expr(&mut node.expr);
-        node.expr = self.call_or_macro(id, name, Some(target), args);
+        *node.expr = self.call_or_macro(id, name, Some(target), args);
         outcome
     }
 
@@ -560,7 +574,7 @@ impl Parser<'_> {
         self.recovery.follow.pop();
         node.height += 1;
         let operand = take_expr(&mut node.expr);
-        node.expr = if optional {
+        *node.expr = if optional {
             let name = Expr { id: self.id_at(Some(offset)), kind: ExprKind::Literal(Literal::String(field)) };
             let id = self.id(dot);
             Expr { id, kind: ExprKind::Call { target: None, function: "_?._".into(), args: vec![operand, name] } }
@@ -608,9 +622,9 @@ impl Parser<'_> {
             let arg = self.expr()?;
             self.recovery.follow.pop();
             *height = (*height).max(arg.height);
-            args.push(arg.expr);
+            args.push(*arg.expr);
             if self.take_if(Kind::Comma).is_none() {
-                self.leave(Rule::Arguments, 1);
+                self.leave(Rule::Arguments);
                 return Ok(());
             }
         }
@@ -620,7 +634,7 @@ impl Parser<'_> {
         self.enter(Rule::Primary)?;
         let mark = self.recovery.follow.len();
         let result = self.primary_body();
-        self.leave(Rule::Primary, 1);
+        self.leave(Rule::Primary);
         self.caught(Rule::Primary, mark, result, |parser| {
             parser.unfinished.take().unwrap_or_else(|| parser.unspecified())
         })
@@ -642,7 +656,7 @@ impl Parser<'_> {
             Kind::LeftBrace => self.create_map(),
             Kind::Dot | Kind::Ident => self.named(),
             Kind::Minus if !(self.sees(1, Kind::Int) || self.sees(1, Kind::Float)) => Err(self.no_alternative(1)),
-            kind if PRIMARY.has(kind) => Ok(Node { expr: self.literal(), height: 0 }),
+            kind if PRIMARY.has(kind) => Ok(Node::new(self.literal(), 0)),
             _ => Err(self.no_alternative(0)),
         }
     }
@@ -677,7 +691,7 @@ impl Parser<'_> {
             if let Err(stop @ Stop::Abort) = outcome {
                 return Err(stop);
             }
-            let node = Node { expr: self.call_or_macro(id, full.into(), None, args), height };
+            let node = Node::new(self.call_or_macro(id, full.into(), None, args), height);
             return match outcome {
                 Ok(()) => Ok(node),
                 Err(stop) => {
@@ -687,10 +701,10 @@ impl Parser<'_> {
             };
         }
         if reserved {
-            return Ok(Node { expr: self.report(start, format!("reserved identifier: {text}")), height: 0 });
+            return Ok(Node::new(self.report(start, format!("reserved identifier: {text}")), 0));
         }
         let id = self.id(name);
-        Ok(Node { expr: Expr { id, kind: ExprKind::Ident(full.into()) }, height: 0 })
+        Ok(Node::new(Expr { id, kind: ExprKind::Ident(full.into()) }, 0))
     }
 
     fn create_list(&mut self) -> Res {
@@ -711,19 +725,19 @@ impl Parser<'_> {
                 let element = self.expr()?;
                 self.recovery.follow.pop();
                 height = height.max(element.height);
-                elements.push(element.expr);
+                elements.push(*element.expr);
                 if !(self.sees(0, Kind::Comma) && OPTIONAL_EXPR.has(self.peek_at(1).kind)) {
                     break;
                 }
                 self.take();
             }
-            self.leave(Rule::ListInit, 1);
+            self.leave(Rule::ListInit);
             self.recovery.follow.pop();
         }
         self.sync(tail)?;
         self.take_if(Kind::Comma);
         self.expect(Kind::RightBracket, follow(Set::NONE, true))?;
-        Ok(Node { expr: Expr { id, kind: ExprKind::List { elements, optional } }, height })
+        Ok(Node::new(Expr { id, kind: ExprKind::List { elements, optional } }, height))
     }
 
     fn create_map(&mut self) -> Res {
@@ -742,7 +756,7 @@ impl Parser<'_> {
         self.sync(tail)?;
         self.take_if(Kind::Comma);
         self.expect(Kind::RightBrace, follow(Set::NONE, true))?;
-        Ok(Node { expr: Expr { id, kind: ExprKind::Map(entries) }, height })
+        Ok(Node::new(Expr { id, kind: ExprKind::Map(entries) }, height))
     }
 
     fn map_entries(&mut self, entries: &mut Vec<Entry<Expr>>, height: &mut u16) -> Res<()> {
@@ -759,7 +773,7 @@ impl Parser<'_> {
             let value = self.expr()?;
             self.recovery.follow.pop();
             *height = (*height).max(key.height).max(value.height);
-            entries.push(Entry { id, key: key.expr, value: value.expr, optional });
+            entries.push(Entry { id, key: *key.expr, value: *value.expr, optional });
             if !(self.sees(0, Kind::Comma) && OPTIONAL_EXPR.has(self.peek_at(1).kind)) {
                 return Ok(());
             }
@@ -788,7 +802,7 @@ impl Parser<'_> {
         self.sync(tail)?;
         self.take_if(Kind::Comma);
         self.expect(Kind::RightBrace, follow(Set::NONE, true))?;
-        Ok(Node { expr: Expr { id, kind: ExprKind::Struct { name: name.into(), fields } }, height })
+        Ok(Node::new(Expr { id, kind: ExprKind::Struct { name: name.into(), fields } }, height))
     }
 
     fn fields(&mut self, fields: &mut Vec<Entry<Str>>, height: &mut u16) -> Res<()> {
@@ -808,7 +822,7 @@ impl Parser<'_> {
             let value = self.expr()?;
             self.recovery.follow.pop();
             *height = (*height).max(value.height);
-            fields.push(Entry { id, key, value: value.expr, optional });
+            fields.push(Entry { id, key, value: *value.expr, optional });
             if !(self.sees(0, Kind::Comma) && OPTIONAL_FIELD.has(self.peek_at(1).kind)) {
                 return Ok(());
             }

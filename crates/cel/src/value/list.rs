@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_value::Value as Json;
 
-use super::{Map, Shape, Topology, Value, equal};
+use super::{Shape, Topology, Value, equal};
 
 /// A list.
 #[derive(Clone, Debug)]
@@ -117,9 +117,9 @@ impl<'a> List<'a> {
 /// True if two elements stand for the same one of a set or map.
 fn same_place(topology: Topology<'_>, a: &Value<'_>, b: &Value<'_>) -> bool {
     let (Topology::Map(keys), Value::Map(a), Value::Map(b)) = (topology, a, b) else { return equal(a, b) };
-    let field = |map: &Map<'_>, key: &str| match map {
-        Map::Json { object, .. } => object.get(key).cloned(),
-        _ => None,
-    };
-    keys.iter().all(|key| field(a, key) == field(b, key))
+    keys.iter().all(|key| match (a.field(key), b.field(key)) {
+        (Ok(Some(a)), Ok(Some(b))) => equal(&a, &b),
+        (Ok(a), Ok(b)) => a.is_none() && b.is_none(),
+        _ => false,
+    })
 }

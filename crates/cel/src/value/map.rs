@@ -55,6 +55,7 @@ impl<'a> Map<'a> {
     }
 
     /// What is under a name.
+    #[inline]
     pub fn field(&self, name: &str) -> Outcome<Option<Value<'a>>> {
         Ok(match self {
             Self::Json { object, shape } => shape.field(object, name),

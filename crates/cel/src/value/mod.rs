@@ -34,7 +34,11 @@ pub(crate) use time::{Field, seconds_of};
 pub type Outcome<T> = Result<T, EvalError>;
 
 /// A value. It may borrow from the data of the evaluation and from the program, for `'a`.
+///
+/// The tag takes a whole word: with a smaller one, values are moved in pieces of odd sizes, and reading them back as
+/// words right after, which evaluation does all the time, stalls the processor.
 #[derive(Clone, Debug)]
+#[repr(u64)]
 pub enum Value<'a> {
     /// `null`
     Null,

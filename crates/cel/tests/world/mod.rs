@@ -1,5 +1,7 @@
 //! What the expressions of the tables see: variables, a type provider, data, sizes.
 
+#![allow(dead_code, reason = "not every test uses all of it")]
+
 use std::sync::Arc;
 
 use pintle_cel::{Env, SizeEstimate, Sizes, Type, TypeProvider, Value, untyped};
