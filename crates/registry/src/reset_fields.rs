@@ -1,18 +1,16 @@
 //! The fields that a write through an object, or through one of its subresources, does not set, so that nobody comes to
-//! own them that way (upstream: `GetResetFields`, `GetResetFieldsFilter`).
+//! own them that way (upstream: `GetResetFields`).
 
 use pintle_apply::path::PathElement;
-use pintle_apply::set::{FieldSet, Filter, Pattern, Step};
+use pintle_apply::set::{FieldSet, Filter};
 
-/// Which fields a write resets to what they were. Paths have dots between their fields; `*` is every item of a list.
+/// Which fields a write resets to what they were. Paths have dots between their fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResetFields {
     /// None.
     None,
     /// These, with all that is below them.
     These(&'static [&'static str]),
-    /// All but these and what is below them.
-    AllBut(&'static [&'static str]),
 }
 
 impl ResetFields {
@@ -25,11 +23,6 @@ impl ResetFields {
                 let path = |text: &&str| text.split('.').map(PathElement::field).collect::<Vec<_>>();
                 Some(Filter::Exclude(paths.iter().map(path).collect::<FieldSet>()))
             }
-            Self::AllBut(paths) => Some(Filter::Include(paths.iter().map(|text| pattern(text)).collect())),
         }
     }
-}
-
-fn pattern(text: &str) -> Pattern {
-    text.split('.').map(|name| if name == "*" { Step::Any } else { Step::Is(PathElement::field(name)) }).collect()
 }
