@@ -77,7 +77,8 @@ impl Env {
         empty.library(&library::standard())
     }
 
-    /// The environment of Kubernetes 1.36: its libraries, and aggregates of one type only.
+    /// The environment of Kubernetes 1.36: its libraries, and aggregates of one type only. Making it takes a while;
+    /// it is meant to be made once and extended per use.
     #[must_use]
     pub fn kubernetes() -> Self {
         let env = library::kubernetes().iter().fold(Self::standard(), |env, library| env.library(library));
@@ -100,8 +101,14 @@ impl Env {
             Arc::make_mut(&mut self.macros).extend(&library.macros);
         }
         if !library.types.is_empty() {
-            let named = library.types.iter().map(|t| (t.name(), Type::of_type(t.clone())));
-            Arc::make_mut(&mut self.idents).extend(named);
+            let idents = Arc::make_mut(&mut self.idents);
+            for t in &library.types {
+                idents.insert(t.name(), Type::of_type(t.clone()));
+                // These two are also declared by their short names, which stand for no value.
+                if matches!(t, Type::Duration | Type::Timestamp) {
+                    idents.insert(t.to_string().into(), Type::of_type(t.clone()));
+                }
+            }
         }
         self
     }
@@ -186,6 +193,11 @@ impl Env {
 
     pub(crate) fn variable_count(&self) -> usize {
         self.variables.len()
+    }
+
+    /// True if the name of a type can be used as a value.
+    pub(crate) fn has_type_value(&self, name: &str) -> bool {
+        !matches!(name, "duration" | "timestamp") && self.idents.contains_key(name)
     }
 
     /// The type that a name stands for, as the type of the name.

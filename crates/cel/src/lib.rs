@@ -46,7 +46,8 @@ pub use cost::{CallEstimate, CallSizes, CostEstimate, Operand, SizeEstimate, Siz
 pub use env::{Env, TypeProvider};
 pub use error::{EvalError, Failure};
 pub use function::{Charge, Estimate, Eval, Function, Overload, RegexEval};
-pub use library::Library;
+pub use library::{Library, is_request_uri};
+pub use pattern::compile as compile_pattern;
 pub use program::{Budget, CompileError, Evaluation, Program};
 pub use source::{Issue, Issues, Location};
 pub use syntax::{

@@ -75,6 +75,7 @@ pub struct Program {
     pub(crate) binds: Vec<Bind>,
     pub(crate) locals: usize,
     pub(crate) variable_names: Vec<Str>,
+    used: Vec<bool>,
     checked: Checked,
     pub(crate) env: Env,
 }
@@ -83,14 +84,21 @@ impl Program {
     pub(crate) fn new(env: &Env, checked: Checked) -> Result<Self, CompileError> {
         let planned = plan(env, &checked).map_err(CompileError::Program)?;
         let variable_names = (0..env.variable_count()).map(|slot| env.variable_name(slot).into()).collect();
-        let (root, binds, locals) = (planned.root, planned.binds, planned.locals);
-        Ok(Self { root, binds, locals, variable_names, checked, env: env.clone() })
+        let (root, binds, locals, used) = (planned.root, planned.binds, planned.locals, planned.used);
+        Ok(Self { root, binds, locals, variable_names, used, checked, env: env.clone() })
     }
 
     /// The type of what comes out.
     #[must_use]
     pub fn result(&self) -> &Type {
         self.checked.result()
+    }
+
+    /// True if the expression uses a variable, as those do that compare an object to what it was before.
+    #[must_use]
+    pub fn uses(&self, variable: &str) -> bool {
+        let slot = self.variable_names.iter().rposition(|name| name == variable);
+        slot.is_some_and(|slot| self.used[slot])
     }
 
     /// Evaluates the expression. `bindings` holds the variables in the order in which the environment declared them;

@@ -21,13 +21,16 @@ pub(crate) struct Planned {
     pub(crate) root: Node,
     pub(crate) binds: Vec<Bind>,
     pub(crate) locals: usize,
+    /// Which variables of the environment are used.
+    pub(crate) used: Vec<bool>,
 }
 
 /// Plans an expression. What shows to fail whatever the data is, such as `int('a')`, is returned as an error.
 pub(crate) fn plan(env: &Env, checked: &Checked) -> Result<Planned, String> {
-    let mut planner = Planner { env, checked, scopes: Vec::new(), binds: Vec::new(), next: 0, locals: 0 };
+    let used = vec![false; env.variable_count()];
+    let mut planner = Planner { env, checked, scopes: Vec::new(), binds: Vec::new(), next: 0, locals: 0, used };
     let root = planner.plan(&checked.expr)?;
-    Ok(Planned { root, binds: planner.binds, locals: planner.locals })
+    Ok(Planned { root, binds: planner.binds, locals: planner.locals, used: planner.used })
 }
 
 /// Functions that are run beforehand if their argument is constant.
@@ -49,6 +52,7 @@ struct Planner<'e> {
     binds: Vec<Bind>,
     next: usize,
     locals: usize,
+    used: Vec<bool>,
 }
 
 impl Planner<'_> {
@@ -98,13 +102,17 @@ impl Planner<'_> {
         }
     }
 
-    fn ident(&self, name: &str) -> Res {
+    fn ident(&mut self, name: &str) -> Res {
         let local = self.scopes.iter().rev().find(|(known, _)| known == name).map(|(_, local)| *local);
         let root = match local {
             Some(Local::Slot(slot)) => Root::Local(slot as u32),
             Some(Local::Bound(bind)) => Root::Bound(bind),
             None => match self.env.variable_named(name) {
-                Some((slot, _)) => Root::Variable(slot as u32),
+                Some((slot, _)) => {
+                    self.used[slot] = true;
+                    Root::Variable(slot as u32)
+                }
+                None if !self.env.has_type_value(name) => return Err(format!("reference to undefined type: {name}")),
                 None => return Ok(Node::Const(Value::Type(name.into()))),
             },
         };

@@ -27,6 +27,7 @@ use crate::syntax::{Macro, bind_macro};
 use crate::types::Type;
 
 pub use json_patch::json_patch;
+pub use uri::is_request_uri;
 
 /// Functions, macros and types that belong together.
 #[derive(Clone, Debug, Default)]

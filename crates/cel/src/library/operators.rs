@@ -107,8 +107,8 @@ fn size(list: &Type, map: &Type) -> Function {
             ))
         })
         .run(|args| match args {
-            [Value::Opaque(_)] | [] => Err(lacking("size")),
-            [value, ..] => value.size().map(|size| Value::Int(size as i64)).ok_or_else(|| lacking("size")),
+            [Value::Opaque(_)] | [] => Err(lacking("size", args)),
+            [value, ..] => value.size().map(|size| Value::Int(size as i64)).ok_or_else(|| lacking("size", args)),
         })
 }
 
@@ -170,9 +170,13 @@ fn comparison(name: &str, ids: [&'static str; 14], run: Eval) -> Function {
     overloads.fold(Function::new(name), Function::overload).run(run)
 }
 
-/// The first operand is of a type that does not know the operator at all.
-fn lacking(operator: &str) -> EvalError {
-    EvalError::new(format!("no such overload: {operator}"))
+/// The first operand is of a type that does not know the operator at all. Types with functions of their own look for
+/// it among these first, which shows in the message.
+fn lacking(operator: &str, args: &[Value<'_>]) -> EvalError {
+    match args.first() {
+        Some(Value::String(_) | Value::Duration(_) | Value::Timestamp(_)) => EvalError::no_overload(),
+        _ => EvalError::new(format!("no such overload: {operator}")),
+    }
 }
 
 fn ordered<'a>(name: &str, args: &[Value<'a>], holds: fn(Ordering) -> bool) -> Outcome<Value<'a>> {
@@ -181,7 +185,7 @@ fn ordered<'a>(name: &str, args: &[Value<'a>], holds: fn(Ordering) -> bool) -> O
         a,
         Value::Null | Value::List(_) | Value::Map(_) | Value::Optional(_) | Value::Type(_) | Value::Opaque(_)
     ) {
-        return Err(lacking(name));
+        return Err(lacking(name, args));
     }
     compare(a, b).map(|order| Value::Bool(holds(order)))
 }
@@ -212,7 +216,7 @@ fn negate<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
         [Value::Double(x)] => Ok(Value::Double(-x)),
         [Value::Duration(d)] => duration(d.checked_neg()),
         [Value::Bool(_)] => Err(EvalError::no_overload()),
-        _ => Err(lacking("-_")),
+        _ => Err(lacking("-_", args)),
     }
 }
 
@@ -229,7 +233,7 @@ fn add<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
             Value::Timestamp(time.plus(*d)?)
         }
         [Value::Bool(_) | Value::Null | Value::Map(_) | Value::Optional(_) | Value::Type(_) | Value::Opaque(_), _] => {
-            return Err(lacking("_+_"));
+            return Err(lacking("_+_", args));
         }
         _ => return Err(EvalError::no_overload()),
     })
@@ -249,7 +253,7 @@ fn subtract<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
         [Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_) | Value::Timestamp(_), _] => {
             return Err(EvalError::no_overload());
         }
-        _ => return Err(lacking("_-_")),
+        _ => return Err(lacking("_-_", args)),
     })
 }
 
@@ -259,7 +263,7 @@ fn multiply<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_mul(*b))?,
         [Value::Double(a), Value::Double(b)] => Value::Double(a * b),
         [Value::Int(_) | Value::Uint(_) | Value::Double(_), _] => return Err(EvalError::no_overload()),
-        _ => return Err(lacking("_*_")),
+        _ => return Err(lacking("_*_", args)),
     })
 }
 
@@ -272,7 +276,7 @@ fn divide<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
         [Value::Uint(a), Value::Uint(b)] => Value::Uint(a / b),
         [Value::Double(a), Value::Double(b)] => Value::Double(a / b),
         [Value::Int(_) | Value::Uint(_) | Value::Double(_), _] => return Err(EvalError::no_overload()),
-        _ => return Err(lacking("_/_")),
+        _ => return Err(lacking("_/_", args)),
     })
 }
 
@@ -284,7 +288,7 @@ fn modulo<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
         [Value::Int(a), Value::Int(b)] => int(a.checked_rem(*b))?,
         [Value::Uint(a), Value::Uint(b)] => Value::Uint(a % b),
         [Value::Int(_) | Value::Uint(_), _] => return Err(EvalError::no_overload()),
-        _ => return Err(lacking("_%_")),
+        _ => return Err(lacking("_%_", args)),
     })
 }
 

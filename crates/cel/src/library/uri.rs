@@ -25,6 +25,12 @@ pub(super) fn parse_request(text: &str) -> Result<Url, String> {
     parse(text, true).map_err(|why| report(text, &why))
 }
 
+/// True for what Go's `url.ParseRequestURI` accepts: an absolute URI or an absolute path.
+#[must_use]
+pub fn is_request_uri(text: &str) -> bool {
+    parse_request(text).is_ok()
+}
+
 fn report(text: &str, why: &str) -> String {
     format!("parse {}: {why}", quote(text))
 }

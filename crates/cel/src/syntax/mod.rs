@@ -7,7 +7,10 @@
 mod ast;
 mod lexer;
 mod macros;
+mod members;
+mod operators;
 mod parser;
+mod primary;
 mod recovery;
 mod tokens;
 mod unescape;

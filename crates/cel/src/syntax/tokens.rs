@@ -132,3 +132,36 @@ pub(super) struct Token {
     pub(super) start: u32,
     pub(super) end: u32,
 }
+
+pub(super) const RELATIONS: Set = Set::of(&[
+    Kind::Less,
+    Kind::LessEquals,
+    Kind::GreaterEquals,
+    Kind::Greater,
+    Kind::Equals,
+    Kind::NotEquals,
+    Kind::In,
+]);
+pub(super) const CALCS: Set = Set::of(&[Kind::Star, Kind::Slash, Kind::Percent, Kind::Plus, Kind::Minus]);
+pub(super) const PRIMARY: Set = Set::of(&[
+    Kind::LeftBracket,
+    Kind::LeftBrace,
+    Kind::LeftParen,
+    Kind::Dot,
+    Kind::Minus,
+    Kind::True,
+    Kind::False,
+    Kind::Null,
+    Kind::Float,
+    Kind::Int,
+    Kind::Uint,
+    Kind::String,
+    Kind::Bytes,
+    Kind::Ident,
+]);
+pub(super) const EXPR: Set = PRIMARY.or(Set::of(&[Kind::Exclam]));
+pub(super) const OPTIONAL_EXPR: Set = EXPR.or(Set::of(&[Kind::Question]));
+pub(super) const MEMBERS: Set = Set::of(&[Kind::Dot, Kind::LeftBracket]);
+pub(super) const FIELD: Set = Set::of(&[Kind::Ident, Kind::EscapedIdent]);
+pub(super) const OPTIONAL_FIELD: Set = FIELD.or(Set::of(&[Kind::Question]));
+pub(super) const COMMA: Set = Set::of(&[Kind::Comma]);
