@@ -34,7 +34,7 @@ mod error;
 mod eval;
 mod function;
 pub mod library;
-pub mod pattern;
+mod pattern;
 mod program;
 mod source;
 mod syntax;

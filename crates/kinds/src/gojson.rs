@@ -30,6 +30,8 @@ pub(crate) enum Shape {
     Pointer(&'static Shape),
     /// A list.
     List(&'static Shape),
+    /// A value that prints in a way of its own.
+    Custom(fn(Option<&Value>) -> String),
 }
 
 impl Shape {
@@ -44,8 +46,16 @@ pub(crate) fn invalid(path: &FieldPath<'_>, value: &Value, shape: &Shape, detail
     FieldError::invalid(path, value.clone(), detail).showing(internal(Some(value), shape))
 }
 
+/// The error of a value that upstream holds by a pointer or as a text of a type of its own, and so shows as JSON.
+pub(crate) fn invalid_pointer(path: &FieldPath<'_>, value: impl Into<Value>, detail: &str) -> FieldError {
+    let value = value.into();
+    let shown = print(&value);
+    FieldError::invalid(path, value, detail).showing(shown)
+}
+
 /// A value as Go prints its internal version.
 pub(crate) fn internal(value: Option<&Value>, shape: &Shape) -> String {
+    let value = value.filter(|value| !value.is_null());
     match (shape, value) {
         (Shape::Plain(absent), value) => value.map_or_else(|| (*absent).to_owned(), print),
         (Shape::Struct(fields), value) => {
@@ -55,6 +65,7 @@ pub(crate) fn internal(value: Option<&Value>, shape: &Shape) -> String {
                 .collect();
             format!("{{{}}}", entries.join(","))
         }
+        (Shape::Custom(print), value) => print(value),
         (Shape::Pointer(_) | Shape::List(_), None) => "null".to_owned(),
         (Shape::Pointer(shape), value) => internal(value, shape),
         (Shape::List(shape), Some(list)) => {

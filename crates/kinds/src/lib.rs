@@ -31,6 +31,7 @@ mod strategy;
 mod tables;
 #[cfg(test)]
 mod testing;
+mod webhook;
 
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ pub use self::core::pod::bind;
 pub use builtin::resources;
 pub use scheduling::system_priority_classes;
 
+pub use self::apiextensions::{DefaultJudge, definitions};
 pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, services};
 
 /// The behaviour of a built-in resource at one version.

@@ -25,6 +25,13 @@ pub(crate) fn blocks(text: &str) -> Blocks<'_> {
 /// The blocks of what is left of a text.
 pub(crate) struct Blocks<'a>(&'a str);
 
+impl Blocks<'_> {
+    /// True if nothing is left of the text, not even something that is no block.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl<'a> Iterator for Blocks<'a> {
     type Item = Block<'a>;
 

@@ -1,15 +1,24 @@
 //! CustomResourceDefinition as an object: who writes its status, and which versions it says are stored (upstream:
-//! apiextensions-apiserver's `pkg/registry/customresourcedefinition`). What its schemas may hold is not checked here.
+//! apiextensions-apiserver's `pkg/registry/customresourcedefinition`).
+
+use std::sync::Arc;
 
 use pintle_registry::{Behaviour, Context, SubresourceRules};
-use pintle_value::{Errors, FieldPath, Value, names, object};
+use pintle_value::field::quote;
+use pintle_value::{Errors, FieldPath, Value, object};
 
+use super::ratchet::Demands;
+use super::schema::defaults::{DefaultJudge, has_unpruned};
+use super::{approval, formats, spec, status};
 use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
 
 const DEFAULT_PORT: i64 = 443;
 
 /// The rules of CustomResourceDefinition.
-pub(super) struct Definition;
+pub(super) struct Definition {
+    /// Judges defaults.
+    pub(super) judge: Arc<dyn DefaultJudge>,
+}
 
 impl Behaviour for Definition {
     fn defaults(&self, object: &mut Value) {
@@ -55,12 +64,24 @@ impl Behaviour for Definition {
             let detail = r#"must be spec.names.plural+"."+spec.group"#;
             errors.invalid(&FieldPath::new("metadata.name"), object.name(), detail);
         }
-        errors.append(validate_status(object, &Value::Null));
+        errors.append(spec::validate(object, &Demands::of_new(), &*self.judge));
+        validate_rest(&mut errors, object, None);
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
-        self.validate(context, object)
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut demands = Demands::of_change(object, old);
+        demands.pruned_defaults = !spec::schemas(old).any(|schema| has_unpruned(schema, &*self.judge));
+        let mut errors = spec::validate(object, &demands, &*self.judge);
+        spec::validate_change(&mut errors, object, old, &demands);
+        validate_rest(&mut errors, object, Some(old));
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let before = old.map(formats::unrecognized).unwrap_or_default();
+        let new = formats::unrecognized(object).into_iter().filter(|format| !before.contains(format));
+        new.map(|format| format!("unrecognized format {}", quote(format))).collect()
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -72,7 +93,8 @@ impl Behaviour for Definition {
     }
 }
 
-const STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+const STATUS: StatusRules =
+    StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: |object, _| status::validate(object) };
 
 /// Notes the version that objects are stored at, once.
 fn store_version(object: &mut Value) {
@@ -86,84 +108,54 @@ fn store_version(object: &mut Value) {
     }
 }
 
-/// The names that were accepted, as far as there are any.
-fn validate_status(object: &Value, _: &Value) -> Errors {
-    let mut errors = Errors::new();
-    let accepted = &object["status"]["acceptedNames"];
-    let path = FieldPath::new("status.acceptedNames");
-    for (field, any_case) in [("plural", false), ("singular", false), ("kind", true), ("listKind", true)] {
-        let name = accepted.str_at(&[field]);
-        let (wrong, before) = if any_case {
-            let before = "may have mixed case, but should otherwise match: ";
-            (names::dns1035_label(&name.to_lowercase()), before)
-        } else {
-            (names::dns1035_label(name), "")
-        };
-        if !wrong.is_empty() && !name.is_empty() {
-            errors.invalid(&path.child(field), name, format!("{before}{}", wrong.join(",")));
-        }
+/// Checks what is beside the spec, and what may not be turned on any more.
+fn validate_rest(errors: &mut Errors, object: &Value, old: Option<&Value>) {
+    errors.append(status::validate(object));
+    status::validate_stored_versions(errors, object);
+    approval::validate(errors, object, old);
+    let preserves = |object: &Value| object.bool_at(&["spec", "preserveUnknownFields"]);
+    if preserves(object) && !old.is_some_and(preserves) {
+        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+                      spec.versions[*].schema instead";
+        errors.invalid(&FieldPath::new("spec.preserveUnknownFields"), true, detail);
     }
-    for (i, name) in accepted.items_at(&["shortNames"]).iter().filter_map(Value::as_str).enumerate() {
-        let wrong = names::dns1035_label(name);
-        if !wrong.is_empty() {
-            errors.invalid(&path.child("shortNames").index(i), name, wrong.join(","));
-        }
-    }
-    let (kind, list_kind) = (accepted.str_at(&["kind"]), accepted.str_at(&["listKind"]));
-    if !kind.is_empty() && kind == list_kind {
-        errors.invalid(&path.child("listKind"), list_kind, "kind and listKind may not be the same");
-    }
-    errors
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::schema::defaults::Lenient;
     use super::*;
-    use crate::testing::{context, messages, object};
+    use crate::testing::{context, object};
 
     const WIDGETS: &str = r#"{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
         "names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1"},{"name":"v2","storage":true}]}}"#;
+
+    fn definition() -> Definition {
+        Definition { judge: Arc::new(Lenient) }
+    }
 
     #[test]
     fn a_new_definition_has_its_names_and_its_stored_version() {
         let mut found = object(WIDGETS);
         found.set_at(&["status", "storedVersions"], vec!["v0"]);
-        Definition.defaults(&mut found);
-        Definition.prepare_for_create(&context(), &mut found);
+        definition().defaults(&mut found);
+        definition().prepare_for_create(&context(), &mut found);
         assert_eq!(found["spec"]["names"]["singular"], Value::from("widget"));
         assert_eq!(found["spec"]["names"]["listKind"], Value::from("WidgetList"));
         assert_eq!(found["spec"]["conversion"], object(r#"{"strategy":"None"}"#));
         assert_eq!(found["status"]["storedVersions"], object(r#"["v2"]"#));
-        assert!(Definition.validate(&context(), &found).is_empty());
     }
 
     #[test]
     fn another_storage_version_is_added_and_raises_the_generation() {
         let mut old = object(WIDGETS);
-        Definition.defaults(&mut old);
-        Definition.prepare_for_create(&context(), &mut old);
+        definition().defaults(&mut old);
+        definition().prepare_for_create(&context(), &mut old);
         let mut new = old.clone();
         new.set_at(&["spec", "versions"], object(r#"[{"name":"v3","storage":true}]"#));
         new.remove_at(&["status"]);
-        Definition.prepare_for_update(&context(), &mut new, &old);
+        definition().prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new["status"]["storedVersions"], object(r#"["v2","v3"]"#));
         assert_eq!(new.generation(), 2);
-    }
-
-    #[test]
-    fn names_are_checked() {
-        let mut wrong = object(WIDGETS);
-        wrong.set_at(&["metadata", "name"], "gadgets.example.com");
-        wrong.set_at(&["status", "acceptedNames"], object(r#"{"plural":"a_b","kind":"A","listKind":"A"}"#));
-        let found = messages(&Definition.validate(&context(), &wrong));
-        assert_eq!(found.len(), 3, "{found:?}");
-        assert_eq!(
-            found[0],
-            r#"metadata.name: Invalid value: "gadgets.example.com": must be spec.names.plural+"."+spec.group"#
-        );
-        assert_eq!(
-            found[2],
-            r#"status.acceptedNames.listKind: Invalid value: "A": kind and listKind may not be the same"#
-        );
     }
 }

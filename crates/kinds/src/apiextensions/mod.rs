@@ -1,14 +1,35 @@
 //! The kinds of the group `apiextensions.k8s.io`.
 
+mod approval;
+mod conversion;
 mod definition;
+mod formats;
+mod names;
+mod ratchet;
+mod schema;
+mod selectable;
+mod spec;
+mod status;
+mod versions;
 
 use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
+pub use schema::defaults::DefaultJudge;
+
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     match plural {
-        "customresourcedefinitions" => Some(Arc::new(definition::Definition)),
+        "customresourcedefinitions" => {
+            Some(Arc::new(definition::Definition { judge: Arc::new(schema::defaults::Lenient) }))
+        }
         _ => None,
     }
+}
+
+/// The behaviour of definitions with a judge of the defaults in their schemas. Without one, as [`crate::behaviour`] has
+/// it, defaults are not looked at.
+#[must_use]
+pub fn definitions(judge: Arc<dyn DefaultJudge>) -> Arc<dyn Behaviour> {
+    Arc::new(definition::Definition { judge })
 }

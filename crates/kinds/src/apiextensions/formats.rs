@@ -1,0 +1,61 @@
+//! Formats that the server does not know, and so does not check, of which clients are warned (upstream:
+//! `WarningsOnCreate` of apiextensions-apiserver's `pkg/registry/customresourcedefinition`, and
+//! `pkg/apiserver/validation/formats.go`).
+
+use pintle_value::Value;
+
+use super::spec::schemas;
+
+/// The formats of texts, without dashes.
+const TEXTS: [&str; 26] = [
+    "bsonobjectid",
+    "byte",
+    "cidr",
+    "creditcard",
+    "date",
+    "datetime",
+    "duration",
+    "email",
+    "hexcolor",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8slongname",
+    "k8sshortname",
+    "mac",
+    "password",
+    "rgbcolor",
+    "ssn",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+];
+
+/// The formats in the schemas of an object that are not known, each once.
+pub(super) fn unrecognized(object: &Value) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for schema in schemas(object) {
+        schema.any(&mut |node| {
+            let format = node.text("format");
+            if !format.is_empty() && !is_known(node.text("type"), format) && !found.contains(&format) {
+                found.push(format);
+            }
+            false
+        });
+    }
+    found
+}
+
+fn is_known(kind: &str, format: &str) -> bool {
+    match kind {
+        "" | "string" => TEXTS.contains(&format.replace('-', "").as_str()),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    }
+}

@@ -1,0 +1,40 @@
+//! The names of a definition: of the spec, and of the status once they are accepted (upstream:
+//! `ValidateCustomResourceDefinitionNames`).
+
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use crate::rules::strings;
+
+/// Checks those names that are there.
+pub(super) fn validate(errors: &mut Errors, found: &Value, path: &FieldPath<'_>) {
+    for (field, any_case) in [("plural", false), ("singular", false), ("kind", true), ("listKind", true)] {
+        let name = found.str_at(&[field]);
+        if name.is_empty() {
+            continue;
+        }
+        let (wrong, before) = if any_case {
+            (names::dns1035_label(&name.to_lowercase()), "may have mixed case, but should otherwise match: ")
+        } else {
+            (names::dns1035_label(name), "")
+        };
+        if !wrong.is_empty() {
+            errors.invalid(&path.child(field), name, format!("{before}{}", wrong.join(",")));
+        }
+    }
+    labels(errors, found, "shortNames", path);
+    let (kind, list_kind) = (found.str_at(&["kind"]), found.str_at(&["listKind"]));
+    if !kind.is_empty() && kind == list_kind {
+        errors.invalid(&path.child("listKind"), list_kind, "kind and listKind may not be the same");
+    }
+    labels(errors, found, "categories", path);
+}
+
+fn labels(errors: &mut Errors, found: &Value, field: &str, path: &FieldPath<'_>) {
+    let list = path.child(field);
+    for (i, name) in strings(found, &[field]).into_iter().enumerate() {
+        let wrong = names::dns1035_label(name);
+        if !wrong.is_empty() {
+            errors.invalid(&list.index(i), name, wrong.join(","));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Whatever a junctor at the root of a schema speaks of must be in the schema's shape too (upstream:
+//! `validateStructuralCompleteness` of apiextensions-apiserver's `pkg/apiserver/schema/complete.go`).
+
+use pintle_value::{Errors, FieldPath};
+
+use super::node::Node;
+
+/// Checks the junctors of the root; those of other nodes are not looked at, as upstream has it.
+pub(super) fn validate(errors: &mut Errors, root: Node<'_>, path: &FieldPath<'_>) {
+    junctors(errors, root, root, path, path);
+}
+
+/// Compares what the junctors of `said` speak of with the shape; each comes with its path.
+fn junctors(
+    errors: &mut Errors,
+    said: Node<'_>,
+    shape: Node<'_>,
+    shape_path: &FieldPath<'_>,
+    said_path: &FieldPath<'_>,
+) {
+    if let Some(below) = said.child("not") {
+        nested(errors, below, Some(shape), shape_path, &said_path.child("not"));
+    }
+    for junctor in ["allOf", "anyOf", "oneOf"] {
+        let list = said_path.child(junctor);
+        for (i, below) in said.children(junctor).enumerate() {
+            nested(errors, below, Some(shape), shape_path, &list.index(i));
+        }
+    }
+}
+
+fn nested(
+    errors: &mut Errors,
+    said: Node<'_>,
+    shape: Option<Node<'_>>,
+    shape_path: &FieldPath<'_>,
+    said_path: &FieldPath<'_>,
+) {
+    let Some(shape) = shape else {
+        return errors.required(shape_path, format!("because it is defined in {said_path}"));
+    };
+    junctors(errors, said, shape, shape_path, said_path);
+    if let Some(items) = said.child("items") {
+        nested(errors, items, shape.child("items"), &shape_path.child("items"), &said_path.child("items"));
+    }
+    let (shape_list, said_list) = (shape_path.child("properties"), said_path.child("properties"));
+    for (name, property) in said.named("properties") {
+        nested(errors, property, shape.property(name), &shape_list.key(name), &said_list.key(name));
+    }
+}

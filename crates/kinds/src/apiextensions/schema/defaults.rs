@@ -1,0 +1,123 @@
+//! The defaults in a schema must themselves be valid, and hold nothing that would be pruned (upstream: `ValidateDefaults`
+//! of apiextensions-apiserver's `pkg/apiserver/schema/defaulting/validation.go`).
+
+use pintle_value::{Errors, FieldPath, Value};
+
+use super::node::Node;
+
+/// Judges values by schemas. Custom resources are judged elsewhere, and this is how the same judge sees defaults.
+/// Schemas are nodes of an `openAPIV3Schema` as its JSON has them, and structural.
+pub trait DefaultJudge: Send + Sync {
+    /// True if pruning by `schema` takes something away from `value`.
+    fn has_unknown_fields(&self, schema: &Value, value: &Value) -> bool;
+
+    /// What is wrong with the metadata of the resources in `value`: `value` itself, if it is one (`resource`), and those
+    /// that its schema says are embedded.
+    fn validate_metadata(&self, schema: &Value, value: &Value, resource: bool, path: &FieldPath<'_>) -> Errors;
+
+    /// What is wrong with `value` by the keywords of `schema` and by its rules, without what the other methods say.
+    fn validate(&self, schema: &Value, value: &Value, path: &FieldPath<'_>) -> Errors;
+}
+
+/// A judge that finds everything good, where none is at hand.
+pub(crate) struct Lenient;
+
+impl DefaultJudge for Lenient {
+    fn has_unknown_fields(&self, _: &Value, _: &Value) -> bool {
+        false
+    }
+
+    fn validate_metadata(&self, _: &Value, _: &Value, _: bool, _: &FieldPath<'_>) -> Errors {
+        Errors::new()
+    }
+
+    fn validate(&self, _: &Value, _: &Value, _: &FieldPath<'_>) -> Errors {
+        Errors::new()
+    }
+}
+
+/// Checks the defaults of a schema that is structural. With `pruned` none may have unknown fields.
+pub(crate) fn validate(root: Node<'_>, pruned: bool, judge: &dyn DefaultJudge, path: &FieldPath<'_>) -> Errors {
+    let mut walk = Walk { pruned, judge, errors: Errors::new() };
+    walk.node(root, &Place { resource: root, steps: Vec::new(), inside_meta: false }, true, path);
+    walk.errors
+}
+
+/// True if some default has unknown fields. Schemas that are not structural have none that count.
+pub(crate) fn has_unpruned(root: Node<'_>, judge: &dyn DefaultJudge) -> bool {
+    root.any(&mut |node| node.keyword("default").is_some_and(|value| judge.has_unknown_fields(node.0, value)))
+}
+
+struct Walk<'a> {
+    pruned: bool,
+    judge: &'a dyn DefaultJudge,
+    errors: Errors,
+}
+
+/// Where a node is in the resource that it belongs to.
+struct Place<'s> {
+    /// The schema of the resource: the innermost that is embedded, or the whole.
+    resource: Node<'s>,
+    /// The way to the node from there; the items of a list are a step without a name.
+    steps: Vec<Option<&'s str>>,
+    /// True within `apiVersion`, `kind` and `metadata` of the resource.
+    inside_meta: bool,
+}
+
+impl<'s> Place<'s> {
+    fn step(&self, name: Option<&'s str>, inside_meta: bool) -> Self {
+        let mut steps = self.steps.clone();
+        steps.push(name);
+        Self { resource: self.resource, steps, inside_meta }
+    }
+
+    /// The least resource that has `value` at this place.
+    fn resource_with(&self, value: &Value) -> Value {
+        let mut object = self.steps.iter().rev().fold(value.clone(), |value, step| match step {
+            Some(name) => Value::Object([(*name, value)].into_iter().collect()),
+            None => vec![value].into(),
+        });
+        object.set_default("kind", "Validation");
+        object.set_default("apiVersion", "validation/v1");
+        object
+    }
+}
+
+impl Walk<'_> {
+    fn node<'s>(&mut self, node: Node<'s>, place: &Place<'s>, root: bool, path: &FieldPath<'_>) {
+        let embedded = root || node.flag("x-kubernetes-embedded-resource");
+        let own = Place { resource: node, steps: Vec::new(), inside_meta: false };
+        let place = if embedded { &own } else { place };
+        if let Some(value) = node.keyword("default") {
+            self.default(node, value, embedded, place, &path.child("default"));
+        }
+        // There are no defaults in maps.
+        if let Some(items) = node.child("items") {
+            self.node(items, &place.step(None, place.inside_meta), false, &path.child("items"));
+        }
+        let properties = path.child("properties");
+        for (name, property) in node.named("properties") {
+            let meta = place.inside_meta || (embedded && matches!(name, "metadata" | "apiVersion" | "kind"));
+            self.node(property, &place.step(Some(name), meta), false, &properties.key(name));
+        }
+    }
+
+    fn default(&mut self, node: Node<'_>, value: &Value, embedded: bool, place: &Place<'_>, path: &FieldPath<'_>) {
+        let errors = if place.inside_meta {
+            let object = place.resource_with(value);
+            let found = self.judge.validate_metadata(place.resource.0, &object, true, &FieldPath::root());
+            if !found.is_empty() {
+                let detail = format!("must result in valid metadata: {}", found.message());
+                return self.errors.invalid(path, value.clone(), detail);
+            }
+            found
+        } else {
+            if self.pruned && self.judge.has_unknown_fields(node.0, value) {
+                self.errors.invalid(path, value.clone(), "must not have unknown fields");
+            }
+            self.judge.validate_metadata(node.0, value, embedded, path)
+        };
+        let errors = if errors.is_empty() { self.judge.validate(node.0, value, path) } else { errors };
+        self.errors.append(errors);
+    }
+}

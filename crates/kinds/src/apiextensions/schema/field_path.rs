@@ -1,0 +1,159 @@
+//! JSON paths to a field of a schema: `.spec.color`, `.metadata['x.y']` (upstream: `ValidFieldPath` of
+//! apiextensions-apiserver's `pkg/apiserver/schema/cel/validation.go`).
+
+use super::node::Node;
+
+/// Where a path leads.
+#[derive(Debug)]
+pub(crate) struct Found<'s> {
+    /// The path as errors write it.
+    pub(crate) path: String,
+    /// Its first step.
+    pub(crate) first: String,
+    /// The schema of the field, unless any value is allowed there.
+    pub(crate) schema: Option<Node<'s>>,
+}
+
+const NO_FIELD: &str = "does not refer to a valid field";
+const ENDS: &str = "unexpected end of JSON path";
+
+/// Follows a path from the schema of an object. `brackets` allows `['name']`. The error says what is wrong.
+pub(crate) fn follow<'s>(path: &str, root: Node<'s>, brackets: bool) -> Result<Found<'s>, String> {
+    let mut found = Found { path: String::new(), first: String::new(), schema: Some(root) };
+    let mut tokens = Tokens(path);
+    while let Some(token) = tokens.next() {
+        match token {
+            "[" if !brackets => return Err("array notation is not allowed".to_owned()),
+            "[" => {
+                let name = quoted(tokens.next().ok_or(ENDS)?)?;
+                found.step(&name)?;
+                let end = tokens.next().ok_or(ENDS)?;
+                if end != "]" {
+                    return Err(format!("expected ] but got {end}"));
+                }
+            }
+            "." => found.step(tokens.next().ok_or(ENDS)?)?,
+            other => return Err(format!("expected [ or . but got: {other}")),
+        }
+    }
+    Ok(found)
+}
+
+impl Found<'_> {
+    fn step(&mut self, name: &str) -> Result<(), String> {
+        let schema = self.schema.ok_or(NO_FIELD)?;
+        let step;
+        if schema.has("properties") {
+            self.schema = Some(schema.property(name).ok_or(NO_FIELD)?);
+            step = if self.path.is_empty() { name.to_owned() } else { format!(".{name}") };
+        } else if schema.keyword("additionalProperties").is_some() {
+            self.schema = schema.child("additionalProperties");
+            step = format!("[{name}]");
+        } else {
+            return Err(NO_FIELD.to_owned());
+        }
+        if self.path.is_empty() {
+            self.first.clone_from(&step);
+        }
+        self.path.push_str(&step);
+        Ok(())
+    }
+}
+
+/// The parts of a path: `.`, `[`, `]`, quoted texts, and what stands between.
+struct Tokens<'p>(&'p str);
+
+impl<'p> Iterator for Tokens<'p> {
+    type Item = &'p str;
+
+    fn next(&mut self) -> Option<&'p str> {
+        let rest = self.0;
+        let end = if rest.starts_with('\'') {
+            let bytes = rest.as_bytes();
+            (1..bytes.len()).find(|&i| bytes[i] == b'\'' && bytes[i - 1] != b'\\').map(|i| i + 1)
+        } else {
+            rest.find(['.', '[', ']']).map(|i| i.max(1))
+        };
+        let (token, rest) = rest.split_at(end.unwrap_or(rest.len()));
+        self.0 = rest;
+        (!token.is_empty()).then_some(token)
+    }
+}
+
+/// What a text in single quotes stands for.
+fn quoted(token: &str) -> Result<String, String> {
+    let inner = token.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let inner = inner.ok_or_else(|| format!("expected single quoted string but got {token}"))?;
+    let mut text = String::with_capacity(inner.len());
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        // What follows a backslash says which character is meant, if it is on the same line.
+        let escaped = if c == '\\' { chars.clone().next().filter(|next| *next != '\n') } else { None };
+        let Some(escaped) = escaped else {
+            text.push(c);
+            continue;
+        };
+        chars.next();
+        text.push(match escaped {
+            'a' => '\u{7}',
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'v' => '\u{b}',
+            '\'' | '\\' => escaped,
+            other => return Err(format!("invalid string literal: invalid escape char \\{other}")),
+        });
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    const SCHEMA: &str = r#"{"properties":{"a":{"properties":{"b.c":{"type":"string"},"it's":{"type":"string"}}},
+        "m":{"additionalProperties":{"properties":{"x":{"type":"integer"}}}},"any":{"additionalProperties":true}}}"#;
+
+    fn check(path: &str, brackets: bool, expect: &str) {
+        let schema = object(SCHEMA);
+        let found = match follow(path, Node(&schema), brackets) {
+            Ok(found) => format!("{} {}", found.path, found.schema.map_or("-", |node| node.type_name())),
+            Err(error) => error,
+        };
+        assert_eq!(found, expect, "{path}");
+    }
+
+    #[test]
+    fn paths_lead_through_fields_and_maps() {
+        check(".a", false, "a ");
+        check(".a['b.c']", true, "a.b.c string");
+        check("['a']['it\\'s']", true, "a.it's string");
+        check(".m.k.x", false, "m[k].x integer");
+        check(".m['k'].x", true, "m[k].x integer");
+        check(".any.x", false, "any[x] -");
+    }
+
+    #[test]
+    fn what_is_no_path() {
+        for (path, expect) in [
+            (".", ENDS),
+            (".z", NO_FIELD),
+            (".any.x.y", NO_FIELD),
+            (".a.z", NO_FIELD),
+            ("a", "expected [ or . but got: a"),
+            ("..", NO_FIELD),
+            (".a[", ENDS),
+            (".a[b]", "expected single quoted string but got b"),
+            (".a[']", "expected single quoted string but got ']"),
+            (".a['b.c'", ENDS),
+            (".a['b.c'x", "expected ] but got x"),
+            (".a['\\q']", "invalid string literal: invalid escape char \\q"),
+        ] {
+            check(path, true, expect);
+        }
+        check(".a['b.c']", false, "array notation is not allowed");
+    }
+}

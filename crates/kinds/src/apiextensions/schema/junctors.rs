@@ -1,0 +1,92 @@
+//! What schemas below `allOf`, `anyOf`, `oneOf` and `not` may say: which values are valid, but nothing about their
+//! shape (upstream: `validateNestedValueValidation` of apiextensions-apiserver's `pkg/apiserver/schema/validation.go`).
+
+use pintle_value::{Errors, FieldPath};
+
+use super::node::Node;
+
+const EMPTY: &str = "must be empty to be structural";
+const FALSE: &str = "must be false to be structural";
+const UNDEFINED: &str = "must be undefined to be structural";
+
+/// Keywords that must not say anything, and what is said of those that do.
+const REFUSED: [(&str, &str); 9] = [
+    ("type", EMPTY),
+    ("title", EMPTY),
+    ("description", EMPTY),
+    ("nullable", FALSE),
+    ("x-kubernetes-preserve-unknown-fields", FALSE),
+    ("x-kubernetes-embedded-resource", FALSE),
+    ("x-kubernetes-int-or-string", FALSE),
+    ("x-kubernetes-list-map-keys", EMPTY),
+    ("x-kubernetes-validations", EMPTY),
+];
+
+/// Keywords that must not be there at all.
+const ABSENT: [&str; 3] = ["default", "x-kubernetes-list-type", "x-kubernetes-map-type"];
+
+/// What is left out, because numbers or texts need types below junctors.
+#[derive(Clone, Copy, Default)]
+struct Skip {
+    any_of: bool,
+    first_all_of: bool,
+}
+
+/// Checks the junctors of a node that is not below one itself.
+pub(super) fn validate(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
+    let first = node.children("allOf").next();
+    let skip = Skip {
+        any_of: node.is_int_or_string("anyOf"),
+        first_all_of: first.is_some_and(|node| node.is_int_or_string("anyOf")),
+    };
+    values(errors, node, skip, path);
+}
+
+fn values(errors: &mut Errors, node: Node<'_>, skip: Skip, path: &FieldPath<'_>) {
+    let list = path.child("anyOf");
+    for (i, below) in node.children("anyOf").enumerate().filter(|_| !skip.any_of) {
+        nested(errors, below, Skip::default(), &list.index(i));
+    }
+    let list = path.child("allOf");
+    for (i, below) in node.children("allOf").enumerate() {
+        let skip = Skip { any_of: skip.first_all_of && i == 0, first_all_of: false };
+        nested(errors, below, skip, &list.index(i));
+    }
+    let list = path.child("oneOf");
+    for (i, below) in node.children("oneOf").enumerate() {
+        nested(errors, below, Skip::default(), &list.index(i));
+    }
+    if let Some(below) = node.child("not") {
+        nested(errors, below, Skip::default(), &path.child("not"));
+    }
+    let pattern = node.text("pattern");
+    if let Err(error) = pintle_cel::compile_pattern(pattern) {
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
+        errors.invalid(&path.child("pattern"), pattern, detail);
+    }
+}
+
+fn nested(errors: &mut Errors, node: Node<'_>, skip: Skip, path: &FieldPath<'_>) {
+    values(errors, node, skip, path);
+    if let Some(items) = node.child("items") {
+        nested(errors, items, Skip::default(), &path.child("items"));
+    }
+    let properties = path.child("properties");
+    for (name, property) in node.named("properties") {
+        nested(errors, property, Skip::default(), &properties.key(name));
+    }
+    for (keyword, detail) in REFUSED.iter().filter(|(keyword, _)| node.has(keyword)) {
+        errors.forbidden(&path.child(keyword), *detail);
+    }
+    for keyword in ABSENT.iter().filter(|keyword| node.keyword(keyword).is_some()) {
+        errors.forbidden(&path.child(keyword), UNDEFINED);
+    }
+    // `additionalProperties: false` says nothing that a structural schema does not say already.
+    if node.keyword("additionalProperties").is_some_and(|value| value.as_bool() != Some(false)) {
+        errors.forbidden(&path.child("additionalProperties"), UNDEFINED);
+    }
+    // Else schemas could demand metadata that the server does not let them see.
+    if node.property("metadata").is_some() {
+        errors.forbidden(&properties.key("metadata"), "must not be specified in a nested context");
+    }
+}

@@ -1,0 +1,125 @@
+//! What the schema of a version may say (upstream: `validateCustomResourceDefinitionValidation` of
+//! apiextensions-apiserver's `pkg/apis/apiextensions/validation`, and its `pkg/apiserver/schema`). All of it works on the
+//! JSON of the schema; values are judged elsewhere, see [`defaults`].
+
+mod complete;
+pub(super) mod defaults;
+pub(super) mod field_path;
+mod internal;
+mod junctors;
+pub(super) mod lists;
+mod node;
+pub(super) mod openapi;
+mod rules;
+pub(super) mod structural;
+pub(super) mod unsupported;
+
+use pintle_value::{Errors, FieldPath, Value};
+
+pub(super) use internal::SCHEMA;
+pub(super) use node::Node;
+
+use super::ratchet::Demands;
+use crate::gojson;
+use defaults::DefaultJudge;
+use openapi::{Place, Walk};
+
+/// What the root of a schema may say where objects have a status of their own, whose schema is taken out of it.
+const BESIDE_STATUS: [&str; 22] = [
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
+];
+
+/// A schema and what is asked of it.
+pub(super) struct Subject<'a> {
+    /// The `schema` of a version, which holds the `openAPIV3Schema`.
+    pub(super) validation: &'a Value,
+    /// True if objects have a status subresource.
+    pub(super) status: bool,
+    /// True if it is as it was before.
+    pub(super) unchanged: bool,
+}
+
+/// Checks a schema. `structural` says whether it must be structural.
+pub(super) fn validate(
+    subject: &Subject<'_>,
+    demands: &Demands,
+    structural: bool,
+    judge: &dyn DefaultJudge,
+    path: &FieldPath<'_>,
+) -> Errors {
+    let mut errors = Errors::new();
+    let Some(root) = subject.validation.get("openAPIV3Schema").map(Node) else { return errors };
+    let path = path.child("openAPIV3Schema");
+    if subject.status {
+        beside_status(&mut errors, root, &path);
+    }
+    if root.flag("nullable") {
+        errors.forbidden(&path.child("nullable"), "nullable cannot be true at the root");
+    }
+    let mut fault = None;
+    let mut rules = false;
+    if structural {
+        fault = unsupported::fault(root);
+        if fault.is_none() {
+            let mut found = structural::validate(root, &path);
+            if found.is_empty() {
+                found = defaults::validate(root, demands.pruned_defaults, judge, &path);
+            }
+            rules = found.is_empty();
+            errors.append(found);
+        }
+    }
+    let found = Walk { demands, root, unchanged: subject.unchanged }.node(root, &Place::root(rules), &path);
+    errors.append(found.schema);
+    errors.append(found.rules);
+    // It would be said twice what is wrong.
+    if let Some(fault) = fault.filter(|_| errors.is_empty()) {
+        errors.invalid(&path, "", fault);
+    }
+    errors
+}
+
+fn beside_status(errors: &mut Errors, root: Node<'_>, path: &FieldPath<'_>) {
+    let set = internal::keywords().filter(|(_, keyword)| root.has(keyword) || is_pointer_to_nothing(root, keyword));
+    for (name, _) in set {
+        if name == "Type" && root.type_name() != "object" {
+            let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is \
+                          enabled";
+            return errors.invalid(&path.child("type"), root.type_name(), detail);
+        }
+        if !BESIDE_STATUS.contains(&name) {
+            let detail = format!(
+                "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
+                BESIDE_STATUS.join(" ")
+            );
+            return errors.push(gojson::invalid(path, root.0, &SCHEMA, &detail));
+        }
+    }
+}
+
+/// True if a keyword is there, though with a value that is empty: for those that upstream holds by pointers.
+fn is_pointer_to_nothing(root: Node<'_>, keyword: &str) -> bool {
+    let value = root.keyword(keyword);
+    value.is_some_and(|value| value.is_empty() && (value.as_object().is_some() || keyword == "additionalProperties"))
+}

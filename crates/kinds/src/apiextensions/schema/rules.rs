@@ -1,0 +1,87 @@
+//! The rules of `x-kubernetes-validations`: their shape, and the place where their expressions are looked at (upstream:
+//! the last part of `ValidateCustomResourceDefinitionOpenAPISchema`).
+
+use pintle_value::{Errors, FieldError, FieldPath, Value};
+
+use super::field_path;
+use super::node::Node;
+use super::unsupported;
+use crate::apiextensions::ratchet::Known;
+use crate::gojson;
+
+const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const NOT_EMPTY: &str = "must be non-empty if specified";
+const ONE_LINE: &str = "must not contain line breaks";
+
+/// Checks what can be seen without reading expressions.
+pub(super) fn validate_shape(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
+    let list = path.child("x-kubernetes-validations");
+    for (i, rule) in node.0.items_at(&["x-kubernetes-validations"]).iter().enumerate() {
+        let path = list.index(i);
+        rule_and_message(errors, rule, &path);
+        let expression = rule.str_at(&["messageExpression"]);
+        if !expression.is_empty() && expression.trim().is_empty() {
+            errors.required(&path.child("messageExpression"), "messageExpression must be non-empty if specified");
+        }
+        if let Some(reason) = rule.get("reason").and_then(Value::as_str).filter(|reason| !REASONS.contains(reason)) {
+            let error = FieldError::not_supported(&path.child("reason"), reason, REASONS);
+            errors.push(error.showing(gojson::print(&reason.into())));
+        }
+        field_of_rule(errors, node, rule.str_at(&["fieldPath"]), &path.child("fieldPath"));
+    }
+}
+
+fn rule_and_message(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
+    let (expression, message) = (rule.str_at(&["rule"]).trim(), rule.str_at(&["message"]));
+    if expression.is_empty() {
+        errors.required(&path.child("rule"), "rule is not specified");
+    } else if !message.is_empty() && message.trim().is_empty() {
+        errors.invalid(&path.child("message"), message, NOT_EMPTY);
+    } else if has_line_breaks(message.trim()) {
+        errors.invalid(&path.child("message"), message, ONE_LINE);
+    } else if has_line_breaks(expression) && message.is_empty() {
+        errors.required(&path.child("message"), "message must be specified if rule contains line breaks");
+    }
+}
+
+fn field_of_rule(errors: &mut Errors, node: Node<'_>, field: &str, path: &FieldPath<'_>) {
+    if field.is_empty() {
+        return;
+    }
+    if field.trim().is_empty() {
+        errors.invalid(path, field, NOT_EMPTY);
+    }
+    if has_line_breaks(field) {
+        errors.invalid(path, field, ONE_LINE);
+    }
+    // Where the schema is none that has fields, that is what is said, and not this.
+    if unsupported::fault(node).is_none() && field_path::follow(field, node, true).is_err() {
+        errors.invalid(path, field, "must be a valid path");
+    }
+}
+
+fn has_line_breaks(text: &str) -> bool {
+    text.contains(['\n', '\r'])
+}
+
+/// What is to be known of the place of a node to look at its rules.
+#[allow(dead_code)] // read as soon as expressions are
+pub(super) struct Place<'a> {
+    /// The schema of the whole object.
+    pub(super) root: Node<'a>,
+    /// The innermost part around the node, or the outermost of them, whose old value cannot be told; `oldSelf` is
+    /// refused there.
+    pub(super) uncorrelatable: Option<&'a str>,
+    /// Expressions that were stored before, which newer checks let be.
+    pub(super) known: &'a Known,
+    /// True if the schema of this version is as it was: its rules may cost what they cost.
+    pub(super) unchanged: bool,
+}
+
+/// Looks at the expressions of a node's rules. **The place to call `pintle-cel`**: it does nothing yet. It is called for
+/// nodes with rules, outside of junctors, below which no other error was found, and only if the whole schema is structural
+/// and its defaults are valid. There each rule is to be compiled with the types of `node` (and of `place.root` for the
+/// root's), its cost estimated with the sizes on the way from the root, and `oldSelf` refused where nothing correlates.
+pub(super) fn validate_rules(_node: Node<'_>, _place: &Place<'_>, _path: &FieldPath<'_>) -> Errors {
+    Errors::new()
+}

@@ -1,0 +1,46 @@
+//! The fields by which objects can be selected (upstream: `ValidateCustomResourceSelectableFields`).
+
+use std::collections::HashSet;
+
+use pintle_value::{Errors, FieldError, FieldPath, Value};
+
+use super::schema::{Node, field_path};
+
+/// How many selectable fields a version may have.
+pub(super) const MAX_SELECTABLE: usize = 8;
+
+const SCALAR: &str = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
+                      formats are allowed.";
+
+/// Checks the selectable fields of a schema. With `too_many` there may be any number.
+pub(super) fn validate(errors: &mut Errors, fields: &[Value], schema: Node<'_>, too_many: bool, path: &FieldPath<'_>) {
+    let mut seen = HashSet::new();
+    for (i, field) in fields.iter().enumerate() {
+        let path = path.index(i);
+        let path = path.child("jsonPath");
+        let text = field.str_at(&["jsonPath"]);
+        if text.is_empty() {
+            errors.required(&path, "");
+            continue;
+        }
+        let found = match field_path::follow(text, schema, false) {
+            Ok(found) => found,
+            Err(error) => {
+                errors.invalid(&path, text, format!("is an invalid path: {error}"));
+                continue;
+            }
+        };
+        if found.first == "metadata" {
+            errors.invalid(&path, text, "must not point to fields in metadata");
+        }
+        if !found.schema.is_some_and(|node| matches!(node.text("type"), "string" | "boolean" | "integer")) {
+            errors.invalid(&path, text, SCALAR);
+        }
+        if !seen.insert(found.path) {
+            errors.duplicate(&path, text);
+        }
+    }
+    if seen.len() > MAX_SELECTABLE && !too_many {
+        errors.push(FieldError::too_many(path, seen.len(), MAX_SELECTABLE));
+    }
+}

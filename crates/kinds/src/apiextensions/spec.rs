@@ -1,0 +1,318 @@
+//! The spec of a definition (upstream: `validateCustomResourceDefinitionSpec` and `…SpecUpdate`).
+//!
+//! Upstream validates an internal version, in which what is the same in all versions stands beside them: `validation`
+//! (the schema), `subresources`, `additionalPrinterColumns` and `selectableFields`. Paths and the order of errors follow
+//! from that.
+
+use std::collections::HashSet;
+
+use pintle_value::metadata::IMMUTABLE_TEXT;
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use super::ratchet::Demands;
+use super::schema::defaults::DefaultJudge;
+use super::schema::{self, Node, SCHEMA, Subject, unsupported};
+use super::{conversion, selectable, versions};
+use crate::gojson::{self, Shape};
+use crate::rules::required_one_of;
+use crate::strategy::immutable;
+
+const SCOPES: [&str; 2] = ["Cluster", "Namespaced"];
+const EXTENSIONS: [&str; 4] = [
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-validations",
+];
+
+/// Versions in errors. Fields that stand beside the versions are taken out before.
+const VERSIONS: Shape = Shape::List(&Shape::Struct(&[
+    ("Name", "name", Shape::TEXT),
+    ("Served", "served", Shape::Plain("false")),
+    ("Storage", "storage", Shape::Plain("false")),
+    ("Deprecated", "deprecated", Shape::Plain("false")),
+    ("DeprecationWarning", "deprecationWarning", Shape::NULL),
+    (
+        "Schema",
+        "schema",
+        Shape::Pointer(&Shape::Struct(&[("OpenAPIV3Schema", "openAPIV3Schema", Shape::Pointer(&SCHEMA))])),
+    ),
+    ("Subresources", "subresources", Shape::Pointer(&SUBRESOURCES)),
+    ("AdditionalPrinterColumns", "additionalPrinterColumns", Shape::List(&COLUMN)),
+    ("SelectableFields", "selectableFields", Shape::List(&Shape::Struct(&[("JSONPath", "jsonPath", Shape::TEXT)]))),
+]));
+
+const SUBRESOURCES: Shape = Shape::Struct(&[
+    ("Status", "status", Shape::Pointer(&Shape::Struct(&[]))),
+    (
+        "Scale",
+        "scale",
+        Shape::Pointer(&Shape::Struct(&[
+            ("SpecReplicasPath", "specReplicasPath", Shape::TEXT),
+            ("StatusReplicasPath", "statusReplicasPath", Shape::TEXT),
+            ("LabelSelectorPath", "labelSelectorPath", Shape::NULL),
+        ])),
+    ),
+]);
+
+const COLUMN: Shape = Shape::Struct(&[
+    ("Name", "name", Shape::TEXT),
+    ("Type", "type", Shape::TEXT),
+    ("Format", "format", Shape::TEXT),
+    ("Description", "description", Shape::TEXT),
+    ("Priority", "priority", Shape::Plain("0")),
+    ("JSONPath", "jsonPath", Shape::TEXT),
+]);
+
+/// The fields of versions that stand beside them if they are the same in all.
+const COMMON: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
+
+/// The versions of a definition.
+pub(super) fn versions(object: &Value) -> &[Value] {
+    object.items_at(&["spec", "versions"])
+}
+
+/// The schemas of all versions that have one.
+pub(super) fn schemas(object: &Value) -> impl Iterator<Item = Node<'_>> {
+    versions(object).iter().filter_map(|version| version.at(&["schema", "openAPIV3Schema"])).map(Node)
+}
+
+/// True if a field is the same in all versions.
+pub(super) fn is_common(versions: &[Value], field: &str) -> bool {
+    versions.iter().all(|version| pintle_value::same(version.get(field), versions[0].get(field)))
+}
+
+/// True if a definition is served.
+pub(super) fn is_established(object: &Value) -> bool {
+    let conditions = object.items_at(&["status", "conditions"]);
+    let found = conditions.iter().find(|condition| condition.str_at(&["type"]) == "Established");
+    found.is_some_and(|condition| condition.str_at(&["status"]) == "True")
+}
+
+/// Checks the spec of an object.
+pub(super) fn validate(object: &Value, demands: &Demands, judge: &dyn DefaultJudge) -> Errors {
+    let mut errors = Errors::new();
+    let spec = &object["spec"];
+    let path = FieldPath::new("spec");
+    validate_group(&mut errors, spec.str_at(&["group"]), &path.child("group"));
+    required_one_of(&mut errors, &path.child("scope"), spec.str_at(&["scope"]), &SCOPES);
+
+    let check = Check::of(object, demands, judge);
+    check.presence_of_schemas(&mut errors, &path);
+    let list = path.child("versions");
+    for (i, version) in check.versions.iter().enumerate() {
+        let wrong = names::dns1035_label(version.str_at(&["name"]));
+        if !wrong.is_empty() {
+            errors.invalid(&list.index(i).child("name"), version.str_at(&["name"]), wrong.join(","));
+        }
+        check.version(&mut errors, version, &list.index(i));
+    }
+    check.all_versions(&mut errors, &list);
+    let first = check.versions.first().map_or("", |version| version.str_at(&["name"]));
+    let wrong = names::dns1035_label(first);
+    if !first.is_empty() && !wrong.is_empty() {
+        errors.invalid(&path.child("version"), first, wrong.join(","));
+    }
+
+    let path_of_names = path.child("names");
+    for field in ["plural", "singular", "kind", "listKind"] {
+        if spec.str_at(&["names", field]).is_empty() {
+            errors.required(&path_of_names.child(field), "");
+        }
+    }
+    super::names::validate(&mut errors, &spec["names"], &path_of_names);
+    check.common(&mut errors, &path);
+    conversion::validate(&mut errors, spec, demands, &path.child("conversion"));
+    errors
+}
+
+/// Checks what may not change in a spec, beside the rules for the spec itself.
+pub(super) fn validate_change(errors: &mut Errors, object: &Value, old: &Value, demands: &Demands) {
+    let spec = FieldPath::new("spec");
+    let names = spec.child("names");
+    if demands.same_names {
+        // What is stored depends on them.
+        let path = ["spec", "scope"];
+        immutable(errors, object.at(&path), old.at(&path), &spec.child("scope"));
+    }
+    let mut same = |path: &[&str], shown: &FieldPath<'_>| {
+        let new = object["spec"].str_at(path);
+        if new != old["spec"].str_at(path) {
+            errors.invalid(shown, new, IMMUTABLE_TEXT);
+        }
+    };
+    if demands.same_names {
+        same(&["names", "kind"], &names.child("kind"));
+    }
+    same(&["group"], &spec.child("group"));
+    same(&["names", "plural"], &names.child("plural"));
+}
+
+fn validate_group(errors: &mut Errors, group: &str, path: &FieldPath<'_>) {
+    let wrong = names::dns1123_subdomain(group);
+    if group.is_empty() {
+        errors.required(path, "");
+    } else if !wrong.is_empty() {
+        errors.invalid(path, group, wrong.join(","));
+    } else if !group.contains('.') {
+        errors.invalid(path, group, "should be a domain with at least one dot");
+    }
+}
+
+/// The versions of a spec, seen as upstream's internal version has them.
+struct Check<'a> {
+    versions: &'a [Value],
+    /// The versions as they are written, which may be not at all.
+    shown: &'a Value,
+    common: HashSet<&'static str>,
+    preserves_unknown: bool,
+    has_defaults: bool,
+    structural: bool,
+    demands: &'a Demands,
+    judge: &'a dyn DefaultJudge,
+}
+
+impl<'a> Check<'a> {
+    fn of(object: &'a Value, demands: &'a Demands, judge: &'a dyn DefaultJudge) -> Self {
+        let versions = versions(object);
+        let preserves_unknown = object["spec"].bool_at(&["preserveUnknownFields"]);
+        let any = |is: &mut dyn FnMut(Node<'_>) -> bool| schemas(object).any(|schema| schema.any(is));
+        let has_defaults = any(&mut |node| node.keyword("default").is_some());
+        let extended = || {
+            any(&mut |node| {
+                EXTENSIONS.iter().any(|keyword| node.has(keyword))
+                    || node.keyword("x-kubernetes-preserve-unknown-fields").is_some()
+                    || node.keyword("x-kubernetes-list-type").is_some()
+            })
+        };
+        Self {
+            versions,
+            shown: &object["spec"]["versions"],
+            common: COMMON.into_iter().filter(|field| is_common(versions, field)).collect(),
+            preserves_unknown,
+            has_defaults,
+            structural: demands.structural || !preserves_unknown || has_defaults || extended(),
+            demands,
+            judge,
+        }
+    }
+
+    /// A field of a version, if it is not the same in all.
+    fn own<'v>(&self, version: &'v Value, field: &str) -> Option<&'v Value> {
+        version.get(field).filter(|_| !self.common.contains(field))
+    }
+
+    /// A field that is the same in all versions.
+    fn shared(&self, field: &str) -> Option<&'a Value> {
+        self.versions.first()?.get(field).filter(|_| self.common.contains(field))
+    }
+
+    fn presence_of_schemas(&self, errors: &mut Errors, path: &FieldPath<'_>) {
+        let list = path.child("versions");
+        for (i, version) in self.versions.iter().enumerate() {
+            if version.at(&["schema", "openAPIV3Schema"]).is_some() {
+                continue;
+            }
+            let version_path = list.index(i);
+            let path = version_path.child("schema");
+            let path = path.child("openAPIV3Schema");
+            if self.demands.schemas {
+                errors.required(&path, "");
+            } else if !self.preserves_unknown && version.bool_at(&["served"]) {
+                errors.required(&path, "because otherwise all fields are pruned");
+            }
+        }
+        if self.has_defaults && self.preserves_unknown {
+            let detail = "must be false in order to use defaults in the schema";
+            errors.invalid(&path.child("preserveUnknownFields"), true, detail);
+        }
+    }
+
+    fn version(&self, errors: &mut Errors, version: &Value, path: &FieldPath<'_>) {
+        versions::validate_deprecation(errors, version, path);
+        let name = version.str_at(&["name"]);
+        let validation = self.own(version, "schema");
+        if let Some(validation) = validation {
+            // Of versions of one name the first says what subresources there are.
+            let of_name = self.versions.iter().find(|version| version.str_at(&["name"]) == name);
+            let status = of_name.is_some_and(|version| version.at(&["subresources", "status"]).is_some());
+            self.schema(errors, validation, status, name, &path.child("schema"));
+        }
+        versions::validate_subresources(errors, self.own(version, "subresources"), &path.child("subresources"));
+        if let Some(columns) = self.own(version, "additionalPrinterColumns") {
+            versions::validate_columns(errors, columns.items_at(&[]), &path.child("additionalPrinterColumns"));
+        }
+        let fields = self.own(version, "selectableFields").map_or(&[][..], |fields| fields.items_at(&[]));
+        if fields.is_empty() {
+            return;
+        }
+        match validation.and_then(|validation| validation.get("openAPIV3Schema")) {
+            None => {
+                let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
+                errors.invalid(&path.child("selectableFields"), "", detail);
+            }
+            Some(schema) => self.selectable(errors, fields, schema, name, path),
+        }
+    }
+
+    /// What concerns versions together.
+    fn all_versions(&self, errors: &mut Errors, path: &FieldPath<'_>) {
+        let mut seen = HashSet::new();
+        let repeated = !self.versions.iter().all(|version| seen.insert(version.str_at(&["name"])));
+        let stored = self.versions.iter().filter(|version| version.bool_at(&["storage"])).count();
+        let mut invalid = |detail: &str| {
+            let mut shown = self.shown.clone();
+            for version in shown.as_array_mut().into_iter().flatten() {
+                for field in &self.common {
+                    version.remove(field);
+                }
+            }
+            errors.push(gojson::invalid(path, &shown, &VERSIONS, detail));
+        };
+        if repeated {
+            invalid("must contain unique version names");
+        }
+        if stored != 1 {
+            invalid("must have exactly one version marked as storage version");
+        }
+    }
+
+    /// What stands beside the versions.
+    fn common(&self, errors: &mut Errors, path: &FieldPath<'_>) {
+        if let Some(validation) = self.shared("schema") {
+            let status = self.versions.iter().any(|version| version.at(&["subresources", "status"]).is_some());
+            let first = self.versions[0].str_at(&["name"]);
+            self.schema(errors, validation, status, first, &path.child("validation"));
+        }
+        versions::validate_subresources(errors, self.shared("subresources"), &path.child("subresources"));
+        if let Some(columns) = self.shared("additionalPrinterColumns") {
+            versions::validate_columns(errors, columns.items_at(&[]), &path.child("additionalPrinterColumns"));
+        }
+        let fields = self.shared("selectableFields").map_or(&[][..], |fields| fields.items_at(&[]));
+        if fields.is_empty() {
+            return;
+        }
+        // Upstream has it so for schemas that differ, too.
+        match self.shared("schema") {
+            None => {
+                let detail = "may only be set when validations.schema is included";
+                errors.invalid(&path.child("selectableFields"), "", detail);
+            }
+            Some(validation) => self.selectable(errors, fields, &validation["openAPIV3Schema"], "", path),
+        }
+    }
+
+    fn schema(&self, errors: &mut Errors, validation: &Value, status: bool, name: &str, path: &FieldPath<'_>) {
+        let unchanged = self.demands.unchanged.contains(name);
+        let subject = Subject { validation, status, unchanged };
+        errors.append(schema::validate(&subject, self.demands, self.structural, self.judge, path));
+    }
+
+    fn selectable(&self, errors: &mut Errors, fields: &[Value], schema: &Value, name: &str, path: &FieldPath<'_>) {
+        if let Some(fault) = unsupported::fault(Node(schema)) {
+            errors.invalid(&path.child("schema.openAPIV3Schema"), "", fault);
+        }
+        let too_many = self.demands.too_many_selectable.contains(name);
+        selectable::validate(errors, fields, Node(schema), too_many, &path.child("selectableFields"));
+    }
+}

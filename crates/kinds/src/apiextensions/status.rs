@@ -1,0 +1,41 @@
+//! The status of a definition (upstream: `ValidateCustomResourceDefinitionStatus` and `…StoredVersions`).
+
+use std::collections::BTreeMap;
+
+use pintle_value::{Errors, FieldPath, Value};
+
+use super::names;
+use super::spec::versions;
+use crate::rules::strings;
+
+/// Checks a status.
+pub(super) fn validate(object: &Value) -> Errors {
+    let mut errors = Errors::new();
+    names::validate(&mut errors, &object["status"]["acceptedNames"], &FieldPath::new("status.acceptedNames"));
+    errors
+}
+
+/// Requires the versions at which objects may be stored to be there, and the one at which they are to be among them.
+pub(super) fn validate_stored_versions(errors: &mut Errors, object: &Value) {
+    let status = FieldPath::new("status");
+    let path = status.child("storedVersions");
+    let stored = strings(object, &["status", "storedVersions"]);
+    if stored.is_empty() {
+        return errors.invalid(&path, Value::Null, "must have at least one stored version");
+    }
+    let mut missing: BTreeMap<&str, usize> = stored.iter().enumerate().map(|(i, version)| (*version, i)).collect();
+    for version in versions(object) {
+        let name = version.str_at(&["name"]);
+        if missing.remove(name).is_none() && version.bool_at(&["storage"]) {
+            errors.invalid(&path, stored.clone(), format!("must have the storage version {name}"));
+        }
+    }
+    for (version, i) in missing {
+        let detail = format!(
+            "missing from spec.versions; {version} was previously a storage version, and must remain in spec.versions \
+             until a storage migration ensures no data remains persisted in {version} and removes {version} from \
+             status.storedVersions"
+        );
+        errors.invalid(&path.index(i), version, detail);
+    }
+}

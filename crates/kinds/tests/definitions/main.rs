@@ -1,0 +1,163 @@
+//! CustomResourceDefinitions and what kube-apiserver 1.36 says of them, as apiextensions-apiserver's strategies answer.
+//!
+//! The tables are texts. A row starts with `# what it is about`; then come lines that make the new definition out of a
+//! plain one: `spec`, `version` (the first one), `meta` set fields, `schema` and `status` replace what is there. Lines
+//! that start with `was` do the same to the definition before it, without which the new one is created. `through status`
+//! writes the status. Then come the errors (`!`), sorted, and the warnings (`~`).
+
+use std::sync::Arc;
+
+use pintle_kinds::resources;
+use pintle_registry::{Behaviour, Context, Resource};
+use pintle_schema::{Problems, normalise};
+use pintle_value::time::Time;
+use pintle_value::{FieldError, FieldPath, Value};
+
+const PLAIN: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+    "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
+    "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}"#;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn context() -> Context {
+    let now = Time { seconds: 1_700_000_000, nanos: 0 };
+    Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false }
+}
+
+fn definitions() -> Arc<Resource> {
+    let mut all = resources(pintle_catalog::shared()).into_iter();
+    all.find(|resource| resource.plural.as_str() == "customresourcedefinitions").expect("definitions are built in")
+}
+
+/// A row of a table.
+struct Row<'t> {
+    title: &'t str,
+    new: Value,
+    old: Option<Value>,
+    through_status: bool,
+    expect: Vec<&'t str>,
+}
+
+impl<'t> Row<'t> {
+    fn read(text: &'t str) -> Self {
+        let mut lines = text.lines();
+        let title = lines.next().and_then(|line| line.strip_prefix("# ")).expect("a row has a title");
+        let mut row = Row { title, new: json(PLAIN), old: None, through_status: false, expect: Vec::new() };
+        for line in lines.filter(|line| !line.is_empty()) {
+            if line.starts_with(['!', '~']) {
+                row.expect.push(line);
+            } else if line == "through status" {
+                row.through_status = true;
+            } else if let Some(rest) = line.strip_prefix("was") {
+                let old = row.old.get_or_insert_with(|| json(PLAIN));
+                set(old, rest.trim());
+            } else {
+                set(&mut row.new, line);
+            }
+        }
+        row
+    }
+}
+
+fn set(definition: &mut Value, line: &str) {
+    let Some((what, value)) = line.split_once(' ') else { return };
+    let value = json(value);
+    let part = match what {
+        "schema" => return version(definition).set_at(&["schema", "openAPIV3Schema"], value),
+        "status" => return definition.set("status", value),
+        "version" => version(definition),
+        "spec" => definition.get_mut("spec").expect("there is a spec"),
+        "meta" => definition.get_mut("metadata").expect("there is metadata"),
+        other => panic!("no line of a row starts with {other}"),
+    };
+    for (field, value) in value.entries_at(&[]) {
+        part.set(field, value.clone());
+    }
+}
+
+fn version(definition: &mut Value) -> &mut Value {
+    let versions = definition.at_mut(&["spec", "versions"]).and_then(Value::as_array_mut);
+    versions.and_then(|versions| versions.first_mut()).expect("there is a version")
+}
+
+/// What the rules say of a write.
+fn answer(resource: &Resource, row: &Row<'_>) -> Vec<String> {
+    let rules: &dyn Behaviour = &*resource.behaviour;
+    let schema = &resource.schema;
+    let read = |definition: &Value| {
+        let mut definition = definition.clone();
+        normalise(&schema.types, schema.root, &mut definition, &mut Problems::default());
+        rules.defaults(&mut definition);
+        definition
+    };
+    let (mut new, context) = (read(&row.new), context());
+    let old = row.old.as_ref().map(read);
+    let mut warnings = Vec::new();
+    let errors = match &old {
+        None => {
+            rules.prepare_for_create(&context, &mut new);
+            warnings = rules.warnings(&context, &new, None);
+            let path = FieldPath::new("metadata.name");
+            let mut errors = rules.validate(&context, &new);
+            let names = rules.validate_name(new.name(), false);
+            errors.0.extend(names.into_iter().map(|wrong| FieldError::invalid(&path, new.name(), wrong)));
+            errors
+        }
+        Some(old) if row.through_status => {
+            let status = rules.subresource("status").expect("there is a status");
+            status.prepare_for_update(&context, &mut new, old);
+            status.validate_update(&context, &new, old)
+        }
+        Some(old) => {
+            rules.prepare_for_update(&context, &mut new, old);
+            warnings = rules.warnings(&context, &new, Some(old));
+            rules.validate_update(&context, &new, old)
+        }
+    };
+    let mut errors: Vec<String> = errors.0.iter().map(|error| format!("! {error}").replace('\n', "\\n")).collect();
+    errors.sort_unstable();
+    warnings.sort_unstable();
+    errors.extend(warnings.into_iter().map(|warning| format!("~ {warning}")));
+    errors
+}
+
+/// Plays all rows of a table.
+fn check(table: &str) {
+    let resource = definitions();
+    let mut wrong = String::new();
+    for text in table.split("\n\n") {
+        let row = Row::read(text);
+        let found = answer(&resource, &row);
+        if found != row.expect {
+            wrong.push_str(&format!("{}\n  expected {:#?}\n  found {found:#?}\n", row.title, row.expect));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn structural_schemas() {
+    check(include_str!("structural.txt"));
+}
+
+#[test]
+fn lists_and_maps() {
+    check(include_str!("lists.txt"));
+}
+
+#[test]
+fn rules() {
+    check(include_str!("rules.txt"));
+}
+
+#[test]
+fn specs() {
+    check(include_str!("spec.txt"));
+}
+
+#[test]
+fn changes() {
+    check(include_str!("changes.txt"));
+}
