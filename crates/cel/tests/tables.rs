@@ -82,6 +82,11 @@ fn conversions() {
 }
 
 #[test]
+fn dynamic() {
+    check("dynamic.txt");
+}
+
+#[test]
 fn kubernetes() {
     check("kubernetes.txt");
 }

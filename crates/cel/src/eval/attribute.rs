@@ -152,10 +152,10 @@ impl<'a> Machine<'a, '_> {
             }
             By::Const(index) => index.borrowed(),
             By::Node(node) => match self.bare(node) {
-                Ok(index @ (Value::Null | Value::Bytes(_) | Value::Duration(_) | Value::Timestamp(_))) => {
-                    return Ok(Err(Some(EvalError::new(unusable_index(&index)))));
+                Ok(index @ (Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_))) => {
+                    index
                 }
-                Ok(index) => index,
+                Ok(index) => return Ok(Err(Some(EvalError::new(unusable_index(&index))))),
                 Err(error) if error.is_final() => return Err(error),
                 Err(error) => return Ok(Err(Some(error))),
             },

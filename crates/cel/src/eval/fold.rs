@@ -275,7 +275,13 @@ fn go_type(value: &Value<'_>) -> String {
         Value::Timestamp(_) => "Timestamp",
         Value::Optional(_) => return "*types.Optional".to_owned(),
         Value::Type(_) => return "*types.Type".to_owned(),
-        other => return other.type_name().to_string(),
+        Value::List(_) => return "*types.baseList".to_owned(),
+        Value::Map(_) => return "*types.baseMap".to_owned(),
+        Value::Opaque(value) => {
+            let name = value.type_name();
+            let name = name.strip_prefix("kubernetes.").or_else(|| name.strip_prefix("net.")).unwrap_or(name);
+            return format!("cel.{}", name.strip_prefix("Named").unwrap_or(name));
+        }
     };
     format!("types.{name}")
 }

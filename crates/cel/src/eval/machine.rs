@@ -100,6 +100,13 @@ impl<'a, 'b> Machine<'a, 'b> {
     fn equal(&mut self, sides: &'a [Node; 2], positive: bool) -> Outcome<Value<'a>> {
         let (a, b) = (self.eval(&sides[0]), self.eval(&sides[1]));
         let (a, b) = self.both(a, b, |a, b| charge_equal(a, b, positive))?;
+        if positive
+            && matches!((&a, &b), (Value::Opaque(_), other) if !matches!(other, Value::Null))
+            && a.type_name() != b.type_name()
+        {
+            // Values of libraries only compare to their own kind.
+            return Err(EvalError::no_overload());
+        }
         Ok(Value::Bool(equal(&a, &b) == positive))
     }
 

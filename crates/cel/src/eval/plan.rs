@@ -345,7 +345,7 @@ fn resolved(
             Run::Dispatch(function.overloads.iter().filter(fits).cloned().collect())
         }
     };
-    let guarded = function.run.is_none();
+    let guarded = function.run.is_none() && !matches!(run, Run::Regex(..));
     let in_order = function.in_order || matches!(run, Run::Regex(..));
     Ok(Call { name: function.name.clone(), args: nodes.into(), run, charge, guarded, in_order })
 }

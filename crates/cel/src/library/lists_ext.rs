@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::slice::from_ref as just;
 
 use super::Library;
+use super::operators::lacking;
 use crate::cost::{CallEstimate, CallSizes, CostEstimate, LIST_COST, PER_CHARACTER, SizeEstimate, charge};
 use crate::error::EvalError;
 use crate::function::{Function, Overload};
@@ -29,22 +30,23 @@ pub(super) fn library() -> Library {
         Function::new("flatten")
             .overload(
                 Overload::member("list_flatten", &[Type::list(list.clone())], list.clone())
-                    .run(|args| match args {
-                        [Value::List(list)] => flattened(list, 1),
-                        _ => Err(EvalError::no_overload()),
-                    })
                     .charge(charge_flatten)
                     .estimate(estimate_flatten),
             )
             .overload(
                 Overload::member("list_flatten_int", &[dynamic.clone(), Type::Int], dynamic)
-                    .run(|args| match args {
-                        [Value::List(list), Value::Int(depth)] => flattened(list, *depth),
-                        _ => Err(EvalError::no_overload()),
-                    })
                     .charge(charge_flatten)
                     .estimate(estimate_flatten),
-            ),
+            )
+            .run(|args| match args {
+                [Value::List(list)] => flattened(list, 1),
+                [Value::List(list), Value::Int(depth)] => flattened(list, *depth),
+                [other, depth @ ..] => {
+                    let depth = depth.first().map(Value::type_name).unwrap_or_default();
+                    Err(EvalError::new(format!("no such overload: {}.flatten({depth})", other.type_name())))
+                }
+                [] => Err(EvalError::no_overload()),
+            }),
         sort(),
         sort_by(&list),
         Function::new("lists.range").overload(
@@ -102,7 +104,7 @@ fn sort() -> Function {
     });
     overloads.fold(Function::new("sort"), Function::overload).run(|args| match args {
         [Value::List(list)] => sorted(list, list),
-        _ => Err(EvalError::new("no such overload: sort")),
+        _ => Err(lacking("sort", args)),
     })
 }
 
@@ -114,7 +116,7 @@ fn sort_by(list: &Type) -> Function {
     });
     overloads.fold(Function::new("@sortByAssociatedKeys"), Function::overload).run(|args| match args {
         [Value::List(list), Value::List(keys)] => sorted(list, keys),
-        _ => Err(EvalError::no_overload()),
+        _ => Err(lacking("@sortByAssociatedKeys", args)),
     })
 }
 

@@ -172,7 +172,7 @@ fn comparison(name: &str, ids: [&'static str; 14], run: Eval) -> Function {
 
 /// The first operand is of a type that does not know the operator at all. Types with functions of their own look for
 /// it among these first, which shows in the message.
-fn lacking(operator: &str, args: &[Value<'_>]) -> EvalError {
+pub(super) fn lacking(operator: &str, args: &[Value<'_>]) -> EvalError {
     match args.first() {
         Some(Value::String(_) | Value::Duration(_) | Value::Timestamp(_)) => EvalError::no_overload(),
         _ => EvalError::new(format!("no such overload: {operator}")),

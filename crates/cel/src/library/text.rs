@@ -1,5 +1,6 @@
 //! The string functions of the standard library.
 
+use super::operators::lacking;
 use crate::cost::charge;
 use crate::error::EvalError;
 use crate::function::{Charge, Eval, Function, Overload};
@@ -34,7 +35,7 @@ pub(super) fn functions() -> Vec<Function> {
                     Ok(Value::Bool(regex.is_match(text)))
                 }
                 [Value::String(_), _] => Err(EvalError::no_overload()),
-                _ => Err(EvalError::new("no such overload: matches")),
+                _ => Err(lacking("matches", args)),
             })
             .regex(|regex, args| match args {
                 [Value::String(text), _] => Ok(Value::Bool(regex.is_match(text))),
