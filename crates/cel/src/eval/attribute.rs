@@ -101,24 +101,29 @@ impl<'a> Machine<'a, '_> {
         let last = steps.len() - 1;
         for (i, step) in steps.iter().enumerate() {
             optional |= step.optional;
-            let (tests, may_miss) = (test && i == last, optional || (test && i == last));
-            let found = self.step(&current, step, may_miss)?;
-            match found {
-                Ok(found) => {
+            let tests = test && i == last;
+            match self.step(&current, step, optional || tests) {
+                Found::Value(_) if tests && !optional => {
                     self.charge(1)?;
-                    current =
-                        if tests && !optional { Value::Bool(found.is_some()) } else { found.unwrap_or(Value::Null) };
+                    return Ok(Value::Bool(true));
                 }
-                Err(None) if optional => {
+                Found::Value(value) => {
+                    self.charge(1)?;
+                    current = value;
+                }
+                Found::Nothing if optional => {
                     return Ok(if test { Value::Bool(false) } else { Value::Optional(None) });
                 }
-                Err(None) if tests => {
+                Found::Nothing => {
                     self.charge(1)?;
-                    current = Value::Bool(false);
+                    return Ok(Value::Bool(false));
                 }
-                Err(missing) => {
-                    self.charge(u64::from(!optional))?;
-                    return Err(missing.unwrap_or_else(EvalError::no_overload));
+                Found::Failed(error) => {
+                    // cel-go does not charge for an optional step that fails.
+                    if !error.is_final() && !optional {
+                        self.charge(1)?;
+                    }
+                    return Err(error);
                 }
             }
         }
@@ -129,39 +134,38 @@ impl<'a> Machine<'a, '_> {
         })
     }
 
-    /// One step: what is there, or `Err(None)` if nothing is and that is fine, or the error.
-    /// The outer error ends the evaluation, the inner one the step.
-    fn step(
-        &mut self,
-        from: &Value<'a>,
-        step: &'a Step,
-        may_miss: bool,
-    ) -> Outcome<Result<Option<Value<'a>>, Option<EvalError>>> {
-        let index = match &step.by {
-            By::Field(name) => {
-                let found = match from {
-                    Value::Map(map) => map.field(name),
-                    other => return Ok(index_into(other, &Value::str(name), may_miss)),
-                };
-                return Ok(match found {
-                    Ok(Some(value)) => Ok(Some(value)),
-                    Ok(None) if may_miss => Err(None),
-                    Ok(None) => Err(Some(EvalError::no_key(name))),
-                    Err(error) => Err(Some(error)),
-                });
-            }
-            By::Const(index) => index.borrowed(),
-            By::Node(node) => match self.bare(node) {
-                Ok(index @ (Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_))) => {
-                    index
-                }
-                Ok(index) => return Ok(Err(Some(EvalError::new(unusable_index(&index))))),
-                Err(error) if error.is_final() => return Err(error),
-                Err(error) => return Ok(Err(Some(error))),
+    /// One step.
+    fn step(&mut self, from: &Value<'a>, step: &'a Step, may_miss: bool) -> Found<'a> {
+        match &step.by {
+            By::Field(name) => match from {
+                Value::Map(map) => match map.field(name) {
+                    Ok(Some(value)) => Found::Value(value),
+                    Ok(None) if may_miss => Found::Nothing,
+                    Ok(None) => Found::Failed(EvalError::no_key(name)),
+                    Err(error) => Found::Failed(error),
+                },
+                other => index_into(other, &Value::str(name), may_miss),
             },
-        };
-        Ok(index_into(from, &index, may_miss))
+            By::Const(index) => index_into(from, index, may_miss),
+            By::Node(node) => match self.bare(node) {
+                Ok(index) if is_index(&index) => index_into(from, &index, may_miss),
+                Ok(index) => Found::Failed(EvalError::new(unusable_index(&index))),
+                Err(error) => Found::Failed(error),
+            },
+        }
     }
+}
+
+/// What a step leads to.
+enum Found<'a> {
+    Value(Value<'a>),
+    /// Nothing, where that is fine.
+    Nothing,
+    Failed(EvalError),
+}
+
+fn is_index(value: &Value<'_>) -> bool {
+    matches!(value, Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_))
 }
 
 /// The way by names alone. `made` is set to how many steps of it were made if not all of them were.
@@ -189,30 +193,32 @@ fn by_field<'a>(from: &Value<'a>, step: &'a Step) -> Outcome<Value<'a>> {
             Err(error) => Err(error),
         },
         other => match index_into(other, &Value::str(name), false) {
-            Ok(Some(value)) => Ok(value),
-            Ok(None) => Err(EvalError::no_overload()),
-            Err(error) => Err(error.unwrap_or_else(EvalError::no_overload)),
+            Found::Value(value) => Ok(value),
+            Found::Nothing => Err(EvalError::no_key(name)),
+            Found::Failed(error) => Err(error),
         },
     }
 }
 
 /// What is at an index of a list or under a key of a map.
-fn index_into<'a>(from: &Value<'a>, index: &Value<'_>, may_miss: bool) -> Result<Option<Value<'a>>, Option<EvalError>> {
-    let missing = |error: EvalError| if may_miss { Err(None) } else { Err(Some(error)) };
+fn index_into<'a>(from: &Value<'a>, index: &Value<'_>, may_miss: bool) -> Found<'a> {
+    let missing = |error: fn(&Value<'_>) -> EvalError| {
+        if may_miss { Found::Nothing } else { Found::Failed(error(index)) }
+    };
     match from {
         Value::Map(map) => match map.get(index) {
-            Ok(Some(value)) => Ok(Some(value)),
-            Ok(None) => missing(EvalError::no_key(plain(index))),
-            Err(error) => Err(Some(error)),
+            Ok(Some(value)) => Found::Value(value),
+            Ok(None) => missing(|key| EvalError::no_key(plain(key))),
+            Err(error) => Found::Failed(error),
         },
         Value::List(list) => match list_index(index) {
             Ok(at) => match usize::try_from(at).ok().and_then(|at| list.get(at)) {
-                Some(value) => Ok(Some(value)),
-                None => missing(EvalError::new(format!("index out of bounds: {}", plain(index)))),
+                Some(value) => Found::Value(value),
+                None => missing(|index| EvalError::new(format!("index out of bounds: {}", plain(index)))),
             },
-            Err(error) => Err(Some(error)),
+            Err(error) => Found::Failed(error),
         },
-        _ => missing(EvalError::no_key(plain(index))),
+        _ => missing(|key| EvalError::no_key(plain(key))),
     }
 }
 

@@ -28,7 +28,8 @@ pub(crate) struct Planned {
 /// Plans an expression. What shows to fail whatever the data is, such as `int('a')`, is returned as an error.
 pub(crate) fn plan(env: &Env, checked: &Checked) -> Result<Planned, String> {
     let used = vec![false; env.variable_count()];
-    let mut planner = Planner { env, checked, scopes: Vec::new(), binds: Vec::new(), next: 0, locals: 0, used };
+    let mut planner =
+        Planner { env, checked, scopes: Vec::new(), binds: Vec::new(), next: 0, peak: 0, locals: 0, used };
     let root = planner.plan(&checked.expr)?;
     Ok(Planned { root, binds: planner.binds, locals: planner.locals, used: planner.used })
 }
@@ -50,7 +51,9 @@ struct Planner<'e> {
     checked: &'e Checked,
     scopes: Vec<(Str, Local)>,
     binds: Vec<Bind>,
+    /// The next free slot, and the highest one of what was planned since someone looked.
     next: usize,
+    peak: usize,
     locals: usize,
     used: Vec<bool>,
 }
@@ -59,6 +62,7 @@ impl Planner<'_> {
     fn slot(&mut self) -> usize {
         let slot = self.next;
         self.next += 1;
+        self.peak = self.peak.max(self.next);
         self.locals = self.locals.max(self.next);
         slot
     }
@@ -120,9 +124,14 @@ impl Planner<'_> {
     }
 
     fn bind(&mut self, c: &Comprehension) -> Res {
-        let init = self.plan(&c.init)?;
         let first = self.next;
         let slot = self.slot();
+        // The value is worked out where it is first asked for, perhaps within the loops of the result, so that what
+        // it needs itself must be apart from what they need.
+        let peak = std::mem::replace(&mut self.peak, self.next);
+        let init = self.plan(&c.init)?;
+        self.next = self.peak;
+        self.peak = self.peak.max(peak);
         let bind = self.binds.len() as u32;
         self.binds.push(Bind { slot, init });
         self.scopes.push((c.accu.clone(), Local::Bound(bind)));
