@@ -14,6 +14,8 @@ pub enum Failure {
     Message(Cow<'static, str>),
     /// A function has no overload for its arguments.
     NoOverload,
+    /// Something that cel-go does not expect, and that ends its evaluation. Nothing absorbs that.
+    Internal(&'static str),
     /// The evaluation cost more than it may. Nothing absorbs that.
     CostLimit,
     /// Whoever asked does not want to know any more. Nothing absorbs that.
@@ -50,13 +52,14 @@ impl EvalError {
     /// True if nothing may absorb the error.
     #[must_use]
     pub fn is_final(&self) -> bool {
-        matches!(*self.0, Failure::CostLimit | Failure::Interrupted)
+        matches!(*self.0, Failure::Internal(_) | Failure::CostLimit | Failure::Interrupted)
     }
 }
 
 impl fmt::Display for EvalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &*self.0 {
+            Failure::Internal(what) => return write!(f, "internal error: {what}"),
             Failure::Message(message) => message,
             Failure::NoOverload => "no such overload",
             Failure::CostLimit => "operation cancelled: actual cost limit exceeded",

@@ -30,6 +30,7 @@ pub struct Function {
     pub(crate) charge: Option<Charge>,
     pub(crate) estimate: Option<Estimate>,
     pub(crate) in_order: bool,
+    pub(crate) sized_by: Option<usize>,
 }
 
 impl Function {
@@ -44,6 +45,7 @@ impl Function {
             charge: None,
             estimate: None,
             in_order: false,
+            sized_by: None,
         }
     }
 
@@ -76,6 +78,14 @@ impl Function {
         self
     }
 
+    /// The cost depends on a list, the argument of this index. Where that is an error, cel-go fails while it counts,
+    /// and nothing absorbs that.
+    #[must_use]
+    pub(crate) fn sized_by(mut self, index: usize) -> Self {
+        self.sized_by = Some(index);
+        self
+    }
+
     /// What calls cost, where an overload does not say otherwise.
     #[must_use]
     pub fn charge(mut self, charge: Charge) -> Self {
@@ -98,6 +108,7 @@ impl Function {
         self.charge = self.charge.or(other.charge);
         self.estimate = self.estimate.or(other.estimate);
         self.in_order |= other.in_order;
+        self.sized_by = self.sized_by.or(other.sized_by);
     }
 }
 

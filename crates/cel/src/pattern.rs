@@ -16,7 +16,7 @@ const DEEPEST: usize = 1000;
 ///
 /// What Go's `regexp.Compile` says.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
-    let mut rewriter = Rewriter { rest: pattern, whole: pattern, out: String::new(), groups: Vec::new() };
+    let mut rewriter = Rewriter { rest: pattern, whole: pattern, out: String::new(), open: 0 };
     rewriter.rewrite().map_err(|(what, at)| format!("error parsing regexp: {what}: `{at}`"))?;
     let built = RegexBuilder::new(&rewriter.out).nest_limit(2 * DEEPEST as u32).build();
     built.map_err(|_| format!("error parsing regexp: expression too large: `{pattern}`"))
@@ -40,8 +40,8 @@ struct Rewriter<'p> {
     whole: &'p str,
     rest: &'p str,
     out: String,
-    /// The product of the counts around each open group; see [`Rewriter::counted`].
-    groups: Vec<Largest>,
+    /// How many groups are open.
+    open: usize,
 }
 
 /// The largest product of counts within a group, to refuse `(a{1000}){1000}`.
@@ -88,13 +88,14 @@ impl<'p> Rewriter<'p> {
 
     fn rewrite(&mut self) -> Res<'p> {
         let mut last = Last::Nothing;
+        // The largest product of counts in each group that is open, and outside of them.
         let mut inner = vec![Largest(1)];
         while let Some(c) = self.rest.chars().next() {
             let from = self.rest;
             last = match c {
                 '(' => {
                     if self.group()? {
-                        self.groups.push(Largest(1));
+                        self.open += 1;
                         inner.push(Largest(1));
                         if inner.len() > DEEPEST {
                             return Err(("expression nests too deeply", self.whole));
@@ -104,9 +105,10 @@ impl<'p> Rewriter<'p> {
                 }
                 ')' => {
                     self.next();
-                    if self.groups.pop().is_none() {
+                    if self.open == 0 {
                         return Err(("unexpected )", self.whole));
                     }
+                    self.open -= 1;
                     self.out.push(')');
                     let within = inner.pop().unwrap_or(Largest(1));
                     if let Some(around) = inner.last_mut() {
@@ -168,7 +170,7 @@ impl<'p> Rewriter<'p> {
                 }
             };
         }
-        if self.groups.is_empty() { Ok(()) } else { Err(("missing closing )", self.whole)) }
+        if self.open == 0 { Ok(()) } else { Err(("missing closing )", self.whole)) }
     }
 
     /// After a repetition operator that began at `from`.

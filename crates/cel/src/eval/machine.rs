@@ -20,6 +20,9 @@ pub(super) enum Slot<'a> {
     Set(Outcome<Value<'a>>),
 }
 
+/// What cel-go says when it counts the elements of an error.
+const NO_LIST: Failure = Failure::Internal("interface conversion: *types.Err is not traits.Lister: missing method Add");
+
 /// One evaluation under way.
 pub(crate) struct Machine<'a, 'b> {
     pub(super) program: &'a Program,
@@ -98,7 +101,13 @@ impl<'a, 'b> Machine<'a, 'b> {
     }
 
     fn equal(&mut self, sides: &'a [Node; 2], positive: bool) -> Outcome<Value<'a>> {
-        let (a, b) = (self.eval(&sides[0]), self.eval(&sides[1]));
+        let a = self.eval(&sides[0]);
+        if let Err(error) = &a
+            && error.is_final()
+        {
+            return a;
+        }
+        let b = self.eval(&sides[1]);
         let (a, b) = self.both(a, b, |a, b| charge_equal(a, b, positive))?;
         if positive
             && matches!((&a, &b), (Value::Opaque(_), other) if !matches!(other, Value::Null))
@@ -144,6 +153,7 @@ impl<'a, 'b> Machine<'a, 'b> {
             [arg] => match self.eval(arg) {
                 Ok(arg) => self.run(call, &[arg]),
                 Err(error) if error.is_final() => Err(error),
+                Err(_) if call.sized_by == Some(0) => Err(EvalError::of(NO_LIST)),
                 Err(error) => {
                     self.charge((call.charge)(&[Value::Null], &Value::Null))?;
                     Err(error)
@@ -158,6 +168,7 @@ impl<'a, 'b> Machine<'a, 'b> {
                 }
                 match (a, self.eval(b)) {
                     (Ok(a), Ok(b)) => self.run(call, &[a, b]),
+                    (_, Err(error)) if call.sized_by == Some(1) && !error.is_final() => Err(EvalError::of(NO_LIST)),
                     (a, b) => {
                         let charge = call.charge;
                         self.both(a, b, |a, b| charge(&[a.clone(), b.clone()], &Value::Null)).map(|(a, _)| a)

@@ -88,6 +88,8 @@ pub(crate) struct Call {
     pub(crate) guarded: bool,
     /// True if arguments are looked at until one fails, false if both of two are.
     pub(crate) in_order: bool,
+    /// The argument without which the cost cannot be counted.
+    pub(crate) sized_by: Option<usize>,
 }
 
 /// What a call does.

@@ -356,7 +356,8 @@ fn resolved(
     };
     let guarded = function.run.is_none() && !matches!(run, Run::Regex(..));
     let in_order = function.in_order || matches!(run, Run::Regex(..));
-    Ok(Call { name: function.name.clone(), args: nodes.into(), run, charge, guarded, in_order })
+    let (name, sized_by) = (function.name.clone(), function.sized_by.filter(|_| one.is_some()));
+    Ok(Call { name, args: nodes.into(), run, charge, guarded, in_order, sized_by })
 }
 
 fn run_now(call: &Call, arg: &Value<'static>) -> Result<Value<'static>, String> {

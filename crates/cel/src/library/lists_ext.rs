@@ -67,7 +67,7 @@ pub(super) fn library() -> Library {
                 .charge(|_, result| charge::list(1.0, result.size().unwrap_or(1)))
                 .estimate(|call| Some(allocating(1.0, call.size(call.target?)))),
         ),
-        Function::new("distinct").overload(
+        Function::new("distinct").sized_by(0).overload(
             Overload::member("list_distinct", just(&list), list.clone())
                 .run(distinct)
                 .charge(|args, _| charge::compare_all(args.first()))
@@ -102,7 +102,7 @@ fn sort() -> Function {
             .charge(|args, _| charge::compare_all(args.first()))
             .estimate(|call| estimate_sort(call, call.size(call.target?)))
     });
-    overloads.fold(Function::new("sort"), Function::overload).run(|args| match args {
+    overloads.fold(Function::new("sort").sized_by(0), Function::overload).run(|args| match args {
         [Value::List(list)] => sorted(list, list),
         _ => Err(lacking("sort", args)),
     })
@@ -114,7 +114,7 @@ fn sort_by(list: &Type) -> Function {
             .charge(|args, _| charge::compare_all(args.get(1)))
             .estimate(|call| estimate_sort(call, call.size(call.args.first()?)))
     });
-    overloads.fold(Function::new("@sortByAssociatedKeys"), Function::overload).run(|args| match args {
+    overloads.fold(Function::new("@sortByAssociatedKeys").sized_by(1), Function::overload).run(|args| match args {
         [Value::List(list), Value::List(keys)] => sorted(list, keys),
         _ => Err(lacking("@sortByAssociatedKeys", args)),
     })
