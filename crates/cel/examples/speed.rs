@@ -31,6 +31,9 @@ fn main() -> std::io::Result<()> {
     ]);
     let env = Env::kubernetes().variable("self", Type::map(Type::String, Type::Dyn));
     let bindings = [untyped(&this)];
+    let base = nanoseconds(20, || drop(black_box(Env::kubernetes())));
+    let extended = nanoseconds(2_000, || drop(black_box(env.clone().variable("oldSelf", Type::Dyn))));
+    writeln!(out, "an environment takes {base:.0} ns, another one with one more variable {extended:.0} ns")?;
     writeln!(out, "{:>12} {:>12} {:>12} {:>8}  expression", "compile", "estimate", "evaluate", "cost")?;
     for expression in EXPRESSIONS {
         let program = env.compile(expression).map_err(std::io::Error::other)?;

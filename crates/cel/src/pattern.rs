@@ -16,7 +16,7 @@ const DEEPEST: usize = 1000;
 ///
 /// What Go's `regexp.Compile` says.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
-    let mut rewriter = Rewriter { rest: pattern, whole: pattern, out: String::new(), open: 0 };
+    let mut rewriter = Rewriter { rest: pattern, whole: pattern, out: String::new(), open: 0, flags: String::new() };
     rewriter.rewrite().map_err(|(what, at)| format!("error parsing regexp: {what}: `{at}`"))?;
     let built = RegexBuilder::new(&rewriter.out).nest_limit(2 * DEEPEST as u32).build();
     built.map_err(|_| format!("error parsing regexp: expression too large: `{pattern}`"))
@@ -42,6 +42,9 @@ struct Rewriter<'p> {
     out: String,
     /// How many groups are open.
     open: usize,
+    /// Flags such as `(?i)` that were read and not written yet, since in Go a repetition behind them is of what is in
+    /// front of them.
+    flags: String,
 }
 
 /// The largest product of counts within a group, to refuse `(a{1000}){1000}`.
@@ -81,6 +84,11 @@ impl<'p> Rewriter<'p> {
         &from[..from.len() - self.rest.len()]
     }
 
+    fn write_flags(&mut self) {
+        let flags = std::mem::take(&mut self.flags);
+        self.out.push_str(&flags);
+    }
+
     fn literal(&mut self, c: char) {
         let mut buffer = [0; 4];
         self.out.push_str(&regex::escape(c.encode_utf8(&mut buffer)));
@@ -92,6 +100,9 @@ impl<'p> Rewriter<'p> {
         let mut inner = vec![Largest(1)];
         while let Some(c) = self.rest.chars().next() {
             let from = self.rest;
+            if !matches!(c, '*' | '+' | '?' | '{') {
+                self.write_flags();
+            }
             last = match c {
                 '(' => {
                     if self.group()? {
@@ -100,8 +111,10 @@ impl<'p> Rewriter<'p> {
                         if inner.len() > DEEPEST {
                             return Err(("expression nests too deeply", self.whole));
                         }
+                        Last::Nothing
+                    } else {
+                        last
                     }
-                    Last::Nothing
                 }
                 ')' => {
                     self.next();
@@ -149,6 +162,7 @@ impl<'p> Rewriter<'p> {
                     }
                     None => {
                         self.next();
+                        self.write_flags();
                         self.literal('{');
                         Last::Atom(Largest(1))
                     }
@@ -234,10 +248,11 @@ impl<'p> Rewriter<'p> {
                 Some(c @ ('i' | 'm' | 's' | 'U')) => flags.push(c),
                 Some('-') if !flags.contains('-') => flags.push('-'),
                 Some(c @ (':' | ')')) if !flags.ends_with('-') => {
-                    if c == ':' || !flags.is_empty() {
-                        self.out.push_str("(?");
-                        self.out.push_str(&flags);
-                        self.out.push(c);
+                    let written = format!("(?{flags}{c}");
+                    if c == ':' {
+                        self.out.push_str(&written);
+                    } else if !flags.is_empty() {
+                        self.flags.push_str(&written);
                     }
                     return Ok(c == ':');
                 }
