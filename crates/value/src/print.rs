@@ -135,7 +135,7 @@ pub fn json_float(x: f64) -> String {
     x.to_string()
 }
 
-/// A float as `%v` prints it: with an exponent of two digits below 1e-4 and from 1e21 on.
+/// A float as `%v` prints it: with an exponent of two digits below 1e-4 and from a million on.
 #[must_use]
 pub fn plain_float(x: f64) -> String {
     let magnitude = x.abs();
@@ -149,7 +149,7 @@ pub fn plain_float(x: f64) -> String {
         }
         .to_owned();
     }
-    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
+    if magnitude != 0.0 && !(1e-4..1e6).contains(&magnitude) {
         let text = format!("{x:e}");
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -215,6 +215,8 @@ mod tests {
         }
         check(1.0, "1", "1");
         check(1e21, "1e+21", "1e+21");
+        check(999_999.5, "999999.5", "999999.5");
+        check(2_147_483_648.0, "2147483648", "2.147483648e+09");
         check(-1.5e-7, "-1.5e-7", "-1.5e-07");
         check(0.00001, "0.00001", "1e-05");
         check(
