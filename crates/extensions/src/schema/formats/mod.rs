@@ -1,0 +1,175 @@
+//! The formats that kube-apiserver 1.36 knows, and which strings have them (upstream: `apiserver/validation/formats.go`
+//! for which there are, kube-openapi's `strfmt` for what they mean). All others are ignored.
+
+mod calendar;
+mod codes;
+mod email;
+mod network;
+
+use pintle_value::names;
+
+use super::model::Type;
+
+/// A format that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A BSON object id: 24 hexadecimal digits.
+    BsonObjectId,
+    /// An absolute URI or an absolute path.
+    Uri,
+    /// An address of mail, with or without a name.
+    Email,
+    /// A name of a host.
+    Hostname,
+    /// An IPv4 address.
+    Ipv4,
+    /// An IPv6 address.
+    Ipv6,
+    /// A range of addresses.
+    Cidr,
+    /// A hardware address.
+    Mac,
+    /// A UUID.
+    Uuid,
+    /// A UUID of version 3.
+    Uuid3,
+    /// A UUID of version 4.
+    Uuid4,
+    /// A UUID of version 5.
+    Uuid5,
+    /// An ISBN of 10 or 13 digits.
+    Isbn,
+    /// An ISBN of 10 digits.
+    Isbn10,
+    /// An ISBN of 13 digits.
+    Isbn13,
+    /// The number of a credit card.
+    CreditCard,
+    /// A social security number of the USA.
+    Ssn,
+    /// A colour in hexadecimal digits.
+    HexColor,
+    /// A colour as `rgb(255, 0, 0)`.
+    RgbColor,
+    /// Base64.
+    Byte,
+    /// Anything.
+    Password,
+    /// A date.
+    Date,
+    /// A length of time.
+    Duration,
+    /// A date and a time.
+    DateTime,
+    /// A short name of Kubernetes; since 1.34.
+    ShortName,
+    /// A long name of Kubernetes; since 1.34.
+    LongName,
+    /// An integer of 32 bits.
+    Int32,
+    /// An integer of 64 bits.
+    Int64,
+    /// A number of 32 bits.
+    Float,
+    /// A number of 64 bits.
+    Double,
+}
+
+/// The formats of strings by their names without dashes.
+const OF_STRINGS: [(&str, Format); 26] = [
+    ("bsonobjectid", Format::BsonObjectId),
+    ("uri", Format::Uri),
+    ("email", Format::Email),
+    ("hostname", Format::Hostname),
+    ("ipv4", Format::Ipv4),
+    ("ipv6", Format::Ipv6),
+    ("cidr", Format::Cidr),
+    ("mac", Format::Mac),
+    ("uuid", Format::Uuid),
+    ("uuid3", Format::Uuid3),
+    ("uuid4", Format::Uuid4),
+    ("uuid5", Format::Uuid5),
+    ("isbn", Format::Isbn),
+    ("isbn10", Format::Isbn10),
+    ("isbn13", Format::Isbn13),
+    ("creditcard", Format::CreditCard),
+    ("ssn", Format::Ssn),
+    ("hexcolor", Format::HexColor),
+    ("rgbcolor", Format::RgbColor),
+    ("byte", Format::Byte),
+    ("password", Format::Password),
+    ("date", Format::Date),
+    ("duration", Format::Duration),
+    ("datetime", Format::DateTime),
+    ("k8sshortname", Format::ShortName),
+    ("k8slongname", Format::LongName),
+];
+
+impl Format {
+    /// The format of a name, if a value of the type can have it. Without a type only formats of strings are known.
+    #[must_use]
+    pub fn named(name: &str, ty: Option<Type>) -> Option<Self> {
+        match (ty, name) {
+            (Some(Type::Integer), "int32") => Some(Self::Int32),
+            (Some(Type::Integer), "int64") => Some(Self::Int64),
+            (Some(Type::Number), "float") => Some(Self::Float),
+            (Some(Type::Number), "double") => Some(Self::Double),
+            (None | Some(Type::String), name) => {
+                // Dashes do not count, wherever they are.
+                let same = |known: &str| name.bytes().filter(|b| *b != b'-').eq(known.bytes());
+                OF_STRINGS.iter().find(|(known, _)| same(known)).map(|(_, format)| *format)
+            }
+            _ => None,
+        }
+    }
+
+    /// The name of a format of numbers; that of others depends on how it was written.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Float => "float",
+            Self::Double => "double",
+            _ => "",
+        }
+    }
+
+    /// True if it says something of strings.
+    #[must_use]
+    pub const fn is_of_strings(self) -> bool {
+        !matches!(self, Self::Int32 | Self::Int64 | Self::Float | Self::Double)
+    }
+
+    /// True if a string has the format. Every string has those of numbers.
+    #[must_use]
+    pub fn accepts(self, text: &str) -> bool {
+        match self {
+            Self::BsonObjectId => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
+            Self::Uri => pintle_cel::is_request_uri(text),
+            Self::Email => email::is_address(text),
+            Self::Hostname => network::is_hostname(text),
+            Self::Ipv4 => network::is_ipv4(text),
+            Self::Ipv6 => network::is_ipv6(text),
+            Self::Cidr => network::is_cidr(text),
+            Self::Mac => network::is_mac(text),
+            Self::Uuid => codes::is_uuid(text, None),
+            Self::Uuid3 => codes::is_uuid(text, Some('3')),
+            Self::Uuid4 => codes::is_uuid(text, Some('4')),
+            Self::Uuid5 => codes::is_uuid(text, Some('5')),
+            Self::Isbn => codes::is_isbn10(text) || codes::is_isbn13(text),
+            Self::Isbn10 => codes::is_isbn10(text),
+            Self::Isbn13 => codes::is_isbn13(text),
+            Self::CreditCard => codes::is_credit_card(text),
+            Self::Ssn => codes::is_ssn(text),
+            Self::HexColor => codes::is_hex_color(text),
+            Self::RgbColor => codes::is_rgb_color(text),
+            Self::Byte => codes::is_base64(text),
+            Self::Date => calendar::is_date(text),
+            Self::Duration => calendar::is_duration(text),
+            Self::DateTime => calendar::is_date_time(text),
+            Self::ShortName => names::short_name(text).is_empty(),
+            Self::LongName => names::long_name(text).is_empty(),
+            Self::Password | Self::Int32 | Self::Int64 | Self::Float | Self::Double => true,
+        }
+    }
+}
