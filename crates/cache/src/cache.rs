@@ -81,6 +81,7 @@ pub struct Cache {
 }
 
 struct Shared {
+    store: Arc<dyn Store>,
     root: String,
     describe: Arc<dyn Describe>,
     clock: Arc<dyn Clock>,
@@ -148,6 +149,7 @@ impl Cache {
         let (shared, feed) = loop {
             let oldest = store.oldest_revision().await?;
             let shared = Arc::new(Shared {
+                store: store.clone(),
                 root: root.trim_end_matches('/').to_owned(),
                 describe: describe.clone(),
                 clock: clock.clone(),
@@ -167,6 +169,36 @@ impl Cache {
         };
         let feeder = tokio::spawn(follow(shared.clone(), feed));
         Ok(Self { shared, feeder })
+    }
+
+    /// Begins the log of one more collection, to which nobody writes yet; what is stored of it already is read. One that
+    /// is there is left alone.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn open(&self, prefix: &str) -> Result<(), CacheError> {
+        if self.log(prefix).is_some() {
+            return Ok(());
+        }
+        let Shared { store, root, describe, progress, logs, .. } = &*self.shared;
+        let now = store.current_revision().await?;
+        progress.reaches(now.get()).await;
+        let log = Log::new(now.get());
+        let folder = format!("{root}/{prefix}/");
+        for record in store.range(Span::prefix(&folder), Some(now), None).await?.records {
+            let Some(key) = record.key.strip_prefix(folder.as_str()) else { continue };
+            let (key, revision) = (Key::from(key), record.mod_revision.get());
+            let described = describe.outline(prefix, &record.value);
+            let object = described.map(|outline| Object { key: key.clone(), revision, json: record.value, outline });
+            log.seed(Written { key, revision, object: object.ok() });
+        }
+        logs.write().entry(prefix.into()).or_insert_with(|| Arc::new(log));
+        Ok(())
+    }
+
+    /// Forgets the log of a collection that is gone. Who holds it can still read it.
+    pub fn close(&self, prefix: &str) {
+        self.shared.logs.write().remove(prefix);
     }
 
     /// The log of a collection, by its key prefix.

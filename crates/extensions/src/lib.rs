@@ -1,3 +1,17 @@
-//! CustomResourceDefinitions: what their schemas say about values. Pure: no I/O, no clock, no HTTP.
+//! Kinds that users define (CustomResourceDefinitions): which names a definition gets, what its status says, and the
+//! registry records that serve its objects. Pure: the server asks, and stores what comes out. Knows no HTTP, no storage.
 
+mod columns;
+mod conditions;
+mod json_path;
+mod kind;
+mod names;
+mod records;
 pub mod schema;
+
+pub use conditions::{Condition, condition_is_true, set_condition};
+pub use names::{accept_names, establish};
+pub use records::{prefix, records};
+
+/// The finalizer that keeps a definition until its objects are gone.
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

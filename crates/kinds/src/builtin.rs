@@ -58,7 +58,7 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         backing: backing(facts)?,
         storage_version_hash: facts
             .storage()
-            .map(|s| hash(s.upstream_group, s.upstream_version, facts.kind))
+            .map(|s| storage_version_hash(s.upstream_group, s.upstream_version, facts.kind))
             .unwrap_or_default(),
         deprecation: facts.deprecation.as_deref().map(Str::from),
         behaviour,
@@ -113,7 +113,8 @@ fn verbs(names: &[&str]) -> Verbs {
 }
 
 /// The first eight bytes of the SHA-256 of `group/version/kind`, in base64 (upstream: `discovery.StorageVersionHash`).
-fn hash(group: &str, version: &str, kind: &str) -> Str {
+#[must_use]
+pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> Str {
     let digest = Sha256::digest(format!("{group}/{version}/{kind}"));
     pintle_schema::base64::encode(&digest[..8]).into()
 }

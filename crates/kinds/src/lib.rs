@@ -38,7 +38,7 @@ use std::sync::Arc;
 use pintle_registry::{Behaviour, NoBehaviour, Table};
 
 pub use self::core::pod::bind;
-pub use builtin::resources;
+pub use builtin::{resources, storage_version_hash};
 pub use scheduling::system_priority_classes;
 
 pub use self::apiextensions::{DefaultJudge, definitions};

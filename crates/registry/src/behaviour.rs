@@ -40,6 +40,15 @@ pub trait Behaviour: Send + Sync {
     /// of the schema are set, on create, update, patch and (harmlessly) on objects that have them.
     fn defaults(&self, _object: &mut Value) {}
 
+    /// Makes a tree an object of the kind, for kinds that are no Go structs: metadata as it is written, without what is
+    /// not declared. Returns the paths of what that was (`spec.ports[0].nope`).
+    ///
+    /// # Errors
+    /// It cannot be one, in upstream's words.
+    fn conform(&self, _object: &mut Value) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
     /// Turns an object of this version into one of the hub version. Kind and apiVersion are set by the caller.
     fn convert_to_hub(&self, _object: &mut Value) {}
 
@@ -162,6 +171,11 @@ pub trait Behaviour: Send + Sync {
     /// its own).
     fn is_finalized(&self, _object: &Value) -> bool {
         true
+    }
+
+    /// The finalizer that a delete adds, for kinds after which something has to be cleaned up.
+    fn cleanup_finalizer(&self) -> Option<&'static str> {
+        None
     }
 
     /// True for the few old kinds whose dependents are orphaned when a delete does not say what to do with them.

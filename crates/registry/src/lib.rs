@@ -12,6 +12,8 @@ mod scale;
 mod snapshot;
 mod table;
 
+pub use pintle_apply::set::Filter;
+
 pub use backing::{Action, Backing, Collection, Computed, Review};
 pub use behaviour::{
     Allocation, Behaviour, BoxFuture, Context, Graceful, NoBehaviour, Objects, SubresourceRules, Write,

@@ -1,5 +1,7 @@
 //! How a kind shows in a table (`kubectl get`): columns, and a row of cells for each object.
 
+use std::borrow::Cow;
+
 use pintle_value::Value;
 use pintle_value::time::{Time, age};
 
@@ -30,7 +32,7 @@ pub struct NameAndAge;
 
 impl Table for NameAndAge {
     fn columns(&self) -> &[Column] {
-        &[Column::NAME, Column::AGE]
+        const { &[Column::NAME, Column::AGE] }
     }
 
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
@@ -39,44 +41,50 @@ impl Table for NameAndAge {
 }
 
 /// A table column (`metav1.TableColumnDefinition`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// The heading.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The OpenAPI type of the cells.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// The OpenAPI format of the cells; `name` marks the column that names the object.
-    pub format: &'static str,
+    pub format: Cow<'static, str>,
     /// A text for people: ours, or the place of a published field description as `=core/v1.PodSpec.nodeName`.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// 0 for columns always shown, 1 for those of `-o wide`.
     pub priority: i32,
 }
 
 impl Column {
     /// The object's name.
-    pub const NAME: Column =
-        Column { name: "Name", kind: "string", format: "name", description: "=meta/v1.ObjectMeta.name", priority: 0 };
+    pub const NAME: Column = Column::of("Name", "string", "name", "=meta/v1.ObjectMeta.name");
 
     /// The object's age.
     pub const AGE: Column = Column::string("Age", "=meta/v1.ObjectMeta.creationTimestamp");
 
+    /// A column of some type and format, that is always shown.
+    #[must_use]
+    pub const fn of(name: &'static str, kind: &'static str, format: &'static str, description: &'static str) -> Self {
+        let (name, kind) = (Cow::Borrowed(name), Cow::Borrowed(kind));
+        Self { name, kind, format: Cow::Borrowed(format), description: Cow::Borrowed(description), priority: 0 }
+    }
+
     /// A column of strings.
     #[must_use]
     pub const fn string(name: &'static str, description: &'static str) -> Self {
-        Column { name, kind: "string", format: "", description, priority: 0 }
+        Column::of(name, "string", "", description)
     }
 
     /// A column of integers.
     #[must_use]
     pub const fn integer(name: &'static str, description: &'static str) -> Self {
-        Column { name, kind: "integer", format: "", description, priority: 0 }
+        Column::of(name, "integer", "", description)
     }
 
     /// A column of booleans.
     #[must_use]
     pub const fn boolean(name: &'static str, description: &'static str) -> Self {
-        Column { name, kind: "boolean", format: "", description, priority: 0 }
+        Column::of(name, "boolean", "", description)
     }
 
     /// The same column, shown only by `-o wide`.

@@ -18,6 +18,7 @@ use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
 use crate::components::Component;
+use crate::definitions;
 use crate::http::Turns;
 use crate::metrics::Metrics;
 use crate::outline::{self, Places};
@@ -48,7 +49,11 @@ pub struct Settings {
 /// A logical cluster.
 pub struct Cluster {
     pub(crate) catalog: Arc<Catalog>,
+    /// The records of the built-in kinds.
+    built_in: Vec<Arc<Resource>>,
     registry: RwLock<Arc<Registry>>,
+    /// Told each time that a kind appears or goes.
+    pub(crate) kinds_change: tokio::sync::watch::Sender<()>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cache: Cache,
     clock: Arc<dyn Clock>,
@@ -98,9 +103,11 @@ impl Cluster {
     /// The store cannot be read or written.
     pub async fn start(settings: Settings) -> Result<Arc<Self>, ClusterError> {
         let catalog = pintle_catalog::shared().clone();
-        let registry = Arc::new(Registry::new(pintle_kinds::resources(&catalog)));
-        let prefixes: Vec<Str> =
+        let built_in = pintle_kinds::resources(&catalog);
+        let registry = Arc::new(Registry::new(built_in.clone()));
+        let mut prefixes: Vec<Str> =
             registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();
+        prefixes.extend(definitions::prefixes(&*settings.store, ROOT).await?);
         let describe = Arc::new(ByKind::of(&registry));
         let cache =
             Cache::start(settings.store.clone(), ROOT, prefixes, describe, settings.clock.clone(), settings.window)
@@ -109,7 +116,9 @@ impl Cluster {
         let cluster = Arc::new(Self {
             documents: crate::documents::Documents::default(),
             catalog,
+            built_in,
             registry: RwLock::new(registry),
+            kinds_change: tokio::sync::watch::Sender::new(()),
             store: settings.store,
             cache,
             clock: settings.clock,
@@ -123,12 +132,24 @@ impl Cluster {
             closing: tokio::sync::watch::Sender::new(false),
         });
         cluster.bootstrap().await.map_err(ClusterError::Bootstrap)?;
+        definitions::start(&cluster).await.map_err(ClusterError::Bootstrap)?;
         Ok(cluster)
     }
 
     /// The kinds that are served now.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.read().clone()
+    }
+
+    /// Serves these kinds beside the built-in ones, which come first and are never hidden.
+    pub(crate) fn publish(&self, custom: impl IntoIterator<Item = Arc<Resource>>) {
+        let mut resources = self.built_in.clone();
+        let hidden = |r: &Arc<Resource>| {
+            self.built_in.iter().any(|b| b.group == r.group && b.version == r.version && b.plural == r.plural)
+        };
+        resources.extend(custom.into_iter().filter(|resource| !hidden(resource)));
+        *self.registry.write() = Arc::new(Registry::new(resources));
+        self.kinds_change.send_replace(());
     }
 
     /// The time now.
@@ -227,8 +248,11 @@ fn decoded(json: &[u8]) -> Result<Value, String> {
 
 impl Describe for ByKind {
     fn outline(&self, prefix: &str, json: &[u8]) -> Result<Outline, String> {
-        let (hub, selectable) = self.hubs.get(prefix).ok_or("no such kind")?;
         let Places { version_at, item_at, labels } = outline::places(json).ok_or("its JSON has no metadata.uid")?;
+        // Custom kinds come and go, and have no selectable fields yet.
+        let Some((hub, selectable)) = self.hubs.get(prefix) else {
+            return Ok(Outline { version_at, item_at, labels: (labels.start, labels.end), fields: Fields::default() });
+        };
         let names = hub.behaviour.selectable_field_names();
         // Only kinds that are selected by their own fields need to be read, and only those fields of them.
         let fields = if names.is_empty() {

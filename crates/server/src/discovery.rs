@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verbs};
+use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb, Verbs};
 use pintle_value::{Object, Value, object};
 
 use crate::http::Response;
@@ -91,21 +91,40 @@ fn group_document(registry: &Registry, group: &str) -> Option<Value> {
 }
 
 fn verbs(verbs: Verbs) -> Vec<&'static str> {
-    verbs.iter().map(pintle_registry::Verb::name).collect()
+    verbs.iter().map(Verb::name).collect()
+}
+
+/// The order in which upstream names the verbs of custom kinds.
+const CUSTOM_VERBS: [Verb; 8] =
+    [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
+
+fn verbs_of(resource: &Resource) -> Vec<&'static str> {
+    if resource.typed {
+        return verbs(resource.verbs);
+    }
+    CUSTOM_VERBS.into_iter().filter(|verb| resource.verbs.has(*verb)).map(Verb::name).collect()
+}
+
+/// The subresources of a resource: by name, but in their own order where users define them.
+fn subresources_of(resource: &Resource) -> Vec<&Subresource> {
+    let mut subresources: Vec<&Subresource> = resource.subresources.iter().collect();
+    if resource.typed {
+        subresources.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    subresources
 }
 
 fn resources(registry: &Registry, version: &GroupVersion) -> Value {
-    let mut entries: Vec<(String, Value)> = Vec::new();
-    for resource in registry.resources_of(version) {
-        entries.push((resource.plural.to_string(), resource_entry(resource)));
-        for subresource in &resource.subresources {
+    let mut sorted: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
+    sorted.sort_by(|a, b| a.plural.cmp(&b.plural));
+    let mut resources: Vec<Value> = Vec::new();
+    for resource in sorted {
+        resources.push(resource_entry(resource));
+        for subresource in subresources_of(resource) {
             let name = format!("{}/{}", resource.plural, subresource.name);
-            let entry = subresource_entry(resource, subresource, &name);
-            entries.push((name, entry));
+            resources.push(subresource_entry(resource, subresource, &name));
         }
     }
-    entries.sort_by(|a, b| a.0.cmp(&b.0));
-    let resources: Vec<Value> = entries.into_iter().map(|(_, entry)| entry).collect();
     let mut list = object! {
         "kind": "APIResourceList",
         "groupVersion": version.to_string(),
@@ -123,7 +142,7 @@ fn resource_entry(resource: &Resource) -> Value {
         "singularName": resource.singular.as_str(),
         "namespaced": resource.scope == Scope::Namespaced,
         "kind": resource.kind.as_str(),
-        "verbs": verbs(resource.verbs),
+        "verbs": verbs_of(resource),
     };
     set_names(&mut entry, resource);
     if !resource.storage_version_hash.is_empty() {
@@ -238,13 +257,11 @@ fn resource_discovery(resource: &Resource) -> Value {
         "responseKind": response_kind(&resource.gvk()),
         "scope": if resource.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular.as_str(),
-        "verbs": verbs(resource.verbs),
+        "verbs": verbs_of(resource),
     };
     set_names(&mut entry, resource);
     if !resource.subresources.is_empty() {
-        let mut subresources: Vec<&Subresource> = resource.subresources.iter().collect();
-        subresources.sort_by(|a, b| a.name.cmp(&b.name));
-        let subresources: Vec<Value> = subresources
+        let subresources: Vec<Value> = subresources_of(resource)
             .into_iter()
             .map(|s| {
                 object! {

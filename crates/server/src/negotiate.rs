@@ -262,7 +262,9 @@ pub(crate) fn input(headers: &HeaderMap, protobuf: bool) -> Result<Encoding, Api
         None => Ok(Encoding::Json),
         Some(media_type) => {
             known.iter().find(|e| e.media_type() == media_type).copied().ok_or_else(|| {
-                ApiError::UnsupportedMediaType(known.iter().map(|e| e.media_type().to_owned()).collect())
+                // Upstream names Protobuf among what custom kinds take, too.
+                let named = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
+                ApiError::UnsupportedMediaType(named.iter().map(|e| e.media_type().to_owned()).collect())
             })
         }
     }

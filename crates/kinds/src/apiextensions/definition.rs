@@ -21,6 +21,25 @@ pub(super) struct Definition {
 }
 
 impl Behaviour for Definition {
+    fn cleanup_finalizer(&self) -> Option<&'static str> {
+        Some("customresourcecleanup.apiextensions.k8s.io")
+    }
+
+    fn mark_terminating(&self, object: &mut Value) {
+        let conditions = object.items_at(&["status", "conditions"]);
+        let said = conditions.iter().any(|c| c.str_at(&["type"]) == "Terminating" && c.str_at(&["status"]) == "True");
+        let Some(now) = object.at(&["metadata", "deletionTimestamp"]).filter(|_| !said) else { return };
+        let pending = object! {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": now.clone(),
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        };
+        let others = conditions.iter().filter(|c| c.str_at(&["type"]) != "Terminating").cloned();
+        object.set_at(&["status", "conditions"], others.chain([pending]).collect::<Vec<_>>());
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(names) = object.at_mut(&["spec", "names"]) {
             let kind = names.str_at(&["kind"]).to_owned();

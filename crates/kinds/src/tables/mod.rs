@@ -68,16 +68,7 @@ use row;
 
 /// What kinds without columns of their own show (upstream: `rest.NewDefaultTableConvertor`).
 const NAME_AND_CREATION: Rows = Rows {
-    columns: &[
-        Column::NAME,
-        Column {
-            name: "Created At",
-            kind: "date",
-            format: "",
-            description: "=meta/v1.ObjectMeta.creationTimestamp",
-            priority: 0,
-        },
-    ],
+    columns: &[Column::NAME, Column::of("Created At", "date", "", "=meta/v1.ObjectMeta.creationTimestamp")],
     cells: |o, _| {
         // Without a creation time, Go prints its zero time.
         let created = o.time_at(&["metadata", "creationTimestamp"]).unwrap_or(Time::ZERO);

@@ -46,13 +46,7 @@ const VOLUME_ATTACHMENTS: Rows = Rows {
     columns: &[
         Column::NAME,
         // Upstream gives this column the format of names too.
-        Column {
-            name: "Attacher",
-            kind: "string",
-            format: "name",
-            description: "=storage/v1.VolumeAttachmentSpec.attacher",
-            priority: 0,
-        },
+        Column::of("Attacher", "string", "name", "=storage/v1.VolumeAttachmentSpec.attacher"),
         Column::string("PV", "=storage/v1.VolumeAttachmentSource.persistentVolumeName"),
         Column::string("Node", "=storage/v1.VolumeAttachmentSpec.nodeName"),
         Column::boolean("Attached", "=storage/v1.VolumeAttachmentStatus.attached"),

@@ -11,6 +11,7 @@ use pintle_registry::{ApiError, Resource, Scope};
 use super::Selection;
 use super::lifetime::{Due, Lifetime, lasts};
 use super::list::select;
+use crate::cluster::Cluster;
 use crate::http::{Body, Outlet, Response};
 use crate::negotiate::Transform;
 use crate::pipeline::Call;
@@ -70,6 +71,7 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
     let watcher = stream.log.watch(stream.scope.clone(), from);
     let pin = state_first.then(|| call.cluster.cache.pin(from));
     let mut closing = call.cluster.closing.subscribe();
+    let gone = unserved(call.cluster.clone(), resource.clone());
     let form = stream.form.clone();
     let body = Body::written(|outlet| {
         stream.outlet = outlet;
@@ -77,10 +79,25 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
             tokio::select! {
                 _ = stream.run(watcher, lifetime, from, pin, initial == Some(true) && bookmarks) => {}
                 _ = closing.wait_for(|closing| *closing) => {}
+                () = gone => {}
             }
         }
     });
     Ok(respond(&form, body))
+}
+
+/// Ends when a kind is served no longer, which built-in kinds always are.
+async fn unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
+    if resource.typed {
+        return std::future::pending().await;
+    }
+    let mut changes = cluster.kinds_change.subscribe();
+    let served = || cluster.registry().resource(&resource.group, &resource.version, &resource.plural).is_some();
+    while served() {
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// The head of a stream.

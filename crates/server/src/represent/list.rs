@@ -177,7 +177,7 @@ impl Form {
     /// What stands before and after the items of a list in JSON.
     fn frame(&self, head: &ListHead) -> (Vec<u8>, &'static [u8]) {
         let mut out = Vec::with_capacity(512);
-        let metadata = json(&head.metadata(), Shape::named(&self.cluster.catalog, "meta/v1.ListMeta"));
+        let metadata = self.list_metadata(head);
         let gvk = self.list_kind();
         let mut string = |lead: &str, text: &str| {
             out.extend_from_slice(lead.as_bytes());
@@ -209,6 +209,16 @@ impl Form {
         out.extend_from_slice(&metadata);
         out.extend_from_slice(b",\"items\":[");
         (out, b"]}\n")
+    }
+
+    /// The metadata of a list. Those of custom kinds always say that they do not go on.
+    fn list_metadata(&self, head: &ListHead) -> Vec<u8> {
+        let mut metadata = head.metadata();
+        if self.resource.typed || self.accepted.transform.is_some() {
+            return json(&metadata, Shape::named(&self.cluster.catalog, "meta/v1.ListMeta"));
+        }
+        metadata.set_default("continue", "");
+        json(&metadata, Shape::Untyped)
     }
 
     /// Refuses to show a list as the metadata of an object.

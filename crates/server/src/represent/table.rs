@@ -28,12 +28,12 @@ impl Form {
     fn column(&self, column: &Column) -> Value {
         let description = match column.description.strip_prefix('=') {
             Some(place) => self.published(place),
-            None => column.description.to_owned(),
+            None => column.description.to_string(),
         };
         object! {
-            "name": column.name,
-            "type": column.kind,
-            "format": column.format,
+            "name": &*column.name,
+            "type": &*column.kind,
+            "format": &*column.format,
             "description": description,
             "priority": column.priority,
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use pintle_codec::{json, protobuf, yaml};
 use pintle_patch::convert;
-use pintle_registry::{ApiError, GroupVersion, Resource};
+use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource};
 use pintle_schema::{Problems, Schema, normalise, static_defaults};
-use pintle_value::{Str, Value};
+use pintle_value::{Errors, FieldPath, Str, Value};
 
 use crate::negotiate::Encoding;
 use crate::pipeline::Call;
@@ -34,6 +34,11 @@ impl<'a> Expected<'a> {
         Self { group_version: resource.group_version(), kind, schema, resource: Some(resource) }
     }
 
+    /// True for Go structs; false for custom kinds.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.resource.is_none_or(|resource| resource.typed)
+    }
+
     /// Says of a value that it is of the kind.
     pub(crate) fn name(&self, value: &mut Value) {
         value.set("kind", self.kind);
@@ -51,8 +56,14 @@ impl<'a> Expected<'a> {
     /// client asks that nobody own anything any more (upstream: `isResetManagedFields`).
     pub(crate) fn normalise(&self, value: &mut Value) -> Problems {
         let resets = value.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty);
-        let mut found = Problems::default();
-        normalise(&self.schema.types, self.schema.root, value, &mut found);
+        let found = match self.resource.filter(|_| !self.is_typed()) {
+            Some(resource) => super::custom::conform(resource, value),
+            None => {
+                let mut found = Problems::default();
+                normalise(&self.schema.types, self.schema.root, value, &mut found);
+                found
+            }
+        };
         if resets {
             value.set_at(&MANAGED_FIELDS, Vec::<Value>::new());
         }
@@ -73,6 +84,8 @@ pub(crate) enum Undecodable {
     Unfit { kind: String, version: Str, why: String },
     /// It is of another version of the kind.
     OtherVersion(String),
+    /// It is of another kind, where that is for validation to say: among custom kinds.
+    OtherKind { kind: String, name: String },
 }
 
 impl Undecodable {
@@ -80,6 +93,7 @@ impl Undecodable {
     pub(crate) fn why(self) -> String {
         match self {
             Undecodable::Unread(why) | Undecodable::Unfit { why, .. } | Undecodable::OtherVersion(why) => why,
+            Undecodable::OtherKind { kind, .. } => format!("no kind {kind:?} is expected"),
         }
     }
 
@@ -94,6 +108,16 @@ impl Undecodable {
                 format!("{found} in version \"{version}\" cannot be handled as a {kind}: {why}")
             }
             Undecodable::OtherVersion(why) => why,
+            Undecodable::OtherKind { kind: found, name } => {
+                let mut errors = Errors::new();
+                errors.invalid(&FieldPath::new("kind"), found.as_str(), format!("must be {kind}"));
+                let GroupVersion { group, version } = expected.group_version.clone();
+                return ApiError::Invalid {
+                    kind: GroupVersionKind::new(group, version, found),
+                    name: name.into(),
+                    errors,
+                };
+            }
         })
     }
 }
@@ -167,6 +191,15 @@ fn json(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value
         return Ok((value, Vec::new()));
     }
     // Order and wording are those of the text, which the tree does not keep.
+    if !expected.is_typed() {
+        if let Some(error) = found.errors.into_iter().next() {
+            return Err(expected.unfit(error));
+        }
+        let repeated = json::decode(body, json::Options { duplicates: true }).map(|d| d.duplicates).unwrap_or_default();
+        let repeated = repeated.iter().map(|path| format!("duplicate field \"{path}\""));
+        let unknown = found.unknown.iter().map(|path| format!("unknown field \"{path}\""));
+        return Ok((value, repeated.chain(unknown).collect()));
+    }
     let mut exact = json::strictness(body, types, *root).map_err(|error| expected.unfit(error.to_string()))?;
     if let Some(error) = exact.error.take().or(found.errors.into_iter().next()) {
         return Err(expected.unfit(error));
@@ -180,6 +213,9 @@ fn json(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value
 fn named(value: &Value, expected: &Expected<'_>, known: Known<'_>) -> Result<(), Undecodable> {
     let meta = json::type_meta(value).map_err(|error| unread(error.to_string()))?;
     let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
+    if !expected.is_typed() {
+        return super::custom::named(value, expected, kind, &meta.api_version);
+    }
     if meta.api_version.is_empty() {
         return known(&expected.group_version, kind);
     }
@@ -241,7 +277,9 @@ pub(crate) fn patched(
 /// # Errors
 /// Upstream's message: something does not fit its type.
 pub(crate) fn converted(mut object: Value, expected: &Expected<'_>) -> Result<(Value, Vec<String>), String> {
-    convert(&mut object, &expected.schema.types, expected.schema.root)?;
+    if expected.is_typed() {
+        convert(&mut object, &expected.schema.types, expected.schema.root)?;
+    }
     let found = expected.normalise(&mut object);
     if let Some(error) = found.errors.into_iter().next() {
         return Err(error);
@@ -315,6 +353,8 @@ fn summary(body: &[u8]) -> String {
 
 /// Sets all defaults of a tree at a resource's version.
 pub(crate) fn default(resource: &Arc<Resource>, value: &mut Value) {
-    static_defaults(&resource.schema.types, resource.schema.root, value);
+    if resource.typed {
+        static_defaults(&resource.schema.types, resource.schema.root, value);
+    }
     resource.behaviour.defaults(value);
 }

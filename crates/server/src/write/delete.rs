@@ -14,11 +14,11 @@ use pintle_value::{Object as Members, Value};
 use super::commit::{Outcome, as_cached, at, commit, stored_bytes};
 use super::decode::{Expected, Undecodable, read};
 use super::metadata;
-use super::update::Change;
-use crate::cluster::tree;
+use super::update::{Change, Judge};
+use crate::cluster::{Cluster, tree};
 use crate::http::{Body, Response};
 use crate::negotiate;
-use crate::pipeline::Call;
+use crate::pipeline::{Call, Warnings};
 use crate::query::{DeleteOptions, ListOptions, Propagation};
 use crate::read::{collect, select};
 use crate::represent::{Form, ListBody, Source, from_hub, success};
@@ -159,6 +159,9 @@ async fn attempt(
     let mut object = old.clone();
     object.remove_at(&["metadata", "resourceVersion"]);
     settle_finalizers(&hub, &mut object, options);
+    if let Some(finalizer) = hub.behaviour.cleanup_finalizer().filter(|_| !old.is_terminating()) {
+        add_finalizer(&mut object, finalizer);
+    }
     let waits = !object.items_at(&["metadata", "finalizers"]).is_empty() || !hub.behaviour.is_finalized(&object);
     if grace == Grace::None && !waits {
         return remove(change, &hub, current, &old, objects).await;
@@ -305,9 +308,53 @@ fn settle_finalizers(hub: &Resource, object: &mut Value, options: &DeleteOptions
     }
 }
 
+fn add_finalizer(object: &mut Value, finalizer: &str) {
+    let mut finalizers = object.items_at(&["metadata", "finalizers"]).to_vec();
+    if !finalizers.iter().any(|f| f.as_str() == Some(finalizer)) {
+        finalizers.push(finalizer.into());
+        object.set_at(&["metadata", "finalizers"], finalizers);
+    }
+}
+
+/// Deletes all objects of a collection that are there now, as the server itself.
+pub(crate) async fn delete_all(cluster: &Arc<Cluster>, resource: &Arc<Resource>) -> Result<(), ApiError> {
+    let identity = super::objects::own_identity();
+    let (options, warnings) = (DeleteOptions::default(), Warnings::default());
+    let hub = cluster.hub(resource);
+    let objects = super::objects::Access(cluster.clone()).list(&hub.group_resource(), "")?;
+    let deletions = objects.into_iter().map(|object| {
+        let change = Change {
+            cluster,
+            resource: &hub,
+            identity: &identity,
+            context: cluster.own_context(),
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            subresource: "",
+            judge: Judge::Object,
+            uid_is_precondition: true,
+            warnings: &warnings,
+        };
+        let options = &options;
+        async move {
+            match carry_out(&change, options).await {
+                Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
+    });
+    stream::iter(deletions).buffer_unordered(DELETIONS).try_collect().await
+}
+
 /// Marks an object as terminating; the seconds that it has from now on.
 fn mark(hub: &Resource, object: &mut Value, grace: Grace, now: Time) -> i64 {
     let running = object.time_at(&["metadata", "deletionTimestamp"]);
+    if hub.behaviour.cleanup_finalizer().is_some() {
+        // Such kinds are marked by hand: what is there stays until someone has cleaned up.
+        object.set_at(&["metadata", "deletionTimestamp"], running.unwrap_or(now).rfc3339());
+        hub.behaviour.mark_terminating(object);
+        return 0;
+    }
     let generation = object.generation();
     if running.is_none() && generation > 0 {
         object.set_at(&["metadata", "generation"], generation + 1);

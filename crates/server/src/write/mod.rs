@@ -5,6 +5,7 @@
 mod action;
 mod commit;
 mod create;
+mod custom;
 mod decode;
 mod delete;
 mod metadata;
@@ -18,8 +19,9 @@ mod subresource;
 mod update;
 
 pub(crate) use create::create;
-pub(crate) use delete::{delete, delete_collection};
+pub(crate) use delete::{delete, delete_all, delete_collection};
 pub(crate) use metadata::check_key;
+pub(crate) use objects::Access;
 pub(crate) use patch::patch;
 pub(crate) use subresource::subresource;
 pub(crate) use update::update;

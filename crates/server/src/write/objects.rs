@@ -19,7 +19,7 @@ use crate::pipeline::Warnings;
 /// Objects of a cluster, read and written as the server itself.
 pub(crate) struct Access(pub(crate) Arc<Cluster>);
 
-fn own_identity() -> Identity {
+pub(super) fn own_identity() -> Identity {
     Identity { name: "system:apiserver".into(), groups: vec!["system:masters".into()], ..Identity::default() }
 }
 
@@ -31,6 +31,76 @@ impl Access {
         pintle_schema::normalise(&schema.types, schema.root, &mut object, &mut pintle_schema::Problems::default());
         default(resource, &mut object);
         object
+    }
+}
+
+impl Access {
+    /// Changes what one object says of itself through its status, as the server itself. `compute` makes the new object
+    /// of the one there is.
+    ///
+    /// # Errors
+    /// The object is not there, or the change is refused.
+    pub(crate) async fn update_status(
+        &self,
+        resource: &GroupResource,
+        namespace: &str,
+        name: &str,
+        compute: impl Fn(&Value) -> Value,
+    ) -> Result<Value, ApiError> {
+        let hub = self.0.stored(resource)?;
+        let ownership = Ownership::own(&self.0, &hub, "status");
+        self.change(&hub, "status", (namespace, name), |old| {
+            let mut object = compute(old);
+            ownership.update(old, &mut object);
+            object
+        })
+        .await
+    }
+
+    /// Takes a finalizer off an object. With the last one a terminating object goes.
+    ///
+    /// # Errors
+    /// The object is not there.
+    pub(crate) async fn remove_finalizer(
+        &self,
+        resource: &GroupResource,
+        namespace: &str,
+        name: &str,
+        finalizer: &str,
+    ) -> Result<(), ApiError> {
+        let hub = self.0.stored(resource)?;
+        self.change(&hub, "", (namespace, name), |old| {
+            let mut object = old.clone();
+            let left = old.items_at(&["metadata", "finalizers"]).iter().filter(|f| f.as_str() != Some(finalizer));
+            object.set_at(&["metadata", "finalizers"], left.cloned().collect::<Vec<_>>());
+            object
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn change(
+        &self,
+        hub: &Arc<Resource>,
+        subresource: &str,
+        (namespace, name): (&str, &str),
+        compute: impl Fn(&Value) -> Value,
+    ) -> Result<Value, ApiError> {
+        let (identity, warnings) = (own_identity(), Warnings::default());
+        let change = Change {
+            cluster: &self.0,
+            resource: hub,
+            identity: &identity,
+            context: self.0.own_context(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            subresource,
+            judge: if subresource.is_empty() { Judge::Object } else { Judge::Subresource },
+            uid_is_precondition: true,
+            warnings: &warnings,
+        };
+        let updated = change.run(|old| Ok(compute(old))).await?;
+        tree(&updated.object)
     }
 }
 
@@ -73,7 +143,7 @@ impl Objects for Access {
                 warnings: &Warnings::default(),
             };
             let mut object = Self::prepared(&hub, object);
-            Ownership::own(&self.0, &hub).create(&mut object);
+            Ownership::own(&self.0, &hub, "").create(&mut object);
             let created = creation.run(object).await?;
             tree(&created)
         })
@@ -82,28 +152,14 @@ impl Objects for Access {
     fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             let hub = self.0.stored(resource)?;
-            let identity = own_identity();
-            let change = Change {
-                cluster: &self.0,
-                resource: &hub,
-                identity: &identity,
-                context: self.0.own_context(),
-                namespace: object.namespace().to_owned(),
-                name: object.name().to_owned(),
-                subresource: "",
-                judge: Judge::Object,
-                uid_is_precondition: true,
-                warnings: &Warnings::default(),
-            };
             let object = Self::prepared(&hub, object);
-            let ownership = Ownership::own(&self.0, &hub);
-            let updated = change.run(|old| {
+            let ownership = Ownership::own(&self.0, &hub, "");
+            let made = |old: &Value| {
                 let mut object = object.clone();
                 ownership.update(old, &mut object);
-                Ok(object)
-            });
-            let updated = updated.await?;
-            tree(&updated.object)
+                object
+            };
+            self.change(&hub, "", (object.namespace(), object.name()), made).await
         })
     }
 

@@ -57,8 +57,8 @@ impl<'a> Ownership<'a> {
     }
 
     /// The server itself as a writer of objects.
-    pub(crate) fn own(cluster: &Cluster, resource: &'a Arc<Resource>) -> Self {
-        Self::new(cluster, Expected::of(resource), OWN_MANAGER.to_owned(), "")
+    pub(crate) fn own(cluster: &Cluster, resource: &'a Arc<Resource>, subresource: &'a str) -> Self {
+        Self::new(cluster, Expected::of(resource), OWN_MANAGER.to_owned(), subresource)
     }
 
     fn new(cluster: &Cluster, expected: Expected<'a>, manager: String, subresource: &'a str) -> Self {
@@ -193,7 +193,9 @@ impl Versions for Ownership<'_> {
         let (from, to) = (record(from)?, record(to)?);
         let hub = from.collection().and_then(|c| self.registry.hub(c)).ok_or(ConvertError::MissingVersion)?;
         let mut converted = from_hub(to, to_hub(from, hub, object.clone()));
-        normalise(&to.schema.types, to.schema.root, &mut converted, &mut Problems::default());
+        if to.typed {
+            normalise(&to.schema.types, to.schema.root, &mut converted, &mut Problems::default());
+        }
         Ok(converted)
     }
 

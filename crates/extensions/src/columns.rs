@@ -1,0 +1,79 @@
+//! The columns that a definition asks for in tables (upstream: `registry/customresource/tableconvertor`).
+
+use std::borrow::Cow;
+
+use pintle_registry::{Column, NameAndAge, Table};
+use pintle_value::time::{Time, since};
+use pintle_value::{Value, print};
+
+use crate::json_path::JsonPath;
+
+/// The table of a custom kind.
+pub(crate) struct Columns {
+    columns: Vec<Column>,
+    /// Where the values of all columns but the name are.
+    paths: Vec<JsonPath>,
+}
+
+impl Columns {
+    /// The table of a version; that of a kind without columns of its own where it asks for none.
+    pub(crate) fn of(version: &Value) -> Box<dyn Table> {
+        let asked = version.items_at(&["additionalPrinterColumns"]);
+        let mut table = Self { columns: vec![Column::NAME], paths: Vec::new() };
+        if asked.is_empty() {
+            return Box::new(NameAndAge);
+        }
+        for column in asked {
+            // Upstream shows the columns up to the first that it cannot read.
+            let Some(path) = JsonPath::parse(column.str_at(&["jsonPath"])) else { break };
+            let text = |key: &str| Cow::Owned(column.str_at(&[key]).to_owned());
+            let description = match column.str_at(&["description"]) {
+                "" => {
+                    let path = column.str_at(&["jsonPath"]);
+                    format!("Custom resource definition column (in JSONPath format): {path}").into()
+                }
+                _ => text("description"),
+            };
+            let priority = column.int_at(&["priority"]).and_then(|p| i32::try_from(p).ok()).unwrap_or(0);
+            table.columns.push(Column {
+                name: text("name"),
+                kind: text("type"),
+                format: text("format"),
+                description,
+                priority,
+            });
+            table.paths.push(path);
+        }
+        Box::new(table)
+    }
+}
+
+impl Table for Columns {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
+        let own = self.columns.iter().skip(1).zip(&self.paths);
+        let cell = |(column, path): (&Column, &JsonPath)| {
+            path.find(object).into_iter().next().map_or(Value::Null, |value| cell(&column.kind, value, now))
+        };
+        std::iter::once(Value::from(object.name())).chain(own.map(cell)).collect()
+    }
+}
+
+fn cell(kind: &str, value: &Value, now: Time) -> Value {
+    match (kind, value) {
+        ("string", value) => print::plain(value).into(),
+        ("integer" | "number", Value::Int(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Float(_)) => {
+            value.clone()
+        }
+        ("integer", Value::Float(x)) => Value::Int(*x as i64),
+        ("date", Value::String(text)) => match Time::parse_rfc3339(text) {
+            _ if text.is_empty() || text == "null" => "<unknown>".into(),
+            Ok(time) => since(Some(time), now).into(),
+            Err(_) => "<invalid>".into(),
+        },
+        _ => Value::Null,
+    }
+}

@@ -1,0 +1,147 @@
+//! What objects of a definition's version are held to (upstream: `registry/customresource`): its schema, and the rules
+//! that all custom kinds share.
+
+use std::sync::Arc;
+
+use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::{Errors, FieldPath, Value, names};
+
+use crate::schema::Schema;
+
+/// A custom kind at one version.
+pub(crate) struct Custom {
+    pub(crate) schema: Arc<Schema>,
+    /// True if the status is written through its subresource alone.
+    has_status: bool,
+    status: Status,
+}
+
+impl Custom {
+    pub(crate) fn new(schema: Schema, has_status: bool) -> Self {
+        let schema = Arc::new(schema);
+        Self { status: Status(schema.clone()), schema, has_status }
+    }
+}
+
+impl Behaviour for Custom {
+    fn conform(&self, object: &mut Value) -> Result<Vec<String>, String> {
+        self.schema.conform(object).map_err(|error| error.to_string())
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        self.schema.default(object);
+    }
+
+    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+        if self.has_status {
+            object.remove("status");
+        }
+        object.set_at(&["metadata", "generation"], 1);
+    }
+
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        if self.has_status {
+            keep_status(object, old);
+        }
+        if differs(object, old) {
+            object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
+        }
+    }
+
+    fn validate(&self, _: &Context, object: &Value) -> Errors {
+        let mut errors = self.schema.validate(object);
+        errors.append(self.schema.validate_embedded(object));
+        errors.append(self.schema.validate_lists(object));
+        errors
+    }
+
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.schema.validate_update(object, old);
+        errors.append(self.schema.validate_embedded(object));
+        errors.append(changed_lists(&self.schema, object, old));
+        errors
+    }
+
+    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let before = old.map_or(&[][..], |old| old.items_at(&["metadata", "finalizers"]));
+        let mut added: Vec<&str> = object
+            .items_at(&["metadata", "finalizers"])
+            .iter()
+            .filter(|finalizer| !before.contains(finalizer))
+            .filter_map(Value::as_str)
+            .collect();
+        added.sort_unstable();
+        added.dedup();
+        added.into_iter().flat_map(finalizer_warnings).collect()
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+        (name == "status" && self.has_status).then_some(&self.status as &dyn SubresourceRules)
+    }
+}
+
+/// The rules of a custom kind's status.
+struct Status(Arc<Schema>);
+
+impl SubresourceRules for Status {
+    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+        let (status, owners) = (object.remove("status"), object.remove_at(&["metadata", "managedFields"]));
+        let version = object.remove_at(&["metadata", "resourceVersion"]);
+        *object = old.clone();
+        for (path, value) in [
+            (&["status"][..], status),
+            (&["metadata", "managedFields"], owners),
+            (&["metadata", "resourceVersion"], version),
+        ] {
+            match value {
+                Some(value) => object.set_at(path, value),
+                None => drop(object.remove_at(path)),
+            }
+        }
+    }
+
+    /// What is not in the status is as it was, and so is not judged anew.
+    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+        let mut errors = self.0.validate_update(object, old);
+        errors.append(changed_lists(&self.0, object, old));
+        errors
+    }
+}
+
+/// What stands twice in lists, unless that was so before.
+fn changed_lists(schema: &Schema, object: &Value, old: &Value) -> Errors {
+    if schema.validate_lists(old).is_empty() { schema.validate_lists(object) } else { Errors::new() }
+}
+
+fn keep_status(object: &mut Value, old: &Value) {
+    match old.get("status") {
+        Some(status) => object.set("status", status.clone()),
+        None => drop(object.remove("status")),
+    }
+}
+
+/// True if two objects differ in more than their metadata.
+fn differs(a: &Value, b: &Value) -> bool {
+    let rest = |object: &Value| object.entries_at(&[]).filter(|(key, _)| *key != "metadata").count();
+    rest(a) != rest(b) || a.entries_at(&[]).any(|(key, value)| key != "metadata" && b.get(key) != Some(value))
+}
+
+/// What is said of a finalizer that others may use too (upstream: `validateKubeFinalizerName`).
+fn finalizer_warnings(finalizer: &str) -> Vec<String> {
+    const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+    let path = FieldPath::new("metadata");
+    let (path, shown) = (path.child("finalizers").to_string(), pintle_value::field::quote(finalizer));
+    let mut warnings: Vec<String> =
+        names::qualified_name(finalizer).into_iter().map(|why| format!("{path}: {shown}: {why}")).collect();
+    if !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
+        let including = if finalizer.contains('.') { " including a path (/)" } else { "" };
+        warnings.push(format!(
+            "{path}: {shown}: prefer a domain-qualified finalizer name{including} to avoid accidental conflicts with other finalizer writers"
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,115 @@
+//! The registry records of a definition: one for each version that is served, as for any built-in kind.
+
+use std::sync::Arc;
+
+use pintle_registry::{
+    Backing, Collection, GroupVersionKind, ResetFields, Resource, Role, ScalePaths, Scope, Subresource, Verb, Verbs,
+};
+use pintle_value::{Str, Value};
+
+use crate::columns::Columns;
+use crate::kind::Custom;
+use crate::{condition_is_true, schema};
+
+/// The first part of the keys of a definition's objects, after the root.
+#[must_use]
+pub fn prefix(definition: &Value) -> Str {
+    format!("{}/{}", definition.str_at(&["spec", "group"]), definition.str_at(&["spec", "names", "plural"])).into()
+}
+
+/// The records of a definition; none before its names are accepted, and none that cannot be served.
+#[must_use]
+pub fn records(definition: &Value) -> Vec<Arc<Resource>> {
+    if !condition_is_true(definition, "NamesAccepted") && !condition_is_true(definition, "Established") {
+        return Vec::new();
+    }
+    let versions = definition.items_at(&["spec", "versions"]);
+    let Some(storage) = versions.iter().find(|version| version.bool_at(&["storage"])) else { return Vec::new() };
+    let collection = Arc::new(Collection {
+        prefix: prefix(definition),
+        hub_group: definition.str_at(&["spec", "group"]).into(),
+        hub_version: storage.str_at(&["name"]).into(),
+        hub_plural: definition.str_at(&["spec", "names", "plural"]).into(),
+        returns_deleted: false,
+    });
+    // Objects of the other versions are converted by their apiVersion alone, or by a webhook, which is not asked yet.
+    let converts = definition.str_at(&["spec", "conversion", "strategy"]) != "Webhook";
+    let shown = |version: &&Value| version.bool_at(&["served"]) && (converts || version.bool_at(&["storage"]));
+    versions.iter().filter(shown).filter_map(|version| record(definition, version, &collection)).collect()
+}
+
+fn record(definition: &Value, version: &Value, collection: &Arc<Collection>) -> Option<Arc<Resource>> {
+    let group: Str = definition.str_at(&["spec", "group"]).into();
+    let name: Str = version.str_at(&["name"]).into();
+    let names = definition.at(&["status", "acceptedNames"])?;
+    let texts = |key: &str| names.items_at(&[key]).iter().filter_map(Value::as_str).map(Str::from).collect();
+    let kind = GroupVersionKind::new(group.clone(), name.clone(), names.str_at(&["kind"]));
+    let values = match schema::Schema::parse(version.at(&["schema", "openAPIV3Schema"])?) {
+        Ok(values) => values,
+        Err(error) => {
+            tracing::error!(%error, definition = definition.name(), version = %name, "a schema cannot be served");
+            return None;
+        }
+    };
+    let status = version.at(&["subresources", "status"]).is_some();
+    let behaviour = Custom::new(values, status);
+    let hash = pintle_kinds::storage_version_hash(&group, &collection.hub_version, &kind.kind);
+    Some(Arc::new(Resource {
+        group,
+        version: name,
+        plural: names.str_at(&["plural"]).into(),
+        singular: names.str_at(&["singular"]).into(),
+        list_kind: names.str_at(&["listKind"]).into(),
+        short_names: texts("shortNames"),
+        categories: texts("categories"),
+        scope: if definition.str_at(&["spec", "scope"]) == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
+        verbs: Verb::ALL.into_iter().collect(),
+        schema: schema::to_types(&behaviour.schema),
+        typed: false,
+        subresources: subresources(version, &kind),
+        counts: counts(status),
+        backing: Backing::Stored(collection.clone()),
+        storage_version_hash: hash,
+        deprecation: deprecation(version, &kind),
+        behaviour: Arc::new(behaviour),
+        table: Columns::of(version).into(),
+        kind: kind.kind,
+    }))
+}
+
+fn subresources(version: &Value, kind: &GroupVersionKind) -> Vec<Subresource> {
+    let verbs: Verbs = [Verb::Get, Verb::Patch, Verb::Update].into_iter().collect();
+    let mut subresources = Vec::new();
+    if version.at(&["subresources", "status"]).is_some() {
+        subresources.push(Subresource { name: "status".into(), kind: kind.clone(), verbs, role: Role::Object });
+    }
+    if let Some(scale) = version.at(&["subresources", "scale"]) {
+        let paths = ScalePaths::of_custom(
+            scale.str_at(&["specReplicasPath"]),
+            scale.str_at(&["statusReplicasPath"]),
+            Some(scale.str_at(&["labelSelectorPath"])),
+        );
+        let kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
+        subresources.push(Subresource { name: "scale".into(), kind, verbs, role: Role::Scale(paths) });
+    }
+    subresources
+}
+
+/// What of a write counts for who owns what (upstream: the strategies' `GetResetFields`).
+fn counts(status: bool) -> Vec<(Str, pintle_registry::Filter)> {
+    if !status {
+        return Vec::new();
+    }
+    let filters = [("", ResetFields::These(&["status"])), ("status", ResetFields::These(&["metadata", "spec"]))];
+    filters.into_iter().filter_map(|(name, fields)| Some((name.into(), fields.filter()?))).collect()
+}
+
+fn deprecation(version: &Value, kind: &GroupVersionKind) -> Option<Str> {
+    if !version.bool_at(&["deprecated"]) {
+        return None;
+    }
+    Some(match version.str_at(&["deprecationWarning"]) {
+        "" => format!("{}/{} {} is deprecated", kind.group, kind.version, kind.kind).into(),
+        text => text.into(),
+    })
+}

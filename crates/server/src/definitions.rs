@@ -1,0 +1,265 @@
+//! Kinds that users define: a task follows the definitions (CustomResourceDefinitions), accepts their names, serves their
+//! objects, says so in their status, and cleans up after those that go (upstream: the controllers of
+//! apiextensions-apiserver).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use pintle_cache::{Event, Scope};
+use pintle_extensions::{
+    CLEANUP_FINALIZER, Condition, accept_names, condition_is_true, establish, records, set_condition,
+};
+use pintle_registry::{ApiError, GroupResource, Objects, Resource};
+use pintle_store::{Span, Store};
+use pintle_value::{Str, Value, object};
+
+use crate::cluster::{Cluster, ClusterError, tree};
+use crate::write::{Access, delete_all};
+
+/// Where definitions are stored.
+const PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
+
+fn definitions() -> GroupResource {
+    GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// The key prefixes of the objects of all stored definitions, so that the cache has their history from the start.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn prefixes(store: &dyn Store, root: &str) -> Result<Vec<Str>, ClusterError> {
+    let span = Span::prefix(&format!("{root}/{PREFIX}/"));
+    let range = store.range(span, None, None).await.map_err(|error| ClusterError::Cache(error.into()))?;
+    let read = |json: &[u8]| pintle_codec::json::decode(json, pintle_codec::json::Options::default()).ok();
+    let trees = range.records.iter().filter_map(|record| Some(read(&record.value)?.value));
+    Ok(trees.map(|definition| pintle_extensions::prefix(&definition)).collect())
+}
+
+/// Serves what is defined, and follows the definitions from now on.
+///
+/// # Errors
+/// They cannot be read.
+pub(crate) async fn start(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
+    let hub = cluster.stored(&definitions())?;
+    let log = cluster.log(&hub)?;
+    let from = cluster.catch_up().await?;
+    let mut watcher = log.watch(Scope::All, from);
+    let mut known = Known::default();
+    for definition in Access(cluster.clone()).list(&definitions(), "")? {
+        known.take(&definition);
+    }
+    cluster.publish(known.records());
+    let names: Vec<Str> = known.kinds.keys().cloned().collect();
+    let (weak, mut closing) = (Arc::downgrade(cluster), cluster.closing.subscribe());
+    tokio::spawn(async move {
+        for name in names {
+            let Some(cluster) = weak.upgrade() else { return };
+            known.settle(&cluster, &name).await;
+        }
+        loop {
+            let events = tokio::select! {
+                events = watcher.next() => events,
+                _ = closing.wait_for(|closing| *closing) => return,
+            };
+            let Some(cluster) = weak.upgrade() else { return };
+            let Ok(events) = events else {
+                tracing::error!("definitions are no longer followed: their history is gone");
+                return;
+            };
+            for event in events {
+                known.follow(&cluster, &event).await;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// What is known of the definitions that there are.
+#[derive(Default)]
+struct Known {
+    kinds: BTreeMap<Str, Kind>,
+}
+
+/// What is known of one definition.
+struct Kind {
+    /// Its group and the names that it has, as [`accept_names`] looks at them.
+    names: Value,
+    /// What its records are made of.
+    made_of: Value,
+    records: Vec<Arc<Resource>>,
+    /// True while its objects are being deleted.
+    cleaning: bool,
+}
+
+impl Known {
+    fn records(&self) -> impl Iterator<Item = Arc<Resource>> {
+        self.kinds.values().flat_map(|kind| kind.records.iter().cloned())
+    }
+
+    /// Remembers a definition. Returns true if its records have changed.
+    fn take(&mut self, definition: &Value) -> bool {
+        let names = object! {
+            "spec": object! { "group": definition.str_at(&["spec", "group"]) },
+            "status": object! { "acceptedNames": definition["status"]["acceptedNames"].clone() },
+        };
+        let made_of = object! {
+            "generation": definition.generation(),
+            "names": names["status"].clone(),
+            "accepted": condition_is_true(definition, "NamesAccepted") || condition_is_true(definition, "Established"),
+        };
+        let name: Str = definition.name().into();
+        let before = self.kinds.remove(&name);
+        let cleaning = before.as_ref().is_some_and(|kind| kind.cleaning);
+        let (records, changed) = match before {
+            Some(kind) if kind.made_of == made_of => (kind.records, false),
+            _ => (records(definition), true),
+        };
+        self.kinds.insert(name, Kind { names, made_of, records, cleaning });
+        changed
+    }
+
+    async fn follow(&mut self, cluster: &Arc<Cluster>, event: &Event) {
+        let name = Str::from(&*event.key);
+        let Some(object) = &event.object else {
+            let Some(gone) = self.kinds.remove(&name) else { return };
+            cluster.publish(self.records());
+            if let Some(collection) = gone.records.first().and_then(|record| record.collection()) {
+                cluster.cache.close(&collection.prefix);
+            }
+            return self.settle_others(cluster, &gone.names).await;
+        };
+        match tree(object) {
+            Ok(definition) => {
+                if self.take(&definition) {
+                    self.serve(cluster, &name).await;
+                }
+                self.settle(cluster, &name).await;
+            }
+            Err(error) => tracing::error!(%error, %name, "a definition cannot be read"),
+        }
+    }
+
+    /// Serves the objects of a definition.
+    async fn serve(&self, cluster: &Arc<Cluster>, name: &str) {
+        let collection = self.kinds.get(name).and_then(|kind| kind.records.first()).and_then(|r| r.collection());
+        if let Some(collection) = collection
+            && let Err(error) = cluster.cache.open(&collection.prefix).await
+        {
+            tracing::error!(%error, %name, "the objects of a definition cannot be read");
+            return;
+        }
+        cluster.publish(self.records());
+    }
+
+    /// Brings what a definition's status says up to date, or cleans up after it.
+    async fn settle(&mut self, cluster: &Arc<Cluster>, name: &str) {
+        let access = Access(cluster.clone());
+        let Ok(Some(definition)) = access.get(&definitions(), "", name) else { return };
+        if definition.is_terminating() {
+            return self.clean(cluster, &definition);
+        }
+        let now = cluster.now();
+        let others: Vec<Value> =
+            self.kinds.iter().filter(|(other, _)| *other != name).map(|(_, kind)| kind.names.clone()).collect();
+        let accepted =
+            |definition: &Value| accept_names(definition, &others, now).unwrap_or_else(|| definition.clone());
+        let with_names = accepted(&definition);
+        if establish(&with_names, now).is_none() && with_names == definition {
+            return;
+        }
+        // Objects are served before anybody hears that they are.
+        let names_before = self.kinds.get(name).map(|kind| kind.names.clone());
+        if self.take(&with_names) {
+            self.serve(cluster, name).await;
+        }
+        let settled = |definition: &Value| {
+            let definition = accepted(definition);
+            establish(&definition, now).unwrap_or(definition)
+        };
+        if let Err(error) = access.update_status(&definitions(), "", name, settled).await {
+            tracing::info!(%error, %name, "a definition went while its names were accepted");
+        }
+        // It may have given up a name that others wait for.
+        if let Some(before) = names_before.filter(|before| self.kinds.get(name).is_some_and(|k| k.names != *before)) {
+            Box::pin(self.settle_others(cluster, &before)).await;
+        }
+    }
+
+    /// Looks again at the definitions of a group that want names which may be free now.
+    async fn settle_others(&mut self, cluster: &Arc<Cluster>, of: &Value) {
+        let group = of.str_at(&["spec", "group"]);
+        let waiting = |kind: &Kind| kind.names.str_at(&["spec", "group"]) == group && kind.records.is_empty();
+        let names: Vec<Str> =
+            self.kinds.iter().filter(|(_, kind)| waiting(kind)).map(|(name, _)| name.clone()).collect();
+        for name in names {
+            Box::pin(self.settle(cluster, &name)).await;
+        }
+    }
+
+    /// Deletes the objects of a definition that goes, and then lets it go.
+    fn clean(&mut self, cluster: &Arc<Cluster>, definition: &Value) {
+        let waits =
+            definition.items_at(&["metadata", "finalizers"]).iter().any(|f| f.as_str() == Some(CLEANUP_FINALIZER));
+        let Some(kind) = self.kinds.get_mut(definition.name()).filter(|kind| waits && !kind.cleaning) else { return };
+        kind.cleaning = true;
+        let established = condition_is_true(definition, "Established");
+        let resource = kind.records.first().cloned().filter(|_| established);
+        tokio::spawn(clean_up(Arc::downgrade(cluster), definition.name().into(), resource));
+    }
+}
+
+/// Deletes all objects of a kind, waits until the last one is gone, and takes the finalizer off its definition.
+async fn clean_up(cluster: Weak<Cluster>, name: Str, resource: Option<Arc<Resource>>) {
+    let terminating = |status, reason, message: &str| Condition::new("Terminating", status, reason, message);
+    let done = match resource {
+        None => terminating(false, "NeverEstablished", "resource was never established"),
+        Some(resource) => {
+            let begun = terminating(true, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
+            if say(&cluster, &name, &begun).await.is_err() || empty(&cluster, &resource).await.is_err() {
+                return;
+            }
+            terminating(false, "InstanceDeletionCompleted", "removed all instances")
+        }
+    };
+    if say(&cluster, &name, &done).await.is_err() {
+        return;
+    }
+    let Some(cluster) = cluster.upgrade() else { return };
+    if let Err(error) = Access(cluster).remove_finalizer(&definitions(), "", &name, CLEANUP_FINALIZER).await {
+        tracing::info!(%error, %name, "a definition went by itself");
+    }
+}
+
+async fn say(cluster: &Weak<Cluster>, name: &str, condition: &Condition) -> Result<(), ApiError> {
+    let Some(cluster) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
+    let now = cluster.now();
+    let said = |definition: &Value| {
+        let mut definition = definition.clone();
+        set_condition(&mut definition, condition, now);
+        definition
+    };
+    Access(cluster).update_status(&definitions(), "", name, said).await.map(drop)
+}
+
+/// Deletes the objects of a kind until there are none.
+async fn empty(cluster: &Weak<Cluster>, resource: &Arc<Resource>) -> Result<(), ApiError> {
+    let (log, mut watcher) = {
+        let Some(cluster) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
+        let log = cluster.log(resource)?;
+        let watcher = log.watch(Scope::All, cluster.catch_up().await?);
+        (log, watcher)
+    };
+    loop {
+        let Some(strong) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
+        delete_all(&strong, resource).await?;
+        drop(strong);
+        let page = log.page(&pintle_cache::KeyRange::All, None, u64::MAX, 1);
+        if page.is_ok_and(|page| page.objects.is_empty()) {
+            return Ok(());
+        }
+        // Something holds the last ones: a finalizer goes with the next change.
+        if watcher.next().await.is_err() {
+            return Err(ApiError::NoSuchPath);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Definitions: what becomes of them, and of what is asked of kinds that come and go.
+
+use pintle_testkit::Cluster;
+use serde_json::{Value, json};
+
+use super::{DEFINITIONS, WIDGETS, serving, until, widget, widgets};
+
+#[test]
+fn names_are_accepted_and_served() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let _ = cluster.get(WIDGETS).await.expect(404);
+        let created = cluster.post(DEFINITIONS, widgets().to_string()).await.expect(201).json();
+        assert_eq!(created["status"]["conditions"], Value::Null, "{created}");
+        let established = until(&cluster, "widgets.example.com", "Established", "True").await;
+        // Whoever hears that they are served can use them.
+        let _ = cluster.get(WIDGETS).await.expect(200);
+        let status = &established["status"];
+        let said = |i: usize| ["type", "status", "reason", "message"].map(|key| status["conditions"][i][key].clone());
+        assert_eq!(said(0), ["NamesAccepted", "True", "NoConflicts", "no conflicts found"]);
+        let initial = "the initial names have been accepted";
+        assert_eq!(said(1), ["Established", "True", "InitialNamesAccepted", initial]);
+        assert_eq!(status["acceptedNames"]["listKind"], "WidgetList");
+        assert_eq!(status["storedVersions"], json!(["v1"]));
+
+        let group = cluster.get("/apis/example.com").await.expect(200).json();
+        let versions: Vec<&Value> =
+            group["versions"].as_array().expect("versions").iter().map(|v| &v["version"]).collect();
+        assert_eq!(versions, ["v1", "v1beta1"]);
+        let resources = cluster.get("/apis/example.com/v1").await.expect(200).json();
+        let names: Vec<&Value> =
+            resources["resources"].as_array().expect("resources").iter().map(|r| &r["name"]).collect();
+        assert_eq!(names, ["widgets", "widgets/status", "widgets/scale"]);
+        let paths = cluster.get("/openapi/v3").await.expect(200).json();
+        assert!(paths["paths"].get("apis/example.com/v1").is_some(), "{paths}");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn names_that_others_have_are_waited_for() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let mut other = widgets();
+        other["metadata"]["name"] = json!("gadgets.example.com");
+        other["spec"]["names"] = json!({"plural": "gadgets", "kind": "Widget", "listKind": "GadgetList"});
+        let _ = cluster.post(DEFINITIONS, other.to_string()).await.expect(201);
+        let refused = until(&cluster, "gadgets.example.com", "NamesAccepted", "False").await;
+        let condition = &refused["status"]["conditions"][0];
+        assert_eq!(condition["reason"], "KindConflict");
+        assert_eq!(condition["message"], "\"Widget\" is already in use");
+        let _ = cluster.get("/apis/example.com/v1/gadgets").await.expect(404);
+        // The name becomes free.
+        let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+        until(&cluster, "gadgets.example.com", "Established", "True").await;
+        let _ = cluster.get("/apis/example.com/v1/gadgets").await.expect(200);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_definition_goes_after_its_objects() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let mut held = widget("held", &json!({}));
+        held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        let _ = cluster.post(WIDGETS, widget("free", &json!({})).to_string()).await.expect(201);
+        let held = cluster.post(WIDGETS, held.to_string()).await.expect(201).json();
+        let revision = held["metadata"]["resourceVersion"].as_str().expect("a revision");
+        let mut watch = cluster.watch(&format!("{WIDGETS}?watch=1&resourceVersion={revision}")).await;
+
+        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let deleted = cluster.delete(&path).await.expect(200).json();
+        assert_eq!(deleted["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
+        assert_eq!(deleted["metadata"]["generation"], 1);
+        assert_eq!(deleted["metadata"]["deletionGracePeriodSeconds"], Value::Null);
+        assert_eq!(deleted["status"]["conditions"][2]["reason"], "InstanceDeletionPending");
+        let (first, second) = (watch.next().await.expect("an event"), watch.next().await.expect("an event"));
+        let mut seen = [&first, &second].map(|e| format!("{} {}", e["type"], e["object"]["metadata"]["name"]));
+        seen.sort();
+        assert_eq!(seen, ["\"DELETED\" \"free\"", "\"MODIFIED\" \"held\""]);
+        let _ = cluster.get(&path).await.expect(200);
+
+        let free = r#"{"metadata": {"finalizers": []}}"#;
+        let _ = cluster.patch(&format!("{WIDGETS}/held"), "merge", free).await.expect(200);
+        watch.expect("DELETED", "held").await;
+        assert_eq!(watch.next().await, None, "a watch ends with its kind");
+        let _ = cluster.get(WIDGETS).await.expect(404);
+        while cluster.get(&path).await.status != 404 {}
+        // The same names can be defined again, and start empty.
+        let cluster = serving(cluster).await;
+        assert_eq!(cluster.get(WIDGETS).await.expect(200).json()["items"], json!([]));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn definitions_outlive_a_restart() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::durable().await).await;
+        let made = cluster.post(WIDGETS, widget("a", &json!({"colour": "red"})).to_string()).await.expect(201).json();
+        let changed = r#"{"spec": {"colour": "green"}}"#;
+        let _ = cluster.patch(&format!("{WIDGETS}/a"), "merge", changed).await.expect(200);
+        let before = cluster.get(&format!("{WIDGETS}/a")).await.expect(200).text();
+        let cluster = cluster.restart().await;
+        assert_eq!(cluster.get(&format!("{WIDGETS}/a")).await.expect(200).text(), before);
+        let revision = made["metadata"]["resourceVersion"].as_str().expect("a revision");
+        let mut watch = cluster.watch(&format!("{WIDGETS}?watch=1&resourceVersion={revision}")).await;
+        assert_eq!(watch.expect("MODIFIED", "a").await["spec"]["colour"], "green");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn schemas_change_under_their_objects() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let more = json!([{
+            "op": "add",
+            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/weight",
+            "value": {"type": "integer", "default": 7},
+        }]);
+        let _ = cluster.patch(&path, "json", more.to_string()).await.expect(200);
+        loop {
+            let made =
+                cluster.post(WIDGETS, r#"{"metadata": {"generateName": "w-"}, "spec": {}}"#).await.expect(201).json();
+            if made["spec"]["weight"] == 7 {
+                break;
+            }
+        }
+        cluster.stop().await;
+    });
+}

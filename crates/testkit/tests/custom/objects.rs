@@ -1,0 +1,118 @@
+//! Objects of custom kinds: what is asked of any kind, and what their schemas say.
+
+use pintle_testkit::Cluster;
+use serde_json::{Value, json};
+
+use super::{WIDGETS, serving, widget};
+
+const MERGE: &str = "merge";
+const APPLY: &str = "application/apply-patch+yaml";
+
+#[test]
+fn objects_are_pruned_defaulted_and_judged() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let unknown = widget("a", &json!({"colour": "red", "nosuch": 1})).to_string();
+        let made = cluster.post(WIDGETS, unknown.clone()).await.expect(201);
+        assert_eq!(made.header("warning"), r#"299 - "unknown field \"spec.nosuch\"""#);
+        let made = made.json();
+        assert_eq!(made["spec"], json!({"colour": "red", "replicas": 1}));
+        assert_eq!(made["metadata"]["generation"], 1);
+        cluster.post(&format!("{WIDGETS}?fieldValidation=Strict"), unknown).await.expect_error(
+            400,
+            "BadRequest",
+            "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: unknown field \"spec.nosuch\"",
+        );
+        for (spec, expect) in [
+            (
+                json!({"colour": "pink"}),
+                "spec.colour: Unsupported value: \"pink\": supported values: \"red\", \"green\"",
+            ),
+            (
+                json!({"replicas": -1}),
+                "spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0",
+            ),
+            (
+                json!({"replicas": "x"}),
+                "spec.replicas: Invalid value: \"string\": spec.replicas in body must be of type integer: \"string\"",
+            ),
+            (json!({"parts": [{"size": 1}]}), "spec.parts[0].name: Required value"),
+        ] {
+            let message = format!("Widget.example.com \"b\" is invalid: {expect}");
+            cluster.post(WIDGETS, widget("b", &spec).to_string()).await.expect_error(422, "Invalid", &message);
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn other_versions_show_the_same_objects() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let mut old = widget("a", &json!({"colour": "red"}));
+        old["apiVersion"] = json!("example.com/v1beta1");
+        let beta = WIDGETS.replace("/v1/", "/v1beta1/");
+        let made = cluster.post(&beta, old.to_string()).await.expect(201).json();
+        assert_eq!(made["apiVersion"], "example.com/v1beta1");
+        assert_eq!(made["metadata"]["managedFields"][0]["apiVersion"], "example.com/v1beta1");
+        let found = cluster.get(&format!("{WIDGETS}/a")).await.expect(200).json();
+        assert_eq!(found["apiVersion"], "example.com/v1");
+        let list = cluster.get(&beta).await.expect(200).json();
+        assert_eq!(
+            (&list["kind"], &list["items"][0]["apiVersion"]),
+            (&json!("WidgetList"), &json!("example.com/v1beta1"))
+        );
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_status_and_its_object_are_written_apart() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let path = format!("{WIDGETS}/a");
+        let mut made = widget("a", &json!({"colour": "red"}));
+        made["status"] = json!({"ready": true});
+        let made = cluster.post(WIDGETS, made.to_string()).await.expect(201).json();
+        assert_eq!(made.get("status"), None);
+        let both = r#"{"spec": {"colour": "green"}, "status": {"ready": true, "replicas": 2}}"#;
+        let status = cluster.patch(&format!("{path}/status"), MERGE, both).await.expect(200).json();
+        assert_eq!((&status["spec"]["colour"], &status["status"]["replicas"]), (&json!("red"), &json!(2)));
+        assert_eq!(status["metadata"]["generation"], 1);
+        let both = r#"{"spec": {"colour": "green"}, "status": {"ready": false}}"#;
+        let object = cluster.patch(&path, MERGE, both).await.expect(200).json();
+        assert_eq!((&object["spec"]["colour"], &object["status"]["ready"]), (&json!("green"), &json!(true)));
+        assert_eq!(object["metadata"]["generation"], 2);
+
+        let scale = cluster.get(&format!("{path}/scale")).await.expect(200).json();
+        assert_eq!((&scale["spec"]["replicas"], &scale["status"]["replicas"]), (&json!(1), &json!(2)));
+        let more = r#"{"spec": {"replicas": 5}}"#;
+        let _ = cluster.patch(&format!("{path}/scale"), MERGE, more).await.expect(200);
+        assert_eq!(cluster.get(&path).await.expect(200).json()["spec"]["replicas"], 5);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn managers_share_the_items_of_lists() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let apply = async |manager: &str, spec: Value| {
+            let path = format!("{WIDGETS}/a?fieldManager={manager}");
+            cluster.ask("PATCH", &path).body(APPLY, widget("a", &spec).to_string()).send().await
+        };
+        let _ = apply("one", json!({"parts": [{"name": "a", "size": 1}]})).await.expect(201);
+        let both = apply("two", json!({"parts": [{"name": "b", "size": 2}]})).await.expect(200).json();
+        assert_eq!(both["spec"]["parts"], json!([{"name": "a", "size": 1}, {"name": "b", "size": 2}]));
+        let again = apply("two", json!({"parts": [{"name": "b", "size": 2}]})).await.expect(200).json();
+        assert_eq!(again, both);
+        apply("two", json!({"parts": [{"name": "a", "size": 3}]})).await.expect_error(
+            409,
+            "Conflict",
+            "Apply failed with 1 conflict: conflict with \"one\": .spec.parts[name=\"a\"].size",
+        );
+        let left = apply("one", json!({})).await.expect(200).json();
+        assert_eq!(left["spec"]["parts"], json!([{"name": "b", "size": 2}]));
+        cluster.stop().await;
+    });
+}
