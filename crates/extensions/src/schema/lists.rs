@@ -1,7 +1,5 @@
 //! Lists whose items are unique: sets by their values, maps by their keys (upstream: `schema/listtype`).
 
-use std::collections::HashMap;
-
 use pintle_value::{Errors, FieldError, FieldPath, Object, Value, print};
 
 use super::model::{Flags, Schema};
@@ -28,7 +26,7 @@ fn walk(value: &Value, part: Part<'_>, path: &FieldPath<'_>, errors: &mut Errors
         Value::Array(items) => {
             match part.list_type() {
                 Some(ListType::Set) => {
-                    for i in repeated(items.iter().map(identity)) {
+                    for i in repeated(items, write_identity) {
                         errors.duplicate(&path.index(i), items[i].clone());
                     }
                 }
@@ -64,48 +62,54 @@ fn keyed(items: &[Value], part: Part<'_>, path: &FieldPath<'_>, errors: &mut Err
         return errors.push(FieldError::invalid(&path.index(i), items[i].clone(), detail));
     }
     let keys = part.map_keys();
-    for i in repeated(items.iter().map(|item| key_identity(item, keys.clone()))) {
+    for i in repeated(items, |item, text| write_keys(item, keys.clone(), text)) {
         let fields: Object =
             keys.clone().filter_map(|key| Some((key, items[i].as_object()?.get(key)?.clone()))).collect();
         errors.duplicate(&path.index(i), fields);
     }
 }
 
-/// A text that only the same values have. Numbers that are written as integers are never those that are not.
-fn identity(value: &Value) -> String {
+/// Writes what only the same values have. Numbers that are written as integers are never those that are not.
+fn write_identity(value: &Value, text: &mut String) {
     match value {
-        Value::Float(x) => format!("f{x:?}"),
-        other => print::json(other),
+        Value::String(value) => print::json_string(text, value),
+        Value::Float(x) => text.push_str(&format!("f{x:?}")),
+        other => text.push_str(&print::json(other)),
     }
 }
 
-/// A text that only items with the same keys have. An item without a key differs from one in which the key is null.
-fn key_identity<'s>(item: &Value, keys: impl ExactSizeIterator<Item = &'s str>) -> String {
+/// Writes what only items with the same keys have. An item without a key differs from one in which the key is null.
+fn write_keys<'s>(item: &Value, keys: impl ExactSizeIterator<Item = &'s str>, text: &mut String) {
     let single = keys.len() == 1;
-    let mut text = String::new();
     for (i, key) in keys.enumerate() {
-        if let Some(value) = item.as_object().and_then(|fields| fields.get(key)) {
+        let Some(value) = item.as_object().and_then(|fields| fields.get(key)) else { continue };
+        text.push_str(&i.to_string());
+        text.push(':');
+        match value {
             // Upstream compares several keys as JSON, in which 1.0 is 1.
-            let value = if single { identity(value) } else { print::json(value) };
-            text.push_str(&format!("{i}:{value},"));
+            Value::Float(x) if !single => text.push_str(&print::json_float(*x)),
+            value => write_identity(value, text),
         }
     }
-    text
 }
 
-/// The places at which a text is there for the second time.
-fn repeated(texts: impl ExactSizeIterator<Item = String>) -> Vec<usize> {
-    if texts.len() < 2 {
+/// The places of the items that are there for the second time, given what writes something that only the same items have.
+fn repeated(items: &[Value], write: impl Fn(&Value, &mut String)) -> Vec<usize> {
+    if items.len() < 2 {
         return Vec::new();
     }
-    let mut seen = HashMap::with_capacity(texts.len());
-    let mut found = Vec::new();
-    for (i, text) in texts.enumerate() {
-        let times = seen.entry(text).or_insert(0_usize);
-        *times += 1;
-        if *times == 2 {
-            found.push(i);
-        }
+    let mut text = String::new();
+    let mut ends = Vec::with_capacity(items.len());
+    for item in items {
+        write(item, &mut text);
+        ends.push(text.len());
     }
+    let text_of = |i: usize| &text[if i == 0 { 0 } else { ends[i - 1] }..ends[i]];
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    // The sort is stable: of equal items the first stays first.
+    order.sort_by(|a, b| text_of(*a).cmp(text_of(*b)));
+    let equal = order.chunk_by(|a, b| text_of(*a) == text_of(*b));
+    let mut found: Vec<usize> = equal.filter_map(|places| places.get(1).copied()).collect();
+    found.sort_unstable();
     found
 }

@@ -36,6 +36,9 @@ pub enum ListType {
     Map,
 }
 
+/// Up to so many properties are looked through one by one: most names differ in length, which shows at once.
+const FEW: usize = 16;
+
 static NOTHING: Node = Node {
     properties: Span { start: 0, len: 0 },
     keywords: 0,
@@ -117,8 +120,13 @@ impl<'s> Part<'s> {
     #[must_use]
     pub fn property(self, name: &str) -> Option<Part<'s>> {
         let properties = self.own_properties();
-        let found = properties.binary_search_by(|property| self.schema.name(property.name).cmp(name)).ok()?;
-        Some(self.schema.part(properties[found].node))
+        let name_of = |property: &Property| self.schema.name(property.name);
+        let found = if properties.len() > FEW {
+            properties.binary_search_by(|property| name_of(property).cmp(name)).ok()
+        } else {
+            properties.iter().position(|property| name_of(property) == name)
+        };
+        Some(self.schema.part(properties[found?].node))
     }
 
     /// The declared properties, sorted by name.

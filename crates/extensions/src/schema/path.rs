@@ -8,6 +8,7 @@ use std::fmt;
 pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
     step: Step<'a>,
+    silent: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -19,20 +20,33 @@ enum Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    pub(super) const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
+    pub(super) const ROOT: Path<'static> = Path { parent: None, step: Step::Root, silent: false };
 
     /// A declared property.
     pub(super) const fn property(&'a self, name: &'a str) -> Path<'a> {
-        Path { parent: Some(self), step: Step::Property(name) }
+        self.to(Step::Property(name))
     }
 
     /// A key that is not declared: it has a dot before it also in the object itself.
     pub(super) const fn key(&'a self, key: &'a str) -> Path<'a> {
-        Path { parent: Some(self), step: Step::Key(key) }
+        self.to(Step::Key(key))
     }
 
     pub(super) const fn index(&'a self, index: usize) -> Path<'a> {
-        Path { parent: Some(self), step: Step::Index(index) }
+        self.to(Step::Index(index))
+    }
+
+    const fn to(&'a self, step: Step<'a>) -> Path<'a> {
+        Path { parent: Some(self), step, silent: self.silent }
+    }
+
+    /// The same path, of which nothing is to be said: what is tried there is only to fit or not.
+    pub(super) const fn silently(self) -> Self {
+        Path { silent: true, ..self }
+    }
+
+    pub(super) const fn is_silent(&self) -> bool {
+        self.silent
     }
 
     pub(super) const fn is_root(&self) -> bool {

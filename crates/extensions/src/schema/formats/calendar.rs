@@ -28,14 +28,38 @@ pub(super) fn is_date(text: &str) -> bool {
 
 /// A date, a `t` of either case, and a time with an offset; what follows another `t` does not count.
 pub(super) fn is_date_time(text: &str) -> bool {
-    static TIME: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());
-    let lower = text.to_lowercase();
-    let mut parts = lower.split('t');
+    let mut parts = text.split(['t', 'T']);
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
-    let Some(fields) = TIME.as_ref().and_then(|regex| regex.captures(time)) else { return false };
-    let up_to = |i: usize, max: &str| fields.get(i).is_some_and(|found| found.as_str() <= max);
-    is_date(date) && up_to(1, "23") && up_to(2, "59") && up_to(3, "59")
+    is_date(date) && is_time(time)
+}
+
+/// `15:04:05`, a fraction behind any character, and `z` or an offset, which may be any.
+fn is_time(text: &str) -> bool {
+    let Some((clock, rest)) = text.split_at_checked(8) else { return false };
+    let clock = clock.as_bytes();
+    let up_to = |at: usize, most: &[u8; 2]| is_digits(&clock[at..at + 2]) && clock[at..at + 2] <= most[..];
+    let is_clock = clock[2] == b':' && clock[5] == b':' && up_to(0, b"23") && up_to(3, b"59") && up_to(6, b"59");
+    is_clock && (is_offset(rest) || without_fraction(rest).is_some_and(is_offset))
+}
+
+/// What follows a fraction, if there is one.
+fn without_fraction(text: &str) -> Option<&str> {
+    let mut characters = text.chars();
+    characters.next().filter(|point| *point != '\n')?;
+    let rest = characters.as_str().trim_start_matches(|c: char| c.is_ascii_digit());
+    (rest.len() < characters.as_str().len()).then_some(rest)
+}
+
+fn is_offset(text: &str) -> bool {
+    match text.as_bytes() {
+        [b'z' | b'Z'] => true,
+        [b'+' | b'-', hours @ .., b':', m, n] => hours.len() == 2 && is_digits(hours) && is_digits(&[*m, *n]),
+        _ => false,
+    }
+}
+
+fn is_digits(bytes: &[u8]) -> bool {
+    bytes.iter().all(u8::is_ascii_digit)
 }
 
 /// What Go reads as a duration, or a text in which there is a number with a unit somewhere.

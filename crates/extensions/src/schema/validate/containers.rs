@@ -3,7 +3,7 @@
 use pintle_value::{Object, Value};
 
 use super::check;
-use super::failure::{Failure, Outcome, size};
+use super::failure::{Outcome, size};
 use super::ratchet::Old;
 use crate::schema::model::Keyword;
 use crate::schema::part::{Additional, Part};
@@ -22,13 +22,13 @@ pub(super) fn check_list(part: Part<'_>, items: &[Value], old: Option<Old<'_>>, 
     for keyword in part.keywords() {
         match keyword {
             Keyword::MinItems(min) if count < *min => {
-                outcome.push(Failure::invalid(path, format!("should have at least {min} items"), size(items.len())));
+                outcome.invalid(path, format_args!("should have at least {min} items"), size(items.len()));
             }
             Keyword::MaxItems(max) if count > *max => {
-                outcome.push(Failure::too_many(path, "items", items.len(), *max));
+                outcome.too_many(path, "items", items.len(), *max);
             }
             Keyword::UniqueItems if has_twins(items) => {
-                outcome.push(Failure::invalid(path, "shouldn't contain duplicates", None));
+                outcome.invalid(path, format_args!("shouldn't contain duplicates"), None);
             }
             _ => {}
         }
@@ -54,8 +54,7 @@ pub(super) fn check_object(part: Part<'_>, fields: &Object, old: Option<Old<'_>>
     match part.additional() {
         Additional::None => {
             for key in fields.keys().filter(|key| part.property(key).is_none()) {
-                let text = format!("{path}.{key} in body is a forbidden property");
-                outcome.push(Failure::saying(path, text, key));
+                outcome.saying(path, format_args!("{path}.{key} in body is a forbidden property"), key);
             }
         }
         Additional::Values(values) => {
@@ -71,7 +70,7 @@ pub(super) fn check_object(part: Part<'_>, fields: &Object, old: Option<Old<'_>>
         }
     }
     for name in part.required().filter(|name| !fields.contains_key(name)) {
-        outcome.push(Failure::required(&path.key(name)));
+        outcome.required(&path.key(name));
     }
     outcome
 }
@@ -81,11 +80,10 @@ fn check_size(part: Part<'_>, fields: &Object, path: &Path<'_>, outcome: &mut Ou
     for keyword in part.keywords() {
         match keyword {
             Keyword::MinProperties(min) if count < *min => {
-                let saying = format!("should have at least {min} properties");
-                outcome.push(Failure::invalid(path, saying, size(fields.len())));
+                outcome.invalid(path, format_args!("should have at least {min} properties"), size(fields.len()));
             }
             Keyword::MaxProperties(max) if count > *max => {
-                outcome.push(Failure::too_many(path, "properties", fields.len(), *max));
+                outcome.too_many(path, "properties", fields.len(), *max);
             }
             _ => {}
         }

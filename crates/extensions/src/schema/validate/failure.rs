@@ -1,5 +1,7 @@
 //! What was found, as kube-openapi keeps it, and what becomes of it in a `Status`.
 
+use std::fmt;
+
 use pintle_value::{Errors, FieldError, FieldPath, Value, print};
 
 use crate::schema::path::Path;
@@ -7,6 +9,8 @@ use crate::schema::path::Path;
 /// The outcome of judging a value.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
+    /// True if something is wrong. Where nothing is to be said, this is all that is known.
+    failed: bool,
     failures: Vec<Failure>,
     /// How much fitted. Of alternatives that all failed, the one in which most fitted is reported.
     matches: usize,
@@ -14,7 +18,7 @@ pub(super) struct Outcome {
 
 /// One thing that is wrong.
 #[derive(Debug)]
-pub(super) struct Failure {
+struct Failure {
     /// The path of the value; `None` where upstream does not say.
     path: Option<String>,
     kind: Kind,
@@ -35,53 +39,136 @@ enum Kind {
     TooMany(i64),
 }
 
-impl Failure {
-    /// `PATH in body SAYING`, shown with a value.
-    pub(super) fn invalid(path: &Path<'_>, saying: impl std::fmt::Display, value: impl Into<Option<Value>>) -> Self {
-        Self::new(path, Kind::Invalid, format!("{path} in body {saying}"), value.into())
+impl Outcome {
+    /// Adds `PATH in body SAYING`, shown with a value.
+    pub(super) fn invalid(&mut self, path: &Path<'_>, saying: fmt::Arguments<'_>, value: impl Into<Option<Value>>) {
+        self.fail(path, || Failure {
+            path: Some(path.to_string()),
+            kind: Kind::Invalid,
+            text: format!("{path} in body {saying}"),
+            value: value.into(),
+        });
     }
 
-    /// A text of its own, shown with a value.
-    pub(super) fn saying(path: &Path<'_>, text: String, value: impl Into<Value>) -> Self {
-        Self::new(path, Kind::Invalid, text, Some(value.into()))
+    /// Adds a text of its own, shown with a value.
+    pub(super) fn saying(&mut self, path: &Path<'_>, text: fmt::Arguments<'_>, value: impl Into<Value>) {
+        self.fail(path, || Failure {
+            path: Some(path.to_string()),
+            kind: Kind::Invalid,
+            text: text.to_string(),
+            value: Some(value.into()),
+        });
     }
 
-    /// A text without a path.
-    pub(super) fn loose(text: String) -> Self {
-        Self { path: None, kind: Kind::Invalid, text, value: None }
+    /// Adds a text that is not of any path.
+    pub(super) fn loose(&mut self, path: &Path<'_>, text: fmt::Arguments<'_>) {
+        self.fail(path, || Failure { path: None, kind: Kind::Invalid, text: text.to_string(), value: None });
     }
 
     /// The value is not of the type: `shown` is what it is, or what it says.
-    pub(super) fn wrong_type(path: &Path<'_>, ty: &str, shown: &str) -> Self {
-        let text = format!("{path} in body must be of type {ty}: {}", print::quote(shown));
-        Self::new(path, Kind::Type, text, Some(Value::from(shown)))
+    pub(super) fn wrong_type(&mut self, path: &Path<'_>, ty: &str, shown: &str) {
+        self.fail(path, || Failure {
+            path: Some(path.to_string()),
+            kind: Kind::Type,
+            text: format!("{path} in body must be of type {ty}: {}", print::quote(shown)),
+            value: Some(Value::from(shown)),
+        });
     }
 
-    pub(super) fn required(path: &Path<'_>) -> Self {
-        Self::new(path, Kind::Required, format!("{path} in body is required"), None)
+    pub(super) fn required(&mut self, path: &Path<'_>) {
+        self.fail(path, || Failure {
+            path: Some(path.to_string()),
+            kind: Kind::Required,
+            text: format!("{path} in body is required"),
+            value: None,
+        });
     }
 
-    pub(super) fn not_listed(path: &Path<'_>, value: &Value, listed: &[Value]) -> Self {
-        let show = |value: &Value| value.as_str().map_or_else(|| print::json(value), str::to_owned);
-        let listed: Vec<String> = listed.iter().map(show).collect();
-        let text = format!("{path} in body should be one of [{}]", listed.join(" "));
-        Self::new(path, Kind::Enum(listed), text, Some(value.clone()))
+    pub(super) fn not_listed(&mut self, path: &Path<'_>, value: &Value, listed: &[Value]) {
+        self.fail(path, || {
+            let show = |value: &Value| value.as_str().map_or_else(|| print::json(value), str::to_owned);
+            let listed: Vec<String> = listed.iter().map(show).collect();
+            let text = format!("{path} in body should be one of [{}]", listed.join(" "));
+            Failure { path: Some(path.to_string()), kind: Kind::Enum(listed), text, value: Some(value.clone()) }
+        });
     }
 
-    pub(super) fn too_long(path: &Path<'_>, max: i64) -> Self {
-        Self::new(path, Kind::TooLong(max), format!("{path} in body should be at most {max} chars long"), None)
+    pub(super) fn too_long(&mut self, path: &Path<'_>, max: i64) {
+        self.fail(path, || Failure {
+            path: Some(path.to_string()),
+            kind: Kind::TooLong(max),
+            text: format!("{path} in body should be at most {max} chars long"),
+            value: None,
+        });
     }
 
     /// Too many `things`: items or properties.
-    pub(super) fn too_many(path: &Path<'_>, things: &str, count: usize, max: i64) -> Self {
-        let text = format!("{path} in body should have at most {max} {things}");
-        Self::new(path, Kind::TooMany(max), text, Some(size(count)))
+    pub(super) fn too_many(&mut self, path: &Path<'_>, things: &str, count: usize, max: i64) {
+        self.fail(path, || Failure {
+            path: Some(path.to_string()),
+            kind: Kind::TooMany(max),
+            text: format!("{path} in body should have at most {max} {things}"),
+            value: Some(size(count)),
+        });
     }
 
-    fn new(path: &Path<'_>, kind: Kind, text: String, value: Option<Value>) -> Self {
-        Self { path: Some(path.to_string()), kind, text, value }
+    fn fail(&mut self, path: &Path<'_>, failure: impl FnOnce() -> Failure) {
+        self.failed = true;
+        if !path.is_silent() {
+            self.push(failure());
+        }
     }
 
+    pub(super) fn is_valid(&self) -> bool {
+        !self.failed
+    }
+
+    pub(super) fn matches(&self) -> usize {
+        self.matches
+    }
+
+    /// Counts something that fitted.
+    pub(super) fn matched(&mut self) {
+        self.matches += 1;
+    }
+
+    /// Adds what is wrong, unless that is known.
+    fn push(&mut self, failure: Failure) {
+        if self.failures.iter().all(|known| known.text != failure.text) {
+            self.failures.push(failure);
+        }
+    }
+
+    /// Adds another outcome.
+    pub(super) fn merge(&mut self, other: Outcome) {
+        self.matches += other.matches;
+        self.failed |= other.failed;
+        if self.failures.is_empty() {
+            self.failures = other.failures;
+        } else {
+            other.failures.into_iter().for_each(|failure| self.push(failure));
+        }
+    }
+
+    /// Adds the outcome of one check, which counts as one.
+    pub(super) fn step(&mut self, other: Outcome) {
+        self.merge(other);
+        self.matched();
+    }
+
+    /// Lets what is wrong through.
+    pub(super) fn forgive(&mut self) {
+        self.failed = false;
+        self.failures.clear();
+    }
+
+    /// As field errors of an object, or of a field of it.
+    pub(super) fn errors(self, field: Option<&str>) -> Errors {
+        self.failures.into_iter().map(|failure| failure.error(field)).collect()
+    }
+}
+
+impl Failure {
     /// As a field error of an object, or of a field of it.
     fn error(self, field: Option<&str>) -> FieldError {
         let base = field.map(FieldPath::new);
@@ -115,58 +202,4 @@ impl Failure {
 /// A number of items as a value.
 pub(super) fn size(count: usize) -> Value {
     Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
-}
-
-impl From<Failure> for Outcome {
-    fn from(failure: Failure) -> Self {
-        Self { failures: vec![failure], matches: 0 }
-    }
-}
-
-impl Outcome {
-    pub(super) fn is_valid(&self) -> bool {
-        self.failures.is_empty()
-    }
-
-    pub(super) fn matches(&self) -> usize {
-        self.matches
-    }
-
-    /// Counts something that fitted.
-    pub(super) fn matched(&mut self) {
-        self.matches += 1;
-    }
-
-    /// Adds what is wrong, unless that is known.
-    pub(super) fn push(&mut self, failure: Failure) {
-        if self.failures.iter().all(|known| known.text != failure.text) {
-            self.failures.push(failure);
-        }
-    }
-
-    /// Adds another outcome.
-    pub(super) fn merge(&mut self, other: Outcome) {
-        self.matches += other.matches;
-        if self.failures.is_empty() {
-            self.failures = other.failures;
-        } else {
-            other.failures.into_iter().for_each(|failure| self.push(failure));
-        }
-    }
-
-    /// Adds the outcome of one check, which counts as one.
-    pub(super) fn step(&mut self, other: Outcome) {
-        self.merge(other);
-        self.matched();
-    }
-
-    /// Lets what is wrong through.
-    pub(super) fn forgive(&mut self) {
-        self.failures.clear();
-    }
-
-    /// As field errors of an object, or of a field of it.
-    pub(super) fn errors(self, field: Option<&str>) -> Errors {
-        self.failures.into_iter().map(|failure| failure.error(field)).collect()
-    }
 }

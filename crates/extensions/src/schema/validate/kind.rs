@@ -2,7 +2,7 @@
 
 use pintle_value::Value;
 
-use super::failure::{Failure, Outcome};
+use super::failure::Outcome;
 use super::numbers::is_json_integer;
 use crate::schema::model::Type;
 use crate::schema::part::Part;
@@ -46,7 +46,7 @@ pub(super) fn check_null(part: Part<'_>, path: &Path<'_>) -> Outcome {
     if part.nullable() || matches!(expected, Expected::Any) {
         return fits();
     }
-    Failure::wrong_type(path, expected.name(), "null").into()
+    misfit(path, expected.name(), "null")
 }
 
 /// Judges the type of a value that is not null; `None` where nothing is said of it.
@@ -70,18 +70,24 @@ pub(super) fn check(part: Part<'_>, value: &Value, path: &Path<'_>) -> Option<Ou
     if !format.is_empty() {
         let has_text = matches!(actual, Type::String | Type::Array);
         if !has_text && !is_expected && actual_format != format {
-            return Some(Failure::wrong_type(path, format, actual_format).into());
+            return Some(misfit(path, format, actual_format));
         }
         // Where there is a format, it alone judges; lists have none and slip through.
         if has_text && !expected.has(Type::Number) && !expected.has(Type::Integer) {
             return Some(fits());
         }
     }
-    Some(if is_expected { fits() } else { Failure::wrong_type(path, expected.name(), actual.name()).into() })
+    Some(if is_expected { fits() } else { misfit(path, expected.name(), actual.name()) })
 }
 
 fn fits() -> Outcome {
     let mut outcome = Outcome::default();
     outcome.matched();
+    outcome
+}
+
+fn misfit(path: &Path<'_>, ty: &str, shown: &str) -> Outcome {
+    let mut outcome = Outcome::default();
+    outcome.wrong_type(path, ty, shown);
     outcome
 }

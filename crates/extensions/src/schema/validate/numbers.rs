@@ -1,9 +1,12 @@
 //! Limits of numbers (upstream: `numberValidator`). Integers are compared as integers where both sides are, with the
 //! limits cut to integers as Go's conversions cut them.
 
+use std::cmp::Ordering;
+use std::fmt;
+
 use pintle_value::{Value, print};
 
-use super::failure::{Failure, Outcome};
+use super::failure::Outcome;
 use crate::schema::formats::Format;
 use crate::schema::model::{Bound, Keyword, Type};
 use crate::schema::part::Part;
@@ -21,9 +24,7 @@ pub(super) fn check(part: Part<'_>, value: &Value, path: &Path<'_>) -> Outcome {
     let ty = part.ty().filter(|ty| !part.is_int_or_string() && matches!(ty, Type::Integer | Type::Number));
     let format = part.format().and_then(|(_, format)| format).filter(|_| ty.is_some());
     let held = Held { ty, format };
-    if let Some(failure) = held.misfit(value, "Checked", path) {
-        outcome.push(failure);
-    }
+    held.holds(value, "Checked", path, &mut outcome);
     for keyword in part.keywords() {
         let (limit, what) = match keyword {
             Keyword::MultipleOf(factor) => (*factor, "MultipleOf"),
@@ -32,41 +33,46 @@ pub(super) fn check(part: Part<'_>, value: &Value, path: &Path<'_>) -> Outcome {
             _ => continue,
         };
         // A limit that the type cannot hold is reported, and then taken as it is.
-        let misfit = held.misfit(&Value::Float(limit), what, path);
+        let native = held.holds(&Value::Float(limit), what, path, &mut outcome);
         let number = match value {
-            Value::Int(i) if misfit.is_none() => Number::Int(*i),
+            Value::Int(i) if native => Number::Int(*i),
             other => Number::Float(other.as_float().unwrap_or_default()),
         };
-        misfit.into_iter().for_each(|failure| outcome.push(failure));
-        let failure = match keyword {
-            Keyword::MultipleOf(factor) => number.multiple_of(*factor, path),
-            Keyword::Minimum(min, bound) => number.minimum(*min, *bound, path),
-            Keyword::Maximum(max, bound) => number.maximum(*max, *bound, path),
-            _ => None,
-        };
-        failure.into_iter().for_each(|failure| outcome.push(failure));
+        match keyword {
+            Keyword::MultipleOf(factor) => number.multiple_of(*factor, path, &mut outcome),
+            Keyword::Minimum(min, bound) => number.minimum(*min, *bound, path, &mut outcome),
+            Keyword::Maximum(max, bound) => number.maximum(*max, *bound, path, &mut outcome),
+            _ => {}
+        }
     }
     outcome.matched();
     outcome
 }
 
 impl Held {
-    /// Says so if a number cannot be held.
-    fn misfit(self, number: &Value, what: &str, path: &Path<'_>) -> Option<Failure> {
+    /// True if a number can be held; says so if it cannot.
+    fn holds(self, number: &Value, what: &str, path: &Path<'_>, outcome: &mut Outcome) -> bool {
         let (ty, fits) = match (self.ty, self.format) {
             (Some(Type::Integer), Some(Format::Int32)) => {
                 (Type::Integer, is_integer_within(number, f64::from(i32::MIN), f64::from(i32::MAX) + 1.0))
             }
             (Some(Type::Integer), _) => (Type::Integer, is_integer_within(number, -TWO_63, TWO_63)),
             (_, Some(Format::Float)) => (Type::Number, number.as_float().is_none_or(|x| (x as f32).is_finite())),
-            _ => return None,
+            _ => return true,
         };
-        if fits {
-            return None;
+        if !fits {
+            let ty = ty.name();
+            match self.format.map(Format::name) {
+                Some(format) => {
+                    outcome
+                        .loose(path, format_args!("{what} value must be of type {ty} with format {format} in {path}"));
+                }
+                None => {
+                    outcome.loose(path, format_args!("{what} value must be of type {ty} (default format) in {path}"))
+                }
+            }
         }
-        let format = self.format.map(Format::name);
-        let kind = format.map_or_else(|| "(default format)".to_owned(), |format| format!("with format {format}"));
-        Some(Failure::loose(format!("{what} value must be of type {} {kind} in {path}", ty.name())))
+        fits
     }
 }
 
@@ -97,14 +103,6 @@ impl Number {
         }
     }
 
-    /// The number as `%v` prints it.
-    fn text(self) -> String {
-        match self {
-            Number::Int(i) => i.to_string(),
-            Number::Float(x) => print::plain_float(x),
-        }
-    }
-
     /// A limit in the form of this number.
     fn alike(self, limit: f64) -> Number {
         match self {
@@ -113,7 +111,7 @@ impl Number {
         }
     }
 
-    fn multiple_of(self, factor: f64, path: &Path<'_>) -> Option<Failure> {
+    fn multiple_of(self, factor: f64, path: &Path<'_>, outcome: &mut Outcome) {
         let factor = self.alike(factor);
         let is_multiple = match (self, factor) {
             (Number::Int(i), Number::Int(factor)) if factor > 0 => i % factor == 0,
@@ -121,50 +119,63 @@ impl Number {
                 is_json_integer(if factor < 1.0 { 1.0 / factor * x } else { x / factor })
             }
             _ => {
-                let factor_text = factor.text();
-                let text = format!("factor MultipleOf declared for {path} must be positive: {factor_text}");
-                return Some(Failure::saying(path, text, factor.value()));
+                let text = format_args!("factor MultipleOf declared for {path} must be positive: {factor}");
+                return outcome.saying(path, text, factor.value());
             }
         };
-        let failure = || Failure::invalid(path, format!("should be a multiple of {}", factor.text()), self.value());
-        (!is_multiple).then(failure)
-    }
-
-    fn minimum(self, min: f64, bound: Bound, path: &Path<'_>) -> Option<Failure> {
-        let min = self.alike(min);
-        let order = self.order(min);
-        let words = ["should be greater than or equal to", "should be greater than"];
-        self.beyond(order.is_lt(), order.is_eq(), min, bound, words, path)
-    }
-
-    fn maximum(self, max: f64, bound: Bound, path: &Path<'_>) -> Option<Failure> {
-        let max = self.alike(max);
-        let order = self.order(max);
-        let words = ["should be less than or equal to", "should be less than"];
-        self.beyond(order.is_gt(), order.is_eq(), max, bound, words, path)
-    }
-
-    fn order(self, other: Number) -> std::cmp::Ordering {
-        match (self, other) {
-            (Number::Int(a), Number::Int(b)) => a.cmp(&b),
-            (Number::Float(a), Number::Float(b)) => a.partial_cmp(&b).unwrap_or(std::cmp::Ordering::Equal),
-            // Limits are made alike.
-            _ => std::cmp::Ordering::Equal,
+        if !is_multiple {
+            outcome.invalid(path, format_args!("should be a multiple of {factor}"), self.value());
         }
     }
 
-    fn beyond(
+    fn minimum(self, min: f64, bound: Bound, path: &Path<'_>, outcome: &mut Outcome) {
+        let min = self.alike(min);
+        let words = ["should be greater than or equal to", "should be greater than"];
+        self.compare(self.order(min), min, bound, words, path, outcome);
+    }
+
+    fn maximum(self, max: f64, bound: Bound, path: &Path<'_>, outcome: &mut Outcome) {
+        let max = self.alike(max);
+        let words = ["should be less than or equal to", "should be less than"];
+        self.compare(self.order(max).reverse(), max, bound, words, path, outcome);
+    }
+
+    fn order(self, other: Number) -> Ordering {
+        match (self, other) {
+            (Number::Int(a), Number::Int(b)) => a.cmp(&b),
+            (Number::Float(a), Number::Float(b)) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+            // Limits are made alike.
+            _ => Ordering::Equal,
+        }
+    }
+
+    /// Says so if a number is on the wrong side of a limit: `Less` is the wrong one.
+    fn compare(
         self,
-        beyond: bool,
-        equal: bool,
+        side: Ordering,
         limit: Number,
         bound: Bound,
         [inclusive, exclusive]: [&str; 2],
         path: &Path<'_>,
-    ) -> Option<Failure> {
-        let words = if bound == Bound::Exclusive { exclusive } else { inclusive };
-        let wrong = beyond || (equal && bound == Bound::Exclusive);
-        wrong.then(|| Failure::invalid(path, format!("{words} {}", limit.text()), self.value()))
+        outcome: &mut Outcome,
+    ) {
+        let (words, wrong) = match bound {
+            Bound::Inclusive => (inclusive, side.is_lt()),
+            Bound::Exclusive => (exclusive, side.is_le()),
+        };
+        if wrong {
+            outcome.invalid(path, format_args!("{words} {limit}"), self.value());
+        }
+    }
+}
+
+/// As `%v` prints it.
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Int(i) => i.fmt(f),
+            Number::Float(x) => f.write_str(&print::plain_float(*x)),
+        }
     }
 }
 

@@ -2,32 +2,45 @@
 
 use pintle_value::Value;
 
-use super::failure::{Failure, Outcome};
+use super::failure::Outcome;
 use super::numbers::to_int;
-use crate::schema::model::Keyword;
+use crate::schema::model::{Keyword, Pattern};
 use crate::schema::part::Part;
 use crate::schema::path::Path;
 
-/// The first thing that is wrong with a string.
+/// Says the first thing that is wrong with a string.
 pub(super) fn check_string(part: Part<'_>, text: &str, path: &Path<'_>) -> Outcome {
-    let failure = part.keyword(|keyword| match keyword {
-        Keyword::MaxLength(max) => (length(text) > *max).then(|| Failure::too_long(path, *max)),
-        Keyword::MinLength(min) => {
-            let saying = || format!("should be at least {min} chars long");
-            (length(text) < *min).then(|| Failure::invalid(path, saying(), Value::from(text)))
+    let mut outcome = Outcome::default();
+    for keyword in part.keywords() {
+        match keyword {
+            Keyword::MaxLength(max) if length(text) > *max => outcome.too_long(path, *max),
+            Keyword::MinLength(min) if length(text) < *min => {
+                outcome.invalid(path, format_args!("should be at least {min} chars long"), Value::from(text));
+            }
+            Keyword::Pattern(at) => {
+                if let Some(pattern) = part.schema.patterns.get(*at as usize) {
+                    check_pattern(pattern, text, path, &mut outcome);
+                }
+            }
+            _ => {}
         }
-        Keyword::Pattern(at) => {
-            let pattern = part.schema.patterns.get(*at as usize)?;
-            let saying = match pattern.compiled() {
-                Ok(regex) if regex.is_match(text) => return None,
-                Ok(_) => format!("should match '{}'", pattern.text),
-                Err(why) => format!("should match '{}, but pattern is invalid: {why}'", pattern.text),
-            };
-            Some(Failure::invalid(path, saying, Value::from(text)))
+        if !outcome.is_valid() {
+            break;
         }
-        _ => None,
-    });
-    failure.map_or_else(Outcome::default, Outcome::from)
+    }
+    outcome
+}
+
+fn check_pattern(pattern: &Pattern, text: &str, path: &Path<'_>, outcome: &mut Outcome) {
+    let source = &pattern.text;
+    match pattern.compiled() {
+        Ok(regex) if regex.is_match(text) => {}
+        Ok(_) => outcome.invalid(path, format_args!("should match '{source}'"), Value::from(text)),
+        Err(why) => {
+            let saying = format_args!("should match '{source}, but pattern is invalid: {why}'");
+            outcome.invalid(path, saying, Value::from(text));
+        }
+    }
 }
 
 /// Characters, not bytes.
@@ -39,12 +52,16 @@ fn length(text: &str) -> i64 {
 pub(super) fn check_format(part: Part<'_>, text: &str, path: &Path<'_>) -> Option<Outcome> {
     let (name, format) = part.format()?;
     let format = format.filter(|format| format.is_of_strings())?;
-    Some(if format.accepts(text) { Outcome::default() } else { Failure::wrong_type(path, name, text).into() })
+    let mut outcome = Outcome::default();
+    if !format.accepts(text) {
+        outcome.wrong_type(path, name, text);
+    }
+    Some(outcome)
 }
 
 pub(super) fn check_enum(listed: &[Value], value: &Value, path: &Path<'_>, outcome: &mut Outcome) {
     if !listed.iter().any(|one| is_listed(value, one)) {
-        outcome.push(Failure::not_listed(path, value, listed));
+        outcome.not_listed(path, value, listed);
     }
 }
 
