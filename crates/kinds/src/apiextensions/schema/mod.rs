@@ -101,8 +101,7 @@ pub(super) fn validate(
 }
 
 fn beside_status(errors: &mut Errors, root: Node<'_>, path: &FieldPath<'_>) {
-    let set = internal::keywords().filter(|(_, keyword)| root.has(keyword) || is_pointer_to_nothing(root, keyword));
-    for (name, _) in set {
+    for (name, _) in internal::keywords().filter(|(_, keyword)| root.keyword(keyword).is_some()) {
         if name == "Type" && root.type_name() != "object" {
             let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is \
                           enabled";
@@ -116,10 +115,4 @@ fn beside_status(errors: &mut Errors, root: Node<'_>, path: &FieldPath<'_>) {
             return errors.push(gojson::invalid(path, root.0, &SCHEMA, &detail));
         }
     }
-}
-
-/// True if a keyword is there, though with a value that is empty: for those that upstream holds by pointers.
-fn is_pointer_to_nothing(root: Node<'_>, keyword: &str) -> bool {
-    let value = root.keyword(keyword);
-    value.is_some_and(|value| value.is_empty() && (value.as_object().is_some() || keyword == "additionalProperties"))
 }

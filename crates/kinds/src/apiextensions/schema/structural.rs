@@ -119,10 +119,11 @@ fn types(errors: &mut Errors, node: Node<'_>, level: Level, path: &FieldPath<'_>
 /// True if a schema of metadata says more than which names objects may have.
 fn restricts_more_than_names(metadata: Node<'_>) -> bool {
     const NAMES: [&str; 2] = ["name", "generateName"];
-    let says_more = |(keyword, _): (&str, Node<'_>)| match keyword {
+    let says_more = |keyword: &str| match keyword {
         "type" | "default" => false,
         "properties" => metadata.named("properties").any(|(name, _)| !NAMES.contains(&name)),
-        _ => metadata.keyword(keyword).is_some_and(|value| value.as_bool() != Some(false)),
+        _ => true,
     };
-    metadata.0.entries_at(&[]).map(|(keyword, value)| (keyword, Node(value))).any(says_more)
+    let said = metadata.0.entries_at(&[]).filter(|(_, value)| !value.is_null());
+    said.map(|(keyword, _)| keyword).any(says_more)
 }
