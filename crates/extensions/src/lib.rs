@@ -4,12 +4,14 @@
 mod columns;
 mod conditions;
 mod json_path;
+mod judge;
 mod kind;
 mod names;
 mod records;
 pub mod schema;
 
 pub use conditions::{Condition, condition_is_true, set_condition};
+pub use judge::judge_definitions;
 pub use names::{accept_names, establish};
 pub use records::{prefix, records};
 

@@ -103,7 +103,8 @@ impl Cluster {
     /// The store cannot be read or written.
     pub async fn start(settings: Settings) -> Result<Arc<Self>, ClusterError> {
         let catalog = pintle_catalog::shared().clone();
-        let built_in = pintle_kinds::resources(&catalog);
+        let mut built_in = pintle_kinds::resources(&catalog);
+        pintle_extensions::judge_definitions(&mut built_in);
         let registry = Arc::new(Registry::new(built_in.clone()));
         let mut prefixes: Vec<Str> =
             registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();
