@@ -98,7 +98,8 @@ impl Builder {
             },
             Some(Type::Integer | Type::Number) => self.common.number,
             Some(Type::Boolean) => self.common.boolean,
-            None if part.own_properties().is_empty() => self.common.any,
+            None if part.own_properties().is_empty() || part.is_int_or_string() => self.common.any,
+            // Anything goes where unknown fields are preserved, but mostly it is an object that knows some of them.
             None => self.object(part, preserve, part.is_embedded_resource()),
         }
     }

@@ -1,0 +1,116 @@
+//! Server-side apply of custom resources: what several managers do to an object, one line each, and then the object and who
+//! owns what. The scenarios are in `apply.txt` and read top to bottom; `UPDATE_EXPECT=1` writes what is found into them.
+//!
+//! `schema {…}` is followed by scenarios, each of which begins with `==`. `apply`, `force` and `update` are done by a manager.
+//! What an operation was refused for follows it after a `!`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use pintle_apply::managers::{ConvertError, Managers, UpdateError, Updater, Versions};
+use pintle_apply::typed::{Duplicates, Place};
+use pintle_extensions::schema::{Schema, to_types};
+use pintle_schema::Schema as Types;
+use pintle_value::{Value, print};
+
+struct Kind(Types);
+
+impl Versions for Kind {
+    fn place(&self, _: &str) -> Option<Place<'_>> {
+        Some(Place::new(&self.0.types, self.0.root))
+    }
+
+    fn convert(&self, object: &Value, _: &str, _: &str) -> Result<Value, ConvertError> {
+        Ok(object.clone())
+    }
+}
+
+#[derive(Default)]
+struct State {
+    live: Value,
+    managers: Managers<String>,
+}
+
+impl State {
+    /// The one place that calls the code under test. Says what an operation was refused for.
+    fn run(&mut self, kind: &Kind, line: &str) -> Result<(), String> {
+        let mut words = line.splitn(3, ' ');
+        let (verb, manager, object) =
+            (words.next().unwrap_or(""), words.next().unwrap_or("").to_owned(), words.next().unwrap_or(""));
+        let object: Value = serde_json::from_str(object).expect(line);
+        let duplicates = if verb == "update" { Duplicates::Allowed } else { Duplicates::Forbidden };
+        Place::new(&kind.0.types, kind.0.root).validate(&object, duplicates).map_err(|e| e.to_string())?;
+        let updater = Updater { versions: kind };
+        let managers = self.managers.clone();
+        let done = match verb {
+            "update" => {
+                let managers = updater.update(&self.live, &object, "v1", managers, &manager);
+                managers.map(|managers| (Some(object), managers))
+            }
+            "apply" | "force" => updater.apply(&self.live, &object, "v1", managers, &manager, verb == "force"),
+            _ => panic!("{line}"),
+        };
+        let (object, managers) = done.map_err(|error| match error {
+            UpdateError::Conflicts(conflicts) => {
+                let conflict = conflicts.iter().map(|c| format!("conflict with {}: {}", c.manager, c.path));
+                conflict.collect::<Vec<_>>().join(", ")
+            }
+            UpdateError::Failed(message) => message,
+        })?;
+        self.managers = managers;
+        self.live = object.unwrap_or_else(|| self.live.clone());
+        Ok(())
+    }
+
+    fn write(&self, out: &mut String) {
+        writeln!(out, "= {}", print::json(&self.live)).expect("a string");
+        for (manager, owned) in &self.managers {
+            write!(out, "= {manager} owns").expect("a string");
+            owned.set.paths().iter().for_each(|path| write!(out, " {path}").expect("a string"));
+            out.push('\n');
+        }
+    }
+}
+
+fn found(table: &str) -> String {
+    let mut out = String::new();
+    let mut kind = None;
+    let mut state: Option<State> = None;
+    for line in table.lines().filter(|line| !line.starts_with(['!', '=']) || line.starts_with("==")) {
+        match (line.split(' ').next().unwrap_or(""), &mut state) {
+            ("apply" | "force" | "update", Some(state)) => {
+                writeln!(out, "{line}").expect("a string");
+                if let Err(refused) = state.run(kind.as_ref().expect("a schema"), line) {
+                    writeln!(out, "! {}", refused.replace('\n', " ")).expect("a string");
+                }
+                continue;
+            }
+            ("==", _) => state = Some(State { live: Value::object(), ..State::default() }),
+            ("schema", _) => {
+                let tree: Value = serde_json::from_str(&line[7..]).expect(line);
+                kind = Some(Kind(to_types(&Schema::parse(&tree).expect(line))));
+            }
+            ("", Some(ended)) => {
+                ended.write(&mut out);
+                state = None;
+            }
+            _ => {}
+        }
+        writeln!(out, "{line}").expect("a string");
+    }
+    state.into_iter().for_each(|state| state.write(&mut out));
+    out
+}
+
+#[test]
+fn custom_resources_are_applied_as_their_schema_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apply.txt");
+    let table = fs::read_to_string(&path).expect("the table");
+    let found = found(&table);
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(&path, found).expect("the table");
+    } else {
+        assert_eq!(found, table);
+    }
+}
