@@ -1,7 +1,7 @@
 //! Samples of the cluster kinds, all at version v1, and of pods.
 
 /// One object of each kind with as many fields as its rules look at.
-pub(crate) const SAMPLES: [(&str, &str, &str); 25] = [
+pub(crate) const SAMPLES: [(&str, &str, &str); 26] = [
     ("", "configmaps", r#"{"data":{"a":"b"},"binaryData":{"c":"MQ=="},"immutable":true}"#),
     (
         "",
@@ -131,5 +131,18 @@ pub(crate) const SAMPLES: [(&str, &str, &str); 25] = [
         "apiservices",
         r#"{"metadata":{"name":"v1.a"},"spec":{"group":"a","version":"v1","groupPriorityMinimum":1,"versionPriority":1,"service":{"name":"n","namespace":"s","port":1},
         "caBundle":"YQ==","insecureSkipTLSVerify":true},"status":{"conditions":[{"type":"Available","status":"True"}]}}"#,
+    ),
+    (
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        r#"{"metadata":{"name":"a.k8s.io","annotations":{"api-approved.kubernetes.io":"https://h"}},"spec":{"group":"k8s.io","scope":"Cluster",
+        "names":{"plural":"a","kind":"A","shortNames":["b"]},"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"service":{"name":"s","path":"/p"},
+        "caBundle":"LS0tLS1CRUdJTiBYLS0tLS0K"},"conversionReviewVersions":["v1"]}},"versions":[{"name":"v1","storage":true,"deprecated":true,
+        "deprecationWarning":"w","additionalPrinterColumns":[{"name":"c","type":"date","jsonPath":".a"}],"selectableFields":[{"jsonPath":".l.k"}],
+        "subresources":{"status":{},"scale":{"specReplicasPath":".spec.a"}},"schema":{"openAPIV3Schema":{"type":"object","properties":{"metadata":{"type":"object"},
+        "l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","properties":{"k":{"type":"string",
+        "default":"x","pattern":"^a"}}}},"m":{"x-kubernetes-embedded-resource":true,"additionalProperties":{"format":"x"}}},"anyOf":[{"type":"integer"},
+        {"not":{"properties":{"b":{}}}}],"x-kubernetes-validations":[{"rule":"true","message":"m","fieldPath":".l"}]}}},{"name":"v2","schema":{}}]},
+        "status":{"storedVersions":["v1"],"conditions":[{"type":"Established","status":"True"}]}}"#,
     ),
 ];
