@@ -19,7 +19,7 @@ use super::part::{Additional, ListType, Part, owned};
 #[must_use]
 pub fn to_types(schema: &Schema) -> TypeSchema {
     let base = base();
-    let mut builder = Builder { types: base.types.clone(), common: base.common };
+    let mut builder = Builder { types: base.types.clone(), common: base.common, known: HashMap::new() };
     let root = schema.root();
     let root = builder.object(root, root.preserves_unknown(), true);
     TypeSchema { types: Arc::new(builder.types), root }
@@ -83,9 +83,27 @@ fn copy(from: &Types, id: TypeId, into: &mut Types, done: &mut HashMap<TypeId, T
 struct Builder {
     types: Types,
     common: Common,
+    /// The types that were made, by those that they consist of.
+    known: HashMap<Vec<TypeId>, Vec<TypeId>>,
 }
 
 impl Builder {
+    /// Adds a type, or finds it: definitions say the same thing in many places.
+    fn add(&mut self, ty: ApplyType) -> TypeId {
+        let parts = match &ty {
+            ApplyType::Struct(ty) => ty.fields.iter().map(|field| field.ty).collect(),
+            ApplyType::Map(Map { value: part, .. }) | ApplyType::List(List { item: part, .. }) => vec![*part],
+            _ => Vec::new(),
+        };
+        let alike = self.known.entry(parts).or_default();
+        if let Some(same) = alike.iter().find(|id| self.types.get(**id) == &ty) {
+            return *same;
+        }
+        let id = self.types.add(ty);
+        alike.push(id);
+        id
+    }
+
     /// The type of a part. What preserves unknown fields does so for all that is below it, too.
     fn part(&mut self, part: Part<'_>, preserve: bool) -> TypeId {
         let preserve = preserve || part.preserves_unknown();
@@ -112,7 +130,7 @@ impl Builder {
             Some(ListType::Set) => ListTopology::Set,
             Some(ListType::Map) => ListTopology::Map(owned(part.map_keys())),
         };
-        self.types.add(ApplyType::List(List { item, pointers: false, topology, name: Str::default() }))
+        self.add(ApplyType::List(List { item, pointers: false, topology, name: Str::default() }))
     }
 
     fn object(&mut self, part: Part<'_>, preserve: bool, resource: bool) -> TypeId {
@@ -123,7 +141,7 @@ impl Builder {
                 Additional::Values(values) => self.part(values, preserve),
                 Additional::Any | Additional::None | Additional::Undeclared => self.common.any,
             };
-            return self.types.add(ApplyType::Map(Map { value, atomic, name: Str::default() }));
+            return self.add(ApplyType::Map(Map { value, atomic, name: Str::default() }));
         }
         let mut fields = Vec::new();
         if resource {
@@ -144,7 +162,7 @@ impl Builder {
             Additional::Any | Additional::Values(_) => true,
             Additional::None => false,
         };
-        self.types.add(ApplyType::Struct(ty))
+        self.add(ApplyType::Struct(ty))
     }
 }
 
