@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_kinds::DefaultJudge;
+use pintle_kinds::SchemaJudge;
 use pintle_registry::Resource;
 use pintle_value::{Errors, FieldPath, Value, object};
 
@@ -56,7 +56,7 @@ fn forget_int_or_string(schema: &mut Value) {
     }
 }
 
-impl DefaultJudge for Judge {
+impl SchemaJudge for Judge {
     fn has_unknown_fields(&self, schema: &Value, value: &Value) -> bool {
         around(schema).is_some_and(|schema| !schema.prune(&mut with(value)).is_empty())
     }

@@ -41,7 +41,7 @@ pub use self::core::pod::bind;
 pub use builtin::{resources, storage_version_hash};
 pub use scheduling::system_priority_classes;
 
-pub use self::apiextensions::{DefaultJudge, definitions};
+pub use self::apiextensions::{Earlier, Ruled, SchemaJudge, definitions};
 pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, services};
 
 /// The behaviour of a built-in resource at one version.

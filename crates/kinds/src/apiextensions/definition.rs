@@ -8,7 +8,8 @@ use pintle_value::field::quote;
 use pintle_value::{Errors, FieldPath, Value, object};
 
 use super::ratchet::Demands;
-use super::schema::defaults::{DefaultJudge, has_unpruned};
+use super::schema::defaults::has_unpruned;
+use super::schema::judge::SchemaJudge;
 use super::{approval, formats, spec, status};
 use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
 
@@ -16,8 +17,8 @@ const DEFAULT_PORT: i64 = 443;
 
 /// The rules of CustomResourceDefinition.
 pub(super) struct Definition {
-    /// Judges defaults.
-    pub(super) judge: Arc<dyn DefaultJudge>,
+    /// Judges defaults and expressions.
+    pub(super) judge: Arc<dyn SchemaJudge>,
 }
 
 impl Behaviour for Definition {
@@ -142,7 +143,7 @@ fn validate_rest(errors: &mut Errors, object: &Value, old: Option<&Value>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::defaults::Lenient;
+    use super::super::schema::judge::Lenient;
     use super::*;
     use crate::testing::{context, object};
 

@@ -16,20 +16,20 @@ use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
-pub use schema::defaults::DefaultJudge;
+pub use schema::judge::{Earlier, Ruled, SchemaJudge};
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     match plural {
         "customresourcedefinitions" => {
-            Some(Arc::new(definition::Definition { judge: Arc::new(schema::defaults::Lenient) }))
+            Some(Arc::new(definition::Definition { judge: Arc::new(schema::judge::Lenient) }))
         }
         _ => None,
     }
 }
 
-/// The behaviour of definitions with a judge of the defaults in their schemas. Without one, as [`crate::behaviour`] has
-/// it, defaults are not looked at.
+/// The behaviour of definitions with a judge of what is in their schemas. Without one, as [`crate::behaviour`] has it,
+/// defaults and expressions are not looked at.
 #[must_use]
-pub fn definitions(judge: Arc<dyn DefaultJudge>) -> Arc<dyn Behaviour> {
+pub fn definitions(judge: Arc<dyn SchemaJudge>) -> Arc<dyn Behaviour> {
     Arc::new(definition::Definition { judge })
 }

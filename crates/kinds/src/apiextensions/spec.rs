@@ -10,7 +10,7 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::ratchet::Demands;
-use super::schema::defaults::DefaultJudge;
+use super::schema::judge::SchemaJudge;
 use super::schema::{self, Node, SCHEMA, Subject, unsupported};
 use super::{conversion, selectable, versions};
 use crate::gojson::{self, Shape};
@@ -90,7 +90,7 @@ pub(super) fn is_established(object: &Value) -> bool {
 }
 
 /// Checks the spec of an object.
-pub(super) fn validate(object: &Value, demands: &Demands, judge: &dyn DefaultJudge) -> Errors {
+pub(super) fn validate(object: &Value, demands: &Demands, judge: &dyn SchemaJudge) -> Errors {
     let mut errors = Errors::new();
     let spec = &object["spec"];
     let path = FieldPath::new("spec");
@@ -169,11 +169,11 @@ struct Check<'a> {
     has_defaults: bool,
     structural: bool,
     demands: &'a Demands,
-    judge: &'a dyn DefaultJudge,
+    judge: &'a dyn SchemaJudge,
 }
 
 impl<'a> Check<'a> {
-    fn of(object: &'a Value, demands: &'a Demands, judge: &'a dyn DefaultJudge) -> Self {
+    fn of(object: &'a Value, demands: &'a Demands, judge: &'a dyn SchemaJudge) -> Self {
         let versions = versions(object);
         let preserves_unknown = object["spec"].bool_at(&["preserveUnknownFields"]);
         let any = |is: &mut dyn FnMut(Node<'_>) -> bool| schemas(object).any(|schema| schema.any(is));

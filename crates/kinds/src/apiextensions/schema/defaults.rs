@@ -3,54 +3,24 @@
 
 use pintle_value::{Errors, FieldPath, Value};
 
+use super::judge::SchemaJudge;
 use super::node::Node;
 
-/// Judges values by schemas. Custom resources are judged elsewhere, and this is how the same judge sees defaults.
-/// Schemas are nodes of an `openAPIV3Schema` as its JSON has them, and structural.
-pub trait DefaultJudge: Send + Sync {
-    /// True if pruning by `schema` takes something away from `value`.
-    fn has_unknown_fields(&self, schema: &Value, value: &Value) -> bool;
-
-    /// What is wrong with the metadata of the resources in `value`: `value` itself, if it is one (`resource`), and those
-    /// that its schema says are embedded.
-    fn validate_metadata(&self, schema: &Value, value: &Value, resource: bool, path: &FieldPath<'_>) -> Errors;
-
-    /// What is wrong with `value` by the keywords of `schema` and by its rules, without what the other methods say.
-    fn validate(&self, schema: &Value, value: &Value, path: &FieldPath<'_>) -> Errors;
-}
-
-/// A judge that finds everything good, where none is at hand.
-pub(crate) struct Lenient;
-
-impl DefaultJudge for Lenient {
-    fn has_unknown_fields(&self, _: &Value, _: &Value) -> bool {
-        false
-    }
-
-    fn validate_metadata(&self, _: &Value, _: &Value, _: bool, _: &FieldPath<'_>) -> Errors {
-        Errors::new()
-    }
-
-    fn validate(&self, _: &Value, _: &Value, _: &FieldPath<'_>) -> Errors {
-        Errors::new()
-    }
-}
-
 /// Checks the defaults of a schema that is structural. With `pruned` none may have unknown fields.
-pub(crate) fn validate(root: Node<'_>, pruned: bool, judge: &dyn DefaultJudge, path: &FieldPath<'_>) -> Errors {
+pub(crate) fn validate(root: Node<'_>, pruned: bool, judge: &dyn SchemaJudge, path: &FieldPath<'_>) -> Errors {
     let mut walk = Walk { pruned, judge, errors: Errors::new() };
     walk.node(root, &Place { resource: root, steps: Vec::new(), inside_meta: false }, true, path);
     walk.errors
 }
 
 /// True if some default has unknown fields. Schemas that are not structural have none that count.
-pub(crate) fn has_unpruned(root: Node<'_>, judge: &dyn DefaultJudge) -> bool {
+pub(crate) fn has_unpruned(root: Node<'_>, judge: &dyn SchemaJudge) -> bool {
     root.any(&mut |node| node.keyword("default").is_some_and(|value| judge.has_unknown_fields(node.0, value)))
 }
 
 struct Walk<'a> {
     pruned: bool,
-    judge: &'a dyn DefaultJudge,
+    judge: &'a dyn SchemaJudge,
     errors: Errors,
 }
 

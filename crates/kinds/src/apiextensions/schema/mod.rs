@@ -1,11 +1,12 @@
 //! What the schema of a version may say (upstream: `validateCustomResourceDefinitionValidation` of
 //! apiextensions-apiserver's `pkg/apis/apiextensions/validation`, and its `pkg/apiserver/schema`). All of it works on the
-//! JSON of the schema; values are judged elsewhere, see [`defaults`].
+//! JSON of the schema; values and expressions are judged elsewhere, see [`judge`].
 
 mod complete;
 pub(super) mod defaults;
 pub(super) mod field_path;
 mod internal;
+pub(super) mod judge;
 mod junctors;
 pub(super) mod lists;
 mod node;
@@ -19,10 +20,9 @@ use pintle_value::{Errors, FieldPath, Value};
 pub(super) use internal::SCHEMA;
 pub(super) use node::Node;
 
-use super::ratchet::Demands;
+use super::ratchet::{Demands, Known};
 use crate::gojson;
-use defaults::DefaultJudge;
-use openapi::{Place, Walk};
+use judge::{Earlier, SchemaJudge};
 
 /// What the root of a schema may say where objects have a status of their own, whose schema is taken out of it.
 const BESIDE_STATUS: [&str; 22] = [
@@ -65,7 +65,7 @@ pub(super) fn validate(
     subject: &Subject<'_>,
     demands: &Demands,
     structural: bool,
-    judge: &dyn DefaultJudge,
+    judge: &dyn SchemaJudge,
     path: &FieldPath<'_>,
 ) -> Errors {
     let mut errors = Errors::new();
@@ -90,9 +90,13 @@ pub(super) fn validate(
             errors.append(found);
         }
     }
-    let found = Walk { demands, root, unchanged: subject.unchanged }.node(root, &Place::root(rules), &path);
-    errors.append(found.schema);
-    errors.append(found.rules);
+    let found = openapi::validate(root, demands, rules, &path);
+    errors.append(found.errors);
+    if !found.ruled.is_empty() {
+        let Known { rules, messages } = &demands.known;
+        let earlier = Earlier { rules, messages, unchanged: subject.unchanged };
+        errors.append(judge.validate_rules(&found.ruled, &earlier, &path));
+    }
     // It would be said twice what is wrong.
     if let Some(fault) = fault.filter(|_| errors.is_empty()) {
         errors.invalid(&path, "", fault);

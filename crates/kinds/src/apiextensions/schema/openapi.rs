@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use pintle_value::{Errors, FieldPath};
 
+use super::judge::Ruled;
 use super::node::Node;
 use super::{lists, rules};
 use crate::apiextensions::ratchet::Demands;
@@ -25,35 +26,38 @@ const UNSUPPORTED: [(&str, bool); 6] = [
     ("$ref", true),
 ];
 
-/// The errors of a schema: those of its rules' expressions come after all others.
+/// What a walk finds.
 #[derive(Default)]
-pub(super) struct Found {
-    /// What is wrong with keywords.
-    pub(super) schema: Errors,
-    /// What is wrong with expressions.
-    pub(super) rules: Errors,
+pub(super) struct Found<'a> {
+    /// What is wrong.
+    pub(super) errors: Errors,
+    /// Nodes whose rules are worth a look.
+    pub(super) ruled: Vec<Ruled<'a>>,
 }
 
-impl Found {
-    fn append(&mut self, below: Found) {
-        self.schema.append(below.schema);
-        self.rules.append(below.rules);
+impl<'a> Found<'a> {
+    fn append(&mut self, mut below: Found<'a>) {
+        self.errors.append(below.errors);
+        self.ruled.append(&mut below.ruled);
     }
 }
 
 /// A walk over one schema.
-pub(super) struct Walk<'a> {
-    /// What is asked of the definition.
-    pub(super) demands: &'a Demands,
-    /// The schema of the whole object.
-    pub(super) root: Node<'a>,
-    /// True if the schema of this version is as it was.
-    pub(super) unchanged: bool,
+struct Walk<'a> {
+    demands: &'a Demands,
+    /// The nodes from the root to where the walk is.
+    way: Vec<Node<'a>>,
+}
+
+/// Checks all nodes of a schema. With `rules` it is worth to look at the expressions of rules.
+pub(super) fn validate<'a>(root: Node<'a>, demands: &'a Demands, rules: bool, path: &FieldPath<'_>) -> Found<'a> {
+    let place = Place { root: true, inside_meta: false, no_default: None, uncorrelatable: None, rules };
+    Walk { demands, way: Vec::new() }.node(root, &place, path)
 }
 
 /// Where the walk is.
 #[derive(Clone)]
-pub(super) struct Place<'a> {
+struct Place<'a> {
     /// True for the schema of the whole object.
     root: bool,
     /// True within `apiVersion`, `kind` or `metadata`, of the object or of one that is embedded.
@@ -66,12 +70,7 @@ pub(super) struct Place<'a> {
     rules: bool,
 }
 
-impl<'a> Place<'a> {
-    /// The root. With `rules` the expressions of rules are looked at.
-    pub(super) fn root(rules: bool) -> Self {
-        Self { root: true, inside_meta: false, no_default: None, uncorrelatable: None, rules }
-    }
-
+impl Place<'_> {
     fn below(&self) -> Self {
         Self { root: false, ..self.clone() }
     }
@@ -113,11 +112,12 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
     /// Checks a node and all below it.
-    pub(super) fn node(&self, node: Node<'_>, place: &Place<'_>, path: &FieldPath<'_>) -> Found {
+    fn node(&mut self, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) -> Found<'a> {
         let mut found = Found::default();
-        self.keywords(&mut found.schema, node, place, path);
+        self.way.push(node);
+        self.keywords(&mut found.errors, node, place, path);
         self.shape(&mut found, node, place, path);
         self.junctors(&mut found, node, place, path);
         self.items(&mut found, node, place, path);
@@ -127,13 +127,14 @@ impl Walk<'_> {
         }
         let preserve = "x-kubernetes-preserve-unknown-fields";
         if node.keyword(preserve).is_some_and(|value| value.as_bool() == Some(false)) {
-            found.schema.invalid(&path.child(preserve), false, "must be true or undefined");
+            found.errors.invalid(&path.child(preserve), false, "must be true or undefined");
         }
-        lists::validate(&mut found.schema, node, self.demands.atomic_sets, path);
+        lists::validate(&mut found.errors, node, self.demands.atomic_sets, path);
         if self.demands.list_items {
-            lists::validate_items(&mut found.schema, node, path);
+            lists::validate_items(&mut found.errors, node, path);
         }
         self.rules(&mut found, node, place, path);
+        self.way.pop();
         found
     }
 
@@ -167,12 +168,12 @@ impl Walk<'_> {
     }
 
     /// Fields and maps.
-    fn shape(&self, found: &mut Found, node: Node<'_>, place: &Place<'_>, path: &FieldPath<'_>) {
+    fn shape(&mut self, found: &mut Found<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) {
         let additional = path.child("additionalProperties");
         if let Some(value) = node.keyword("additionalProperties") {
             if node.has("properties") && value.as_bool() != Some(true) {
                 let detail = "additionalProperties and properties are mutual exclusive";
-                found.schema.forbidden(&additional, detail);
+                found.errors.forbidden(&additional, detail);
             }
             if let Some(schema) = node.child("additionalProperties") {
                 found.append(self.node(schema, &place.additional(), &additional));
@@ -184,7 +185,7 @@ impl Walk<'_> {
         }
     }
 
-    fn junctors(&self, found: &mut Found, node: Node<'_>, place: &Place<'_>, path: &FieldPath<'_>) {
+    fn junctors(&mut self, found: &mut Found<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) {
         if let Some(below) = node.child("not") {
             found.append(self.node(below, &place.junctor(), &path.child("not")));
         }
@@ -200,7 +201,7 @@ impl Walk<'_> {
         }
     }
 
-    fn items(&self, found: &mut Found, node: Node<'_>, place: &Place<'_>, path: &FieldPath<'_>) {
+    fn items(&mut self, found: &mut Found<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) {
         let items = path.child("items");
         if let Some(below) = node.child("items") {
             found.append(self.node(below, &place.item(node, path), &items));
@@ -210,19 +211,62 @@ impl Walk<'_> {
         }
     }
 
-    fn rules(&self, found: &mut Found, node: Node<'_>, place: &Place<'_>, path: &FieldPath<'_>) {
+    fn rules(&self, found: &mut Found<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) {
         if !node.has("x-kubernetes-validations") {
             return;
         }
-        rules::validate_shape(&mut found.schema, node, path);
-        if place.rules && found.schema.is_empty() {
-            let place = rules::Place {
-                root: self.root,
-                uncorrelatable: place.uncorrelatable.as_deref(),
-                known: &self.demands.known,
-                unchanged: self.unchanged,
-            };
-            found.rules.append(rules::validate_rules(node, &place, path));
+        rules::validate_shape(&mut found.errors, node, path);
+        if place.rules && found.errors.is_empty() {
+            found.ruled.push(Ruled {
+                path: path.to_string(),
+                way: self.way.iter().map(|node| node.0).collect(),
+                uncorrelatable: place.uncorrelatable.clone(),
+            });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    /// Compares the nodes whose rules are worth a look: path, length of the way, and where nothing correlates.
+    fn check(schema: &str, expect: &[&str]) {
+        let schema = object(schema);
+        let demands = Demands::of_new();
+        let found = validate(Node(&schema), &demands, true, &FieldPath::new("s"));
+        let ruled = found.ruled.iter().map(|ruled| {
+            let within = ruled.uncorrelatable.as_deref().unwrap_or("-");
+            format!("{} {} {within}", ruled.path, ruled.way.len())
+        });
+        assert_eq!(ruled.collect::<Vec<_>>(), expect);
+        assert!(validate(Node(&schema), &demands, false, &FieldPath::new("s")).ruled.is_empty());
+    }
+
+    const RULES: &str = r#""x-kubernetes-validations":[{"rule":"true"}]"#;
+
+    #[test]
+    fn rules_below_which_nothing_is_wrong_are_worth_a_look() {
+        check(r#"{"type":"object"}"#, &[]);
+        check(
+            &format!(
+                r#"{{{RULES},"type":"object","properties":{{"a":{{"type":"string",{RULES}}},
+                "l":{{"type":"array","items":{{"type":"object",{RULES},"properties":{{"x":{{"type":"string",{RULES}}}}}}}}},
+                "m":{{"type":"object","additionalProperties":{{"type":"string",{RULES}}}}}}}}}"#
+            ),
+            &[
+                "s.properties[a] 2 -",
+                "s.properties[l].items.properties[x] 4 s.properties[l]",
+                "s.properties[l].items 3 s.properties[l]",
+                "s.properties[m].additionalProperties 3 -",
+                "s 1 -",
+            ],
+        );
+        let wrong = format!(
+            r#"{{{RULES},"type":"object","properties":{{"a":{{"type":"string",{RULES}}},"b":{{"type":"bad",{RULES}}}}}}}"#
+        );
+        check(&wrong, &["s.properties[a] 2 -"]);
+        check(&format!(r#"{{"type":"object","not":{{{RULES}}}}}"#), &[]);
     }
 }

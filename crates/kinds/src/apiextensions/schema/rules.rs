@@ -1,12 +1,11 @@
-//! The rules of `x-kubernetes-validations`: their shape, and the place where their expressions are looked at (upstream:
-//! the last part of `ValidateCustomResourceDefinitionOpenAPISchema`).
+//! The shape of the rules of `x-kubernetes-validations` (upstream: the last part of
+//! `ValidateCustomResourceDefinitionOpenAPISchema`). Their expressions are for [`super::judge`].
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::field_path;
 use super::node::Node;
 use super::unsupported;
-use crate::apiextensions::ratchet::Known;
 use crate::gojson;
 
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -62,26 +61,4 @@ fn field_of_rule(errors: &mut Errors, node: Node<'_>, field: &str, path: &FieldP
 
 fn has_line_breaks(text: &str) -> bool {
     text.contains(['\n', '\r'])
-}
-
-/// What is to be known of the place of a node to look at its rules.
-#[allow(dead_code)] // read as soon as expressions are
-pub(super) struct Place<'a> {
-    /// The schema of the whole object.
-    pub(super) root: Node<'a>,
-    /// The innermost part around the node, or the outermost of them, whose old value cannot be told; `oldSelf` is
-    /// refused there.
-    pub(super) uncorrelatable: Option<&'a str>,
-    /// Expressions that were stored before, which newer checks let be.
-    pub(super) known: &'a Known,
-    /// True if the schema of this version is as it was: its rules may cost what they cost.
-    pub(super) unchanged: bool,
-}
-
-/// Looks at the expressions of a node's rules. **The place to call `pintle-cel`**: it does nothing yet. It is called for
-/// nodes with rules, outside of junctors, below which no other error was found, and only if the whole schema is structural
-/// and its defaults are valid. There each rule is to be compiled with the types of `node` (and of `place.root` for the
-/// root's), its cost estimated with the sizes on the way from the root, and `oldSelf` refused where nothing correlates.
-pub(super) fn validate_rules(_node: Node<'_>, _place: &Place<'_>, _path: &FieldPath<'_>) -> Errors {
-    Errors::new()
 }
