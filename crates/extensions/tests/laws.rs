@@ -150,3 +150,36 @@ proptest! {
         }
     }
 }
+
+/// As deep as bodies may nest, on the stack that the server gives its threads.
+#[test]
+fn depth_is_no_danger() {
+    const STACK: usize = 64 << 20;
+    const DEEPEST: usize = 10_000;
+    let check = || {
+        let object = |name: &str, value: Value| Value::Object(Object::from_iter([(name, value)]));
+        // A level of a schema is two levels of its text.
+        let tree = (0..DEEPEST / 2).fold(Value::object(), |tree, _| object("properties", object("a", tree)));
+        let schema = Schema::parse(&tree).expect("a schema");
+        let fields = (0..DEEPEST).fold(Value::Null, |value, _| object("a", value));
+        let lists = object("a", (0..DEEPEST).fold(Value::Null, |value, _| Value::Array(vec![value])));
+        for mut value in [fields, lists] {
+            let _ = (schema.validate(&value), schema.validate_update(&value, &value));
+            let _ = (schema.validate_embedded(&value), schema.validate_lists(&value));
+            schema.conform(&mut value).expect("metadata is not there");
+            schema.default(&mut value);
+        }
+        assert!(to_types(&schema).types.len() > DEEPEST / 2);
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(check).expect("a thread");
+    thread.join().expect("nothing overflows");
+}
+
+#[test]
+fn many_errors_are_found_in_time() {
+    let tree = serde_json::from_str(r#"{"properties":{"l":{"type":"array","items":{"type":"string"}}}}"#);
+    let schema = Schema::parse(&tree.expect("JSON")).expect("a schema");
+    let items = Value::Array(vec![Value::Int(1); 100_000]);
+    let errors = schema.validate(&Value::Object(Object::from_iter([("l", items)])));
+    assert_eq!(errors.0.len(), 100_000);
+}

@@ -1,10 +1,14 @@
 //! What was found, as kube-openapi keeps it, and what becomes of it in a `Status`.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, print};
 
 use crate::schema::path::Path;
+
+/// Up to so many failures are compared one by one.
+const FEW: usize = 32;
 
 /// The outcome of judging a value.
 #[derive(Debug, Default)]
@@ -12,6 +16,8 @@ pub(super) struct Outcome {
     /// True if something is wrong. Where nothing is to be said, this is all that is known.
     failed: bool,
     failures: Vec<Failure>,
+    /// The texts of the failures, once there are many.
+    known: Option<Box<HashSet<String>>>,
     /// How much fitted. Of alternatives that all failed, the one in which most fitted is reported.
     matches: usize,
 }
@@ -134,9 +140,19 @@ impl Outcome {
 
     /// Adds what is wrong, unless that is known.
     fn push(&mut self, failure: Failure) {
-        if self.failures.iter().all(|known| known.text != failure.text) {
+        if !self.is_known(&failure.text) {
             self.failures.push(failure);
         }
+    }
+
+    /// True if a text is known; it is from now on.
+    fn is_known(&mut self, text: &str) -> bool {
+        let failures = &self.failures;
+        if failures.len() < FEW {
+            return failures.iter().any(|known| known.text == text);
+        }
+        let texts = || Box::new(failures.iter().map(|known| known.text.clone()).collect());
+        !self.known.get_or_insert_with(texts).insert(text.to_owned())
     }
 
     /// Adds another outcome.
@@ -145,6 +161,7 @@ impl Outcome {
         self.failed |= other.failed;
         if self.failures.is_empty() {
             self.failures = other.failures;
+            self.known = other.known;
         } else {
             other.failures.into_iter().for_each(|failure| self.push(failure));
         }
@@ -160,6 +177,7 @@ impl Outcome {
     pub(super) fn forgive(&mut self) {
         self.failed = false;
         self.failures.clear();
+        self.known = None;
     }
 
     /// As field errors of an object, or of a field of it.
