@@ -17,10 +17,14 @@ pub(super) struct Outcome {
     failed: bool,
     failures: Vec<Failure>,
     /// The texts of the failures, once there are many.
-    known: Option<Box<HashSet<String>>>,
+    known: Option<Box<Texts>>,
     /// How much fitted. Of alternatives that all failed, the one in which most fitted is reported.
     matches: usize,
 }
+
+/// Boxed where it is: outcomes are made for every value, and mostly nothing is wrong.
+#[derive(Debug, Default)]
+struct Texts(HashSet<String>);
 
 /// One thing that is wrong.
 #[derive(Debug)]
@@ -151,8 +155,8 @@ impl Outcome {
         if failures.len() < FEW {
             return failures.iter().any(|known| known.text == text);
         }
-        let texts = || Box::new(failures.iter().map(|known| known.text.clone()).collect());
-        !self.known.get_or_insert_with(texts).insert(text.to_owned())
+        let texts = || Box::new(Texts(failures.iter().map(|known| known.text.clone()).collect()));
+        !self.known.get_or_insert_with(texts).0.insert(text.to_owned())
     }
 
     /// Adds another outcome.
