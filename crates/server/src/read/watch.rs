@@ -2,6 +2,7 @@
 //! client goes, or the history that it needs is gone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -120,6 +121,11 @@ fn joined(frames: &mut Vec<Bytes>, bytes: usize) -> Bytes {
     piece.into()
 }
 
+/// So many events at once are many.
+const MANY: usize = 4;
+/// How long the next of many are waited for, to go out in one write.
+const PAUSE: Duration = Duration::from_millis(4);
+
 /// The watch is over before its time: the client has been told why.
 struct Over;
 
@@ -157,7 +163,14 @@ impl Stream {
             tokio::select! {
                 biased;
                 events = watcher.next() => match events {
-                    Ok(events) => self.events(&events).await?,
+                    Ok(events) => {
+                        self.events(&events).await?;
+                        // A write costs as much for one event as for ten: who hears many at once gets the next together,
+                        // and who hears one now and then hears it at once.
+                        if events.len() >= MANY {
+                            tokio::time::sleep(PAUSE).await;
+                        }
+                    }
                     Err(TooOld { oldest }) => return self.too_old(from.max(self.delivered), oldest).await,
                 },
                 due = lifetime.next() => match due {
