@@ -144,6 +144,7 @@ fn core_kinds() {
     check("", "namespaces", r#""status":{"phase":"Active"}"#, r#"["x","Active","5m"]"#);
     check("", "serviceaccounts", "", r#"["x","5m"]"#);
     check("", "limitranges", "", r#"["x","2024-05-01T11:55:00Z"]"#);
+    check("apiextensions.k8s.io", "customresourcedefinitions", "", r#"["x","2024-05-01T11:55:00Z"]"#);
     check("", "nodes", "", r#"["x","Unknown","<none>","5m","","<none>","<none>","<unknown>","<unknown>","<unknown>"]"#);
     let node = object(
         r#"{"metadata":{"name":"n","labels":{"node-role.kubernetes.io/worker":"","node-role.kubernetes.io/":"","kubernetes.io/role":"edge"}},
