@@ -15,16 +15,38 @@ const FEW: usize = 32;
 pub(super) struct Outcome {
     /// True if something is wrong. Where nothing is to be said, this is all that is known.
     failed: bool,
-    failures: Vec<Failure>,
-    /// The texts of the failures, once there are many.
-    known: Option<Box<Texts>>,
+    /// Boxed: outcomes are made for every value, and mostly nothing is wrong.
+    failures: Option<Box<Failures>>,
     /// How much fitted. Of alternatives that all failed, the one in which most fitted is reported.
     matches: usize,
 }
 
-/// Boxed where it is: outcomes are made for every value, and mostly nothing is wrong.
+/// What is wrong, each text once.
 #[derive(Debug, Default)]
-struct Texts(HashSet<String>);
+struct Failures {
+    list: Vec<Failure>,
+    /// The texts, once there are many.
+    known: HashSet<String>,
+}
+
+impl Failures {
+    fn push(&mut self, failure: Failure) {
+        if !self.is_known(&failure.text) {
+            self.list.push(failure);
+        }
+    }
+
+    /// True if a text is known; it is from now on.
+    fn is_known(&mut self, text: &str) -> bool {
+        if self.list.len() < FEW {
+            return self.list.iter().any(|known| known.text == text);
+        }
+        if self.known.is_empty() {
+            self.known.extend(self.list.iter().map(|known| known.text.clone()));
+        }
+        !self.known.insert(text.to_owned())
+    }
+}
 
 /// One thing that is wrong.
 #[derive(Debug)]
@@ -125,7 +147,7 @@ impl Outcome {
     fn fail(&mut self, path: &Path<'_>, failure: impl FnOnce() -> Failure) {
         self.failed = true;
         if !path.is_silent() {
-            self.push(failure());
+            self.failures.get_or_insert_default().push(failure());
         }
     }
 
@@ -142,32 +164,14 @@ impl Outcome {
         self.matches += 1;
     }
 
-    /// Adds what is wrong, unless that is known.
-    fn push(&mut self, failure: Failure) {
-        if !self.is_known(&failure.text) {
-            self.failures.push(failure);
-        }
-    }
-
-    /// True if a text is known; it is from now on.
-    fn is_known(&mut self, text: &str) -> bool {
-        let failures = &self.failures;
-        if failures.len() < FEW {
-            return failures.iter().any(|known| known.text == text);
-        }
-        let texts = || Box::new(Texts(failures.iter().map(|known| known.text.clone()).collect()));
-        !self.known.get_or_insert_with(texts).0.insert(text.to_owned())
-    }
-
     /// Adds another outcome.
     pub(super) fn merge(&mut self, other: Outcome) {
         self.matches += other.matches;
         self.failed |= other.failed;
-        if self.failures.is_empty() {
-            self.failures = other.failures;
-            self.known = other.known;
-        } else {
-            other.failures.into_iter().for_each(|failure| self.push(failure));
+        match (&mut self.failures, other.failures) {
+            (Some(failures), Some(others)) => others.list.into_iter().for_each(|failure| failures.push(failure)),
+            (None, others) => self.failures = others,
+            (Some(_), None) => {}
         }
     }
 
@@ -180,13 +184,12 @@ impl Outcome {
     /// Lets what is wrong through.
     pub(super) fn forgive(&mut self) {
         self.failed = false;
-        self.failures.clear();
-        self.known = None;
+        self.failures = None;
     }
 
     /// As field errors of an object, or of a field of it.
     pub(super) fn errors(self, field: Option<&str>) -> Errors {
-        self.failures.into_iter().map(|failure| failure.error(field)).collect()
+        self.failures.into_iter().flat_map(|failures| failures.list).map(|failure| failure.error(field)).collect()
     }
 }
 
