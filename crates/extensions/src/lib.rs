@@ -9,11 +9,13 @@ mod kind;
 mod names;
 mod records;
 pub mod schema;
+mod versions;
 
 pub use conditions::{Condition, condition_is_true, set_condition};
 pub use judge::judge_definitions;
 pub use names::{accept_names, establish};
 pub use records::{prefix, records};
+pub use versions::discovery_order;
 
 /// The finalizer that keeps a definition until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

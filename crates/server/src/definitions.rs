@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use pintle_cache::{Event, Scope};
+use pintle_cache::{Event, Key, KeyRange, Log, Scope};
 use pintle_extensions::{
-    CLEANUP_FINALIZER, Condition, accept_names, condition_is_true, establish, records, set_condition,
+    CLEANUP_FINALIZER, Condition, accept_names, condition_is_true, discovery_order, establish, records, set_condition,
 };
 use pintle_registry::{ApiError, GroupResource, Objects, Resource};
 use pintle_store::{Span, Store};
@@ -92,8 +92,10 @@ struct Kind {
 }
 
 impl Known {
-    fn records(&self) -> impl Iterator<Item = Arc<Resource>> {
-        self.kinds.values().flat_map(|kind| kind.records.iter().cloned())
+    fn records(&self) -> Vec<Arc<Resource>> {
+        let mut records: Vec<_> = self.kinds.values().flat_map(|kind| kind.records.iter().cloned()).collect();
+        records.sort_by(|a, b| discovery_order(a, b));
+        records
     }
 
     /// Remembers a definition. Returns true if its records have changed.
@@ -253,13 +255,26 @@ async fn empty(cluster: &Weak<Cluster>, resource: &Arc<Resource>) -> Result<(), 
         let Some(strong) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
         delete_all(&strong, resource).await?;
         drop(strong);
-        let page = log.page(&pintle_cache::KeyRange::All, None, u64::MAX, 1);
-        if page.is_ok_and(|page| page.objects.is_empty()) {
+        if is_empty(&log) {
             return Ok(());
         }
         // Something holds the last ones: a finalizer goes with the next change.
         if watcher.next().await.is_err() {
             return Err(ApiError::NoSuchPath);
+        }
+    }
+}
+
+/// True if there is no object in a log. A page without objects may stand before others: what was deleted has its place.
+fn is_empty(log: &Log) -> bool {
+    let mut after: Option<Key> = None;
+    loop {
+        match log.page(&KeyRange::All, after.as_deref(), u64::MAX, 256) {
+            Ok(page) if page.objects.is_empty() => match page.last {
+                Some(last) => after = Some(last),
+                None => return true,
+            },
+            _ => return false,
         }
     }
 }

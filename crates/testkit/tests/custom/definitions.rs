@@ -118,7 +118,7 @@ fn schemas_change_under_their_objects() {
         let path = format!("{DEFINITIONS}/widgets.example.com");
         let more = json!([{
             "op": "add",
-            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/weight",
+            "path": "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/weight",
             "value": {"type": "integer", "default": 7},
         }]);
         let _ = cluster.patch(&path, "json", more.to_string()).await.expect(200);

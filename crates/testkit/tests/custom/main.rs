@@ -61,7 +61,7 @@ fn widgets() -> Value {
             "group": "example.com",
             "scope": "Namespaced",
             "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"], "categories": ["all"]},
-            "versions": [version("v1", true), version("v1beta1", false)],
+            "versions": [version("v1beta1", false), version("v1", true)],
         },
     })
 }
