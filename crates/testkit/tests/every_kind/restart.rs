@@ -4,7 +4,7 @@ use pintle_testkit::Cluster;
 use serde_json::json;
 
 use crate::kind::{Kind, SELECTOR, name, version};
-use crate::walk::{discover, message, prepare};
+use crate::walk::{discover_quiet, message, prepare};
 
 /// What is remembered of a kind over the restart.
 struct Before {
@@ -26,7 +26,7 @@ pub(crate) async fn survives() {
     let cluster = Cluster::durable().await;
     prepare(&cluster).await;
     let mut all = Vec::new();
-    for kind in discover(&cluster).await.into_iter().filter(|kind| kind.stored()) {
+    for kind in discover_quiet(&cluster).await.into_iter().filter(|kind| kind.stored()) {
         let sample = kind.sample();
         let path = kind.path(&sample.object);
         let created = kind.create(&cluster, &sample.object).await.json();
