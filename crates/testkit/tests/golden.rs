@@ -73,7 +73,7 @@ fn known() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Blanks what cannot be the same twice: uids, times, resourceVersions and generated names.
+/// Blanks what cannot be the same twice: uids, times, ages, resourceVersions and generated names.
 fn normalise(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -94,6 +94,11 @@ fn normalise(value: &mut Value) {
             {
                 *token = Value::from("-");
             }
+            for cell in members.get_mut("cells").and_then(Value::as_array_mut).into_iter().flatten() {
+                if cell.as_str().is_some_and(is_age) {
+                    *cell = Value::from("-");
+                }
+            }
             // What the recorded server wrote by itself, under its own name.
             if members.get("manager").is_some_and(|manager| manager == "minikas") {
                 members.insert("manager".to_owned(), Value::from("kube-apiserver"));
@@ -104,6 +109,13 @@ fn normalise(value: &mut Value) {
         Value::String(text) => *text = blank(text),
         _ => {}
     }
+}
+
+/// True for an age as tables show it: `3s`, `2m5s`.
+fn is_age(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && text.ends_with(['s', 'm', 'h', 'd'])
+        && text.chars().all(|c| c.is_ascii_digit() || matches!(c, 's' | 'm' | 'h' | 'd'))
 }
 
 /// Blanks uids within a text.
