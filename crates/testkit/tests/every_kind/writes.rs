@@ -107,7 +107,7 @@ pub(crate) async fn dry_runs(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     assert!(contains(&put, &sample.change), "{put}");
     assert_eq!(version(&put), version(&object));
     let patched = cluster.patch(&format!("{path}?dryRun=All"), "merge", sample.change.to_string()).await.expect(200);
-    assert_eq!(patched.json(), put, "a patch and an update with the same change");
+    assert_eq!(blanked(patched.json()), blanked(put), "a patch and an update with the same change");
     let _ = cluster.delete(&format!("{path}?dryRun=All")).await.expect(200);
     let body = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"] });
     let _ = cluster.ask("DELETE", &path).json(body.to_string()).send().await.expect(200);
