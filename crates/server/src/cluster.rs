@@ -153,6 +153,11 @@ impl Cluster {
         self.kinds_change.send_replace(());
     }
 
+    /// True if a built-in kind keeps its objects under a prefix. A definition may name the same; they are not its objects.
+    pub(crate) fn is_built_in(&self, prefix: &str) -> bool {
+        self.built_in.iter().filter_map(|resource| resource.collection()).any(|c| c.prefix == prefix)
+    }
+
     /// The time now.
     pub(crate) fn now(&self) -> Time {
         let millis = self.clock.now().0;

@@ -16,6 +16,9 @@ use pintle_value::{Str, Value, object};
 use crate::cluster::{Cluster, ClusterError, tree};
 use crate::write::{Access, delete_all};
 
+/// How long a clean-up that met someone else's write waits before it goes on.
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// Where definitions are stored.
 const PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
@@ -125,7 +128,9 @@ impl Known {
         let Some(object) = &event.object else {
             let Some(gone) = self.kinds.remove(&name) else { return };
             cluster.publish(self.records());
-            if let Some(collection) = gone.records.first().and_then(|record| record.collection()) {
+            if let Some(collection) = gone.records.first().and_then(|record| record.collection())
+                && !cluster.is_built_in(&collection.prefix)
+            {
                 cluster.cache.close(&collection.prefix);
             }
             return self.settle_others(cluster, &gone.names).await;
@@ -206,30 +211,45 @@ impl Known {
         kind.cleaning = true;
         let established = condition_is_true(definition, "Established");
         let resource = kind.records.first().cloned().filter(|_| established);
-        tokio::spawn(clean_up(Arc::downgrade(cluster), definition.name().into(), resource));
+        let (weak, name) = (Arc::downgrade(cluster), Str::from(definition.name()));
+        tokio::spawn(async move {
+            // Others may write to the definition and to its objects at the same time.
+            while let Err(error) = clean_up(&weak, &name, resource.as_ref()).await {
+                let gone = matches!(error, ApiError::NotFound { .. } | ApiError::NoSuchPath);
+                let Some(cluster) = weak.upgrade().filter(|cluster| !gone && !*cluster.closing.borrow()) else {
+                    return;
+                };
+                tracing::info!(%error, %name, "the objects of a definition are not all gone yet");
+                drop(cluster);
+                tokio::time::sleep(AGAIN).await;
+            }
+        });
     }
 }
 
 /// Deletes all objects of a kind, waits until the last one is gone, and takes the finalizer off its definition.
-async fn clean_up(cluster: Weak<Cluster>, name: Str, resource: Option<Arc<Resource>>) {
+async fn clean_up(cluster: &Weak<Cluster>, name: &str, resource: Option<&Arc<Resource>>) -> Result<(), ApiError> {
     let terminating = |status, reason, message: &str| Condition::new("Terminating", status, reason, message);
     let done = match resource {
         None => terminating(false, "NeverEstablished", "resource was never established"),
+        Some(resource) if is_built_in(cluster, resource)? => {
+            terminating(false, "OverlappingBuiltInResource", "instances overlap with built-in resources in storage")
+        }
         Some(resource) => {
             let begun = terminating(true, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
-            if say(&cluster, &name, &begun).await.is_err() || empty(&cluster, &resource).await.is_err() {
-                return;
-            }
+            say(cluster, name, &begun).await?;
+            empty(cluster, resource).await?;
             terminating(false, "InstanceDeletionCompleted", "removed all instances")
         }
     };
-    if say(&cluster, &name, &done).await.is_err() {
-        return;
-    }
-    let Some(cluster) = cluster.upgrade() else { return };
-    if let Err(error) = Access(cluster).remove_finalizer(&definitions(), "", &name, CLEANUP_FINALIZER).await {
-        tracing::info!(%error, %name, "a definition went by itself");
-    }
+    say(cluster, name, &done).await?;
+    let Some(cluster) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
+    Access(cluster).remove_finalizer(&definitions(), "", name, CLEANUP_FINALIZER).await
+}
+
+fn is_built_in(cluster: &Weak<Cluster>, resource: &Resource) -> Result<bool, ApiError> {
+    let Some(cluster) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
+    Ok(resource.collection().is_some_and(|collection| cluster.is_built_in(&collection.prefix)))
 }
 
 async fn say(cluster: &Weak<Cluster>, name: &str, condition: &Condition) -> Result<(), ApiError> {
