@@ -13,6 +13,8 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 pub enum Trust<'a> {
     /// Those whose certificates these authorities, in PEM, have signed.
     Authorities(&'a [u8]),
+    /// Those that the system trusts.
+    System,
     /// Any: for questions whose answers mean little.
     Anyone,
 }
@@ -40,10 +42,32 @@ impl Trust<'_> {
                 }
                 builder.with_root_certificates(roots)
             }
+            Trust::System => builder.with_root_certificates(system_roots()),
             Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(BelieveAll(provider))),
         };
         Ok(Arc::new(builder.with_no_client_auth()))
     }
+}
+
+/// Where systems keep the authorities that they trust, in the order in which Go looks.
+const BUNDLES: [&str; 6] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The authorities that the system trusts; none where it names none.
+fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let named = std::env::var("SSL_CERT_FILE").ok();
+    let files = named.iter().map(String::as_str).chain(BUNDLES.into_iter().filter(|_| named.is_none()));
+    if let Some(text) = files.map(std::fs::read).find_map(Result::ok) {
+        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&text).filter_map(Result::ok));
+    }
+    roots
 }
 
 /// Takes any certificate, of whose key the server has to have proof nevertheless.

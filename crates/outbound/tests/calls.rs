@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use pintle_outbound::{Client, Limits, Trust};
+use pintle_outbound::{Client, Limits, Route, Trust};
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -160,4 +160,53 @@ fn servers_are_trusted_as_the_client_says() {
             Client::new(Trust::Authorities(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----")).is_err()
         );
     });
+}
+
+/// A server that answers every request on every connection with the number of the connection, and closes a connection
+/// after so many answers.
+async fn counting(answers: usize, acceptor: TlsAcceptor) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    tokio::spawn(async move {
+        for connection in 1.. {
+            let Ok((stream, _)) = listener.accept().await else { return };
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            'answers: for _ in 0..answers {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    match stream.read_u8().await {
+                        Ok(byte) => head.push(byte),
+                        Err(_) => break 'answers,
+                    }
+                }
+                let _ = stream
+                    .write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{connection}").as_bytes())
+                    .await;
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn connections_are_used_again_by_whatever_route() {
+    let (certificate, acceptor) = secure();
+    let address = counting(3, acceptor).await;
+    let client = Client::new(Trust::Authorities(certificate.as_bytes())).expect("a client");
+    let (host, port) = address.split_once(':').expect("a port");
+    let route = Route { host: host.to_owned(), port: port.parse().expect("a number") };
+    let mut connections = Vec::new();
+    for _ in 0..7 {
+        // The certificate is that of the address, which is asked for at another port.
+        let request = Request::get("https://127.0.0.1:1/").body(Bytes::new()).expect("a request");
+        let answer = client.send_by(request, Some(&route), PATIENT).await.expect("an answer");
+        connections.push(String::from_utf8_lossy(&answer.body().bytes).into_owned());
+    }
+    assert_eq!(connections.concat(), "1112223");
+    // Another name is another server, which that one cannot prove to be. It takes one connection at a time.
+    drop(client);
+    let client = Client::new(Trust::Authorities(certificate.as_bytes())).expect("a client");
+    let request = Request::get("https://hooks.default.svc/").body(Bytes::new()).expect("a request");
+    let refused = client.send_by(request, Some(&route), PATIENT).await.expect_err("no proof").to_string();
+    assert!(refused.starts_with("Get \"https://hooks.default.svc/\": tls: failed to verify certificate"), "{refused}");
 }
