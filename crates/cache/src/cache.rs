@@ -196,6 +196,20 @@ impl Cache {
         Ok(())
     }
 
+    /// Describes the objects of a collection anew, once other things are asked of them than before.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn describe_again(&self, prefix: &str) -> Result<(), CacheError> {
+        // What was on its way into the log may have been described by the old rules.
+        let now = self.shared.store.current_revision().await?;
+        self.reaches(now.get()).await;
+        if let Some(log) = self.log(prefix) {
+            log.describe_again(|json| self.shared.describe.outline(prefix, json).ok());
+        }
+        Ok(())
+    }
+
     /// Forgets the log of a collection that is gone. Who holds it can still read it.
     pub fn close(&self, prefix: &str) {
         self.shared.logs.write().remove(prefix);

@@ -1,6 +1,7 @@
 //! One collection's map of versions and log of events.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use pintle_value::Str;
 
 use crate::counts::Counts;
 use crate::watcher::{Interests, Scope, Watcher};
-use crate::{Event, Key, Object};
+use crate::{Event, Key, Object, Outline};
 
 /// How many keys are counted under one hold of the lock.
 const STRIDE: usize = 4096;
@@ -133,6 +134,27 @@ impl State {
         let event = Arc::new(event);
         self.events.push_back(event.clone());
         event
+    }
+
+    /// Every object that can be seen, some of them more than once.
+    fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        let of_versions = self.versions.values().flat_map(|v| v.older.iter().chain([&v.newest]));
+        let of_events = self.events.iter().flat_map(|event| event.object.iter().chain(&event.previous));
+        of_versions.filter_map(|(_, object)| object.as_ref()).chain(of_events)
+    }
+
+    /// Puts other objects in the place of those that `by` has one for.
+    fn replace(&mut self, by: impl Fn(&Arc<Object>) -> Option<Arc<Object>>) {
+        let other = |object: &Option<Arc<Object>>| object.as_ref().map(|o| by(o).unwrap_or_else(|| o.clone()));
+        for versions in self.versions.values_mut() {
+            for (_, object) in versions.older.iter_mut().chain([&mut versions.newest]) {
+                *object = other(object);
+            }
+        }
+        for event in &mut self.events {
+            let (object, previous) = (other(&event.object), other(&event.previous));
+            *event = Arc::new(Event::new(event.key.clone(), event.revision, object, previous));
+        }
     }
 
     /// The keys of a range in order, from behind `after` on.
@@ -316,6 +338,22 @@ impl Log {
         if state.versions.insert(key, versions).is_none() {
             state.live += 1;
         }
+    }
+
+    /// Describes every object anew. Those whose description fails keep the one that they have.
+    pub(crate) fn describe_again(&self, outline: impl Fn(&[u8]) -> Option<Outline>) {
+        let known: Vec<Arc<Object>> = self.state.read().objects().cloned().collect();
+        let mut made: HashMap<*const Object, Arc<Object>> = HashMap::new();
+        for object in &known {
+            if let Entry::Vacant(place) = made.entry(Arc::as_ptr(object))
+                && let Some(outline) = outline(&object.json)
+            {
+                let (key, revision, json) = (object.key.clone(), object.revision, object.json.clone());
+                place.insert(Arc::new(Object { key, revision, json, outline }));
+            }
+        }
+        // What was appended meanwhile is described already.
+        self.state.write().replace(|object| made.get(&Arc::as_ptr(object)).cloned());
     }
 
     /// Appends changes, in order, and hands them to those who watch. They are woken by [`Log::wake`].

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use pintle_registry::{Behaviour, Context, SubresourceRules};
-use pintle_value::{Errors, FieldPath, Value, names};
+use pintle_value::{Errors, FieldPath, Str, Value, names};
 
 use crate::schema::Schema;
+use crate::selectable::Selectable;
 
 /// A custom kind at one version.
 pub(crate) struct Custom {
@@ -14,12 +15,13 @@ pub(crate) struct Custom {
     /// True if the status is written through its subresource alone.
     has_status: bool,
     status: Status,
+    selectable: Selectable,
 }
 
 impl Custom {
-    pub(crate) fn new(schema: Schema, has_status: bool) -> Self {
+    pub(crate) fn new(schema: Schema, has_status: bool, selectable: Selectable) -> Self {
         let schema = Arc::new(schema);
-        Self { status: Status(schema.clone()), schema, has_status }
+        Self { status: Status(schema.clone()), schema, has_status, selectable }
     }
 }
 
@@ -77,6 +79,22 @@ impl Behaviour for Custom {
 
     fn allow_unconditional_update(&self) -> bool {
         false
+    }
+
+    fn selected_values(&self, object: &Value) -> Vec<Str> {
+        self.selectable.values(object)
+    }
+
+    fn selectable_field_sources(&self) -> Vec<&str> {
+        self.selectable.sources()
+    }
+
+    fn is_selected_by_namespace(&self) -> bool {
+        self.selectable.namespaced
+    }
+
+    fn field_not_supported(&self, field: &str) -> String {
+        format!("field label not supported: {field}")
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

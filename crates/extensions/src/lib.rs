@@ -9,6 +9,7 @@ mod kind;
 mod names;
 mod records;
 pub mod schema;
+mod selectable;
 mod versions;
 
 pub use conditions::{Condition, condition_is_true, set_condition};

@@ -9,6 +9,7 @@ use pintle_value::{Str, Value};
 
 use crate::columns::Columns;
 use crate::kind::Custom;
+use crate::selectable::Selectable;
 use crate::{condition_is_true, schema};
 
 /// The first part of the keys of a definition's objects, after the root.
@@ -35,10 +36,17 @@ pub fn records(definition: &Value) -> Vec<Arc<Resource>> {
     // Objects of the other versions are converted by their apiVersion alone, or by a webhook, which is not asked yet.
     let converts = definition.str_at(&["spec", "conversion", "strategy"]) != "Webhook";
     let shown = |version: &&Value| version.bool_at(&["served"]) && (converts || version.bool_at(&["storage"]));
-    versions.iter().filter(shown).filter_map(|version| record(definition, version, &collection)).collect()
+    let selectable = Selectable::of(definition);
+    let record = |version| record(definition, version, &collection, &selectable);
+    versions.iter().filter(shown).filter_map(record).collect()
 }
 
-fn record(definition: &Value, version: &Value, collection: &Arc<Collection>) -> Option<Arc<Resource>> {
+fn record(
+    definition: &Value,
+    version: &Value,
+    collection: &Arc<Collection>,
+    selectable: &Selectable,
+) -> Option<Arc<Resource>> {
     let group: Str = definition.str_at(&["spec", "group"]).into();
     let name: Str = version.str_at(&["name"]).into();
     let names = definition.at(&["status", "acceptedNames"])?;
@@ -52,7 +60,7 @@ fn record(definition: &Value, version: &Value, collection: &Arc<Collection>) -> 
         }
     };
     let status = version.at(&["subresources", "status"]).is_some();
-    let behaviour = Custom::new(values, status);
+    let behaviour = Custom::new(values, status, selectable.clone());
     let hash = pintle_kinds::storage_version_hash(&group, &collection.hub_version, &kind.kind);
     Some(Arc::new(Resource {
         group,
@@ -65,6 +73,7 @@ fn record(definition: &Value, version: &Value, collection: &Arc<Collection>) -> 
         scope: if definition.str_at(&["spec", "scope"]) == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
         verbs: Verb::ALL.into_iter().collect(),
         schema: schema::to_types(&behaviour.schema),
+        selectable: selectable.of_version(version),
         typed: false,
         subresources: subresources(version, &kind),
         counts: counts(status),

@@ -6,7 +6,7 @@ use pintle_apply::set::Filter;
 use pintle_catalog::{BackingFacts, Catalog, ResourceFacts, ScaleFacts, SubresourceFacts};
 use pintle_registry::{
     Action, Backing, Behaviour, Collection, Computed, GroupVersionKind, Resource, Role, ScalePaths, ScaleSelector,
-    Scope, Subresource, Verb, Verbs, field_path,
+    Scope, SelectableField, Subresource, Verb, Verbs, field_path,
 };
 use pintle_schema::Schema;
 use pintle_value::Str;
@@ -52,6 +52,7 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         scope: if facts.namespaced { Scope::Namespaced } else { Scope::Cluster },
         verbs: verbs(&facts.verbs),
         schema,
+        selectable: SelectableField::named(behaviour.selectable_field_names().iter().copied()),
         typed: true,
         counts: counts(&*behaviour, &subresources),
         subresources,

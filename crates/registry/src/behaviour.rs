@@ -110,14 +110,27 @@ pub trait Behaviour: Send + Sync {
         }
     }
 
-    /// Selectable fields with the object's values, beside `metadata.name` and `metadata.namespace`.
+    /// Selectable fields with the object's values, beside `metadata.name` and `metadata.namespace`; for kinds that name
+    /// them with [`Behaviour::selectable_field_names`].
     fn selectable_fields(&self, _object: &Value) -> Vec<(&'static str, Str)> {
         Vec::new()
     }
 
-    /// The names of the selectable fields, beside `metadata.name` and `metadata.namespace`.
+    /// The names of the selectable fields of a kind that is written in Rust, beside `metadata.name` and
+    /// `metadata.namespace`. Its record has them too, as that of any kind.
     fn selectable_field_names(&self) -> &[&'static str] {
         &[]
+    }
+
+    /// What a stored object has in its selectable fields, in the order of their places
+    /// ([`crate::SelectableField::place`]).
+    fn selected_values(&self, object: &Value) -> Vec<Str> {
+        let mut values = self.selectable_fields(object);
+        let value = |name: &&str| {
+            let found = values.iter_mut().find(|(of, _)| of == name);
+            found.map(|(_, value)| std::mem::take(value)).unwrap_or_default()
+        };
+        self.selectable_field_names().iter().map(value).collect()
     }
 
     /// True if objects can also be selected by `metadata.namespace`; every kind's can by `metadata.name`.
@@ -134,9 +147,9 @@ pub trait Behaviour: Send + Sync {
         format!("field label not supported: {field}")
     }
 
-    /// The paths of what [`Behaviour::selectable_fields`] looks at, which need not be given more of an object than that.
-    fn selectable_field_sources(&self) -> &[&'static str] {
-        self.selectable_field_names()
+    /// The paths of what [`Behaviour::selected_values`] looks at, which need not be given more of an object than that.
+    fn selectable_field_sources(&self) -> Vec<&str> {
+        self.selectable_field_names().to_vec()
     }
 
     /// The path of a field that names an object's shard for cheap watches (`spec.nodeName`), if there is one.

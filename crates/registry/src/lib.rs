@@ -21,7 +21,7 @@ pub use behaviour::{
 pub use error::{ApiError, Cause, ErrorReason, RetryAfter};
 pub use names::{GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use reset_fields::ResetFields;
-pub use resource::{Resource, Role, Scope, Subresource, Verb, Verbs};
+pub use resource::{Resource, Role, Scope, SelectableField, Subresource, Verb, Verbs};
 pub use scale::{ScalePaths, ScaleSelector, field_path};
 pub use snapshot::Registry;
 pub use table::{Column, NameAndAge, Table};

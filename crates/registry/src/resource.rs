@@ -119,6 +119,8 @@ pub struct Resource {
     pub verbs: Verbs,
     /// The schema of an object.
     pub schema: Schema,
+    /// The fields that objects can be selected by, beside `metadata.name` and `metadata.namespace`.
+    pub selectable: Vec<SelectableField>,
     /// True for built-in kinds, which behave as if they were Go structs: decoded into declared fields, encoded in their
     /// order, items of lists without kind and apiVersion.
     pub typed: bool,
@@ -197,6 +199,23 @@ impl Resource {
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Resource").field(&self.gvr()).finish()
+    }
+}
+
+/// A field that objects can be selected by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectableField {
+    /// What selectors call it.
+    pub name: Str,
+    /// Its place in what [`Behaviour::selected_values`] gives of a stored object. Versions that show the same objects may
+    /// have other names for a place, or none.
+    pub place: usize,
+}
+
+impl SelectableField {
+    /// The fields of these names, in the order of their places.
+    pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<Self> {
+        names.into_iter().enumerate().map(|(place, name)| Self { name: name.into(), place }).collect()
     }
 }
 

@@ -1,7 +1,6 @@
 //! A logical cluster: registry, store, cache, clock, and who may do what. Nothing of it is global, so that many live in
 //! one process and share only the catalog.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +8,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use pintle_admission::{Chain, NamespaceLifecycle};
 use pintle_auth::{Authenticator, Authorizer};
-use pintle_cache::{Cache, CacheError, Describe, Fields, Log, Outline, Window};
+use pintle_cache::{Cache, CacheError, Log, Window};
 use pintle_catalog::Catalog;
-use pintle_codec::json::Projection;
 use pintle_registry::{ApiError, Context, GroupResource, Registry, Resource};
 use pintle_store::{Clock, Sleep, Store};
 use pintle_value::time::Time;
@@ -21,8 +19,8 @@ use crate::components::Component;
 use crate::definitions;
 use crate::http::Turns;
 use crate::metrics::Metrics;
-use crate::outline::{self, Places};
 use crate::read::Lifetime;
+use crate::stored::Described;
 
 /// The root of all keys (kube-apiserver's `--etcd-prefix`).
 const ROOT: &str = "/registry";
@@ -56,6 +54,8 @@ pub struct Cluster {
     pub(crate) kinds_change: tokio::sync::watch::Sender<()>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cache: Cache,
+    /// Which fields of stored objects the cache keeps.
+    pub(crate) described: Arc<Described>,
     clock: Arc<dyn Clock>,
     pub(crate) min_request_timeout: Duration,
     pub(crate) authenticator: Box<dyn Authenticator>,
@@ -108,12 +108,23 @@ impl Cluster {
         let registry = Arc::new(Registry::new(built_in.clone()));
         let mut prefixes: Vec<Str> =
             registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();
-        prefixes.extend(definitions::prefixes(&*settings.store, ROOT).await?);
-        let describe = Arc::new(ByKind::of(&registry));
-        let cache =
-            Cache::start(settings.store.clone(), ROOT, prefixes, describe, settings.clock.clone(), settings.window)
-                .await
-                .map_err(ClusterError::Cache)?;
+        let described = Arc::new(Described::default());
+        for hub in registry.resources().filter(|resource| resource.is_hub()) {
+            described.set(hub);
+        }
+        for definition in definitions::stored(&*settings.store, ROOT).await? {
+            let prefix = pintle_extensions::prefix(&definition);
+            if !prefixes.contains(&prefix) {
+                prefixes.push(prefix);
+                if let Some(record) = pintle_extensions::records(&definition).first() {
+                    described.set(record);
+                }
+            }
+        }
+        let (store, clock) = (settings.store.clone(), settings.clock.clone());
+        let cache = Cache::start(store, ROOT, prefixes, described.clone(), clock, settings.window)
+            .await
+            .map_err(ClusterError::Cache)?;
         let cluster = Arc::new(Self {
             documents: crate::documents::Documents::default(),
             catalog,
@@ -122,6 +133,7 @@ impl Cluster {
             kinds_change: tokio::sync::watch::Sender::new(()),
             store: settings.store,
             cache,
+            described,
             clock: settings.clock,
             min_request_timeout: settings.min_request_timeout,
             authenticator: settings.authenticator,
@@ -231,45 +243,9 @@ pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
     if namespace.is_empty() { name.into() } else { format!("{namespace}/{name}").into() }
 }
 
-/// Describes stored objects by the rules of their kind.
-struct ByKind {
-    hubs: HashMap<Str, (Arc<Resource>, Projection)>,
-}
-
-impl ByKind {
-    fn of(registry: &Registry) -> Self {
-        let hubs = registry.resources().filter(|r| r.is_hub());
-        let described = |hub: &Arc<Resource>| {
-            let selectable = Projection::of(hub.behaviour.selectable_field_sources().iter().copied());
-            Some((hub.collection()?.prefix.clone(), (hub.clone(), selectable)))
-        };
-        Self { hubs: hubs.filter_map(described).collect() }
-    }
-}
-
 fn decoded(json: &[u8]) -> Result<Value, String> {
     let decoded = pintle_codec::json::decode(json, pintle_codec::json::Options::default());
     Ok(decoded.map_err(|error| error.to_string())?.value)
-}
-
-impl Describe for ByKind {
-    fn outline(&self, prefix: &str, json: &[u8]) -> Result<Outline, String> {
-        let Places { version_at, item_at, labels } = outline::places(json).ok_or("its JSON has no metadata.uid")?;
-        // Custom kinds come and go, and have no selectable fields yet.
-        let Some((hub, selectable)) = self.hubs.get(prefix) else {
-            return Ok(Outline { version_at, item_at, labels: (labels.start, labels.end), fields: Fields::default() });
-        };
-        let names = hub.behaviour.selectable_field_names();
-        // Only kinds that are selected by their own fields need to be read, and only those fields of them.
-        let fields = if names.is_empty() {
-            Fields::default()
-        } else {
-            let values = hub.behaviour.selectable_fields(&selectable.read(json).ok_or("its JSON is malformed")?);
-            debug_assert_eq!(Ok(&values), decoded(json).map(|whole| hub.behaviour.selectable_fields(&whole)).as_ref());
-            names.iter().map(|name| values.iter().find(|(n, _)| n == name).map_or("", |(_, value)| value)).collect()
-        };
-        Ok(Outline { version_at, item_at, labels: (labels.start, labels.end), fields })
-    }
 }
 
 /// The tree of a stored object, with its resourceVersion.

@@ -26,16 +26,15 @@ fn definitions() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// The key prefixes of the objects of all stored definitions, so that the cache has their history from the start.
+/// All stored definitions, so that the cache has the history of their objects from the start.
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) async fn prefixes(store: &dyn Store, root: &str) -> Result<Vec<Str>, ClusterError> {
+pub(crate) async fn stored(store: &dyn Store, root: &str) -> Result<Vec<Value>, ClusterError> {
     let span = Span::prefix(&format!("{root}/{PREFIX}/"));
     let range = store.range(span, None, None).await.map_err(|error| ClusterError::Cache(error.into()))?;
     let read = |json: &[u8]| pintle_codec::json::decode(json, pintle_codec::json::Options::default()).ok();
-    let trees = range.records.iter().filter_map(|record| Some(read(&record.value)?.value));
-    Ok(trees.map(|definition| pintle_extensions::prefix(&definition)).collect())
+    Ok(range.records.iter().filter_map(|record| Some(read(&record.value)?.value)).collect())
 }
 
 /// Serves what is defined, and follows the definitions from now on.
@@ -132,6 +131,7 @@ impl Known {
                 && !cluster.is_built_in(&collection.prefix)
             {
                 cluster.cache.close(&collection.prefix);
+                cluster.described.forget(&collection.prefix);
             }
             return self.settle_others(cluster, &gone.names).await;
         };
@@ -148,12 +148,20 @@ impl Known {
 
     /// Serves the objects of a definition.
     async fn serve(&self, cluster: &Arc<Cluster>, name: &str) {
-        let collection = self.kinds.get(name).and_then(|kind| kind.records.first()).and_then(|r| r.collection());
-        if let Some(collection) = collection
-            && let Err(error) = cluster.cache.open(&collection.prefix).await
+        let record = self.kinds.get(name).and_then(|kind| kind.records.first());
+        if let Some(record) = record
+            && let Some(collection) = record.collection()
+            && !cluster.is_built_in(&collection.prefix)
         {
-            tracing::error!(%error, %name, "the objects of a definition cannot be read");
-            return;
+            let (known, fields) = (cluster.cache.log(&collection.prefix).is_some(), cluster.described.set(record));
+            let opened = match known && fields {
+                true => cluster.cache.describe_again(&collection.prefix).await,
+                false => cluster.cache.open(&collection.prefix).await,
+            };
+            if let Err(error) = opened {
+                tracing::error!(%error, %name, "the objects of a definition cannot be read");
+                return;
+            }
         }
         cluster.publish(self.records());
     }

@@ -19,6 +19,7 @@ mod read;
 mod represent;
 mod request;
 mod status;
+mod stored;
 mod version;
 mod write;
 

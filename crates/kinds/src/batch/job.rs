@@ -95,8 +95,8 @@ impl Behaviour for Job {
         format!("field label {} not supported for batchv1.Job", pintle_value::field::quote(field))
     }
 
-    fn selectable_field_sources(&self) -> &[&'static str] {
-        &["status.succeeded"]
+    fn selectable_field_sources(&self) -> Vec<&str> {
+        vec!["status.succeeded"]
     }
 
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {

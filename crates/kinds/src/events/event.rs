@@ -133,8 +133,8 @@ impl Behaviour for Event {
         }
     }
 
-    fn selectable_field_sources(&self) -> &[&'static str] {
-        &["involvedObject", "reason", "reportingComponent", "source.component", "type"]
+    fn selectable_field_sources(&self) -> Vec<&str> {
+        vec!["involvedObject", "reason", "reportingComponent", "source.component", "type"]
     }
 
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {

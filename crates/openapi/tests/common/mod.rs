@@ -50,6 +50,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         scope: if facts.namespaced { Scope::Namespaced } else { Scope::Cluster },
         verbs: verbs(&facts.verbs),
         schema: shared().kind_schema(facts.group, facts.version, facts.kind).expect(facts.kind),
+        selectable: Vec::new(),
         typed: true,
         subresources: subresources.collect(),
         // Documents tell stored objects apart from everything else, no more.
@@ -106,6 +107,7 @@ pub(crate) fn registry_with_widgets() -> Registry {
         scope: Scope::Namespaced,
         verbs: verbs(&all),
         schema: Schema { types: Arc::new(types), root },
+        selectable: Vec::new(),
         typed: false,
         subresources: vec![
             subresource("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),

@@ -69,7 +69,7 @@ pub(crate) async fn collect(
 /// It selects by what the kind does not offer.
 pub(crate) fn select(call: &Call, form: &Form, options: &ListOptions) -> Result<Selection, ApiError> {
     let namespace = call.namespace_of(&form.resource);
-    let compile = |fields| Selection::compile(&form.resource, &form.hub, namespace, &options.labels, fields);
+    let compile = |fields| Selection::compile(&form.resource, namespace, &options.labels, fields);
     let selection = compile(&options.fields)?;
     let name = &call.info.name;
     if !call.info.watch_path || name.is_empty() {

@@ -13,7 +13,7 @@ use crate::represent::EventKind;
 enum Field {
     Name,
     Namespace,
-    /// The place in the kind's list of selectable fields.
+    /// The place in the fields that are kept of the kind's objects.
     Kind(usize),
 }
 
@@ -32,14 +32,13 @@ impl Selection {
     /// It selects by a field that the kind does not offer.
     pub(crate) fn compile(
         resource: &Resource,
-        hub: &Resource,
         namespace: &str,
         labels: &LabelSelector,
         fields: &FieldSelector,
     ) -> Result<Self, ApiError> {
         let mut compiled = Vec::new();
         for requirement in fields.requirements() {
-            let field = field(resource, hub, &requirement.field)?;
+            let field = field(resource, &requirement.field)?;
             compiled.push((field, !requirement.negated, requirement.value.clone()));
         }
         let labels = (!labels.is_everything()).then(|| labels.clone());
@@ -122,7 +121,7 @@ impl Selection {
     /// The field's place and the value by which an index finds what is selected, if there is one.
     pub(crate) fn index(&self, hub: &Resource) -> Option<(usize, Str)> {
         let indexed = hub.behaviour.indexed_field()?;
-        let place = hub.behaviour.selectable_field_names().iter().position(|name| *name == indexed)?;
+        let place = hub.selectable.iter().find(|field| field.name == indexed)?.place;
         Some((place, self.required(Field::Kind(place))?.clone()))
     }
 
@@ -137,23 +136,13 @@ impl Selection {
 }
 
 /// The field that a label of a field selector means.
-fn field(resource: &Resource, hub: &Resource, label: &str) -> Result<Field, ApiError> {
-    // A view has its own names for the same fields; they stand in the hub's order.
-    let rules = match resource.behaviour.selectable_field_names() {
-        [] => &hub.behaviour,
-        _ => &resource.behaviour,
-    };
+fn field(resource: &Resource, label: &str) -> Result<Field, ApiError> {
     match label {
         "metadata.name" => return Ok(Field::Name),
-        "metadata.namespace" if rules.is_selected_by_namespace() => return Ok(Field::Namespace),
+        "metadata.namespace" if resource.behaviour.is_selected_by_namespace() => return Ok(Field::Namespace),
         _ => {}
     }
-    let place = rules.selectable_field_names().iter().position(|name| *name == label);
-    place.map(Field::Kind).ok_or_else(|| {
-        ApiError::BadRequest(if resource.typed {
-            rules.field_not_supported(label)
-        } else {
-            format!("field label not supported: {label}")
-        })
-    })
+    let found = resource.selectable.iter().find(|field| field.name == label);
+    let refused = || ApiError::BadRequest(resource.behaviour.field_not_supported(label));
+    found.map(|field| Field::Kind(field.place)).ok_or_else(refused)
 }

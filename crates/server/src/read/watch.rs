@@ -87,13 +87,17 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
     Ok(respond(&form, body))
 }
 
-/// Ends when a kind is served no longer, which built-in kinds always are.
+/// Ends when a kind is served no longer, or otherwise than it was; built-in kinds always are.
 async fn unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
     if resource.typed {
         return std::future::pending().await;
     }
     let mut changes = cluster.kinds_change.subscribe();
-    let served = || cluster.registry().resource(&resource.group, &resource.version, &resource.plural).is_some();
+    let served = || {
+        let registry = cluster.registry();
+        let now = registry.resource(&resource.group, &resource.version, &resource.plural);
+        now.is_some_and(|now| Arc::ptr_eq(now, &resource))
+    };
     while served() {
         if changes.changed().await.is_err() {
             return;

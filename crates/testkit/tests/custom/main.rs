@@ -3,6 +3,7 @@
 mod definitions;
 
 mod objects;
+mod selectable;
 mod tables;
 
 use pintle_testkit::{Cluster, Watch};

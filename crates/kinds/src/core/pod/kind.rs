@@ -136,9 +136,9 @@ impl Behaviour for Pod {
         SELECTABLE
     }
 
-    fn selectable_field_sources(&self) -> &[&'static str] {
+    fn selectable_field_sources(&self) -> Vec<&str> {
         // The address is the first of the list.
-        const SOURCES: &[&str] = &[
+        vec![
             "spec.nodeName",
             "spec.restartPolicy",
             "spec.schedulerName",
@@ -147,8 +147,7 @@ impl Behaviour for Pod {
             "status.phase",
             "status.podIPs",
             "status.nominatedNodeName",
-        ];
-        SOURCES
+        ]
     }
 
     fn indexed_field(&self) -> Option<&'static str> {

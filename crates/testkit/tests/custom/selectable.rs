@@ -1,0 +1,149 @@
+//! Fields that a definition lets its objects be selected by.
+
+use pintle_testkit::Cluster;
+use serde_json::{Value, json};
+
+use super::{DEFINITIONS, until};
+
+const MARBLES: &str = "/apis/example.com/v1/namespaces/default/marbles";
+const BETA: &str = "/apis/example.com/v1beta1/namespaces/default/marbles";
+const MERGE: &str = "merge";
+
+/// The definition of marbles: v1 is selected by what they look like, v1beta1 by one field alone. Upstream wants versions
+/// whose fields differ to have schemas that differ.
+fn marbles(v1: &[&str]) -> Value {
+    let version = |name: &str, storage: bool, paths: &[&str]| {
+        let fields: Vec<Value> = paths.iter().map(|path| json!({"jsonPath": path})).collect();
+        let properties = json!({"spec": {"type": "object", "description": name, "properties": {
+            "color": {"type": "string"}, "size": {"type": "integer"}, "on": {"type": "boolean"},
+        }}});
+        json!({
+            "name": name, "served": true, "storage": storage, "selectableFields": fields,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}},
+        })
+    };
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "marbles.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "marbles", "kind": "Marble"},
+            "versions": [version("v1", true, v1), version("v1beta1", false, &[".spec.size"])],
+        },
+    })
+}
+
+const LOOKS: [&str; 3] = [".spec.color", ".spec.size", ".spec.on"];
+
+/// A cluster with three marbles: a is blue, b is red and large, c has no spec.
+async fn with_marbles(cluster: Cluster) -> Cluster {
+    let _ = cluster.post(DEFINITIONS, marbles(&LOOKS).to_string()).await.expect(201);
+    until(&cluster, "marbles.example.com", "Established", "True").await;
+    for (name, spec) in [
+        ("a", json!({"color": "blue", "on": true})),
+        ("b", json!({"color": "red", "size": 5, "on": false})),
+        ("c", json!({})),
+    ] {
+        let marble =
+            json!({"apiVersion": "example.com/v1", "kind": "Marble", "metadata": {"name": name}, "spec": spec});
+        let _ = cluster.post(MARBLES, marble.to_string()).await.expect(201);
+    }
+    cluster
+}
+
+/// Lists what a selector selects, and compares the names.
+async fn check(cluster: &Cluster, path: &str, selector: &str, expect: &str) {
+    let list = cluster.get(&format!("{path}?fieldSelector={selector}")).await.expect(200).json();
+    let items = list["items"].as_array().expect("items");
+    let names: Vec<&str> = items.iter().map(|item| item["metadata"]["name"].as_str().expect("a name")).collect();
+    assert_eq!(names.join(" "), expect, "{path} {selector}");
+}
+
+#[test]
+fn lists_are_selected() {
+    pintle_testkit::run(async {
+        let cluster = with_marbles(Cluster::durable().await).await;
+        let table = [
+            (MARBLES, "spec.color=blue", "a"),
+            (MARBLES, "spec.color!=blue", "b c"),
+            (MARBLES, "spec.color=", "c"),
+            (MARBLES, "spec.size=5", "b"),
+            (MARBLES, "spec.size!=", "b"),
+            (MARBLES, "spec.on=true", "a"),
+            (MARBLES, "spec.on=false", "b"),
+            (MARBLES, "spec.color=red,spec.size=5", "b"),
+            (MARBLES, "spec.color=red,spec.size!=5", ""),
+            (MARBLES, "spec.color!=red,metadata.name!=a", "c"),
+            (MARBLES, "metadata.namespace=default", "a b c"),
+            ("/apis/example.com/v1/marbles", "spec.color=red", "b"),
+            (BETA, "spec.size=5", "b"),
+        ];
+        for (path, selector, expect) in table {
+            check(&cluster, path, selector, expect).await;
+        }
+        for (path, field) in [(MARBLES, "spec.weight"), (BETA, "spec.color"), (MARBLES, "status.phase")] {
+            let refused = cluster.get(&format!("{path}?fieldSelector={field}%3Dx")).await;
+            refused.expect_error(400, "BadRequest", &format!("field label not supported: {field}"));
+        }
+        // The fields of stored objects are known from the start.
+        let cluster = cluster.restart().await;
+        for (path, selector, expect) in table {
+            check(&cluster, path, selector, expect).await;
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn watches_see_what_starts_and_stops_to_match() {
+    pintle_testkit::run(async {
+        let cluster = with_marbles(Cluster::start().await).await;
+        let mut blue = cluster.watch(&format!("{MARBLES}?watch=1&fieldSelector=spec.color%3Dblue")).await;
+        blue.expect("ADDED", "a").await;
+        let paint = async |name: &str, color: Value| {
+            let body = json!({"spec": {"color": color}}).to_string();
+            let _ = cluster.patch(&format!("{MARBLES}/{name}"), MERGE, body).await.expect(200);
+        };
+        paint("b", json!("blue")).await;
+        blue.expect("ADDED", "b").await;
+        let _ = cluster.patch(&format!("{MARBLES}/b"), MERGE, r#"{"spec": {"size": 6}}"#).await.expect(200);
+        blue.expect("MODIFIED", "b").await;
+        paint("a", Value::Null).await;
+        blue.expect("DELETED", "a").await;
+        paint("c", json!("green")).await;
+        let _ = cluster.delete(&format!("{MARBLES}/b")).await.expect(200);
+        blue.expect("DELETED", "b").await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn collections_are_deleted_by_fields() {
+    pintle_testkit::run(async {
+        let cluster = with_marbles(Cluster::start().await).await;
+        let _ = cluster.delete(&format!("{MARBLES}?fieldSelector=spec.color%21%3Dblue")).await.expect(200);
+        check(&cluster, MARBLES, "", "a").await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_definition_may_change_its_fields() {
+    pintle_testkit::run(async {
+        let cluster = with_marbles(Cluster::start().await).await;
+        let mut watch = cluster.watch(&format!("{MARBLES}?watch=1&fieldSelector=spec.size%3D5")).await;
+        watch.expect("ADDED", "b").await;
+        let fields = marbles(&[".spec.on"])["spec"].clone();
+        let path = format!("{DEFINITIONS}/marbles.example.com");
+        let _ = cluster.patch(&path, MERGE, json!({"spec": fields}).to_string()).await.expect(200);
+        // A watch ends when what it watches is defined anew.
+        while watch.next().await.is_some() {}
+        check(&cluster, MARBLES, "spec.on=true", "a").await;
+        check(&cluster, BETA, "spec.size=5", "b").await;
+        let refused = cluster.get(&format!("{MARBLES}?fieldSelector=spec.color%3Dblue")).await;
+        refused.expect_error(400, "BadRequest", "field label not supported: spec.color");
+        cluster.stop().await;
+    });
+}
