@@ -36,10 +36,11 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "an environment takes {base:.0} ns, another one with one more variable {extended:.0} ns")?;
     writeln!(out, "{:>12} {:>12} {:>12} {:>8}  expression", "compile", "estimate", "evaluate", "cost")?;
     for expression in EXPRESSIONS {
-        let program = env.compile(expression).map_err(std::io::Error::other)?;
+        let checked = env.check(expression).map_err(std::io::Error::other)?;
+        let program = env.program(&checked).map_err(std::io::Error::other)?;
         let compile = nanoseconds(500, || drop(black_box(env.compile(expression))));
         let estimate = nanoseconds(2_000, || {
-            black_box(program.estimate(&UnknownSizes));
+            black_box(env.estimate(&checked, &UnknownSizes));
         });
         let budget = Budget::limit(Budget::PER_CALL);
         let evaluate = nanoseconds(20_000, || drop(black_box(program.evaluate(&bindings, budget))));

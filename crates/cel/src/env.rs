@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pintle_value::Str;
 
 use crate::check::{Checked, check, validate};
+use crate::cost::{CostEstimate, Sizes, estimate};
 use crate::function::Function;
 use crate::library::{self, Library};
 use crate::program::{CompileError, Program};
@@ -148,7 +149,19 @@ impl Env {
     /// Compiles an expression.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let checked = self.check(text).map_err(CompileError::Issues)?;
+        self.program(&checked)
+    }
+
+    /// Makes a program of an expression that this environment has checked.
+    pub fn program(&self, checked: &Checked) -> Result<Program, CompileError> {
         Program::new(self, checked)
+    }
+
+    /// What an evaluation of a checked expression may cost at least and at most, given what is known of the sizes of
+    /// the variables.
+    #[must_use]
+    pub fn estimate(&self, checked: &Checked, sizes: &dyn Sizes) -> CostEstimate {
+        estimate(self, checked, sizes)
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&Function> {
@@ -187,12 +200,8 @@ impl Env {
         Some((slot, &self.variables[slot].1))
     }
 
-    pub(crate) fn variable_name(&self, slot: usize) -> &str {
-        self.variables.get(slot).map_or("", |(name, _)| name)
-    }
-
-    pub(crate) fn variable_count(&self) -> usize {
-        self.variables.len()
+    pub(crate) fn variable_names(&self) -> Arc<[Str]> {
+        self.variables.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// True if the name of a type can be used as a value.

@@ -10,10 +10,12 @@
 //!
 //! // Declare the variables. Types with fields come from a `TypeProvider`, which the schema side implements.
 //! let env = Env::kubernetes().variable("self", Type::map(Type::String, Type::Dyn));
-//! let program = env.compile("self.replicas <= 5 && self.name.startsWith('web')").expect("the expression is valid");
+//! let checked = env.check("self.replicas <= 5 && self.name.startsWith('web')").expect("the expression is valid");
+//! assert_eq!(*checked.result(), Type::Bool);
 //!
 //! // What it may cost, given what is known of sizes.
-//! assert_eq!(program.estimate(&UnknownSizes).min, 3);
+//! assert_eq!(env.estimate(&checked, &UnknownSizes).min, 3);
+//! let program = env.program(&checked).expect("the expression can be run");
 //!
 //! // Evaluate over JSON, which is read in place.
 //! use pintle_value::{Object, Value as Json};

@@ -1,16 +1,15 @@
 //! Compiled expressions.
 
 use std::fmt;
+use std::sync::Arc;
 
 use pintle_value::Str;
 
 use crate::check::Checked;
-use crate::cost::{CostEstimate, Sizes, estimate};
 use crate::env::Env;
 use crate::error::EvalError;
-use crate::eval::{Bind, Machine, Node, plan};
+use crate::eval::{Bind, Machine, Node, Planned, plan};
 use crate::source::Issues;
-use crate::types::Type;
 use crate::value::Value;
 
 /// Why an expression cannot be compiled.
@@ -68,51 +67,28 @@ pub struct Evaluation<'a> {
     pub cost: u64,
 }
 
-/// A compiled expression. It can be evaluated many times, from many threads.
+/// A compiled expression. It can be evaluated many times, from many threads. It keeps what evaluation needs and nothing
+/// else, since servers hold thousands.
 #[derive(Debug)]
 pub struct Program {
     root: Node,
-    pub(crate) binds: Vec<Bind>,
+    pub(crate) binds: Box<[Bind]>,
     pub(crate) locals: usize,
-    pub(crate) variable_names: Vec<Str>,
-    used: Vec<bool>,
-    checked: Checked,
-    pub(crate) env: Env,
+    pub(crate) variable_names: Arc<[Str]>,
 }
 
 impl Program {
-    pub(crate) fn new(env: &Env, checked: Checked) -> Result<Self, CompileError> {
-        let planned = plan(env, &checked).map_err(CompileError::Program)?;
-        let variable_names = (0..env.variable_count()).map(|slot| env.variable_name(slot).into()).collect();
-        let (root, binds, locals, used) = (planned.root, planned.binds, planned.locals, planned.used);
-        Ok(Self { root, binds, locals, variable_names, used, checked, env: env.clone() })
-    }
-
-    /// The type of what comes out.
-    #[must_use]
-    pub fn result(&self) -> &Type {
-        self.checked.result()
-    }
-
-    /// True if the expression uses a variable, as those do that compare an object to what it was before.
-    #[must_use]
-    pub fn uses(&self, variable: &str) -> bool {
-        let slot = self.variable_names.iter().rposition(|name| name == variable);
-        slot.is_some_and(|slot| self.used[slot])
+    pub(crate) fn new(env: &Env, checked: &Checked) -> Result<Self, CompileError> {
+        let Planned { root, binds, locals } = plan(env, checked).map_err(CompileError::Program)?;
+        Ok(Self { root, binds: binds.into(), locals, variable_names: env.variable_names() })
     }
 
     /// Evaluates the expression. `bindings` holds the variables in the order in which the environment declared them;
-    /// what comes out may borrow from them.
+    /// what comes out may borrow from them. Where one is missing, expressions that ask for it fail.
     #[must_use]
     pub fn evaluate<'a>(&'a self, bindings: &'a [Value<'a>], budget: Budget<'_>) -> Evaluation<'a> {
         let mut machine = Machine::new(self, bindings, budget);
         let result = machine.eval(&self.root);
         Evaluation { result, cost: machine.cost }
-    }
-
-    /// What an evaluation may cost at least and at most, given what is known of the sizes of the variables.
-    #[must_use]
-    pub fn estimate(&self, sizes: &dyn Sizes) -> CostEstimate {
-        estimate(&self.env, &self.checked, sizes)
     }
 }

@@ -8,9 +8,10 @@ use world::World;
 
 /// Compiles, estimates and evaluates whatever it is.
 fn run(world: &World, expression: &str) {
-    let Ok(program) = world.env.compile(expression) else { return };
+    let Ok(checked) = world.env.check(expression) else { return };
+    let Ok(program) = world.env.program(&checked) else { return };
     let bindings = world.bindings();
-    let estimate = program.estimate(&UnknownSizes);
+    let estimate = world.env.estimate(&checked, &UnknownSizes);
     assert!(estimate.min <= estimate.max, "{expression}: {estimate:?}");
     let limit = 10_000;
     let evaluation = program.evaluate(&bindings, Budget::limit(limit));

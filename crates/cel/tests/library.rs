@@ -65,8 +65,8 @@ fn libraries_come_from_outside() {
 #[test]
 fn their_costs_are_estimated() {
     let env = Env::kubernetes().library(&actors()).variable("actor", Type::object("test.Actor"));
-    let program = env.compile("actor.may('a') || actor.may('b')").expect("valid");
-    assert_eq!(program.estimate(&UnknownSizes), CostEstimate { min: 1_001, max: 2_002 });
+    let checked = env.check("actor.may('a') || actor.may('b')").expect("valid");
+    assert_eq!(env.estimate(&checked, &UnknownSizes), CostEstimate { min: 1_001, max: 2_002 });
 }
 
 /// Counts how often it is asked.
@@ -125,11 +125,11 @@ fn programs_are_shared_by_threads() {
 fn it_shows_which_variables_are_used() {
     let env = Env::kubernetes().variable("self", Type::Dyn).variable("oldSelf", Type::Dyn);
     let uses = |expression: &str| {
-        let program = env.compile(expression).expect(expression);
-        (program.uses("self"), program.uses("oldSelf"))
+        let checked = env.check(expression).expect(expression);
+        (checked.uses("self"), checked.uses("oldSelf"))
     };
     assert_eq!(uses("self.a == 1"), (true, false));
     assert_eq!(uses("self.a == oldSelf.a"), (true, true));
-    assert_eq!(uses("[1].all(oldSelf, oldSelf > 0)"), (false, false));
+    assert_eq!(uses("[1].all(oldSelf, oldSelf > 0)"), (false, true));
     assert_eq!(uses("true || has(oldSelf.a)"), (false, true));
 }

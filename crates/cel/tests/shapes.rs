@@ -1,7 +1,9 @@
 //! JSON that is read through shapes: names that differ, strings that are times, lists that are sets or maps.
 
-use pintle_cel::{Budget, Env, List, Map, Shape, Timestamp, Topology, Type, Untyped, Value};
-use pintle_value::{Object, Value as Json};
+use std::borrow::Cow;
+
+use pintle_cel::{Budget, Env, EvalError, List, Map, Shape, Timestamp, Topology, Type, Untyped, Value};
+use pintle_value::{Object, Str, Value as Json};
 
 /// The shape of the objects in these tests.
 #[derive(Debug)]
@@ -13,7 +15,7 @@ struct Time;
 
 /// A list with a topology.
 #[derive(Debug)]
-struct Listed(Vec<String>);
+struct Listed(Vec<Str>);
 
 static UNTYPED: Untyped = Untyped;
 static TIME: Time = Time;
@@ -26,39 +28,39 @@ impl Shape for Root {
         }
     }
 
-    fn item(&self) -> &dyn Shape {
-        &UNTYPED
+    fn field<'a>(&'a self, object: &'a Object, name: &str) -> Option<Value<'a>> {
+        let key = if name == "a__dash__b" { "a-b" } else { name };
+        let json = object.get(key).filter(|_| key != "unseen")?;
+        Some(if name == "when" || name == "never" { TIME.read(json) } else { UNTYPED.read(json) })
     }
 
-    fn value(&self, key: &str) -> &dyn Shape {
+    fn name_of<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
         match key {
-            "when" => &TIME,
-            _ => &UNTYPED,
+            "a-b" => Some("a__dash__b".into()),
+            "unseen" => None,
+            key => Some(key.into()),
         }
     }
 
-    fn key<'k>(&'k self, name: &'k str) -> &'k str {
-        if name == "a__dash__b" { "a-b" } else { name }
+    fn element<'a>(&'a self, _: &'a [Json], _: usize) -> Option<Value<'a>> {
+        None
     }
 }
 
 impl Shape for Time {
     fn read<'a>(&'a self, json: &'a Json) -> Value<'a> {
-        match json {
-            Json::String(text) => match Timestamp::parse(text) {
-                Some(Ok(time)) => Value::Timestamp(time),
-                _ => Value::str(text),
-            },
-            other => UNTYPED.read(other),
+        match json.as_str().and_then(Timestamp::parse) {
+            Some(Ok(time)) => Value::Timestamp(time),
+            _ => Value::Invalid(EvalError::new("no time")),
         }
     }
 
-    fn item(&self) -> &dyn Shape {
-        &UNTYPED
+    fn field<'a>(&'a self, _: &'a Object, _: &str) -> Option<Value<'a>> {
+        None
     }
 
-    fn value(&self, _: &str) -> &dyn Shape {
-        &UNTYPED
+    fn element<'a>(&'a self, _: &'a [Json], _: usize) -> Option<Value<'a>> {
+        None
     }
 }
 
@@ -70,12 +72,12 @@ impl Shape for Listed {
         }
     }
 
-    fn item(&self) -> &dyn Shape {
-        &UNTYPED
+    fn field<'a>(&'a self, _: &'a Object, _: &str) -> Option<Value<'a>> {
+        None
     }
 
-    fn value(&self, _: &str) -> &dyn Shape {
-        &UNTYPED
+    fn element<'a>(&'a self, items: &'a [Json], index: usize) -> Option<Value<'a>> {
+        items.get(index).map(|item| UNTYPED.read(item))
     }
 
     fn topology(&self) -> Topology<'_> {
@@ -94,12 +96,14 @@ fn check(expression: &str, wanted: bool) {
         ("a-b", Json::Int(1)),
         ("when", Json::from("2024-02-29T12:00:00Z")),
         ("nothing", Json::Null),
+        ("never", "yesterday".into()),
+        ("unseen", Json::Int(2)),
     ]));
     let ints = |ints: &[i64]| Json::Array(ints.iter().copied().map(Json::Int).collect());
     let (set, other_set) = (ints(&[1, 2, 3]), ints(&[3, 1, 2]));
     let (map, other_map) =
         (Json::Array(vec![item("a", 1), item("b", 2)]), Json::Array(vec![item("b", 2), item("a", 1)]));
-    let (as_set, as_map) = (Listed(Vec::new()), Listed(vec!["key".to_owned()]));
+    let (as_set, as_map) = (Listed(Vec::new()), Listed(vec!["key".into()]));
     let names = ["self", "set", "otherSet", "map", "otherMap"];
     let env = names.iter().fold(Env::kubernetes(), |env, name| env.variable(name, Type::Dyn));
     let bindings =
@@ -136,4 +140,12 @@ fn maps_of_items_compare_by_key_and_replace() {
     check("(map + otherMap).size() == 2", true);
     check("(map + otherMap)[0].key == 'a'", true);
     check("map + otherMap == otherMap", true);
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_where_it_is_used() {
+    check("has(self.never)", true);
+    check("self.never == timestamp('2024-03-01T12:00:00Z') || true", true);
+    check("self.map(k, k).size() == 4", true);
+    check("'a__dash__b' in self && !('unseen' in self)", true);
 }

@@ -7,23 +7,26 @@ mod world;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pintle_cel::{Budget, CompileError};
+use pintle_cel::Budget;
 use world::World;
 
 /// What comes of an expression, in the words of the tables.
 fn outcome(world: &World, expression: &str) -> String {
     let mut out = String::new();
-    let program = match world.env.compile(expression) {
-        Err(CompileError::Issues(issues)) => return issues.to_string(),
-        Err(CompileError::Program(message)) => return format!("no program: {message}"),
+    let checked = match world.env.check(expression) {
+        Err(issues) => return issues.to_string(),
+        Ok(checked) => checked,
+    };
+    let program = match world.env.program(&checked) {
+        Err(error) => return format!("no program: {error}"),
         Ok(program) => program,
     };
     let bindings = world.bindings();
     let evaluation = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
-    let estimate = program.estimate(&world.sizes);
+    let estimate = world.env.estimate(&checked, &world.sizes);
     let _ = match &evaluation.result {
-        Ok(value) => write!(out, "{}: {}", program.result(), world::show(value)),
-        Err(error) => write!(out, "{}, error: {error}", program.result()),
+        Ok(value) => write!(out, "{}: {}", checked.result(), world::show(value)),
+        Err(error) => write!(out, "{}, error: {error}", checked.result()),
     };
     let most = if estimate.max > 1 << 60 { "unbounded".to_owned() } else { estimate.max.to_string() };
     let _ = write!(out, "\ncost {}, estimated {} to {most}", evaluation.cost, estimate.min);

@@ -37,6 +37,12 @@ impl<'a> FieldPath<'a> {
         FieldPath { parent: None, segment: Segment::Name(name) }
     }
 
+    /// True for the path of the object itself.
+    #[must_use]
+    pub const fn is_root(&self) -> bool {
+        matches!(self.segment, Segment::Root)
+    }
+
     /// The path of a field below this one.
     #[must_use]
     pub const fn child(&'a self, name: &'a str) -> FieldPath<'a> {

@@ -10,6 +10,8 @@ pub use crate::duration::{Duration, human_duration, short_human_duration};
 
 const RFC3339: &str = "2006-01-02T15:04:05Z07:00";
 const RFC3339_MICRO: &str = "2006-01-02T15:04:05.000000Z07:00";
+const LOCAL: &str = "2006-01-02T15:04:05";
+const DATE: &str = "2006-01-02";
 const DAY: i64 = 86_400;
 
 /// A point in time: seconds and nanoseconds since the Unix epoch.
@@ -52,12 +54,22 @@ impl Time {
     /// Reads what `metav1.Time` accepts: RFC 3339 with any fraction and any offset, some of it laxer than the standard
     /// (an hour of one digit, a comma before the fraction).
     pub fn parse_rfc3339(text: &str) -> Result<Self, TimeError> {
-        Reader { text, rest: text, layout: RFC3339 }.read(false)
+        Reader { text, rest: text, layout: RFC3339 }.read()
+    }
+
+    /// Reads a date and a time of day without an offset, taken to be in UTC.
+    pub fn parse_local(text: &str) -> Result<Self, TimeError> {
+        Reader { text, rest: text, layout: LOCAL }.read()
+    }
+
+    /// Reads a date, taken to begin in UTC.
+    pub fn parse_date(text: &str) -> Result<Self, TimeError> {
+        Reader { text, rest: text, layout: DATE }.read()
     }
 
     /// Reads what `metav1.MicroTime` accepts: RFC 3339 with a fraction of at least six digits' room, exactly six read.
     pub fn parse_rfc3339_micro(text: &str) -> Result<Self, TimeError> {
-        Reader { text, rest: text, layout: RFC3339_MICRO }.read(true)
+        Reader { text, rest: text, layout: RFC3339_MICRO }.read()
     }
 
     /// `2006-01-02T15:04:05Z`, as `metav1.Time` is written.
@@ -229,7 +241,7 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Reads a text along one of the two layouts, element by element as Go does, so that the first element that does not
+/// Reads a text along one of the layouts, element by element as Go does, so that the first element that does not
 /// fit is the one the error names.
 struct Reader<'a> {
     text: &'a str,
@@ -238,7 +250,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn read(mut self, micro: bool) -> Result<Time, TimeError> {
+    fn read(mut self) -> Result<Time, TimeError> {
         let year = self.year()?;
         self.literal("-")?;
         let month = self.number("01", true)?;
@@ -247,22 +259,27 @@ impl<'a> Reader<'a> {
         }
         self.literal("-")?;
         let day = self.number("02", true)?;
-        self.literal("T")?;
-        let hour = self.ranged("15", false, 24, "hour")?;
-        self.literal(":")?;
-        let minute = self.ranged("04", true, 60, "minute")?;
-        self.literal(":")?;
-        let second = self.ranged("05", true, 60, "second")?;
-        let nanos = if micro { self.six_digits()? } else { self.fraction() };
-        let offset = self.offset()?;
+        let (second, nanos) = if self.layout == DATE { (0, 0) } else { self.clock()? };
         if !self.rest.is_empty() {
             return Err(self.error(&format!(": extra text: {}", quote(self.rest))));
         }
         if day < 1 || day > days_in(year, month) {
             return Err(self.out_of_range("day"));
         }
-        let seconds = day_number(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
-        Ok(Time { seconds, nanos })
+        Ok(Time { seconds: day_number(year, month, day) * DAY + second, nanos })
+    }
+
+    /// The second of the day in UTC, and its nanoseconds.
+    fn clock(&mut self) -> Result<(i64, u32), TimeError> {
+        self.literal("T")?;
+        let hour = self.ranged("15", false, 24, "hour")?;
+        self.literal(":")?;
+        let minute = self.ranged("04", true, 60, "minute")?;
+        self.literal(":")?;
+        let second = self.ranged("05", true, 60, "second")?;
+        let nanos = if self.layout == RFC3339_MICRO { self.six_digits()? } else { self.fraction() };
+        let offset = if self.layout == LOCAL { 0 } else { self.offset()? };
+        Ok((hour * 3600 + minute * 60 + second - offset, nanos))
     }
 
     fn error(&self, message: &str) -> TimeError {

@@ -41,7 +41,11 @@ fn attempt(test: &Message) -> Result<Result<(), String>, OutOfScope> {
         return Err(OutOfScope);
     }
     let (env, bindings) = declarations(test)?;
-    let program = match env.compile(&expr) {
+    let checked = match env.check(&expr) {
+        Ok(checked) => checked,
+        Err(issues) => return Ok(Err(issues.to_string())),
+    };
+    let program = match env.program(&checked) {
         Ok(program) => program,
         // The conformance tests know only one kind of error after the check.
         Err(CompileError::Program(_)) if test.message("eval_error").is_some() => return Ok(Ok(())),
@@ -50,10 +54,10 @@ fn attempt(test: &Message) -> Result<Result<(), String>, OutOfScope> {
     if let Some(typed) = test.message("typed_result") {
         let wanted = match typed.message("deduced_type") {
             Some(wanted) => type_of(wanted)?,
-            None => program.result().clone(),
+            None => checked.result().clone(),
         };
-        if wanted != *program.result() {
-            return Ok(Err(format!("has the type {} instead of {wanted}", program.result())));
+        if wanted != *checked.result() {
+            return Ok(Err(format!("has the type {} instead of {wanted}", checked.result())));
         }
     }
     if test.word("check_only") == Some("true") {

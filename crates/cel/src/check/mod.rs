@@ -32,6 +32,13 @@ impl Checked {
         self.type_of(&self.expr)
     }
 
+    /// True if the expression uses a name, as those do that compare an object to what it was before. Variables of its
+    /// own loops count too.
+    #[must_use]
+    pub fn uses(&self, name: &str) -> bool {
+        self.expr.names(name)
+    }
+
     pub(crate) fn type_of(&self, expr: &Expr) -> &Type {
         self.types.get(expr.id as usize).unwrap_or(&Type::Error)
     }

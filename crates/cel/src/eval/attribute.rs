@@ -1,10 +1,12 @@
 //! Attributes: roots and the ways from them.
 
+use pintle_value::Str;
+
 use super::fold::unusable_index;
 use super::machine::{Machine, Slot};
 use super::node::{Attribute, By, Node, Root, Step};
 use crate::error::EvalError;
-use crate::value::{Number, Outcome, Value, double_to_int, plain};
+use crate::value::{Map, Number, Outcome, Value, double_to_int, plain};
 
 impl<'a> Machine<'a, '_> {
     /// The value at the end of the way. `bare` is true where cel-go does not charge for the root.
@@ -20,7 +22,7 @@ impl<'a> Machine<'a, '_> {
                 },
                 _ => None,
             };
-            if let Some(root) = root.filter(|root| !matches!(root, Value::Optional(_))) {
+            if let Some(root) = root.filter(|root| !matches!(root, Value::Optional(_) | Value::Invalid(_))) {
                 let mut made = attribute.steps.len() as u64;
                 let outcome = by_fields(root, &attribute.steps, &mut made);
                 self.charge(made + root_cost)?;
@@ -44,10 +46,13 @@ impl<'a> Machine<'a, '_> {
     /// Where the attribute begins.
     fn root(&mut self, attribute: &'a Attribute) -> Outcome<Value<'a>> {
         match &attribute.root {
-            Root::Variable(slot) => self.bindings.get(*slot as usize).map(Value::borrowed).ok_or_else(|| {
-                let name = &self.program.variable_names[*slot as usize];
-                EvalError::new(format!("no such attribute(s): {name}"))
-            }),
+            Root::Variable(slot) => match self.bindings.get(*slot as usize) {
+                Some(value) => value.borrowed().valid(),
+                None => {
+                    let name = self.program.variable_names.get(*slot as usize).map_or("", Str::as_str);
+                    Err(EvalError::new(format!("no such attribute(s): {name}")))
+                }
+            },
             Root::Local(slot) => self.local(*slot as usize),
             Root::Bound(bind) => {
                 let bind = &self.program.binds[*bind as usize];
@@ -102,6 +107,14 @@ impl<'a> Machine<'a, '_> {
         for (i, step) in steps.iter().enumerate() {
             optional |= step.optional;
             let tests = test && i == last;
+            if tests
+                && !optional
+                && let (Value::Map(map @ Map::Json { .. }), By::Field(name)) = (&current, &step.by)
+            {
+                // It is there, whether it can be read or not.
+                self.charge(1)?;
+                return Ok(Value::Bool(map.has_field(name)));
+            }
             match self.step(&current, step, optional || tests) {
                 Found::Value(_) if tests && !optional => {
                     self.charge(1)?;
@@ -139,7 +152,7 @@ impl<'a> Machine<'a, '_> {
         match &step.by {
             By::Field(name) => match from {
                 Value::Map(map) => match map.field(name) {
-                    Ok(Some(value)) => Found::Value(value),
+                    Ok(Some(value)) => found(value),
                     Ok(None) if may_miss => Found::Nothing,
                     Ok(None) => Found::Failed(EvalError::no_key(name)),
                     Err(error) => Found::Failed(error),
@@ -162,6 +175,10 @@ enum Found<'a> {
     /// Nothing, where that is fine.
     Nothing,
     Failed(EvalError),
+}
+
+fn found(value: Value<'_>) -> Found<'_> {
+    value.valid().map_or_else(Found::Failed, Found::Value)
 }
 
 fn is_index(value: &Value<'_>) -> bool {
@@ -188,7 +205,7 @@ fn by_field<'a>(from: &Value<'a>, step: &'a Step) -> Outcome<Value<'a>> {
     let By::Field(name) = &step.by else { return Err(EvalError::no_overload()) };
     match from {
         Value::Map(map) => match map.field(name) {
-            Ok(Some(value)) => Ok(value),
+            Ok(Some(value)) => value.valid(),
             Ok(None) => Err(EvalError::no_key(name)),
             Err(error) => Err(error),
         },
@@ -207,13 +224,13 @@ fn index_into<'a>(from: &Value<'a>, index: &Value<'_>, may_miss: bool) -> Found<
     };
     match from {
         Value::Map(map) => match map.get(index) {
-            Ok(Some(value)) => Found::Value(value),
+            Ok(Some(value)) => found(value),
             Ok(None) => missing(|key| EvalError::no_key(plain(key))),
             Err(error) => Found::Failed(error),
         },
         Value::List(list) => match list_index(index) {
             Ok(at) => match usize::try_from(at).ok().and_then(|at| list.get(at)) {
-                Some(value) => Found::Value(value),
+                Some(value) => found(value),
                 None => missing(|index| EvalError::new(format!("index out of bounds: {}", plain(index)))),
             },
             Err(error) => Found::Failed(error),

@@ -69,7 +69,7 @@ impl<'a> Machine<'a, '_> {
     }
 
     fn set(&mut self, slot: usize, value: Value<'a>) {
-        self.locals[slot] = Slot::Set(Ok(value));
+        self.locals[slot] = Slot::Set(value.valid());
     }
 
     /// One round of a loop. False if it is the last.
@@ -275,6 +275,7 @@ fn go_type(value: &Value<'_>) -> String {
         Value::Timestamp(_) => "Timestamp",
         Value::Optional(_) => return "*types.Optional".to_owned(),
         Value::Type(_) => return "*types.Type".to_owned(),
+        Value::Invalid(_) => return "*types.Err".to_owned(),
         Value::List(_) => return "*types.baseList".to_owned(),
         Value::Map(_) => return "*types.baseMap".to_owned(),
         Value::Opaque(value) => {

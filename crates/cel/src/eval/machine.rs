@@ -56,12 +56,12 @@ impl<'a, 'b> Machine<'a, 'b> {
             Node::Call(call) => self.call(call),
             Node::List(elements) => self.list(elements),
             Node::Map(entries) => self.map(entries, MAP_COST),
-            Node::Struct(name, entries) => {
+            Node::Struct(unknown, entries) => {
                 let value = self.map(entries, STRUCT_COST)?;
-                if self.program.env.provider().constructs(name) {
-                    return Ok(value);
+                match unknown {
+                    None => Ok(value),
+                    Some(name) => Err(EvalError::new(format!("unknown type '{name}'"))),
                 }
-                Err(EvalError::new(format!("unknown type '{name}'")))
             }
             Node::Fold(fold) => self.fold(fold),
             Node::Bind(bind, result) => {

@@ -14,4 +14,4 @@ mod plan;
 pub(crate) use fold::{insert_all, insert_entry};
 pub(crate) use machine::Machine;
 pub(crate) use node::{Bind, Node};
-pub(crate) use plan::plan;
+pub(crate) use plan::{Planned, plan};

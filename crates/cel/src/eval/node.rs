@@ -20,8 +20,8 @@ pub(crate) enum Node {
     Call(Box<Call>),
     List(Box<[Element]>),
     Map(Box<[Entry]>),
-    /// An object of a type.
-    Struct(Str, Box<[Entry]>),
+    /// An object; the name of its type if there are no objects of that.
+    Struct(Option<Str>, Box<[Entry]>),
     Fold(Box<Fold>),
     /// A value with a name: see [`Bind`]. The node is what comes out.
     Bind(u32, Box<Node>),

@@ -21,17 +21,13 @@ pub(crate) struct Planned {
     pub(crate) root: Node,
     pub(crate) binds: Vec<Bind>,
     pub(crate) locals: usize,
-    /// Which variables of the environment are used.
-    pub(crate) used: Vec<bool>,
 }
 
 /// Plans an expression. What shows to fail whatever the data is, such as `int('a')`, is returned as an error.
 pub(crate) fn plan(env: &Env, checked: &Checked) -> Result<Planned, String> {
-    let used = vec![false; env.variable_count()];
-    let mut planner =
-        Planner { env, checked, scopes: Vec::new(), binds: Vec::new(), next: 0, peak: 0, locals: 0, used };
+    let mut planner = Planner { env, checked, scopes: Vec::new(), binds: Vec::new(), next: 0, peak: 0, locals: 0 };
     let root = planner.plan(&checked.expr)?;
-    Ok(Planned { root, binds: planner.binds, locals: planner.locals, used: planner.used })
+    Ok(Planned { root, binds: planner.binds, locals: planner.locals })
 }
 
 /// Functions that are run beforehand if their argument is constant.
@@ -55,7 +51,6 @@ struct Planner<'e> {
     next: usize,
     peak: usize,
     locals: usize,
-    used: Vec<bool>,
 }
 
 impl Planner<'_> {
@@ -99,7 +94,9 @@ impl Planner<'_> {
                     let key = Node::Const(Value::string(field.key.as_str()));
                     Ok(Entry { key, value: self.plan(&field.value)?, optional: field.optional })
                 });
-                Ok(Node::Struct(name.clone(), nodes.collect::<Result<_, String>>()?))
+                let fields = nodes.collect::<Result<_, String>>()?;
+                let unknown = (!self.env.provider().constructs(name)).then(|| name.clone());
+                Ok(Node::Struct(unknown, fields))
             }
             ExprKind::Comprehension(c) if c.is_bind() => self.bind(c),
             ExprKind::Comprehension(c) => self.fold(c),
@@ -112,10 +109,7 @@ impl Planner<'_> {
             Some(Local::Slot(slot)) => Root::Local(slot as u32),
             Some(Local::Bound(bind)) => Root::Bound(bind),
             None => match self.env.variable_named(name) {
-                Some((slot, _)) => {
-                    self.used[slot] = true;
-                    Root::Variable(slot as u32)
-                }
+                Some((slot, _)) => Root::Variable(slot as u32),
                 None if !self.env.has_type_value(name) => return Err(format!("reference to undefined type: {name}")),
                 None => return Ok(Node::Const(Value::Type(name.into()))),
             },

@@ -232,7 +232,16 @@ fn add<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
         [Value::Timestamp(time), Value::Duration(d)] | [Value::Duration(d), Value::Timestamp(time)] => {
             Value::Timestamp(time.plus(*d)?)
         }
-        [Value::Bool(_) | Value::Null | Value::Map(_) | Value::Optional(_) | Value::Type(_) | Value::Opaque(_), _] => {
+        [
+            Value::Bool(_)
+            | Value::Null
+            | Value::Map(_)
+            | Value::Optional(_)
+            | Value::Type(_)
+            | Value::Opaque(_)
+            | Value::Invalid(_),
+            _,
+        ] => {
             return Err(lacking("_+_", args));
         }
         _ => return Err(EvalError::no_overload()),

@@ -221,7 +221,7 @@ fn string(arg: &Value<'_>) -> Result<String, String> {
         Value::List(list) => write_list(list),
         Value::Map(map) => write_map(map),
         Value::Null => Ok("null".to_owned()),
-        Value::Optional(_) | Value::Opaque(_) => Err(Clause::String.refusal(&arg.type_name())),
+        Value::Optional(_) | Value::Opaque(_) | Value::Invalid(_) => Err(Clause::String.refusal(&arg.type_name())),
         arg => match conversions::to_string(std::slice::from_ref(arg)) {
             Ok(Value::String(text)) => Ok(text.to_string()),
             Ok(_) => Err(Clause::String.refusal(&arg.type_name())),
@@ -240,7 +240,7 @@ fn nested(value: &Value<'_>) -> Result<String, String> {
         Value::Double(x) => format!("\"{}Inf\"", if *x > 0.0 { '+' } else { '-' }),
         Value::Timestamp(_) => format!("timestamp({})", quote(&string(value)?)),
         Value::Duration(_) => format!("duration({})", quote(&string(value)?)),
-        Value::Optional(_) | Value::Opaque(_) => {
+        Value::Optional(_) | Value::Opaque(_) | Value::Invalid(_) => {
             return Err(format!("no formatting function for {}", value.type_name()));
         }
         other => string(other)?,

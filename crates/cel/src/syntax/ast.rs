@@ -16,6 +16,27 @@ pub struct Expr {
     pub kind: ExprKind,
 }
 
+impl Expr {
+    /// True if a name stands in the tree.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        let any = |exprs: &[Expr]| exprs.iter().any(|expr| expr.names(name));
+        match &self.kind {
+            ExprKind::Unspecified | ExprKind::Literal(_) => false,
+            ExprKind::Ident(known) => known == name,
+            ExprKind::Select { operand, .. } => operand.names(name),
+            ExprKind::Call { target, args, .. } => {
+                target.as_ref().is_some_and(|target| target.names(name)) || any(args)
+            }
+            ExprKind::List { elements, .. } => any(elements),
+            ExprKind::Map(entries) => entries.iter().any(|entry| entry.key.names(name) || entry.value.names(name)),
+            ExprKind::Struct { fields, .. } => fields.iter().any(|field| field.value.names(name)),
+            ExprKind::Comprehension(c) => {
+                [&c.range, &c.init, &c.condition, &c.step, &c.result].iter().any(|part| part.names(name))
+            }
+        }
+    }
+}
+
 /// What a node is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {

@@ -1,10 +1,12 @@
 //! Lists.
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use pintle_value::Value as Json;
 
-use super::{Shape, Topology, Value, equal};
+use super::{Shape, Topology, Value, equal, plain, untyped};
 
 /// A list.
 #[derive(Clone, Debug)]
@@ -82,12 +84,16 @@ impl<'a> List<'a> {
         if topology == Topology::Atomic {
             elements.extend(other.iter());
         } else {
+            let mut places: HashMap<Identity, usize> = HashMap::with_capacity(elements.len());
+            places.extend(self.identities(topology).zip(0..));
             for element in other.iter() {
-                let same = elements.iter().position(|e| same_place(topology, e, &element));
-                match (same, topology) {
-                    (Some(at), Topology::Map(_)) => elements[at] = element,
-                    (Some(_), _) => {}
-                    (None, _) => elements.push(element),
+                match (places.entry(Identity::of(&element, topology)), topology) {
+                    (Entry::Occupied(at), Topology::Map(_)) => elements[*at.get()] = element,
+                    (Entry::Occupied(_), _) => {}
+                    (Entry::Vacant(place), _) => {
+                        place.insert(elements.len());
+                        elements.push(element);
+                    }
                 }
             }
         }
@@ -105,21 +111,70 @@ impl<'a> List<'a> {
         }
         match self.topology() {
             Topology::Atomic => self.iter().zip(other.iter()).all(|(a, b)| equal(&a, &b)),
-            Topology::Set => self.iter().all(|a| other.contains(&a)),
-            topology @ Topology::Map(_) => self.iter().all(|a| {
-                let same = other.iter().find(|b| same_place(topology, &a, b));
-                same.is_some_and(|b| equal(&a, &b))
-            }),
+            Topology::Set => {
+                let own: HashSet<Identity> = self.identities(Topology::Set).collect();
+                other.iter().all(|element| own.contains(&Identity::of(&element, Topology::Set)))
+            }
+            topology @ Topology::Map(_) => {
+                // Of elements with the same keys the last one counts.
+                let own: HashMap<Identity, usize> = self.identities(topology).zip(0..).collect();
+                other.iter().all(|theirs| {
+                    let ours = own.get(&Identity::of(&theirs, topology)).and_then(|at| self.get(*at));
+                    ours.is_some_and(|ours| equal(&ours, &theirs))
+                })
+            }
+        }
+    }
+
+    /// What each element is told apart by.
+    fn identities<'l>(&'l self, topology: Topology<'l>) -> impl Iterator<Item = Identity> + 'l {
+        (0..self.len()).map(move |i| match self {
+            // Kubernetes takes the elements of its sets as they are written, which may be other than how they are read.
+            Self::Json { items, .. } if topology == Topology::Set => Identity::of(&untyped(&items[i]), topology),
+            _ => self.get(i).map_or_else(|| Identity(Vec::new()), |element| Identity::of(&element, topology)),
+        })
+    }
+}
+
+/// What tells the elements of a set or a map apart.
+#[derive(PartialEq, Eq, Hash)]
+struct Identity(Vec<Scalar>);
+
+/// A scalar as Go compares it: an integer and a double of the same amount differ.
+#[derive(PartialEq, Eq, Hash)]
+enum Scalar {
+    Missing,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(u64),
+    Text(String),
+    /// What cannot be written as a scalar.
+    Other(String),
+}
+
+impl Identity {
+    fn of(element: &Value<'_>, topology: Topology<'_>) -> Self {
+        match (topology, element) {
+            (Topology::Map(keys), Value::Map(fields)) => Self(
+                keys.iter()
+                    .map(|key| fields.field(key).ok().flatten().map_or(Scalar::Missing, |value| Scalar::of(&value)))
+                    .collect(),
+            ),
+            _ => Self(vec![Scalar::of(element)]),
         }
     }
 }
 
-/// True if two elements stand for the same one of a set or map.
-fn same_place(topology: Topology<'_>, a: &Value<'_>, b: &Value<'_>) -> bool {
-    let (Topology::Map(keys), Value::Map(a), Value::Map(b)) = (topology, a, b) else { return equal(a, b) };
-    keys.iter().all(|key| match (a.field(key), b.field(key)) {
-        (Ok(Some(a)), Ok(Some(b))) => equal(&a, &b),
-        (Ok(a), Ok(b)) => a.is_none() && b.is_none(),
-        _ => false,
-    })
+impl Scalar {
+    fn of(value: &Value<'_>) -> Self {
+        match value {
+            Value::Bool(b) => Self::Bool(*b),
+            Value::Int(i) => Self::Int(*i),
+            Value::Uint(u) => Self::Uint(*u),
+            Value::Double(x) => Self::Double(if *x == 0.0 { 0 } else { x.to_bits() }),
+            Value::String(text) => Self::Text(text.to_string()),
+            other => Self::Other(plain(other)),
+        }
+    }
 }

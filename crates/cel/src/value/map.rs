@@ -1,5 +1,6 @@
 //! Maps and objects.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
@@ -69,7 +70,7 @@ impl<'a> Map<'a> {
     #[must_use]
     pub fn has_field(&self, name: &str) -> bool {
         match self {
-            Self::Json { object, shape } => object.contains_key(shape.key(name)),
+            Self::Json { object, shape } => shape.has(object, name),
             Self::Owned(entries) => entries.contains_key(&Key::String(Text::Borrowed(name))),
             Self::Borrowed(entries) => entries.contains_key(&Key::String(Text::Borrowed(name))),
             Self::Fields(fields) => fields.field(name).is_some(),
@@ -92,7 +93,7 @@ impl<'a> Map<'a> {
     /// The keys in their order.
     pub fn keys(&self) -> Box<dyn Iterator<Item = Value<'a>> + '_> {
         match self {
-            Self::Json { object, .. } => Box::new(object.keys().map(Value::str)),
+            Self::Json { object, shape } => Box::new(object.keys().filter_map(|key| shape.name_of(key)).map(named)),
             Self::Owned(entries) => Box::new(entries.keys().map(Key::value)),
             Self::Borrowed(entries) => Box::new(entries.keys().map(Key::value)),
             Self::Fields(_) => Box::new(std::iter::empty()),
@@ -102,9 +103,11 @@ impl<'a> Map<'a> {
     /// The entries in the order of their keys.
     pub fn iter(&self) -> Box<dyn Iterator<Item = (Value<'a>, Value<'a>)> + '_> {
         match self {
-            Self::Json { object, shape } => {
-                Box::new(object.iter().map(|(key, json)| (Value::str(key), shape.value(key).read(json))))
-            }
+            Self::Json { object, shape } => Box::new(object.keys().filter_map(|key| {
+                let name = shape.name_of(key)?;
+                let value = shape.field(object, &name)?;
+                Some((named(name), value))
+            })),
             Self::Owned(entries) => Box::new(entries.iter().map(|(key, value)| (key.value(), value.clone()))),
             Self::Borrowed(entries) => Box::new(entries.iter().map(|(key, value)| (key.value(), value.clone()))),
             Self::Fields(_) => Box::new(std::iter::empty()),
@@ -113,7 +116,38 @@ impl<'a> Map<'a> {
 
     pub(super) fn equals(&self, other: &Map<'_>) -> bool {
         self.len() == other.len()
-            && self.iter().all(|(key, value)| other.get(&key).ok().flatten().is_some_and(|found| equal(&value, &found)))
+            && match self {
+                Self::Json { object, shape } => object.keys().all(|key| match shape.name_of(key) {
+                    Some(name) => same(shape.field(object, &name), other.field(&name)),
+                    None => same_unseen(object, other, key),
+                }),
+                _ => self.iter().all(|(key, value)| same(Some(value), other.get(&key))),
+            }
+    }
+}
+
+/// A key of a JSON object as a value.
+fn named(name: Cow<'_, str>) -> Value<'_> {
+    match name {
+        Cow::Borrowed(name) => Value::str(name),
+        Cow::Owned(name) => Value::string(name),
+    }
+}
+
+/// True if two fields are equal, or neither is there.
+fn same(a: Option<Value<'_>>, b: Outcome<Option<Value<'_>>>) -> bool {
+    match (a, b) {
+        (Some(a), Ok(Some(b))) => equal(&a, &b),
+        (None, Ok(None)) => true,
+        _ => false,
+    }
+}
+
+/// Compares what expressions do not see, as it stands. Where the other has no such key it does not count.
+fn same_unseen(object: &Object, other: &Map<'_>, key: &str) -> bool {
+    match other {
+        Map::Json { object: others, .. } => others.get(key).is_none_or(|theirs| object.get(key) == Some(theirs)),
+        _ => false,
     }
 }
 

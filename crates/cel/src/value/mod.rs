@@ -68,6 +68,8 @@ pub enum Value<'a> {
     Type(Str),
     /// A value of a library, such as an IP address.
     Opaque(Arc<dyn Opaque>),
+    /// A place of the data that holds something that it may not hold: whoever asks for it gets the error.
+    Invalid(EvalError),
 }
 
 impl<'a> Value<'a> {
@@ -131,6 +133,7 @@ impl<'a> Value<'a> {
             Self::Optional(_) => OPTIONAL,
             Self::Type(_) => "type",
             Self::Opaque(value) => value.type_name(),
+            Self::Invalid(_) => "error",
         };
         Str::from(name)
     }
@@ -146,6 +149,15 @@ impl<'a> Value<'a> {
             Self::Opaque(value) => value.size()?,
             _ => return None,
         })
+    }
+
+    /// The value, or the error that it stands for.
+    #[inline]
+    pub(crate) fn valid(self) -> Outcome<Self> {
+        match self {
+            Self::Invalid(error) => Err(error),
+            value => Ok(value),
+        }
     }
 
     /// The text, if the value is a string.

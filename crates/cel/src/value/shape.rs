@@ -1,38 +1,33 @@
 //! How JSON trees are read.
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 
-use pintle_value::{Object, Value as Json};
+use pintle_value::{Object, Str, Value as Json};
 
 use super::{List, Map, Value};
 
 /// What is known of a place in a JSON tree: whether a string is a time, what the fields of an object are called, how
 /// lists compare. The schema side implements it; [`Untyped`] reads JSON as it stands.
 pub trait Shape: Debug + Send + Sync {
-    /// The value that the tree stands for.
+    /// The value that the tree stands for; [`Value::Invalid`] if it is none that the place may hold.
     fn read<'a>(&'a self, json: &'a Json) -> Value<'a>;
 
-    /// The shape of the elements of a list.
-    fn item(&self) -> &dyn Shape;
+    /// What is under a name in a JSON object. Names are as expressions write them.
+    fn field<'a>(&'a self, object: &'a Object, name: &str) -> Option<Value<'a>>;
 
-    /// The shape of what is under a key of the JSON object.
-    fn value(&self, key: &str) -> &dyn Shape;
-
-    /// The key in the JSON object of what expressions call `name`.
-    fn key<'k>(&'k self, name: &'k str) -> &'k str {
-        name
+    /// True if there is something under a name.
+    fn has(&self, object: &Object, name: &str) -> bool {
+        self.field(object, name).is_some()
     }
 
-    /// What is under a name in a JSON object. Here in one call, since programs do little else.
-    fn field<'a>(&'a self, object: &'a Object, name: &str) -> Option<Value<'a>> {
-        let key = self.key(name);
-        object.get(key).map(|json| self.value(key).read(json))
+    /// What expressions call a key of the JSON object; `None` if they do not see it.
+    fn name_of<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
+        Some(Cow::Borrowed(key))
     }
 
     /// An element of a JSON array.
-    fn element<'a>(&'a self, items: &'a [Json], index: usize) -> Option<Value<'a>> {
-        items.get(index).map(|item| self.item().read(item))
-    }
+    fn element<'a>(&'a self, items: &'a [Json], index: usize) -> Option<Value<'a>>;
 
     /// How lists of this shape compare and are added.
     fn topology(&self) -> Topology<'_> {
@@ -48,7 +43,7 @@ pub enum Topology<'s> {
     /// Without regard to order; adding appends what is not there yet.
     Set,
     /// By the fields given; adding replaces elements with the same ones.
-    Map(&'s [String]),
+    Map(&'s [Str]),
 }
 
 /// JSON as it stands.
@@ -76,10 +71,6 @@ impl Shape for Untyped {
         }
     }
 
-    fn item(&self) -> &dyn Shape {
-        self
-    }
-
     fn field<'a>(&'a self, object: &'a Object, name: &str) -> Option<Value<'a>> {
         object.get(name).map(|json| self.read(json))
     }
@@ -88,7 +79,7 @@ impl Shape for Untyped {
         items.get(index).map(|item| self.read(item))
     }
 
-    fn value(&self, _: &str) -> &dyn Shape {
-        self
+    fn has(&self, object: &Object, name: &str) -> bool {
+        object.contains_key(name)
     }
 }

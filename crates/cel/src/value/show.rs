@@ -27,5 +27,6 @@ pub(crate) fn plain(value: &Value<'_>) -> String {
         Value::Optional(Some(value)) => format!("optional({})", plain(value)),
         Value::Type(name) => name.to_string(),
         Value::Opaque(value) => format!("{value:?}"),
+        Value::Invalid(error) => error.to_string(),
     }
 }

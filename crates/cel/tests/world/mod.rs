@@ -155,5 +155,6 @@ pub(crate) fn show(value: &Value<'_>) -> String {
         Value::Optional(Some(value)) => format!("some({})", show(value)),
         Value::Type(name) => format!("type {name}"),
         Value::Opaque(value) => format!("a {}", value.type_name()),
+        Value::Invalid(error) => format!("invalid {error}"),
     }
 }
