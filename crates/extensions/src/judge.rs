@@ -1,17 +1,18 @@
-//! The defaults in definitions are judged as custom resources are, of which they become parts.
+//! The defaults and the rules in definitions are judged by those who judge custom resources.
 
 use std::sync::Arc;
 
-use pintle_kinds::SchemaJudge;
+use pintle_kinds::{CompiledRule, Ruled, SchemaJudge};
 use pintle_registry::Resource;
 use pintle_value::{Errors, FieldPath, Value, object};
 
+use crate::rules::{Rules, Subject, Verdict, compile_nodes};
 use crate::schema::{Malformed, Schema};
 
 /// The field of the object that a default is put in to be judged.
 const FIELD: &str = "default";
 
-/// Lets the rules of definitions judge defaults, in the records of the built-in kinds.
+/// Lets the rules of definitions judge defaults and rules in CEL, in the records of the built-in kinds.
 pub fn judge_definitions(resources: &mut [Arc<Resource>]) {
     let definitions = |resource: &&mut Arc<Resource>| {
         resource.group == "apiextensions.k8s.io" && resource.plural == "customresourcedefinitions"
@@ -87,5 +88,30 @@ impl SchemaJudge for Judge {
         forget_int_or_string(&mut schema);
         let schema = Schema::parse(&schema);
         schema.map(|schema| schema.root().validate(Some(&path.to_string()), value)).unwrap_or_default()
+    }
+
+    fn judge_default(
+        &self,
+        schema: &Value,
+        value: &Value,
+        resource: bool,
+        budget: i64,
+        path: &FieldPath<'_>,
+    ) -> (Errors, i64) {
+        let Ok(schema) = Schema::parse(schema) else { return (Errors::new(), budget) };
+        let part = schema.root();
+        let Some(rules) = Rules::of(part, resource) else { return (Errors::new(), budget) };
+        let judge = |old| rules.judge(Subject { part, new: value, old, ratchets: false }, budget, path);
+        // A default must be good for objects that had it before, and for those that get it.
+        let Verdict { errors, budget: left, .. } = judge(Some(value));
+        if !errors.is_empty() {
+            return (errors, left);
+        }
+        let Verdict { errors, budget: left_of_new, .. } = judge(None);
+        (errors, left.min(left_of_new))
+    }
+
+    fn compile_rules(&self, root: &Value, ruled: &[Ruled<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
+        Schema::parse(root).map(|schema| compile_nodes(&schema, ruled)).unwrap_or_default()
     }
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
+use crate::rules::LazyRules;
 use crate::schema::Schema;
 use crate::selectable::Selectable;
 
 /// A custom kind at one version.
 pub(crate) struct Custom {
     pub(crate) schema: Arc<Schema>,
+    rules: Arc<LazyRules>,
     /// True if the status is written through its subresource alone.
     has_status: bool,
     status: Status,
@@ -21,7 +23,9 @@ pub(crate) struct Custom {
 impl Custom {
     pub(crate) fn new(schema: Schema, has_status: bool, selectable: Selectable) -> Self {
         let schema = Arc::new(schema);
-        Self { status: Status(schema.clone()), schema, has_status, selectable }
+        let rules = Arc::new(LazyRules::default());
+        let status = Status { schema: schema.clone(), rules: rules.clone() };
+        Self { status, schema, rules, has_status, selectable }
     }
 }
 
@@ -64,6 +68,10 @@ impl Behaviour for Custom {
         errors
     }
 
+    fn validate_last(&self, object: &Value, old: Option<&Value>, found: &mut Errors) -> Vec<String> {
+        self.rules.judge(&self.schema, object, old, found)
+    }
+
     fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
         let before = old.map_or(&[][..], |old| old.items_at(&["metadata", "finalizers"]));
         let mut added: Vec<&str> = object
@@ -103,7 +111,10 @@ impl Behaviour for Custom {
 }
 
 /// The rules of a custom kind's status.
-struct Status(Arc<Schema>);
+struct Status {
+    schema: Arc<Schema>,
+    rules: Arc<LazyRules>,
+}
 
 impl SubresourceRules for Status {
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
@@ -122,11 +133,18 @@ impl SubresourceRules for Status {
         }
     }
 
-    /// What is not in the status is as it was, and so is not judged anew.
+    /// What is not in the status is as it was, and so is not judged anew; but rules may compare it to the status.
     fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.0.validate_update(object, old);
-        errors.append(changed_lists(&self.0, object, old));
+        let mut errors = match (self.schema.root().property("status"), object.get("status")) {
+            (Some(part), Some(status)) => part.validate_update(Some("status"), status, old.get("status")),
+            _ => Errors::new(),
+        };
+        errors.append(changed_lists(&self.schema, object, old));
         errors
+    }
+
+    fn validate_last(&self, object: &Value, old: &Value, found: &mut Errors) -> Vec<String> {
+        self.rules.judge(&self.schema, object, Some(old), found)
     }
 }
 

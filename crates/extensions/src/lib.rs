@@ -8,6 +8,7 @@ mod judge;
 mod kind;
 mod names;
 mod records;
+mod rules;
 pub mod schema;
 mod selectable;
 mod versions;

@@ -41,7 +41,9 @@ pub use self::core::pod::bind;
 pub use builtin::{resources, storage_version_hash};
 pub use scheduling::system_priority_classes;
 
-pub use self::apiextensions::{Earlier, Ruled, SchemaJudge, definitions};
+pub use self::apiextensions::{
+    CompiledRule, FoundPath, PathSchema, RuleCost, Ruled, SchemaJudge, Step, definitions, follow_field_path,
+};
 pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, services};
 
 /// The behaviour of a built-in resource at one version.

@@ -76,6 +76,12 @@ pub trait Behaviour: Send + Sync {
     /// Changes the object into its canonical form after validation (upstream: `Canonicalize`).
     fn canonicalize(&self, _object: &mut Value) {}
 
+    /// Checks what is worth a look only once all else has been checked. `found` is what is wrong so far, for a new object
+    /// with its metadata. Adds to it what is wrong, and returns what the client is told although it may stay.
+    fn validate_last(&self, _object: &Value, _old: Option<&Value>, _found: &mut Errors) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Warnings for the client (upstream: `WarningsOnCreate`, `WarningsOnUpdate`).
     fn warnings(&self, _context: &Context, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
@@ -211,6 +217,11 @@ pub trait SubresourceRules: Send + Sync {
     /// Checks the change.
     fn validate_update(&self, _context: &Context, _object: &Value, _old: &Value) -> Errors {
         Errors::new()
+    }
+
+    /// Checks what is worth a look only once all else has been checked, as [`Behaviour::validate_last`] does.
+    fn validate_last(&self, _object: &Value, _old: &Value, _found: &mut Errors) -> Vec<String> {
+        Vec::new()
     }
 
     /// Warnings for the client (upstream: `WarningsOnUpdate`).

@@ -39,7 +39,9 @@ mod validate;
 
 pub use embedded::Malformed;
 pub use formats::Format;
+pub(crate) use formats::read_duration;
 pub use model::{Schema, Type};
 pub use parse::ParseError;
 pub use part::{Additional, ListType, Part};
 pub use types::to_types;
+pub(crate) use validate::Old;

@@ -108,8 +108,11 @@ impl Flags {
     pub(super) const EMBEDDED_WITHIN: Self = Self(1 << 11);
     /// There are lists here or below whose items are unique.
     pub(super) const UNIQUE_WITHIN: Self = Self(1 << 12);
+    /// There are rules in CEL here or below.
+    pub(super) const RULES_WITHIN: Self = Self(1 << 13);
     /// What a node says of what is below it too.
-    pub(super) const WITHIN: Self = Self(Self::DEFAULTS_WITHIN.0 | Self::EMBEDDED_WITHIN.0 | Self::UNIQUE_WITHIN.0);
+    pub(super) const WITHIN: Self =
+        Self(Self::DEFAULTS_WITHIN.0 | Self::EMBEDDED_WITHIN.0 | Self::UNIQUE_WITHIN.0 | Self::RULES_WITHIN.0);
 
     pub(super) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0

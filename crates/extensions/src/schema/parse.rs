@@ -238,5 +238,6 @@ fn own_flags(tree: &Value) -> Result<Flags, ParseError> {
     add(tree.get("additionalProperties") == Some(&Value::Bool(true)), Flags::ADDITIONAL_ANY);
     add(tree.get("additionalProperties") == Some(&Value::Bool(false)), Flags::ADDITIONAL_NONE);
     add(tree.get("default").is_some(), Flags::DEFAULTS_WITHIN);
+    add(!tree.items_at(&["x-kubernetes-validations"]).is_empty(), Flags::RULES_WITHIN);
     Ok(flags)
 }

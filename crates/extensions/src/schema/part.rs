@@ -1,5 +1,6 @@
 //! A schema seen from one of its nodes: what everything that walks a schema asks it.
 
+use pintle_kinds::PathSchema;
 use pintle_value::{Str, Value};
 
 use super::formats::Format;
@@ -148,13 +149,19 @@ impl<'s> Part<'s> {
         }
     }
 
+    /// The schema of the values of a map.
+    #[must_use]
+    pub fn values(self) -> Option<Part<'s>> {
+        match self.additional() {
+            Additional::Values(values) => Some(values),
+            _ => None,
+        }
+    }
+
     /// The schema of the value under a key, declared or not.
     #[must_use]
     pub fn entry(self, key: &str) -> Option<Part<'s>> {
-        self.property(key).or(match self.additional() {
-            Additional::Values(values) => Some(values),
-            _ => None,
-        })
+        self.property(key).or(self.values())
     }
 
     /// The schema of the items.
@@ -175,6 +182,12 @@ impl<'s> Part<'s> {
     pub fn rules(self) -> &'s [Value] {
         let rules = self.keyword(|keyword| if let Keyword::Rules(span) = keyword { Some(*span) } else { None });
         rules.unwrap_or_default().of(&self.schema.values)
+    }
+
+    /// True if there are rules in CEL here or below.
+    #[must_use]
+    pub fn has_rules_within(self) -> bool {
+        self.has(Flags::RULES_WITHIN)
     }
 
     /// The format as it is written, and which it is if it is known for the type.
@@ -245,6 +258,24 @@ impl<'s> Part<'s> {
 
     pub(super) fn has(self, flag: Flags) -> bool {
         self.node.flags.has(flag)
+    }
+}
+
+impl PathSchema for Part<'_> {
+    fn has_properties(self) -> bool {
+        !self.own_properties().is_empty()
+    }
+
+    fn property(self, name: &str) -> Option<Self> {
+        Part::property(self, name)
+    }
+
+    fn map_values(self) -> Option<Option<Self>> {
+        match self.additional() {
+            Additional::Undeclared => None,
+            Additional::Values(values) => Some(Some(values)),
+            Additional::None | Additional::Any => Some(None),
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
-pub use schema::judge::{Earlier, Ruled, SchemaJudge};
+pub use schema::field_path::{FoundPath, PathSchema, follow as follow_field_path};
+pub use schema::judge::{CompiledRule, RuleCost, Ruled, SchemaJudge, Step};
 
 pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     match plural {

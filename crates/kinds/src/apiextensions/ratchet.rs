@@ -11,15 +11,6 @@ use super::selectable::MAX_SELECTABLE;
 use super::spec::{is_common, is_established, schemas, versions};
 use crate::strategy::same_at;
 
-/// Expressions that were stored before.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    /// Rules.
-    pub(super) rules: HashSet<String>,
-    /// Expressions that make messages.
-    pub(super) messages: HashSet<String>,
-}
-
 /// What is asked.
 #[derive(Debug)]
 pub(super) struct Demands {
@@ -41,8 +32,6 @@ pub(super) struct Demands {
     pub(super) list_items: bool,
     /// A CA bundle that can be read.
     pub(super) readable_bundle: bool,
-    /// Expressions that need not be new.
-    pub(super) known: Known,
     /// The versions whose schema is as it was.
     pub(super) unchanged: HashSet<String>,
     /// The versions with too many selectable fields, which may stay; the empty name stands for all.
@@ -62,7 +51,6 @@ impl Demands {
             atomic_sets: true,
             list_items: true,
             readable_bundle: false,
-            known: Known::default(),
             unchanged: HashSet::new(),
             too_many_selectable: HashSet::new(),
         }
@@ -90,7 +78,6 @@ impl Demands {
             }),
             readable_bundle: is_established(old)
                 && !unreadable(conversion.str_at(&["webhook", "clientConfig", "caBundle"])),
-            known: known(old),
             unchanged: unchanged(object, old),
             too_many_selectable: too_many_selectable(object, old),
         }
@@ -99,23 +86,6 @@ impl Demands {
 
 fn is_structural(schema: Node<'_>) -> bool {
     unsupported::fault(schema).is_none() && structural::validate(schema, &FieldPath::root()).is_empty()
-}
-
-fn known(old: &Value) -> Known {
-    let mut known = Known::default();
-    for schema in schemas(old) {
-        schema.any(&mut |node| {
-            for rule in node.0.items_at(&["x-kubernetes-validations"]) {
-                known.rules.insert(rule.str_at(&["rule"]).to_owned());
-                let message = rule.str_at(&["messageExpression"]);
-                if !message.is_empty() {
-                    known.messages.insert(message.to_owned());
-                }
-            }
-            false
-        });
-    }
-    known
 }
 
 /// The versions of both, by name.

@@ -149,6 +149,9 @@ impl Creation<'_> {
         } else {
             errors.append(hub.behaviour.validate(context, object));
         }
+        for warning in hub.behaviour.validate_last(object, None, &mut errors) {
+            self.warnings.push(warning);
+        }
         metadata::refuse(resource, name, errors)?;
         for warning in hub.behaviour.warnings(context, object, None) {
             self.warnings.push(warning);

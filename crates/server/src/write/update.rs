@@ -294,10 +294,18 @@ impl<'a> Change<'a> {
     ) -> Result<Option<Updated>, ApiError> {
         let Self { cluster, resource, context, .. } = self;
         let mut errors = metadata::validate_update(&object, old, hub);
-        errors.append(match rules {
+        let mut found = match rules {
             Some(rules) => rules.validate_update(context, &object, old),
             None => self.validate(hub, &object, old),
-        });
+        };
+        let warnings = match rules {
+            Some(rules) => rules.validate_last(&object, old, &mut found),
+            None => hub.behaviour.validate_last(&object, Some(old), &mut found),
+        };
+        for warning in warnings {
+            self.warnings.push(warning);
+        }
+        errors.append(found);
         metadata::refuse(resource, &self.name, errors)?;
         let warnings = match rules {
             Some(rules) => rules.warnings(context, &object, old),

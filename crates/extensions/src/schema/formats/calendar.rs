@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use pintle_value::print::quote;
 use pintle_value::time::Duration;
 use regex::Regex;
 
@@ -62,25 +63,38 @@ fn is_digits(bytes: &[u8]) -> bool {
     bytes.iter().all(u8::is_ascii_digit)
 }
 
-/// What Go reads as a duration, or a text in which there is a number with a unit somewhere.
-pub(super) fn is_duration(text: &str) -> bool {
+/// The nanoseconds of what Go reads as a duration, or the sum of what a text has of numbers with units. The error says
+/// what is wrong, as `strfmt` does.
+pub(crate) fn read_duration(text: &str) -> Result<i64, String> {
     static PART: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new("([0-9]+)[\\t\\n\\x0C\\r ]*([A-Za-z\u{b5}]+)").ok());
-    if Duration::parse(text).is_ok() {
-        return true;
+    if let Ok(duration) = Duration::parse(text) {
+        return Ok(duration.0);
     }
-    let mut found = false;
+    let mut total = None;
     for part in PART.iter().flat_map(|regex| regex.captures_iter(text)) {
-        if part[1].parse::<i64>().is_err() {
-            return false;
+        let Ok(count) = part[1].parse::<i64>() else {
+            return Err(format!("strconv.Atoi: parsing {}: value out of range", quote(&part[1])));
+        };
+        if let Some(unit) = unit(&part[2].to_lowercase()) {
+            total = Some(count.wrapping_mul(unit).wrapping_add(total.unwrap_or(0)));
         }
-        found |= is_unit(&part[2].to_lowercase());
     }
-    found
+    total.ok_or_else(|| format!("unable to parse {text} as duration"))
 }
 
-fn is_unit(unit: &str) -> bool {
-    const SHORT: [&str; 11] = ["ns", "us", "\u{b5}s", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-    const LONG: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
-    SHORT.contains(&unit) || LONG.iter().any(|long| unit.starts_with(long))
+/// The nanoseconds of a unit.
+fn unit(unit: &str) -> Option<i64> {
+    const SECOND: i64 = 1_000_000_000;
+    const UNITS: [(i64, &[&str], &str); 8] = [
+        (1, &["ns"], "nano"),
+        (1_000, &["us", "\u{b5}s"], "micro"),
+        (1_000_000, &["ms"], "milli"),
+        (SECOND, &["s"], "sec"),
+        (60 * SECOND, &["m"], "min"),
+        (3_600 * SECOND, &["h", "hr"], "hour"),
+        (86_400 * SECOND, &["d"], "day"),
+        (7 * 86_400 * SECOND, &["w", "wk"], "week"),
+    ];
+    UNITS.iter().find(|(_, short, long)| short.contains(&unit) || unit.starts_with(long)).map(|(nanos, ..)| *nanos)
 }

@@ -8,6 +8,8 @@ mod network;
 
 use pintle_value::names;
 
+pub(crate) use calendar::read_duration;
+
 use super::model::Type;
 
 /// A format that is known.
@@ -165,7 +167,7 @@ impl Format {
             Self::RgbColor => codes::is_rgb_color(text),
             Self::Byte => codes::is_base64(text),
             Self::Date => calendar::is_date(text),
-            Self::Duration => calendar::is_duration(text),
+            Self::Duration => calendar::read_duration(text).is_ok(),
             Self::DateTime => calendar::is_date_time(text),
             Self::ShortName => names::short_name(text).is_empty(),
             Self::LongName => names::long_name(text).is_empty(),

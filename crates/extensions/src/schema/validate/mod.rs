@@ -15,7 +15,7 @@ use super::model::{Keyword, Schema};
 use super::part::Part;
 use super::path::Path;
 use failure::Outcome;
-use ratchet::Old;
+pub(crate) use ratchet::Old;
 
 impl Schema {
     /// Judges a new object by its schema. Metadata is judged only where the schema speaks of it.

@@ -10,16 +10,16 @@ use crate::schema::part::{ListType, Part};
 
 /// The old value that stands for a new one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Old<'v>(pub(super) &'v Value);
+pub(crate) struct Old<'v>(pub(crate) &'v Value);
 
 impl<'v> Old<'v> {
     /// The old value of a field. The new one has the field, and the schema speaks of it.
-    pub(super) fn field(self, name: &str) -> Option<Self> {
+    pub(crate) fn field(self, name: &str) -> Option<Self> {
         self.0.as_object()?.get(name).map(Old)
     }
 
     /// The old items of a list, if they can be told apart.
-    pub(super) fn items<'s>(self, part: Part<'s>) -> Option<OldItems<'v, impl Fn(&Value) -> Option<String> + use<'s>>> {
+    pub(crate) fn items<'s>(self, part: Part<'s>) -> Option<OldItems<'v, impl Fn(&Value) -> Option<String> + use<'s>>> {
         let Value::Array(items) = self.0 else { return None };
         if part.list_type() != Some(ListType::Map) || part.ty() != Some(Type::Array) {
             return None;
@@ -35,7 +35,7 @@ impl<'v> Old<'v> {
     }
 
     /// True if nothing has changed, as far as the schema can see: what it does not know cannot be compared.
-    pub(super) fn is_same(self, part: Part<'_>, value: &Value) -> bool {
+    pub(crate) fn is_same(self, part: Part<'_>, value: &Value) -> bool {
         match (self.0, value) {
             (Value::Array(old), Value::Array(new)) => {
                 old.len() == new.len() && self.is_same_list(part, new).unwrap_or_else(|| old == new)
@@ -64,14 +64,14 @@ impl<'v> Old<'v> {
 }
 
 /// The items of an old list by their keys.
-pub(super) struct OldItems<'v, K> {
+pub(crate) struct OldItems<'v, K> {
     by_key: HashMap<String, &'v Value>,
     key: K,
 }
 
 impl<'v, K: Fn(&Value) -> Option<String>> OldItems<'v, K> {
     /// The old item with the keys of a new one.
-    pub(super) fn like(&self, item: &Value) -> Option<Old<'v>> {
+    pub(crate) fn like(&self, item: &Value) -> Option<Old<'v>> {
         self.by_key.get(&(self.key)(item)?).copied().map(Old)
     }
 }

@@ -8,7 +8,7 @@ use super::node::Node;
 
 /// Checks the defaults of a schema that is structural. With `pruned` none may have unknown fields.
 pub(crate) fn validate(root: Node<'_>, pruned: bool, judge: &dyn SchemaJudge, path: &FieldPath<'_>) -> Errors {
-    let mut walk = Walk { pruned, judge, errors: Errors::new() };
+    let mut walk = Walk { pruned, judge, budget: BUDGET, errors: Errors::new() };
     walk.node(root, &Place { resource: root, steps: Vec::new(), inside_meta: false }, true, path);
     walk.errors
 }
@@ -18,9 +18,14 @@ pub(crate) fn has_unpruned(root: Node<'_>, judge: &dyn SchemaJudge) -> bool {
     root.any(&mut |node| node.keyword("default").is_some_and(|value| judge.has_unknown_fields(node.0, value)))
 }
 
+/// What the rules of all defaults may cost together.
+const BUDGET: i64 = 10_000_000;
+
 struct Walk<'a> {
     pruned: bool,
     judge: &'a dyn SchemaJudge,
+    /// What is left of it; negative if it did not suffice, and nothing more is looked at.
+    budget: i64,
     errors: Errors,
 }
 
@@ -58,8 +63,14 @@ impl Walk<'_> {
         let embedded = root || node.flag("x-kubernetes-embedded-resource");
         let own = Place { resource: node, steps: Vec::new(), inside_meta: false };
         let place = if embedded { &own } else { place };
+        if self.budget < 0 {
+            return;
+        }
         if let Some(value) = node.keyword("default") {
             self.default(node, value, embedded, place, &path.child("default"));
+        }
+        if self.budget < 0 {
+            return;
         }
         // There are no defaults in maps.
         if let Some(items) = node.child("items") {
@@ -88,6 +99,12 @@ impl Walk<'_> {
             self.judge.validate_metadata(node.0, value, embedded, path)
         };
         let errors = if errors.is_empty() { self.judge.validate(node.0, value, path) } else { errors };
+        if errors.is_empty() {
+            let whole = std::ptr::eq(place.resource.0, node.0);
+            let (errors, budget) = self.judge.judge_default(node.0, value, whole, self.budget, path);
+            self.errors.append(errors);
+            self.budget = budget;
+        }
         self.errors.append(errors);
     }
 }

@@ -3,23 +3,52 @@
 
 use super::node::Node;
 
+/// What paths lead through: the schema of a value.
+pub trait PathSchema: Copy {
+    /// True if fields are declared.
+    fn has_properties(self) -> bool;
+
+    /// The schema of a declared field.
+    fn property(self, name: &str) -> Option<Self>;
+
+    /// What is said of the values of a map: nothing (`None`), that they may be anything (`Some(None)`), or their schema.
+    fn map_values(self) -> Option<Option<Self>>;
+}
+
+impl PathSchema for Node<'_> {
+    fn has_properties(self) -> bool {
+        self.has("properties")
+    }
+
+    fn property(self, name: &str) -> Option<Self> {
+        Node::property(self, name)
+    }
+
+    fn map_values(self) -> Option<Option<Self>> {
+        self.keyword("additionalProperties").is_some().then(|| self.child("additionalProperties"))
+    }
+}
+
 /// Where a path leads.
 #[derive(Debug)]
-pub(crate) struct Found<'s> {
+pub struct FoundPath<S> {
     /// The path as errors write it.
-    pub(crate) path: String,
+    pub path: String,
     /// Its first step.
-    pub(crate) first: String,
+    pub first: String,
     /// The schema of the field, unless any value is allowed there.
-    pub(crate) schema: Option<Node<'s>>,
+    pub schema: Option<S>,
 }
 
 const NO_FIELD: &str = "does not refer to a valid field";
 const ENDS: &str = "unexpected end of JSON path";
 
-/// Follows a path from the schema of an object. `brackets` allows `['name']`. The error says what is wrong.
-pub(crate) fn follow<'s>(path: &str, root: Node<'s>, brackets: bool) -> Result<Found<'s>, String> {
-    let mut found = Found { path: String::new(), first: String::new(), schema: Some(root) };
+/// Follows a path from the schema of an object. `brackets` allows `['name']`.
+///
+/// # Errors
+/// If the text is no path, or leads nowhere; says which, in upstream's words.
+pub fn follow<S: PathSchema>(path: &str, root: S, brackets: bool) -> Result<FoundPath<S>, String> {
+    let mut found = FoundPath { path: String::new(), first: String::new(), schema: Some(root) };
     let mut tokens = Tokens(path);
     while let Some(token) = tokens.next() {
         match token {
@@ -39,15 +68,15 @@ pub(crate) fn follow<'s>(path: &str, root: Node<'s>, brackets: bool) -> Result<F
     Ok(found)
 }
 
-impl Found<'_> {
+impl<S: PathSchema> FoundPath<S> {
     fn step(&mut self, name: &str) -> Result<(), String> {
         let schema = self.schema.ok_or(NO_FIELD)?;
         let step;
-        if schema.has("properties") {
+        if schema.has_properties() {
             self.schema = Some(schema.property(name).ok_or(NO_FIELD)?);
             step = if self.path.is_empty() { name.to_owned() } else { format!(".{name}") };
-        } else if schema.keyword("additionalProperties").is_some() {
-            self.schema = schema.child("additionalProperties");
+        } else if let Some(values) = schema.map_values() {
+            self.schema = values;
             step = format!("[{name}]");
         } else {
             return Err(NO_FIELD.to_owned());

@@ -69,14 +69,17 @@ pub(super) const ITEMS: Shape = Shape::Custom(items);
 
 const DOCS: Shape = Shape::Struct(&[("Description", "description", Shape::TEXT), ("URL", "url", Shape::TEXT)]);
 
-const RULES: Shape = Shape::List(&Shape::Struct(&[
+const RULES: Shape = Shape::List(&RULE);
+
+/// A rule.
+pub(super) const RULE: Shape = Shape::Struct(&[
     ("Rule", "rule", Shape::TEXT),
     ("Message", "message", Shape::TEXT),
     ("MessageExpression", "messageExpression", Shape::TEXT),
     ("Reason", "reason", Shape::NULL),
     ("FieldPath", "fieldPath", Shape::TEXT),
     ("OptionalOldSelf", "optionalOldSelf", Shape::NULL),
-]));
+]);
 
 fn schema(value: Option<&Value>) -> String {
     let mut text = String::from("{");

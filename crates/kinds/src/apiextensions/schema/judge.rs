@@ -1,7 +1,5 @@
 //! What is asked of those who know values and expressions, which is not known here.
 
-use std::collections::HashSet;
-
 use pintle_value::{Errors, FieldPath, Value};
 
 /// Judges the values and the expressions in schemas. Custom resources are judged elsewhere, and this is how the same
@@ -17,35 +15,69 @@ pub trait SchemaJudge: Send + Sync {
     /// What is wrong with `value` by the keywords of `schema` and by its rules, without what the other methods say.
     fn validate(&self, schema: &Value, value: &Value, path: &FieldPath<'_>) -> Errors;
 
-    /// What is wrong with the expressions in a schema. **The place to call `pintle-cel`**, which nobody does yet: rules and
-    /// expressions of messages are to be compiled with the types of their schema, costs estimated for each and for all
-    /// together, and `oldSelf` refused where nothing correlates. `path` is that of the schema as a whole.
-    fn validate_rules(&self, _ruled: &[Ruled<'_>], _earlier: &Earlier<'_>, _path: &FieldPath<'_>) -> Errors {
-        Errors::new()
+    /// What the rules in `schema` say of a default, within a budget, of which what is left is returned. `resource` is true
+    /// for a default of a whole resource.
+    fn judge_default(
+        &self,
+        _schema: &Value,
+        _value: &Value,
+        _resource: bool,
+        budget: i64,
+        _path: &FieldPath<'_>,
+    ) -> (Errors, i64) {
+        (Errors::new(), budget)
+    }
+
+    /// Compiles the rules of nodes of a schema, each with the types of its node. Returns for each node its rules, or why
+    /// it cannot have any.
+    fn compile_rules(&self, _root: &Value, ruled: &[Ruled<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
+        ruled.iter().map(|_| Ok(Vec::new())).collect()
     }
 }
 
-/// A node with rules below which no other error was found, in the order in which upstream looks at them. Nodes below
-/// junctors are none, nor are those of a schema that is not structural or has bad defaults.
+/// A node with rules below which no other error was found. Nodes below junctors are none, nor are those of a schema that
+/// is not structural or has bad defaults.
 #[derive(Debug)]
 pub struct Ruled<'s> {
-    /// The path of the node.
-    pub path: String,
-    /// The schemas on the way from that of the whole object to that of the node, which comes last.
-    pub way: Vec<&'s Value>,
-    /// The path of the outermost part around the node whose old value cannot be told.
-    pub uncorrelatable: Option<String>,
+    /// The schema of the node.
+    pub schema: &'s Value,
+    /// The way from the schema of the whole object.
+    pub way: Vec<Step<'s>>,
 }
 
-/// What was stored before, which newer checks let be.
-#[derive(Clone, Copy, Debug)]
-pub struct Earlier<'a> {
-    /// The rules of all versions.
-    pub rules: &'a HashSet<String>,
-    /// The expressions of messages of all versions.
-    pub messages: &'a HashSet<String>,
-    /// True if the schema is as it was: each of its rules may cost what it costs.
-    pub unchanged: bool,
+/// A step from a schema to one below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'s> {
+    /// To a property.
+    Property(&'s str),
+    /// To the items of a list.
+    Items,
+    /// To the values of a map.
+    Values,
+}
+
+/// What is known of a rule once it is compiled. A rule that does not compile costs nothing.
+#[derive(Clone, Debug, Default)]
+pub struct CompiledRule {
+    /// Why it does not compile, if so.
+    pub error: Option<String>,
+    /// Why the expression of its message does not compile, if so.
+    pub message_error: Option<String>,
+    /// True if it asks for the old value.
+    pub uses_old_self: bool,
+    /// What it may cost.
+    pub cost: RuleCost,
+}
+
+/// What a rule may cost, in the units of CEL.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RuleCost {
+    /// One evaluation, at most.
+    pub rule: u64,
+    /// One evaluation of the expression of its message, if there is one.
+    pub message: Option<u64>,
+    /// How many values there can be in one request, if nothing limits them but its size.
+    pub cardinality: u64,
 }
 
 /// A judge that finds everything good, where none is at hand.

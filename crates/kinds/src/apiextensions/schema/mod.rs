@@ -3,7 +3,9 @@
 //! JSON of the schema; values and expressions are judged elsewhere, see [`judge`].
 
 mod complete;
+mod costs;
 pub(super) mod defaults;
+mod expressions;
 pub(super) mod field_path;
 mod internal;
 pub(super) mod judge;
@@ -20,9 +22,9 @@ use pintle_value::{Errors, FieldPath, Value};
 pub(super) use internal::SCHEMA;
 pub(super) use node::Node;
 
-use super::ratchet::{Demands, Known};
+use super::ratchet::Demands;
 use crate::gojson;
-use judge::{Earlier, SchemaJudge};
+use judge::SchemaJudge;
 
 /// What the root of a schema may say where objects have a status of their own, whose schema is taken out of it.
 const BESIDE_STATUS: [&str; 22] = [
@@ -92,15 +94,12 @@ pub(super) fn validate(
     }
     let found = openapi::validate(root, demands, rules, &path);
     errors.append(found.errors);
-    if !found.ruled.is_empty() {
-        let Known { rules, messages } = &demands.known;
-        let earlier = Earlier { rules, messages, unchanged: subject.unchanged };
-        errors.append(judge.validate_rules(&found.ruled, &earlier, &path));
-    }
+    let totals = expressions::validate(&mut errors, root, &found.ruled, &found.places, subject.unchanged, judge);
     // It would be said twice what is wrong.
     if let Some(fault) = fault.filter(|_| errors.is_empty()) {
         errors.invalid(&path, "", fault);
     }
+    totals.validate(&mut errors, &path);
     errors
 }
 

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use pintle_value::{Errors, FieldPath};
 
-use super::judge::Ruled;
+use super::costs::Cardinality;
+use super::judge::{Ruled, Step};
 use super::node::Node;
 use super::{lists, rules};
 use crate::apiextensions::ratchet::Demands;
@@ -31,27 +32,47 @@ const UNSUPPORTED: [(&str, bool); 6] = [
 pub(super) struct Found<'a> {
     /// What is wrong.
     pub(super) errors: Errors,
-    /// Nodes whose rules are worth a look.
+    /// Nodes whose rules are worth a look, in the order in which upstream looks at them.
     pub(super) ruled: Vec<Ruled<'a>>,
+    /// What is known of each of them.
+    pub(super) places: Vec<RuledPlace>,
+}
+
+/// Where a node with rules is.
+pub(super) struct RuledPlace {
+    /// Its path.
+    pub(super) path: String,
+    /// The path of the outermost part around it whose old value cannot be told.
+    pub(super) uncorrelatable: Option<String>,
+    /// How many values of the node there can be.
+    pub(super) cardinality: Cardinality,
 }
 
 impl<'a> Found<'a> {
     fn append(&mut self, mut below: Found<'a>) {
         self.errors.append(below.errors);
         self.ruled.append(&mut below.ruled);
+        self.places.append(&mut below.places);
     }
 }
 
 /// A walk over one schema.
 struct Walk<'a> {
     demands: &'a Demands,
-    /// The nodes from the root to where the walk is.
-    way: Vec<Node<'a>>,
+    /// The way from the root to where the walk is.
+    way: Vec<Step<'a>>,
 }
 
 /// Checks all nodes of a schema. With `rules` it is worth to look at the expressions of rules.
 pub(super) fn validate<'a>(root: Node<'a>, demands: &'a Demands, rules: bool, path: &FieldPath<'_>) -> Found<'a> {
-    let place = Place { root: true, inside_meta: false, no_default: None, uncorrelatable: None, rules };
+    let place = Place {
+        root: true,
+        inside_meta: false,
+        no_default: None,
+        uncorrelatable: None,
+        cardinality: Cardinality::ONE,
+        rules,
+    };
     Walk { demands, way: Vec::new() }.node(root, &place, path)
 }
 
@@ -66,6 +87,8 @@ struct Place<'a> {
     no_default: Option<Cow<'a, str>>,
     /// The path of the outermost part around whose old value cannot be told.
     uncorrelatable: Option<String>,
+    /// How many values there can be.
+    cardinality: Cardinality,
     /// True if rules have their expressions looked at.
     rules: bool,
 }
@@ -80,8 +103,9 @@ impl Place<'_> {
         Self { rules: false, ..self.below() }
     }
 
-    fn additional(&self) -> Self {
+    fn additional(&self, node: Node<'_>) -> Self {
         let mut place = self.below();
+        place.cardinality = self.cardinality.within(node);
         if self.inside_meta {
             place.no_default = Some("inside additionalProperties applying to object metadata".into());
         }
@@ -90,6 +114,7 @@ impl Place<'_> {
 
     fn property(&self, node: Node<'_>, name: &str, path: &FieldPath<'_>) -> Self {
         let mut place = self.below();
+        place.cardinality = self.cardinality.within(node);
         if !matches!(node.optional_text("x-kubernetes-map-type"), None | Some("granular" | "atomic")) {
             place.uncorrelatable.get_or_insert_with(|| path.to_string());
         }
@@ -105,6 +130,7 @@ impl Place<'_> {
     /// Only the items of lists that are maps can be told apart.
     fn item(&self, node: Node<'_>, path: &FieldPath<'_>) -> Self {
         let mut place = self.below();
+        place.cardinality = self.cardinality.within(node);
         if node.text("x-kubernetes-list-type") != "map" {
             place.uncorrelatable.get_or_insert_with(|| path.to_string());
         }
@@ -116,7 +142,6 @@ impl<'a> Walk<'a> {
     /// Checks a node and all below it.
     fn node(&mut self, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) -> Found<'a> {
         let mut found = Found::default();
-        self.way.push(node);
         self.keywords(&mut found.errors, node, place, path);
         self.shape(&mut found, node, place, path);
         self.junctors(&mut found, node, place, path);
@@ -134,6 +159,13 @@ impl<'a> Walk<'a> {
             lists::validate_items(&mut found.errors, node, path);
         }
         self.rules(&mut found, node, place, path);
+        found
+    }
+
+    /// Checks a node to which a step of the way leads.
+    fn step(&mut self, step: Step<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) -> Found<'a> {
+        self.way.push(step);
+        let found = self.node(node, place, path);
         self.way.pop();
         found
     }
@@ -176,12 +208,13 @@ impl<'a> Walk<'a> {
                 found.errors.forbidden(&additional, detail);
             }
             if let Some(schema) = node.child("additionalProperties") {
-                found.append(self.node(schema, &place.additional(), &additional));
+                found.append(self.step(Step::Values, schema, &place.additional(node), &additional));
             }
         }
         let properties = path.child("properties");
         for (name, property) in node.named("properties") {
-            found.append(self.node(property, &place.property(node, name, path), &properties.key(name)));
+            let place = place.property(node, name, path);
+            found.append(self.step(Step::Property(name), property, &place, &properties.key(name)));
         }
     }
 
@@ -204,10 +237,10 @@ impl<'a> Walk<'a> {
     fn items(&mut self, found: &mut Found<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) {
         let items = path.child("items");
         if let Some(below) = node.child("items") {
-            found.append(self.node(below, &place.item(node, path), &items));
+            found.append(self.step(Step::Items, below, &place.item(node, path), &items));
         }
         for (i, below) in node.children("items").enumerate() {
-            found.append(self.node(below, &place.item(node, path), &items.index(i)));
+            found.append(self.step(Step::Items, below, &place.item(node, path), &items.index(i)));
         }
     }
 
@@ -217,10 +250,11 @@ impl<'a> Walk<'a> {
         }
         rules::validate_shape(&mut found.errors, node, path);
         if place.rules && found.errors.is_empty() {
-            found.ruled.push(Ruled {
+            found.ruled.push(Ruled { schema: node.0, way: self.way.clone() });
+            found.places.push(RuledPlace {
                 path: path.to_string(),
-                way: self.way.iter().map(|node| node.0).collect(),
                 uncorrelatable: place.uncorrelatable.clone(),
+                cardinality: place.cardinality,
             });
         }
     }
@@ -236,9 +270,9 @@ mod tests {
         let schema = object(schema);
         let demands = Demands::of_new();
         let found = validate(Node(&schema), &demands, true, &FieldPath::new("s"));
-        let ruled = found.ruled.iter().map(|ruled| {
-            let within = ruled.uncorrelatable.as_deref().unwrap_or("-");
-            format!("{} {} {within}", ruled.path, ruled.way.len())
+        let ruled = found.ruled.iter().zip(&found.places).map(|(ruled, place)| {
+            let within = place.uncorrelatable.as_deref().unwrap_or("-");
+            format!("{} {} {within}", place.path, ruled.way.len())
         });
         assert_eq!(ruled.collect::<Vec<_>>(), expect);
         assert!(validate(Node(&schema), &demands, false, &FieldPath::new("s")).ruled.is_empty());
@@ -256,17 +290,17 @@ mod tests {
                 "m":{{"type":"object","additionalProperties":{{"type":"string",{RULES}}}}}}}}}"#
             ),
             &[
-                "s.properties[a] 2 -",
-                "s.properties[l].items.properties[x] 4 s.properties[l]",
-                "s.properties[l].items 3 s.properties[l]",
-                "s.properties[m].additionalProperties 3 -",
-                "s 1 -",
+                "s.properties[a] 1 -",
+                "s.properties[l].items.properties[x] 3 s.properties[l]",
+                "s.properties[l].items 2 s.properties[l]",
+                "s.properties[m].additionalProperties 2 -",
+                "s 0 -",
             ],
         );
         let wrong = format!(
             r#"{{{RULES},"type":"object","properties":{{"a":{{"type":"string",{RULES}}},"b":{{"type":"bad",{RULES}}}}}}}"#
         );
-        check(&wrong, &["s.properties[a] 2 -"]);
+        check(&wrong, &["s.properties[a] 1 -"]);
         check(&format!(r#"{{"type":"object","not":{{{RULES}}}}}"#), &[]);
     }
 }

@@ -1,0 +1,73 @@
+//! What expressions call the fields of objects, whose names may hold what identifiers may not (upstream: `Escape` of
+//! `apiserver/pkg/cel`).
+
+use std::borrow::Cow;
+
+/// Words that CEL keeps for itself.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// What expressions call a field; `None` if they cannot name it.
+pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
+    let first = name.bytes().next()?;
+    let spelled = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/');
+    if first.is_ascii_digit() || !name.bytes().all(spelled) {
+        return None;
+    }
+    if RESERVED.contains(&name) {
+        return Some(format!("__{name}__").into());
+    }
+    if !name.contains(['-', '.', '/']) && !name.contains("__") {
+        return Some(name.into());
+    }
+    let escaped = name.replace("__", "__underscores__");
+    Some(escaped.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_identifiers() {
+        for (name, expect) in [
+            ("a", Some("a")),
+            ("_a9", Some("_a9")),
+            ("a-b", Some("a__dash__b")),
+            ("a.b/c", Some("a__dot__b__slash__c")),
+            ("a__b", Some("a__underscores__b")),
+            ("___", Some("__underscores___")),
+            ("namespace", Some("__namespace__")),
+            ("namespaces", Some("namespaces")),
+            ("-", Some("__dash__")),
+            ("", None),
+            ("1a", None),
+            ("a b", None),
+            ("ä", None),
+            ("$ref", None),
+        ] {
+            assert_eq!(escape(name).as_deref(), expect, "{name}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The expressions of the rules of a schema (upstream: the last part of `ValidateCustomResourceDefinitionOpenAPISchema`).
+//! They are compiled elsewhere, see [`super::judge`]. Expressions that were stored before are compiled as new ones are:
+//! what 1.36 has for either is the same.
+
+use pintle_value::{Errors, FieldError, FieldPath, Value};
+
+use super::costs::{Totals, validate_one};
+use super::internal::RULE;
+use super::judge::{CompiledRule, Ruled, SchemaJudge};
+use super::node::Node;
+use super::openapi::RuledPlace;
+use crate::gojson;
+
+/// Checks the expressions of rules, and adds up what they may cost. `unchanged` schemas may have rules that cost too much.
+pub(super) fn validate(
+    errors: &mut Errors,
+    root: Node<'_>,
+    ruled: &[Ruled<'_>],
+    places: &[RuledPlace],
+    unchanged: bool,
+    judge: &dyn SchemaJudge,
+) -> Totals {
+    let mut totals = Totals::default();
+    if ruled.is_empty() {
+        return totals;
+    }
+    for ((ruled, place), compiled) in ruled.iter().zip(places).zip(judge.compile_rules(root.0, ruled)) {
+        let path = FieldPath::new(&place.path);
+        let list = path.child("x-kubernetes-validations");
+        let compiled = match compiled {
+            Ok(compiled) => compiled,
+            Err(why) => {
+                errors.push(FieldError::internal(&list, why));
+                continue;
+            }
+        };
+        let texts = ruled.schema.items_at(&["x-kubernetes-validations"]);
+        for (i, (rule, text)) in compiled.iter().zip(texts).enumerate() {
+            Rule { rule, text, place, unchanged }.validate(errors, &mut totals, &list.index(i));
+        }
+    }
+    totals
+}
+
+/// A rule of a node.
+struct Rule<'a> {
+    rule: &'a CompiledRule,
+    /// The rule as it is written.
+    text: &'a Value,
+    place: &'a RuledPlace,
+    unchanged: bool,
+}
+
+impl Rule<'_> {
+    fn validate(&self, errors: &mut Errors, totals: &mut Totals, path: &FieldPath<'_>) {
+        let (at_rule, at_message) = (path.child("rule"), path.child("messageExpression"));
+        let rule = self.rule;
+        self.cost(errors, totals, "estimated rule cost", self.place.cardinality.total(rule.cost), &at_rule);
+        if let Some(why) = &rule.error {
+            errors.push(gojson::invalid(&at_rule, self.text, &RULE, why));
+        }
+        if let Some(why) = &rule.message_error {
+            errors.push(gojson::invalid(&at_message, self.text, &RULE, why));
+        } else if let Some(cost) = rule.cost.message {
+            self.cost(errors, totals, "estimated messageExpression cost", cost, &at_message);
+        }
+        if rule.uses_old_self {
+            if let Some(within) = &self.place.uncorrelatable {
+                let detail =
+                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
+                errors.invalid(&at_rule, self.text.str_at(&["rule"]), detail);
+            }
+        } else if let Some(optional) = self.text.get("optionalOldSelf").and_then(Value::as_bool) {
+            let detail = "may not be set if oldSelf is not used in rule";
+            errors.invalid(&path.child("optionalOldSelf"), optional, detail);
+        }
+    }
+
+    fn cost(&self, errors: &mut Errors, totals: &mut Totals, what: &str, cost: u64, path: &FieldPath<'_>) {
+        if !self.unchanged {
+            validate_one(errors, what, cost, path);
+        }
+        totals.add(path, cost);
+    }
+}
