@@ -21,8 +21,7 @@ pub(crate) struct Custom {
 }
 
 impl Custom {
-    pub(crate) fn new(schema: Schema, has_status: bool, selectable: Selectable) -> Self {
-        let schema = Arc::new(schema);
+    pub(crate) fn new(schema: Arc<Schema>, has_status: bool, selectable: Selectable) -> Self {
         let rules = Arc::new(LazyRules::default());
         let status = Status { schema: schema.clone(), rules: rules.clone() };
         Self { status, schema, rules, has_status, selectable }

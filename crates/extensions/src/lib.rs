@@ -3,6 +3,8 @@
 
 mod columns;
 mod conditions;
+pub mod conversion;
+mod defined;
 mod json_path;
 mod judge;
 mod kind;

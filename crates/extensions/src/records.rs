@@ -8,6 +8,7 @@ use pintle_registry::{
 use pintle_value::{Str, Value};
 
 use crate::columns::Columns;
+use crate::defined::{Defined, api_version};
 use crate::kind::Custom;
 use crate::selectable::Selectable;
 use crate::{condition_is_true, schema};
@@ -33,18 +34,23 @@ pub fn records(definition: &Value) -> Vec<Arc<Resource>> {
         hub_plural: definition.str_at(&["spec", "names", "plural"]).into(),
         returns_deleted: false,
     });
-    // Objects of the other versions are converted by their apiVersion alone, or by a webhook, which is not asked yet.
-    let converts = definition.str_at(&["spec", "conversion", "strategy"]) != "Webhook";
-    let shown = |version: &&Value| version.bool_at(&["served"]) && (converts || version.bool_at(&["storage"]));
+    let defined = match Defined::of(definition) {
+        Ok(defined) => Arc::new(defined),
+        Err(error) => {
+            tracing::error!(%error, definition = definition.name(), "a definition cannot be served");
+            return Vec::new();
+        }
+    };
     let selectable = Selectable::of(definition);
-    let record = |version| record(definition, version, &collection, &selectable);
-    versions.iter().filter(shown).filter_map(record).collect()
+    let record = |version| record(definition, version, &collection, &defined, &selectable);
+    versions.iter().filter(|version| version.bool_at(&["served"])).filter_map(record).collect()
 }
 
 fn record(
     definition: &Value,
     version: &Value,
     collection: &Arc<Collection>,
+    defined: &Arc<Defined>,
     selectable: &Selectable,
 ) -> Option<Arc<Resource>> {
     let group: Str = definition.str_at(&["spec", "group"]).into();
@@ -52,13 +58,7 @@ fn record(
     let names = definition.at(&["status", "acceptedNames"])?;
     let texts = |key: &str| names.items_at(&[key]).iter().filter_map(Value::as_str).map(Str::from).collect();
     let kind = GroupVersionKind::new(group.clone(), name.clone(), names.str_at(&["kind"]));
-    let values = match schema::Schema::parse(version.at(&["schema", "openAPIV3Schema"])?) {
-        Ok(values) => values,
-        Err(error) => {
-            tracing::error!(%error, definition = definition.name(), version = %name, "a schema cannot be served");
-            return None;
-        }
-    };
+    let values = defined.schema(&api_version(definition, &name))?.clone();
     let status = version.at(&["subresources", "status"]).is_some();
     let behaviour = Custom::new(values, status, selectable.clone());
     let hash = pintle_kinds::storage_version_hash(&group, &collection.hub_version, &kind.kind);
@@ -81,6 +81,7 @@ fn record(
         storage_version_hash: hash,
         deprecation: deprecation(version, &kind),
         behaviour: Arc::new(behaviour),
+        versions: Some(defined.clone()),
         table: Columns::of(version).into(),
         kind: kind.kind,
     }))

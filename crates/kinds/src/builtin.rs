@@ -63,6 +63,7 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
             .unwrap_or_default(),
         deprecation: facts.deprecation.as_deref().map(Str::from),
         behaviour,
+        versions: None,
         table: crate::table(hub_group, facts.plural),
     })
 }

@@ -11,6 +11,8 @@ mod resource;
 mod scale;
 mod snapshot;
 mod table;
+mod versions;
+mod webhook;
 
 pub use pintle_apply::set::Filter;
 
@@ -25,3 +27,5 @@ pub use resource::{Resource, Role, Scope, SelectableField, Subresource, Verb, Ve
 pub use scale::{ScalePaths, ScaleSelector, field_path};
 pub use snapshot::Registry;
 pub use table::{Column, NameAndAge, Table};
+pub use versions::{Conversion, Versions};
+pub use webhook::{Target, Webhook};

@@ -9,7 +9,7 @@ use pintle_value::Str;
 
 use crate::{
     Action, Backing, Behaviour, Collection, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource,
-    ScalePaths, Table,
+    ScalePaths, Table, Versions,
 };
 
 /// Where the objects of a resource live.
@@ -137,6 +137,8 @@ pub struct Resource {
     pub deprecation: Option<Str>,
     /// The rules that the kind has of its own.
     pub behaviour: Arc<dyn Behaviour>,
+    /// The versions of a kind whose rules hold at each of them; `None` for kinds whose rules hold at the hub.
+    pub versions: Option<Arc<dyn Versions>>,
     /// How it shows in a table.
     pub table: Arc<dyn Table>,
 }
@@ -189,10 +191,11 @@ impl Resource {
         }
     }
 
-    /// True if this is the version that objects are stored and validated at.
+    /// True if this is a version that objects are validated at: that which they are stored at or, among equals, any.
     #[must_use]
     pub fn is_hub(&self) -> bool {
-        self.collection().is_some_and(|c| self.group == c.hub_group && self.version == c.hub_version)
+        self.versions.is_some()
+            || self.collection().is_some_and(|c| self.group == c.hub_group && self.version == c.hub_version)
     }
 }
 

@@ -21,6 +21,7 @@ use crate::http::Turns;
 use crate::metrics::Metrics;
 use crate::read::Lifetime;
 use crate::stored::Described;
+use crate::versions::Webhooks;
 
 /// The root of all keys (kube-apiserver's `--etcd-prefix`).
 const ROOT: &str = "/registry";
@@ -63,6 +64,8 @@ pub struct Cluster {
     pub(crate) admission: Chain,
     pub(crate) metrics: Metrics,
     pub(crate) components: Vec<Component>,
+    /// Those who are asked to convert objects.
+    pub(crate) webhooks: Webhooks,
     pub(crate) documents: crate::documents::Documents,
     /// Who makes the next piece of a large answer.
     pub(crate) turns: Turns,
@@ -141,6 +144,7 @@ impl Cluster {
             admission: Chain(vec![Box::new(NamespaceLifecycle)]),
             metrics: Metrics::default(),
             components: settings.components,
+            webhooks: Webhooks::default(),
             turns: Turns::default(),
             closing: tokio::sync::watch::Sender::new(false),
         });

@@ -21,6 +21,7 @@ mod request;
 mod status;
 mod stored;
 mod version;
+mod versions;
 mod write;
 
 pub use cluster::{Cluster, ClusterError, Settings};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::StatusCode;
+use pintle_extensions::conversion::Fault;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -27,11 +28,27 @@ struct DurationLabels {
     verb: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ConversionLabels {
+    result: &'static str,
+    failure_type: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ConverterLabels {
+    crd_name: String,
+    from_version: String,
+    to_version: String,
+    succeeded: &'static str,
+}
+
 /// The counters of a cluster.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram>,
+    conversions: Family<ConversionLabels, Counter>,
+    converters: Family<ConverterLabels, Histogram>,
 }
 
 impl Default for Metrics {
@@ -46,7 +63,20 @@ impl Default for Metrics {
             "Time until the answer's head was ready, by verb",
             Clone::clone(&durations),
         );
-        Self { registry, requests, durations }
+        let conversions = Family::default();
+        let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
+        let converters = Family::new_with_constructor(histogram);
+        registry.register(
+            "apiserver_conversion_webhook_request",
+            "Questions to conversion webhooks, by what came of them",
+            conversions.clone(),
+        );
+        registry.register(
+            "apiserver_crd_conversion_webhook_duration_seconds",
+            "Time until a conversion webhook had answered, by definition and versions",
+            Clone::clone(&converters),
+        );
+        Self { registry, requests, durations, conversions, converters }
     }
 }
 
@@ -71,6 +101,21 @@ impl Metrics {
         };
         self.requests.get_or_create(&labels).inc();
         self.durations.get_or_create(&DurationLabels { verb: info.verb.to_owned() }).observe(took.as_secs_f64());
+    }
+
+    /// Counts a question to a conversion webhook: of which definition, from and to which version.
+    pub(crate) fn conversion(
+        &self,
+        definition: &str,
+        (from, to): (String, String),
+        fault: Option<Fault>,
+        took: Duration,
+    ) {
+        let (result, succeeded) = if fault.is_none() { ("success", "true") } else { ("failure", "false") };
+        let failure_type = fault.map_or("", Fault::name);
+        self.conversions.get_or_create(&ConversionLabels { result, failure_type }).inc();
+        let labels = ConverterLabels { crd_name: definition.to_owned(), from_version: from, to_version: to, succeeded };
+        self.converters.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
     /// The text form.

@@ -22,6 +22,7 @@ use crate::http::{Body, Handler, Peer, Response};
 use crate::negotiate::{self, Endpoint};
 use crate::query::Query;
 use crate::request::RequestInfo;
+use crate::versions::Conversions;
 use crate::{discovery, health, openapi, read, represent, status, write};
 
 /// A boxed future.
@@ -43,6 +44,8 @@ pub(crate) struct Call {
     body: Mutex<Option<Incoming>>,
     upgrade: Mutex<Option<OnUpgrade>>,
     pub(crate) warnings: Warnings,
+    /// What is known of the objects that are written at other versions.
+    pub(crate) conversions: Arc<Conversions>,
 }
 
 /// What a client is to be warned of.
@@ -175,6 +178,7 @@ async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incomi
         body: Mutex::new(Some(body)),
         upgrade: Mutex::new(parts.extensions.remove()),
         warnings: Warnings::default(),
+        conversions: Arc::default(),
     });
     let result = match admitted {
         Ok(()) => route(&call).await,

@@ -59,8 +59,9 @@ impl<'v> Object<'v> {
         if version == self.version {
             return Ok(self.clone());
         }
-        let place = self.versions.place(version).ok_or(ConvertError::MissingVersion)?;
+        // What cannot be converted to is told apart from what there is no type of.
         let value = self.versions.convert(&self.value, &self.version, version)?;
+        let place = self.versions.place(version).ok_or(ConvertError::MissingVersion)?;
         place.validate(&value, Duplicates::Forbidden).map_err(|e| ConvertError::Failed(e.to_string()))?;
         let version = Cow::Owned(version.to_owned());
         Ok(Self { versions: self.versions, place, version, value: Cow::Owned(value) })

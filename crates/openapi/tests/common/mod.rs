@@ -59,6 +59,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         storage_version_hash: Str::default(),
         deprecation: None,
         behaviour: Arc::new(NoBehaviour),
+        versions: None,
         table: Arc::new(NameAndAge),
     }
 }
@@ -118,6 +119,7 @@ pub(crate) fn registry_with_widgets() -> Registry {
         storage_version_hash: Str::default(),
         deprecation: None,
         behaviour: Arc::new(NoBehaviour),
+        versions: None,
         table: Arc::new(NameAndAge),
     };
     let built_in = registry(false);

@@ -2,7 +2,7 @@
 //! whose memory therefore does not grow with their length), or a writer that waits for what happens (watches).
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -25,9 +25,8 @@ pub enum Body {
 
 impl Body {
     /// A body that is made piece by piece; whole, and so with a length, where one piece is all.
-    #[must_use]
-    pub fn from_producer(mut producer: Box<dyn Produce>, turns: &Turns) -> Self {
-        match producer.next() {
+    pub async fn from_producer(mut producer: Box<dyn Produce>, turns: &Turns) -> Self {
+        match poll_fn(|cx| producer.poll_next(cx)).await {
             None => Self::empty(),
             Some(Ok(first)) if producer.is_done() => Body::Whole(first),
             first => Body::Produced(Produced::new(first, producer, turns)),

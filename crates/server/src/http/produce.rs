@@ -12,8 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Makes a body piece by piece. Each call does a bounded amount of work.
 pub trait Produce: Send {
-    /// The next piece; `None` at the end. An error ends the connection, so that the client sees the body cut off.
-    fn next(&mut self) -> Option<Result<Bytes, io::Error>>;
+    /// The next piece, when what it is made of is at hand; `None` at the end. An error ends the connection, so that the
+    /// client sees the body cut off.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>>;
 
     /// True if it is known already that nothing more will come.
     fn is_done(&self) -> bool {
@@ -76,11 +77,13 @@ impl Produced {
             return Poll::Pending;
         }
         let turn = self.waiting.get_or_insert_with(|| self.turns.next());
-        // The turn is over when the piece is made, however long the client takes to read it.
+        // The turn is over when the piece is made, however long the client takes to read it, and for as long as what it is
+        // made of is not there.
         let _turn = ready!(turn.as_mut().poll(cx));
         self.waiting = None;
+        let piece = ready!(self.producer.poll_next(cx));
         self.yields = true;
-        Poll::Ready(self.producer.next())
+        Poll::Ready(piece)
     }
 }
 
@@ -97,7 +100,10 @@ struct Chained {
 }
 
 impl Produce for Chained {
-    fn next(&mut self) -> Option<Result<Bytes, io::Error>> {
-        self.first.take().or_else(|| self.rest.next())
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(first)),
+            None => self.rest.poll_next(cx),
+        }
     }
 }

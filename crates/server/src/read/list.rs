@@ -28,7 +28,7 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
     let reading = Reading::begin(&form, selection, &options).await?;
     let (head, source) = match reading.limit {
         Some(limit) => {
-            let (head, objects) = reading.chunk(limit)?;
+            let (head, objects) = reading.chunk(&form, limit).await?;
             (head, Source::Objects(objects.into_iter()))
         }
         None => {
@@ -39,8 +39,8 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
             (head, Source::Walk { log, range, selection, at, after, done: false, _pin: pin })
         }
     };
-    let response = match ListBody::make(form.clone(), &head, source)? {
-        Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body), &call.cluster.turns)),
+    let response = match ListBody::make(form.clone(), &head, source).await? {
+        Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body), &call.cluster.turns).await),
         Err(bytes) => form.respond(StatusCode::OK, bytes),
     };
     Ok(compress(call, response))
@@ -60,7 +60,7 @@ pub(crate) async fn collect(
         options.limit = i64::MAX;
     }
     let reading = Reading::begin(form, selection, &options).await?;
-    reading.chunk(reading.limit.unwrap_or(usize::MAX))
+    reading.chunk(form, reading.limit.unwrap_or(usize::MAX)).await
 }
 
 /// The selection of a list or watch.
@@ -161,14 +161,17 @@ impl Reading {
         }
     }
 
-    /// Up to a limit of objects.
-    fn chunk(&self, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
+    /// Up to a limit of objects, as they are shown where that decides whether they are selected.
+    async fn chunk(&self, form: &Form, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
+        let late = form.view.changes_labels() && !self.selection.is_everything();
+        let stride = if late { STRIDE.min(limit.saturating_add(1)) } else { STRIDE };
         let mut head = ListHead { revision: self.at.to_string(), ..ListHead::default() };
         let mut objects: Vec<Arc<Object>> = Vec::new();
         let mut after = self.after.clone();
         loop {
-            let page = self.page(after.as_deref(), STRIDE)?;
-            for object in page.objects {
+            let page = self.page(after.as_deref(), stride)?;
+            let found = if late { form.view.show(page.objects).await? } else { page.objects };
+            for object in found {
                 if objects.len() < limit {
                     if self.selection.matches(&object) {
                         objects.push(object);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HeaderValue};
-use pintle_cache::{Event, KeyRange, Log, Pin, TooOld, Watcher};
+use pintle_cache::{Event, KeyRange, Log, Object, Pin, TooOld, Watcher};
 use pintle_registry::{ApiError, Resource, Scope};
 
 use super::Selection;
@@ -194,7 +194,11 @@ impl Stream {
                 Err(TooOld { oldest }) => return self.too_old(at, oldest).await,
             };
             let mut buffer = BytesMut::new();
-            for object in page.objects.iter().filter(|o| self.selection.matches(o)) {
+            let found = match self.shown(page.objects).await {
+                Ok(found) => found,
+                Err(error) => return self.fail(&error).await,
+            };
+            for object in &found {
                 match self.form.object_frame(
                     object,
                     object.revision,
@@ -220,6 +224,13 @@ impl Stream {
 
     /// The events that the client selects; those that are pending go out in one write.
     async fn events(&mut self, events: &[Arc<Event>]) -> Result<(), Over> {
+        let shown;
+        let events = if self.form.view.are_stored(events) {
+            events
+        } else {
+            shown = self.shown_events(events).await?;
+            &shown
+        };
         let mut frames = Vec::with_capacity(events.len());
         let mut bytes = 0;
         let mut failed = None;
@@ -247,6 +258,30 @@ impl Stream {
             Some(error) => self.fail(&error).await,
             None => Ok(()),
         }
+    }
+
+    /// The objects that the client selects, as its version shows them.
+    async fn shown(&self, mut objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>, ApiError> {
+        let view = &self.form.view;
+        if !view.changes_labels() {
+            objects.retain(|object| self.selection.matches(object));
+            return view.show(objects).await;
+        }
+        let mut shown = view.show(objects).await?;
+        shown.retain(|object| self.selection.matches(object));
+        Ok(shown)
+    }
+
+    /// Events as the client's version shows them. Where that cannot be done the watch just ends, as upstream's does when
+    /// its cache of the version cannot go on.
+    async fn shown_events(&self, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, Over> {
+        let view = &self.form.view;
+        let selected = |event: &&Arc<Event>| view.changes_labels() || self.selection.kind_of(event).is_some();
+        let selected: Vec<Arc<Event>> = events.iter().filter(selected).cloned().collect();
+        view.show_events(&selected).await.map_err(|error| {
+            tracing::warn!(%error, "a watch ends: objects cannot be shown at its version");
+            Over
+        })
     }
 
     /// The events that are there by now: those who watch are woken a little after they are handed something.

@@ -2,6 +2,7 @@
 //! more.
 
 use std::io::{self, Write};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -43,8 +44,8 @@ pub(crate) fn compress(call: &Call, mut response: Response) -> Response {
 struct Single(Option<Bytes>);
 
 impl Produce for Single {
-    fn next(&mut self) -> Option<Result<Bytes, io::Error>> {
-        self.0.take().map(Ok)
+    fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
+        Poll::Ready(self.0.take().map(Ok))
     }
 }
 
@@ -54,22 +55,22 @@ struct Gzip {
 }
 
 impl Produce for Gzip {
-    fn next(&mut self) -> Option<Result<Bytes, io::Error>> {
-        let encoder = self.encoder.as_mut()?;
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
+        let Some(encoder) = self.encoder.as_mut() else { return Poll::Ready(None) };
         loop {
-            let piece = match self.inner.next() {
+            let piece = match ready!(self.inner.poll_next(cx)) {
                 Some(Ok(piece)) => piece,
                 Some(Err(error)) => {
                     self.encoder = None;
-                    return Some(Err(error));
+                    return Poll::Ready(Some(Err(error)));
                 }
-                None => return self.encoder.take().map(|encoder| encoder.finish().map(Bytes::from)),
+                None => return Poll::Ready(self.encoder.take().map(|encoder| encoder.finish().map(Bytes::from))),
             };
             if let Err(error) = encoder.write_all(&piece) {
-                return Some(Err(error));
+                return Poll::Ready(Some(Err(error)));
             }
             if !encoder.get_ref().is_empty() {
-                return Some(Ok(std::mem::take(encoder.get_mut()).into()));
+                return Poll::Ready(Some(Ok(std::mem::take(encoder.get_mut()).into())));
             }
         }
     }

@@ -1,12 +1,14 @@
 //! Lists. JSON (and tables in JSON) are written piece by piece while the connection takes them, at one revision, so that
 //! memory does not grow with the list; the other encodings are made whole.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use pintle_cache::{Key, KeyRange, Log, Object, Pin};
-use pintle_registry::{ApiError, GroupVersionKind};
+use pintle_registry::{ApiError, BoxFuture, GroupVersionKind};
 use pintle_value::{Value, object};
 
 use super::encode::{Shape, encode, json, write_json};
@@ -15,6 +17,7 @@ use super::{Form, partial};
 use crate::http::Produce;
 use crate::negotiate::{Encoding, Transform};
 use crate::read::Selection;
+use crate::versions::View;
 
 /// A piece of a body is sent when it has grown to this.
 const PIECE: usize = 128 * 1024;
@@ -54,8 +57,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The next objects; empty at the end.
-    fn next(&mut self) -> Result<Vec<Arc<Object>>, io::Error> {
+    /// The next objects; empty at the end. Those that are selected `late`, when they are shown, are not selected yet.
+    fn next(&mut self, late: bool) -> Result<Vec<Arc<Object>>, io::Error> {
         match self {
             Source::Objects(objects) => Ok(objects.by_ref().take(STRIDE).collect()),
             Source::Walk { log, range, selection, at, after, done, .. } => {
@@ -66,7 +69,9 @@ impl Source {
                     *done = page.last.is_none();
                     *after = page.last;
                     let mut objects = page.objects;
-                    objects.retain(|object| selection.matches(object));
+                    if !late {
+                        objects.retain(|object| selection.matches(object));
+                    }
                     if !objects.is_empty() {
                         return Ok(objects);
                     }
@@ -77,12 +82,74 @@ impl Source {
     }
 }
 
+/// The objects of a list as it shows them.
+struct Shown {
+    view: View,
+    source: Source,
+    /// Objects that were shown before anything was said.
+    ahead: VecDeque<Vec<Arc<Object>>>,
+    /// Objects that are being converted.
+    showing: Option<BoxFuture<'static, Result<Vec<Arc<Object>>, ApiError>>>,
+}
+
+/// A list is not begun before so many bytes of it are known to be convertible.
+const AHEAD: usize = 4 << 20;
+
+impl Shown {
+    /// Shows the first objects, so that who asks hears why that does not work.
+    async fn begin(form: &Form, source: Source) -> Result<Self, ApiError> {
+        let mut shown = Self { view: form.view.clone(), source, ahead: VecDeque::new(), showing: None };
+        let (mut ahead, mut bytes) = (VecDeque::new(), 0);
+        while bytes < AHEAD && !shown.view.is_plain() {
+            let objects = std::future::poll_fn(|cx| shown.poll_next(cx)).await?;
+            if objects.is_empty() {
+                break;
+            }
+            bytes += objects.iter().map(|object| object.json.len()).sum::<usize>();
+            ahead.push_back(objects);
+        }
+        shown.ahead = ahead;
+        Ok(shown)
+    }
+
+    /// The next objects; empty at the end.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Arc<Object>>, ApiError>> {
+        if let Some(objects) = self.ahead.pop_front() {
+            return Poll::Ready(Ok(objects));
+        }
+        let late = self.view.changes_labels();
+        loop {
+            let Some(showing) = &mut self.showing else {
+                let objects = self.source.next(late).map_err(|error| ApiError::Internal(error.to_string()))?;
+                if objects.is_empty() || self.view.is_plain() {
+                    return Poll::Ready(Ok(objects));
+                }
+                let view = self.view.clone();
+                self.showing = Some(Box::pin(async move { view.show(objects).await }));
+                continue;
+            };
+            let shown = ready!(showing.as_mut().poll(cx));
+            self.showing = None;
+            let mut objects = shown?;
+            if let Source::Walk { selection, .. } = &self.source
+                && late
+            {
+                objects.retain(|object| selection.matches(object));
+            }
+            if !objects.is_empty() {
+                return Poll::Ready(Ok(objects));
+            }
+        }
+    }
+}
+
 /// The body of a list.
 pub(crate) struct ListBody {
     form: Form,
     items: Items,
-    source: Source,
-    head: Option<Vec<u8>>,
+    shown: Shown,
+    /// The piece that is being made.
+    piece: Vec<u8>,
     tail: &'static [u8],
     first: bool,
     ended: bool,
@@ -91,23 +158,16 @@ pub(crate) struct ListBody {
 impl ListBody {
     /// The body of a list in the form that the client wants: made piece by piece, or `Err` with the whole bytes for the
     /// encodings that cannot be.
-    pub(crate) fn make(form: Form, head: &ListHead, mut source: Source) -> Result<Result<Self, Vec<u8>>, ApiError> {
+    pub(crate) async fn make(form: Form, head: &ListHead, source: Source) -> Result<Result<Self, Vec<u8>>, ApiError> {
         form.check_list()?;
+        let mut shown = Shown::begin(&form, source).await?;
         if form.accepted.encoding == Encoding::Json && !form.accepted.pretty {
-            let (opening, tail) = form.frame(head);
-            return Ok(Ok(Self {
-                items: Items::of(&form),
-                form,
-                source,
-                head: Some(opening),
-                tail,
-                first: true,
-                ended: false,
-            }));
+            let (piece, tail) = form.frame(head);
+            return Ok(Ok(Self { items: Items::of(&form), form, shown, piece, tail, first: true, ended: false }));
         }
         let mut items = Vec::new();
         loop {
-            let objects = source.next().map_err(|e| ApiError::Internal(e.to_string()))?;
+            let objects = std::future::poll_fn(|cx| shown.poll_next(cx)).await?;
             if objects.is_empty() {
                 break;
             }
@@ -116,6 +176,14 @@ impl ListBody {
             }
         }
         Ok(Err(form.whole(head, items)))
+    }
+
+    /// Adds objects to the piece.
+    fn add(&mut self, objects: &[Arc<Object>]) -> Result<(), io::Error> {
+        let mut piece = std::mem::take(&mut self.piece);
+        let added = objects.iter().try_for_each(|object| self.item(object, &mut piece));
+        self.piece = piece;
+        added
     }
 
     fn item(&mut self, object: &Object, out: &mut Vec<u8>) -> Result<(), io::Error> {
@@ -127,33 +195,30 @@ impl ListBody {
 }
 
 impl Produce for ListBody {
-    fn next(&mut self) -> Option<Result<Bytes, io::Error>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         if self.ended {
-            return None;
+            return Poll::Ready(None);
         }
-        let mut out = self.head.take().unwrap_or_default();
-        out.reserve(PIECE + 16 * 1024);
-        while out.len() < PIECE {
-            let objects = match self.source.next() {
-                Ok(objects) => objects,
-                Err(error) => {
+        if self.piece.capacity() < PIECE {
+            self.piece.reserve(PIECE + 16 * 1024);
+        }
+        while self.piece.len() < PIECE {
+            let objects = ready!(self.shown.poll_next(cx)).map_err(|error| io::Error::other(error.to_string()));
+            let added = match &objects {
+                Ok(objects) if objects.is_empty() => {
+                    self.piece.extend_from_slice(self.tail);
                     self.ended = true;
-                    return Some(Err(error));
+                    break;
                 }
+                Ok(objects) => self.add(objects),
+                Err(_) => Ok(()),
             };
-            if objects.is_empty() {
-                out.extend_from_slice(self.tail);
+            if let Err(error) = objects.and(added) {
                 self.ended = true;
-                break;
-            }
-            for object in objects {
-                if let Err(error) = self.item(&object, &mut out) {
-                    self.ended = true;
-                    return Some(Err(error));
-                }
+                return Poll::Ready(Some(Err(error)));
             }
         }
-        Some(Ok(out.into()))
+        Poll::Ready(Some(Ok(std::mem::take(&mut self.piece).into())))
     }
 
     fn is_done(&self) -> bool {

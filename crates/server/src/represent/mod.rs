@@ -21,6 +21,7 @@ use crate::cluster::{Cluster, tree};
 use crate::http::{Body, Response};
 use crate::negotiate::{self, Accepted, Encoding, Endpoint, MetaVersion, Transform};
 use crate::pipeline::Call;
+use crate::versions::View;
 
 pub(crate) use encode::{Shape, encode};
 pub(crate) use event::EventKind;
@@ -44,8 +45,10 @@ pub(crate) struct Form {
     pub(crate) cluster: Arc<Cluster>,
     /// The record of the request's version.
     pub(crate) resource: Arc<Resource>,
-    /// The record of the version that objects are stored at.
+    /// The record of the version that rules hold at.
     pub(crate) hub: Arc<Resource>,
+    /// How stored objects come to that version.
+    pub(crate) view: View,
     pub(crate) accepted: Accepted,
     pub(crate) include: IncludeObject,
 }
@@ -72,7 +75,8 @@ impl Form {
             _ => IncludeObject::Metadata,
         };
         let hub = call.cluster.hub(resource);
-        Ok(Self { cluster: call.cluster.clone(), resource: resource.clone(), hub, accepted, include })
+        let view = View::of(&call.cluster, &hub);
+        Ok(Self { cluster: call.cluster.clone(), resource: resource.clone(), hub, view, accepted, include })
     }
 
     /// True if an object's stored bytes are what the client gets.

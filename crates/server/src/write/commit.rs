@@ -6,11 +6,9 @@ use bytes::Bytes;
 use pintle_cache::{Object, Outline};
 use pintle_registry::{ApiError, Resource};
 use pintle_store::{Change, Error, Expect, Revision};
-use pintle_value::Value;
 
 use crate::cluster::{Cluster, store_error};
 use crate::outline;
-use crate::represent::write_stored;
 
 /// What became of a commit.
 pub(crate) enum Outcome {
@@ -18,16 +16,6 @@ pub(crate) enum Outcome {
     Done(u64),
     /// The compare failed.
     Conflict,
-}
-
-/// An object's bytes as they are stored: JSON at the hub version. The object has no resourceVersion any more.
-pub(crate) fn stored_bytes(hub: &Resource, object: &Value) -> Bytes {
-    debug_assert!(object.resource_version().is_empty(), "{object:?}");
-    let mut out = Vec::with_capacity(2048);
-    write_stored(hub, object, &mut out);
-    // These bytes stay in the cache for as long as the object does, and nothing that they do not fill.
-    out.shrink_to_fit();
-    out.into()
 }
 
 /// An object as the cache would hold it, for an answer made of the same bytes.

@@ -10,7 +10,7 @@ use pintle_registry::{ApiError, Backing, Context, Resource, Write};
 use pintle_store::Expect;
 use pintle_value::Value;
 
-use super::commit::{Outcome, as_cached, commit, stored_bytes};
+use super::commit::{Outcome, as_cached, commit};
 use super::decode::{Expected, decode};
 use super::metadata;
 use super::ownership::Ownership;
@@ -20,6 +20,7 @@ use crate::negotiate;
 use crate::pipeline::{Call, Warnings};
 use crate::query::{WriteOptions, Writing};
 use crate::represent::{Form, to_hub};
+use crate::versions::View;
 
 /// How often another name is tried when a generated one is taken.
 const NAME_TRIES: usize = 8;
@@ -36,7 +37,18 @@ pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     metadata::wipe_system_fields(&mut object);
     metadata::ensure_namespace(&mut object, resource, &call.info.namespace)?;
     metadata::deduplicate_owners(&mut object, &call.warnings, false);
-    Ownership::of(call, &expected, &options).create(&mut object);
+    let ownership = Ownership::of(call, &expected, &options);
+    if resource.versions.is_some() && object.at(&["metadata", "managedFields"]).is_some() {
+        // Those who owned it elsewhere may have done so at other versions.
+        let owned = || {
+            let mut object = object.clone();
+            ownership.create(&mut object);
+            object
+        };
+        object = call.conversions.complete(&call.cluster, resource, owned).await;
+    } else {
+        ownership.create(&mut object);
+    }
     if let Backing::Action(action) = resource.backing {
         return super::action::act(call, resource, action, object, options.dry_run).await;
     }
@@ -48,19 +60,20 @@ pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Resp
         warnings: &call.warnings,
     };
     let created = creation.run(object).await?;
-    form.answer(StatusCode::CREATED, &created)
+    form.answer(StatusCode::CREATED, &created).await
 }
 
 impl Form {
     /// Answers with an object that was written. One that a dry run made has revision 0, and shows no resourceVersion.
     ///
     /// # Errors
-    /// As [`Form::body`].
-    pub(crate) fn answer(&self, code: StatusCode, object: &Object) -> Result<Response, ApiError> {
+    /// As [`Form::body`], or the object cannot be shown at the version of the request.
+    pub(crate) async fn answer(&self, code: StatusCode, object: &Arc<Object>) -> Result<Response, ApiError> {
+        let object = self.view.show_one(object).await?;
         if object.revision > 0 {
-            return Ok(self.respond(code, self.body(object)?));
+            return Ok(self.respond(code, self.body(&object)?));
         }
-        let mut tree = self.tree(object)?;
+        let mut tree = self.tree(&object)?;
         tree.remove_at(&["metadata", "resourceVersion"]);
         Ok(self.respond(code, self.body_of(tree)?))
     }
@@ -165,7 +178,7 @@ impl Creation<'_> {
             ));
         }
         let key = object_key(object.namespace(), object.name());
-        let json = stored_bytes(hub, object);
+        let json = View::of(cluster, hub).store(object).await?;
         let taken = || self.taken(hub, &key, object);
         if context.dry_run {
             if cluster.log(hub)?.get(&key, None).ok().flatten().is_some() {

@@ -11,7 +11,7 @@ use pintle_registry::{ApiError, GroupResource, GroupVersion, Objects, Resource, 
 use pintle_value::time::{Duration, Time};
 use pintle_value::{Object as Members, Value};
 
-use super::commit::{Outcome, as_cached, at, commit, stored_bytes};
+use super::commit::{Outcome, as_cached, at, commit};
 use super::decode::{Expected, Undecodable, read};
 use super::metadata;
 use super::update::{Change, Judge};
@@ -22,6 +22,7 @@ use crate::pipeline::{Call, Warnings};
 use crate::query::{DeleteOptions, ListOptions, Propagation};
 use crate::read::{collect, select};
 use crate::represent::{Form, ListBody, Source, from_hub, success};
+use crate::versions::View;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -49,12 +50,12 @@ pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Resp
                 Some(false) => StatusCode::ACCEPTED,
                 _ => StatusCode::OK,
             };
-            Ok(form.respond(code, form.body(&object)?))
+            Ok(form.respond(code, form.body(&*form.view.show_one(&object).await?)?))
         }
         Deleted::Gone(object) => {
             let returned = resource.collection().is_some_and(|c| c.returns_deleted);
             if returned {
-                return Ok(form.respond(StatusCode::OK, form.body(&object)?));
+                return Ok(form.respond(StatusCode::OK, form.body(&*form.view.show_one(&object).await?)?));
             }
             let tree = tree(&object)?;
             success(call, details(resource, tree.name(), tree.uid()))
@@ -132,7 +133,8 @@ async fn attempt(
 ) -> Result<Option<Deleted>, ApiError> {
     let Change { cluster, resource, context, .. } = change;
     let hub = cluster.hub(resource);
-    let old = tree(current)?;
+    let shown = View::of(cluster, &hub);
+    let old = shown.tree(current).await?;
     preconditions(change, options, &old, current.revision)?;
     let view = from_hub(resource, old.clone());
     let access = super::objects::Access((*cluster).clone());
@@ -167,7 +169,7 @@ async fn attempt(
         return remove(change, &hub, current, &old, objects).await;
     }
     let grace = mark(&hub, &mut object, grace, context.now);
-    let json = stored_bytes(&hub, &object);
+    let json = shown.store(&object).await?;
     let marked = if json == current.json {
         current.clone()
     } else if context.dry_run {
@@ -334,6 +336,7 @@ pub(crate) async fn delete_all(cluster: &Arc<Cluster>, resource: &Arc<Resource>)
             judge: Judge::Object,
             uid_is_precondition: true,
             warnings: &warnings,
+            conversions: Arc::default(),
         };
         let options = &options;
         async move {
@@ -382,6 +385,7 @@ pub(crate) async fn delete_collection(call: &Call, resource: &Arc<Resource>) -> 
     let selection = select(call, &form, &list)?;
     let options = options(call).await?;
     let (head, objects) = collect(&form, selection, list).await?;
+    let objects = form.view.show(objects).await?;
     // Many at a time, so that they share commits.
     let deletions = objects.clone().into_iter().map(|object| {
         let mut change = Change::of(call, resource, options.dry_run);
@@ -398,8 +402,8 @@ pub(crate) async fn delete_collection(call: &Call, resource: &Arc<Resource>) -> 
     });
     stream::iter(deletions).buffer_unordered(DELETIONS).try_collect::<()>().await?;
     let source = Source::Objects(objects.into_iter());
-    Ok(match ListBody::make(form.clone(), &head, source)? {
-        Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body), &form.cluster.turns)),
+    Ok(match ListBody::make(form.clone(), &head, source).await? {
+        Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body), &form.cluster.turns).await),
         Err(bytes) => form.respond(StatusCode::OK, bytes),
     })
 }

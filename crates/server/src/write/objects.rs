@@ -15,6 +15,7 @@ use super::ownership::Ownership;
 use super::update::{Change, Judge};
 use crate::cluster::{Cluster, object_key, tree};
 use crate::pipeline::Warnings;
+use crate::versions::View;
 
 /// Objects of a cluster, read and written as the server itself.
 pub(crate) struct Access(pub(crate) Arc<Cluster>);
@@ -98,9 +99,10 @@ impl Access {
             judge: if subresource.is_empty() { Judge::Object } else { Judge::Subresource },
             uid_is_precondition: true,
             warnings: &warnings,
+            conversions: Arc::default(),
         };
         let updated = change.run(|old| Ok(compute(old))).await?;
-        tree(&updated.object)
+        View::of(&self.0, hub).tree(&updated.object).await
     }
 }
 
@@ -145,7 +147,7 @@ impl Objects for Access {
             let mut object = Self::prepared(&hub, object);
             Ownership::own(&self.0, &hub, "").create(&mut object);
             let created = creation.run(object).await?;
-            tree(&created)
+            View::of(&self.0, &hub).tree(&created).await
         })
     }
 

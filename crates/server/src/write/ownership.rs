@@ -10,7 +10,7 @@ use pintle_apply::managers::{ConvertError, UpdateError, Updater, Versions};
 use pintle_apply::set::Filter;
 use pintle_apply::typed::{Duplicates, Place};
 use pintle_codec::json;
-use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, Registry, Resource};
+use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, Registry, Resource, Versions as Equals};
 use pintle_schema::{Problems, normalise};
 use pintle_value::metadata::validate_annotations;
 use pintle_value::time::Time;
@@ -21,6 +21,7 @@ use crate::cluster::Cluster;
 use crate::pipeline::Call;
 use crate::query::WriteOptions;
 use crate::represent::{from_hub, to_hub};
+use crate::versions::Conversions;
 
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 /// Who owns what was there before anyone was followed.
@@ -37,6 +38,7 @@ pub(crate) struct Ownership<'a> {
     /// What is written. Objects of a resource may have other versions; anything else has one.
     expected: Expected<'a>,
     registry: Arc<Registry>,
+    conversions: Arc<Conversions>,
     /// Group and version as `apiVersion` has them.
     version: String,
     manager: String,
@@ -53,18 +55,25 @@ impl<'a> Ownership<'a> {
         } else {
             options.field_manager.clone()
         };
-        Self::new(&call.cluster, expected.clone(), manager, &call.info.subresource)
+        let conversions = call.conversions.clone();
+        Self::new(&call.cluster, expected.clone(), manager, &call.info.subresource, conversions)
     }
 
     /// The server itself as a writer of objects.
     pub(crate) fn own(cluster: &Cluster, resource: &'a Arc<Resource>, subresource: &'a str) -> Self {
-        Self::new(cluster, Expected::of(resource), OWN_MANAGER.to_owned(), subresource)
+        Self::new(cluster, Expected::of(resource), OWN_MANAGER.to_owned(), subresource, Arc::default())
     }
 
-    fn new(cluster: &Cluster, expected: Expected<'a>, manager: String, subresource: &'a str) -> Self {
+    fn new(
+        cluster: &Cluster,
+        expected: Expected<'a>,
+        manager: String,
+        subresource: &'a str,
+        conversions: Arc<Conversions>,
+    ) -> Self {
         let version = expected.group_version.to_string();
         let now = Time::from_seconds(cluster.now().seconds);
-        Self { expected, registry: cluster.registry(), version, manager, subresource, now }
+        Self { expected, registry: cluster.registry(), conversions, version, manager, subresource, now }
     }
 
     fn keeper(&self) -> Keeper<'_> {
@@ -99,6 +108,8 @@ impl<'a> Ownership<'a> {
         }
         match self.keeper().update(live, object, managed, &self.request(&self.manager)) {
             Ok(managed) => set(object, &managed),
+            // It will be asked again.
+            Err(_) if self.conversions.wants() => {}
             // Nothing a client could do about it, and no reason to refuse the write.
             Err(error) => tracing::error!(?error, kind = %self.expected.kind, "it is not known who owns the fields"),
         }
@@ -189,6 +200,11 @@ impl Versions for Ownership<'_> {
     }
 
     fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError> {
+        if let Some(versions) = self.expected.resource.and_then(|resource| resource.versions.as_deref()) {
+            // As upstream does, by way of the version of the request.
+            let at_hub = self.among_equals(versions, object, &self.version)?;
+            return self.among_equals(versions, &at_hub, to);
+        }
         let record = |version| self.at(version).ok_or(ConvertError::MissingVersion);
         let (from, to) = (record(from)?, record(to)?);
         let hub = from.collection().and_then(|c| self.registry.hub(c)).ok_or(ConvertError::MissingVersion)?;
@@ -201,6 +217,14 @@ impl Versions for Ownership<'_> {
 
     fn filter(&self, version: &str) -> Option<&Filter> {
         self.at(version)?.counts(self.subresource)
+    }
+}
+
+impl Ownership<'_> {
+    /// An object at another one of the versions of which none is the hub.
+    fn among_equals(&self, versions: &dyn Equals, object: &Value, to: &str) -> Result<Value, ConvertError> {
+        let converted = self.conversions.get(versions, object, to);
+        converted.unwrap_or_else(|| Err("it is not converted yet".to_owned())).map_err(ConvertError::Failed)
     }
 }
 

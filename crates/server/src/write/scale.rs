@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use pintle_apply::managed_fields::{from_scale, to_scale};
 use pintle_apply::path::PathElement;
+use pintle_cache::Object;
 use pintle_kinds::scale::{ScaleError, apply_scale, check_scale_uid, scale_of};
 use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Registry, Resource, Role, ScalePaths, Verb};
 use pintle_value::Value;
@@ -16,13 +17,13 @@ use super::ownership::Ownership;
 use super::patch::Prepared;
 use super::subresource::answer;
 use super::update::{Change, Judge};
-use crate::cluster::tree;
 use crate::http::Response;
 use crate::negotiate;
 use crate::pipeline::Call;
 use crate::query::{WriteOptions, Writing};
 use crate::read::find;
 use crate::represent::from_hub;
+use crate::versions::View;
 
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
@@ -44,7 +45,7 @@ impl Scale<'_> {
         match verb {
             Verb::Get => {
                 self.call.cluster.catch_up().await?;
-                self.show(tree(&*find(self.call, self.resource)?)?)
+                self.show(&find(self.call, self.resource)?).await
             }
             Verb::Update => self.replace().await,
             Verb::Patch => self.patch().await,
@@ -106,7 +107,7 @@ impl Scale<'_> {
             changed.set_at(&MANAGED_FIELDS, owners);
             Ok(changed)
         });
-        self.show(tree(&updated.await?.object)?)
+        self.show(&updated.await?.object).await
     }
 
     /// The object with the replicas that a scale asks for.
@@ -122,8 +123,10 @@ impl Scale<'_> {
         Err(ApiError::Invalid { kind, name: wanted.name().into(), errors })
     }
 
-    /// Answers with the scale of an object at the hub version.
-    fn show(&self, object: Value) -> Result<Response, ApiError> {
+    /// Answers with the scale of a stored object.
+    async fn show(&self, object: &Arc<Object>) -> Result<Response, ApiError> {
+        let cluster = &self.call.cluster;
+        let object = View::of(cluster, &cluster.hub(self.resource)).tree(object).await?;
         let scale = self.of(&from_hub(self.resource, object))?;
         answer(self.call, StatusCode::OK, &scale, self.expected.schema)
     }

@@ -9,17 +9,18 @@ use pintle_cache::Object;
 use pintle_registry::{ApiError, Context, Objects, Resource, SubresourceRules, Write};
 use pintle_value::{Errors, Value};
 
-use super::commit::{Outcome, as_cached, at, commit, stored_bytes};
+use super::commit::{Outcome, as_cached, at, commit};
 use super::create::Creation;
 use super::decode::{Expected, decode};
 use super::metadata;
 use super::ownership::{self, Ownership};
-use crate::cluster::{Cluster, object_key, tree};
+use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
 use crate::negotiate;
 use crate::pipeline::{Call, Warnings};
 use crate::query::{WriteOptions, Writing};
 use crate::represent::{Form, from_hub, to_hub};
+use crate::versions::{Conversions, View};
 
 /// Answers an update.
 pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
@@ -43,9 +44,9 @@ pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     };
     if resource.behaviour.allow_create_on_update() && call.info.subresource.is_empty() {
         let (code, stored) = change.run_or_create(call, &ownership.nothing(), make).await?;
-        return form.answer(code, &stored);
+        return form.answer(code, &stored).await;
     }
-    form.answer(StatusCode::OK, &change.run(make).await?.object)
+    form.answer(StatusCode::OK, &change.run(make).await?.object).await
 }
 
 /// A change of one object under way, for a client or for the server itself.
@@ -63,6 +64,8 @@ pub(crate) struct Change<'a> {
     /// A uid in the new object has to be the old one's, or else it is a conflict.
     pub(crate) uid_is_precondition: bool,
     pub(crate) warnings: &'a Warnings,
+    /// What is known of the object at other versions.
+    pub(crate) conversions: Arc<Conversions>,
 }
 
 /// Whose rules a change is held to.
@@ -103,6 +106,7 @@ impl<'a> Change<'a> {
             judge: if call.info.subresource.is_empty() { Judge::Object } else { Judge::Subresource },
             uid_is_precondition: true,
             warnings: &call.warnings,
+            conversions: call.conversions.clone(),
         }
     }
 
@@ -190,10 +194,11 @@ impl<'a> Change<'a> {
     ) -> Result<Option<Updated>, ApiError> {
         let Self { cluster, resource, context, .. } = self;
         let hub = cluster.hub(resource);
-        let old = tree(current)?;
+        let view = View::of(cluster, &hub);
+        let old = view.tree(current).await?;
         let other_view = (!resource.is_hub()).then(|| from_hub(resource, old.clone()));
         let old_view = other_view.as_ref().unwrap_or(&old);
-        let mut object = compute(old_view)?;
+        let mut object = self.conversions.complete(cluster, resource, || compute(old_view)).await?;
         if self.uid_is_precondition {
             self.check_uid(&object, old.uid())?;
         }
@@ -237,7 +242,7 @@ impl<'a> Change<'a> {
             }
             None => None,
         };
-        let result = self.check_and_store(&hub, rules, &request, object, &old, current).await;
+        let result = self.check_and_store(&view, rules, &request, object, &old, current).await;
         if let (Some(allocation), Some(ticket)) = (allocation, ticket) {
             if matches!(&result, Ok(Some(_))) && !context.dry_run {
                 allocation.commit(objects, ticket).await;
@@ -285,7 +290,7 @@ impl<'a> Change<'a> {
 
     async fn check_and_store(
         &self,
-        hub: &Arc<Resource>,
+        view: &View,
         rules: Option<&dyn SubresourceRules>,
         request: &Request<'_>,
         mut object: Value,
@@ -293,6 +298,7 @@ impl<'a> Change<'a> {
         current: &Arc<Object>,
     ) -> Result<Option<Updated>, ApiError> {
         let Self { cluster, resource, context, .. } = self;
+        let hub = &view.hub;
         let mut errors = metadata::validate_update(&object, old, hub);
         let mut found = match rules {
             Some(rules) => rules.validate_update(context, &object, old),
@@ -320,7 +326,7 @@ impl<'a> Change<'a> {
         let key = self.key();
         if super::delete::is_over(hub, &object) {
             // The last finalizer is gone: so is the object.
-            let last = as_cached(&key, current.revision, stored_bytes(hub, &object))?;
+            let last = as_cached(&key, current.revision, view.store(&object).await?)?;
             if context.dry_run {
                 return Ok(Some(Updated { object: last }));
             }
@@ -336,11 +342,11 @@ impl<'a> Change<'a> {
         if ownership::differs_in_time_alone(&object, old) {
             let mut at_that_time = object.clone();
             at_that_time.set_at(&["metadata", "managedFields"], old["metadata"]["managedFields"].clone());
-            if stored_bytes(hub, &at_that_time) == current.json {
+            if view.store(&at_that_time).await? == current.json {
                 return Ok(Some(Updated { object: current.clone() }));
             }
         }
-        let json = stored_bytes(hub, &object);
+        let json = view.store(&object).await?;
         if json == current.json {
             return Ok(Some(Updated { object: current.clone() }));
         }

@@ -1,0 +1,102 @@
+//! The versions that a definition has, served or not, as they stand to each other.
+
+use std::sync::Arc;
+
+use pintle_registry::{Conversion, Versions, Webhook};
+use pintle_value::{Str, Value, object};
+
+use crate::schema::{ParseError, Schema};
+
+/// All versions of a definition.
+pub(crate) struct Defined {
+    versions: Vec<Version>,
+    stored: Str,
+    conversion: Conversion,
+    since: u64,
+}
+
+struct Version {
+    /// As `apiVersion` names it.
+    name: Str,
+    schema: Arc<Schema>,
+}
+
+impl Defined {
+    /// The versions of a definition.
+    ///
+    /// # Errors
+    /// There is none to store objects at, or the schema of one cannot be used.
+    pub(crate) fn of(definition: &Value) -> Result<Self, String> {
+        let named = |version: &Value| Str::from(api_version(definition, version.str_at(&["name"])));
+        let versions = definition.items_at(&["spec", "versions"]);
+        let parsed = |version: &Value| {
+            let schema = schema(version).map_err(|error| error.to_string())?;
+            Ok(Version { name: named(version), schema: Arc::new(schema) })
+        };
+        let stored = versions.iter().find(|version| version.bool_at(&["storage"]));
+        Ok(Self {
+            stored: stored.map(named).ok_or("there is no version to store objects at")?,
+            versions: versions.iter().map(parsed).collect::<Result<_, String>>()?,
+            conversion: conversion(definition),
+            since: definition.resource_version().parse().unwrap_or(0),
+        })
+    }
+
+    /// The schema of a version, named as `apiVersion` names it.
+    pub(crate) fn schema(&self, version: &str) -> Option<&Arc<Schema>> {
+        self.versions.iter().find(|known| known.name == version).map(|known| &known.schema)
+    }
+}
+
+impl Versions for Defined {
+    fn stored(&self) -> &str {
+        &self.stored
+    }
+
+    fn has(&self, version: &str) -> bool {
+        self.schema(version).is_some()
+    }
+
+    fn conversion(&self) -> &Conversion {
+        &self.conversion
+    }
+
+    fn since(&self) -> u64 {
+        self.since
+    }
+
+    fn read(&self, object: &mut Value) {
+        let Some(schema) = self.schema(object.api_version()) else { return };
+        // What was stored could be read when it was.
+        if let Err(error) = schema.conform(object) {
+            tracing::warn!(%error, name = object.name(), "a stored object is read as it is");
+        }
+        schema.default(object);
+    }
+
+    fn conform(&self, object: &mut Value) -> Result<(), String> {
+        let Some(schema) = self.schema(object.api_version()) else { return Ok(()) };
+        schema.conform(object).map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// A version of a definition as `apiVersion` names it.
+pub(crate) fn api_version(definition: &Value, version: &str) -> String {
+    format!("{}/{version}", definition.str_at(&["spec", "group"]))
+}
+
+/// The schema of a version. Old ones may have none, and take everything.
+fn schema(version: &Value) -> Result<Schema, ParseError> {
+    let anything = object! { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
+    Schema::parse(version.at(&["schema", "openAPIV3Schema"]).unwrap_or(&anything))
+}
+
+fn conversion(definition: &Value) -> Conversion {
+    let spec = &definition["spec"]["conversion"];
+    if spec.str_at(&["strategy"]) != "Webhook" {
+        return Conversion::None;
+    }
+    let Some(webhook) = Webhook::parse(&spec["webhook"]["clientConfig"]) else { return Conversion::None };
+    let reviews = spec.items_at(&["webhook", "conversionReviewVersions"]).iter().filter_map(Value::as_str);
+    Conversion::Webhook { webhook, reviews: reviews.map(Str::from).collect(), definition: definition.name().into() }
+}

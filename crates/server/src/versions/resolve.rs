@@ -1,0 +1,52 @@
+//! Where a service of the cluster can be reached (upstream: apiserver's `pkg/util/proxy`).
+
+use std::sync::Arc;
+
+use pintle_outbound::Route;
+use pintle_registry::{GroupResource, Objects};
+use pintle_value::Value;
+
+use crate::cluster::Cluster;
+use crate::write::Access;
+
+/// The way to a port of a service: one of its endpoints that is ready, since there may be nobody who routes what is sent to
+/// the service's address; that address where no endpoints are known.
+///
+/// # Errors
+/// There is no such service or port, in upstream's words.
+pub(super) fn route(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u16) -> Result<Route, String> {
+    let access = Access(cluster.clone());
+    let service =
+        access.get(&GroupResource::new("", "services"), namespace, name).map_err(|error| error.to_string())?;
+    let Some(service) = service else { return Err(format!("service \"{name}\" not found")) };
+    let kind = service.str_at(&["spec", "type"]);
+    if kind == "ExternalName" {
+        return Ok(Route { host: service.str_at(&["spec", "externalName"]).to_owned(), port });
+    }
+    if !matches!(kind, "ClusterIP" | "LoadBalancer" | "NodePort") {
+        return Err(format!("unsupported service type \"{kind}\""));
+    }
+    let ports = service.items_at(&["spec", "ports"]);
+    let Some(found) = ports.iter().find(|known| known.int_at(&["port"]) == Some(i64::from(port))) else {
+        return Err(format!("no service port {port} found for service \"{name}\""));
+    };
+    let slices = access.list(&GroupResource::new("discovery.k8s.io", "endpointslices"), namespace);
+    let of_service = |slice: &&Value| slice.label("kubernetes.io/service-name") == Some(name);
+    let slices = slices.unwrap_or_default();
+    if let Some(route) = slices.iter().filter(of_service).find_map(|slice| endpoint(slice, found.str_at(&["name"]))) {
+        return Ok(route);
+    }
+    match service.str_at(&["spec", "clusterIP"]) {
+        "None" => Err("cannot route to service with ClusterIP \"None\"".to_owned()),
+        address => Ok(Route { host: address.to_owned(), port }),
+    }
+}
+
+/// A ready endpoint of a slice, and its port of this name.
+fn endpoint(slice: &Value, port: &str) -> Option<Route> {
+    let port = slice.items_at(&["ports"]).iter().find(|known| known.str_at(&["name"]) == port)?.int_at(&["port"])?;
+    let is_ready = |endpoint: &&Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool) != Some(false);
+    let endpoint = slice.items_at(&["endpoints"]).iter().find(is_ready)?;
+    let host = endpoint.items_at(&["addresses"]).first()?.as_str()?.to_owned();
+    Some(Route { host, port: u16::try_from(port).ok()? })
+}

@@ -1,0 +1,170 @@
+//! The objects of a resource as one version of it shows them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pintle_cache::{Describe, Event, Object};
+use pintle_registry::{ApiError, Conversion, Resource, Versions};
+use pintle_value::Value;
+
+use super::convert::convert;
+use crate::cluster::{Cluster, tree};
+use crate::represent::write_stored;
+
+/// The objects of a resource at its version, which is a hub.
+#[derive(Clone)]
+pub(crate) struct View {
+    cluster: Arc<Cluster>,
+    pub(crate) hub: Arc<Resource>,
+    equal: Option<Equal>,
+}
+
+/// A version among equals.
+#[derive(Clone)]
+struct Equal {
+    versions: Arc<dyn Versions>,
+    /// As `apiVersion` names it.
+    name: Arc<str>,
+    /// How the JSON of an object starts that is stored at this version: its members are sorted.
+    start: Arc<[u8]>,
+}
+
+impl View {
+    /// The view of a hub.
+    pub(crate) fn of(cluster: &Arc<Cluster>, hub: &Arc<Resource>) -> Self {
+        let equal = hub.versions.clone().map(|versions| {
+            let name = hub.group_version().to_string();
+            let start = format!("{{\"apiVersion\":\"{name}\",").into_bytes();
+            Equal { versions, name: name.into(), start: start.into() }
+        });
+        Self { cluster: cluster.clone(), hub: hub.clone(), equal }
+    }
+
+    /// True if objects are shown as they are stored, whatever they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.equal.is_none()
+    }
+
+    /// True if an object is shown as it is stored.
+    pub(crate) fn is_stored(&self, object: &Object) -> bool {
+        let as_it_is =
+            |equal: &Equal| object.revision > equal.versions.since() && object.json.starts_with(&equal.start);
+        self.equal.as_ref().is_none_or(as_it_is)
+    }
+
+    /// True if an object may have other labels here than it is stored with.
+    pub(crate) fn changes_labels(&self) -> bool {
+        let webhook = |equal: &Equal| matches!(equal.versions.conversion(), Conversion::Webhook { .. });
+        self.equal.as_ref().is_some_and(webhook)
+    }
+
+    /// Objects as this version shows them.
+    ///
+    /// # Errors
+    /// They cannot be read or converted.
+    pub(crate) async fn show(&self, mut objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>, ApiError> {
+        let Some(equal) = &self.equal else { return Ok(objects) };
+        let others: Vec<usize> = (0..objects.len()).filter(|i| !self.is_stored(&objects[*i])).collect();
+        if others.is_empty() {
+            return Ok(objects);
+        }
+        let stored = others.iter().map(|i| stored_tree(&*equal.versions, &objects[*i]));
+        let trees = convert(&self.cluster, &*equal.versions, stored.collect::<Result<_, _>>()?, &equal.name).await?;
+        for (i, tree) in others.into_iter().zip(trees) {
+            objects[i] = Arc::new(self.shown(equal, &objects[i], tree)?);
+        }
+        Ok(objects)
+    }
+
+    /// One object as this version shows it.
+    ///
+    /// # Errors
+    /// As [`View::show`].
+    pub(crate) async fn show_one(&self, object: &Arc<Object>) -> Result<Arc<Object>, ApiError> {
+        if self.is_stored(object) {
+            return Ok(object.clone());
+        }
+        let shown = self.show(vec![object.clone()]).await?;
+        shown.into_iter().next().ok_or_else(|| ApiError::Internal("the object is gone".to_owned()))
+    }
+
+    /// Events as this version shows their objects.
+    ///
+    /// # Errors
+    /// As [`View::show`].
+    pub(crate) async fn show_events(&self, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, ApiError> {
+        let sides = |event: &Arc<Event>| [event.object.clone(), event.previous.clone()];
+        let objects = events.iter().flat_map(sides).flatten().collect();
+        let mut shown = self.show(objects).await?.into_iter();
+        let mut next = |side: &Option<Arc<Object>>| side.as_ref().and_then(|_| shown.next());
+        let event = |event: &Arc<Event>| {
+            let (object, previous) = (next(&event.object), next(&event.previous));
+            Arc::new(Event::new(event.key.clone(), event.revision, object, previous))
+        };
+        Ok(events.iter().map(event).collect())
+    }
+
+    /// True if all that events tell of is shown as it is stored.
+    pub(crate) fn are_stored(&self, events: &[Arc<Event>]) -> bool {
+        let is_stored = |side: &Option<Arc<Object>>| side.as_ref().is_none_or(|object| self.is_stored(object));
+        self.is_plain() || events.iter().all(|event| is_stored(&event.object) && is_stored(&event.previous))
+    }
+
+    /// The tree of an object at this version, with its resourceVersion.
+    ///
+    /// # Errors
+    /// As [`View::show`].
+    pub(crate) async fn tree(&self, object: &Arc<Object>) -> Result<Value, ApiError> {
+        tree(&*self.show_one(object).await?)
+    }
+
+    /// An object of this version as it is stored. It has no resourceVersion.
+    ///
+    /// # Errors
+    /// It cannot be converted.
+    pub(crate) async fn store(&self, object: &Value) -> Result<Bytes, ApiError> {
+        debug_assert!(object.resource_version().is_empty(), "{object:?}");
+        match &self.equal {
+            Some(equal) if *equal.name != *equal.versions.stored() => {
+                let versions = &*equal.versions;
+                let converted = convert(&self.cluster, versions, vec![object.clone()], versions.stored()).await?;
+                let mut stored = converted.into_iter().next().unwrap_or_default();
+                // It is stored as it will be read.
+                versions.conform(&mut stored).map_err(ApiError::Unclassified)?;
+                versions.read(&mut stored);
+                Ok(self.bytes(&stored))
+            }
+            _ => Ok(self.bytes(object)),
+        }
+    }
+
+    /// An object of any version as it is stored at that version. It has no resourceVersion.
+    fn bytes(&self, object: &Value) -> Bytes {
+        let mut out = Vec::with_capacity(2048);
+        write_stored(&self.hub, object, &mut out);
+        // These bytes stay in the cache for as long as the object does, and nothing that they do not fill.
+        out.shrink_to_fit();
+        out.into()
+    }
+
+    /// What stands in the place of a stored object at this version.
+    fn shown(&self, equal: &Equal, object: &Object, mut tree: Value) -> Result<Object, ApiError> {
+        equal.versions.conform(&mut tree).map_err(ApiError::Unclassified)?;
+        let json = self.bytes(&tree);
+        let prefix = self.hub.collection().map_or("", |collection| &collection.prefix);
+        let outline = self.cluster.described.outline(prefix, &json).map_err(|error| unreadable(&error))?;
+        Ok(Object { key: object.key.clone(), revision: object.revision, json, outline })
+    }
+}
+
+/// A stored object as its own version has it, without its resourceVersion.
+fn stored_tree(versions: &dyn Versions, object: &Object) -> Result<Value, ApiError> {
+    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::Options::default());
+    let mut tree = decoded.map_err(|error| unreadable(&error.to_string()))?.value;
+    versions.read(&mut tree);
+    Ok(tree)
+}
+
+fn unreadable(why: &str) -> ApiError {
+    ApiError::Internal(format!("the stored object cannot be read: {why}"))
+}

@@ -1,0 +1,213 @@
+//! Calls to webhooks (upstream: apiserver's `pkg/util/webhook`, on top of client-go's `rest`, whose words for what goes
+//! wrong clients see). Each webhook has a client of its own, which keeps its connections.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
+use http::{Request, StatusCode};
+use parking_lot::Mutex;
+use pintle_codec::json;
+use pintle_outbound::{Body, Cause, Client, Limits, Trust};
+use pintle_registry::{Target, Webhook};
+use pintle_value::field::quote;
+
+use super::resolve;
+use crate::cluster::Cluster;
+
+/// How long a webhook may take, all tries together.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the network may take for one try, whatever the cluster's clock says.
+const LONGEST: Duration = Duration::from_secs(60);
+/// How often a webhook that asks for it is asked again.
+const TRIES: usize = 10;
+/// How many clients are kept (upstream: `defaultCacheSize`).
+const CLIENTS: usize = 200;
+/// How much of an answer that is none is told.
+const TOLD: usize = 2048;
+
+/// The clients of the webhooks that were called last.
+#[derive(Default)]
+pub(crate) struct Webhooks(Mutex<Vec<(Webhook, Client)>>);
+
+impl fmt::Debug for Webhooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Webhooks").field(&self.0.lock().len()).finish()
+    }
+}
+
+impl Webhooks {
+    /// Sends JSON to a webhook. Returns the body of its answer, of which `limit` bytes are read.
+    ///
+    /// # Errors
+    /// There is no answer, or none that says that all is well, in upstream's words.
+    pub(crate) async fn post(
+        &self,
+        cluster: &Arc<Cluster>,
+        webhook: &Webhook,
+        body: Bytes,
+        limit: usize,
+    ) -> Result<Bytes, String> {
+        let client = self.client(webhook)?;
+        let url = url(webhook);
+        tokio::select! {
+            biased;
+            () = cluster.sleep(PATIENCE) => Err(format!("Post \"{url}\": context deadline exceeded")),
+            answer = tries(cluster, &client, webhook, &url, body, limit) => answer,
+        }
+    }
+
+    fn client(&self, webhook: &Webhook) -> Result<Client, String> {
+        let mut clients = self.0.lock();
+        if let Some(place) = clients.iter().position(|(known, _)| known == webhook) {
+            let found = clients.remove(place);
+            let client = found.1.clone();
+            clients.push(found);
+            return Ok(client);
+        }
+        let trust = match webhook.authorities.as_slice() {
+            [] => Trust::System,
+            authorities => Trust::Authorities(authorities),
+        };
+        let client = Client::new(trust).map_err(|error| error.to_string())?;
+        if clients.len() == CLIENTS {
+            clients.remove(0);
+        }
+        clients.push((webhook.clone(), client.clone()));
+        Ok(client)
+    }
+}
+
+/// The URL as requests have it: its path is cleaned, and the time that there is stands in its query.
+fn url(webhook: &Webhook) -> String {
+    let url = webhook.url();
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let (authority, path) = url.split_at(url[start..].find('/').map_or(url.len(), |at| start + at));
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/') {
+        match step {
+            "" | "." => {}
+            ".." => drop(steps.pop()),
+            step => steps.push(step),
+        }
+    }
+    format!("{authority}/{}?timeout={}s", steps.join("/"), PATIENCE.as_secs())
+}
+
+/// Asks until there is an answer that does not put us off.
+async fn tries(
+    cluster: &Arc<Cluster>,
+    client: &Client,
+    webhook: &Webhook,
+    url: &str,
+    body: Bytes,
+    limit: usize,
+) -> Result<Bytes, String> {
+    let mut left = TRIES;
+    loop {
+        let route = match &webhook.target {
+            Target::Url(_) => None,
+            Target::Service { namespace, name, port, .. } => Some(
+                resolve::route(cluster, namespace, name, *port).map_err(|error| format!("Post \"{url}\": {error}"))?,
+            ),
+        };
+        let request = Request::post(url)
+            .header(ACCEPT, "application/json, */*")
+            .header(CONTENT_TYPE, "application/json")
+            .header(USER_AGENT, "kube-apiserver-admission")
+            .body(body.clone())
+            .map_err(|error| error.to_string())?;
+        let limits = Limits { time: LONGEST, body: limit };
+        let answer = client.send_by(request, route.as_ref(), limits).await.map_err(|error| told(&error))?;
+        match put_off(answer.status(), answer.headers()) {
+            Some(pause) if left > 0 => {
+                left -= 1;
+                cluster.sleep(pause).await;
+            }
+            _ => return taken(answer),
+        }
+    }
+}
+
+/// How long a webhook that cannot answer now wants to be left alone.
+fn put_off(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+    let seconds = headers.get(RETRY_AFTER).filter(|_| busy)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// A call that came to nothing.
+fn told(error: &pintle_outbound::Error) -> String {
+    match &error.cause {
+        cause @ (Cause::Body(_) | Cause::NoEnd) => {
+            format!("unexpected error when reading response body. Please retry. Original error: {cause}")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// The body of an answer, if that says that all is well.
+fn taken(answer: http::Response<Body>) -> Result<Bytes, String> {
+    let (head, body) = answer.into_parts();
+    let status = head.status.as_u16();
+    let media_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = media_type.filter(|text| !text.is_empty());
+    let essence = media_type.map(|text| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    if essence.as_ref().is_some_and(|essence| essence.matches('/').count() > 1) {
+        return Err("Internal error occurred: mime: unexpected content after media subtype".to_owned());
+    }
+    if !(200..=206).contains(&status) {
+        let text = essence.is_none_or(|essence| essence.starts_with("text/"));
+        return Err(refusal(head.status, &body.bytes, text));
+    }
+    if body.truncated {
+        return Err(format!("the response is larger than {} bytes", body.bytes.len()));
+    }
+    if body.bytes.is_empty() {
+        let media_type = media_type.unwrap_or("application/json");
+        return Err(format!("0-length response with status code: {status} and content type: {media_type}"));
+    }
+    Ok(body.bytes)
+}
+
+/// What is said of an answer that is an error (upstream: apimachinery's `NewGenericServerResponse`): its own words, where
+/// it is a `Status`.
+fn refusal(status: StatusCode, body: &[u8], is_text: bool) -> String {
+    if let Ok(decoded) = json::decode(body, json::Options::default())
+        && decoded.value.kind() == "Status"
+        && matches!(decoded.value.api_version(), "" | "v1")
+        && decoded.value.str_at(&["status"]) == "Failure"
+    {
+        return decoded.value.str_at(&["message"]).to_owned();
+    }
+    let said = if is_text {
+        String::from_utf8_lossy(&body[..body.len().min(TOLD)]).trim().to_owned()
+    } else {
+        "unknown".to_owned()
+    };
+    let words = match status.as_u16() {
+        400 => "the server rejected our request for an unknown reason",
+        401 => "the server has asked for the client to provide credentials",
+        403 | 415 => return said,
+        404 => "the server could not find the requested resource",
+        405 => "the server does not allow this method on the requested resource",
+        406 if said == "unknown" => "the server was unable to respond with a content type that the client supports",
+        406 => return said,
+        409 => "the server reported a conflict",
+        422 => "the server rejected our request due to an error in our request",
+        429 => "the server has received too many requests and has asked us to try again later",
+        503 => "the server is currently unable to handle the request",
+        504 => {
+            "the server was unable to return a response in the time allotted, but may still be processing the request"
+        }
+        code if code >= 500 => {
+            return format!("an error on the server ({}) has prevented the request from succeeding", quote(&said));
+        }
+        code => {
+            return format!("the server responded with the status code {code} but did not return more information");
+        }
+    };
+    words.to_owned()
+}
