@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pintle_registry::{
-    Backing, Collection, GroupVersionKind, ResetFields, Resource, Role, ScalePaths, Scope, Subresource, Verb, Verbs,
+    Backing, Collection, Definition, GroupVersionKind, ResetFields, Resource, Role, ScalePaths, Scope, Subresource,
+    Verb, Verbs,
 };
 use pintle_value::{Str, Value};
 
@@ -19,9 +20,10 @@ pub fn prefix(definition: &Value) -> Str {
     format!("{}/{}", definition.str_at(&["spec", "group"]), definition.str_at(&["spec", "names", "plural"])).into()
 }
 
-/// The records of a definition; none before its names are accepted, and none that cannot be served.
+/// The records of a definition; none before its names are accepted, and none that cannot be served. What they need only
+/// now and then they read in `source`.
 #[must_use]
-pub fn records(definition: &Value) -> Vec<Arc<Resource>> {
+pub fn records(definition: &Value, source: &Arc<dyn Definition>) -> Vec<Arc<Resource>> {
     if !condition_is_true(definition, "NamesAccepted") && !condition_is_true(definition, "Established") {
         return Vec::new();
     }
@@ -42,12 +44,13 @@ pub fn records(definition: &Value) -> Vec<Arc<Resource>> {
         }
     };
     let selectable = Selectable::of(definition);
-    let record = |version| record(definition, version, &collection, &defined, &selectable);
+    let record = |version| record(definition, source, version, &collection, &defined, &selectable);
     versions.iter().filter(|version| version.bool_at(&["served"])).filter_map(record).collect()
 }
 
 fn record(
     definition: &Value,
+    source: &Arc<dyn Definition>,
     version: &Value,
     collection: &Arc<Collection>,
     defined: &Arc<Defined>,
@@ -74,6 +77,7 @@ fn record(
         verbs: Verb::ALL.into_iter().collect(),
         schema: schema::to_types(&behaviour.schema),
         selectable: selectable.of_version(version),
+        definition: Some(source.clone()),
         typed: false,
         subresources: subresources(version, &kind),
         counts: counts(status),

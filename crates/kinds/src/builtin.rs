@@ -53,6 +53,7 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         verbs: verbs(&facts.verbs),
         schema,
         selectable: SelectableField::named(behaviour.selectable_field_names().iter().copied()),
+        definition: None,
         typed: true,
         counts: counts(&*behaviour, &subresources),
         subresources,

@@ -44,6 +44,21 @@ const REGISTERED: &[(&str, &[&str])] = &[
     ("storagemigration.k8s.io", &["v1beta1"]),
 ];
 
+/// The groups of which client-go knows nothing. Upstream describes custom kinds by what it knows.
+const NOT_OF_CLIENTS: &[&str] =
+    &["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
+
+/// What a document is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum About<'a> {
+    /// The whole API.
+    All,
+    /// A group and version.
+    Version(&'a GroupVersion),
+    /// A group and version with custom kinds alone.
+    Custom,
+}
+
 /// The kinds of types.
 pub(crate) struct KindsOfTypes {
     kinds: HashMap<TypeId, Value>,
@@ -52,7 +67,7 @@ pub(crate) struct KindsOfTypes {
 impl KindsOfTypes {
     /// The kinds of all types of the catalog. In the document of one group and version, the kinds that belong to all of
     /// them are published for it and the core group only (upstream: `filterScopedGVKs`).
-    pub(crate) fn new(catalog: &Catalog, document: Option<&GroupVersion>) -> Self {
+    pub(crate) fn new(catalog: &Catalog, document: About<'_>) -> Self {
         let mut found: HashMap<TypeId, Vec<Value>> = HashMap::new();
         for (group, version, kind, id) in catalog.kinds().filter(|(group, ..)| *group != "meta.k8s.io") {
             found.entry(id).or_default().push(entry(group, version, kind));
@@ -64,8 +79,11 @@ impl KindsOfTypes {
         for (kind, id) in OF_ALL.iter().filter_map(|kind| meta(kind)) {
             let all = REGISTERED.iter().flat_map(|(group, versions)| versions.iter().map(move |v| (*group, *v)));
             let shown = |(group, version): &(&str, &str)| match document {
-                None => true,
-                Some(own) => (*group, *version) == ("", "v1") || (own.group == *group && own.version == *version),
+                About::All => true,
+                About::Custom => !NOT_OF_CLIENTS.contains(group),
+                About::Version(own) => {
+                    (*group, *version) == ("", "v1") || (own.group == *group && own.version == *version)
+                }
             };
             found.insert(id, all.filter(shown).map(|(group, version)| entry(group, version, kind)).collect());
         }
@@ -89,7 +107,7 @@ mod tests {
     fn check(document: Option<&str>, ty: &str, expect: &str) {
         let catalog = pintle_catalog::shared();
         let document = document.and_then(GroupVersion::parse);
-        let kinds = KindsOfTypes::new(catalog, document.as_ref());
+        let kinds = KindsOfTypes::new(catalog, document.as_ref().map_or(About::All, About::Version));
         let found = catalog.struct_type(ty).and_then(|id| kinds.of(id)).unwrap_or_default();
         let words = found.as_array().into_iter().flatten().map(|kind| {
             format!("{}/{}/{}", kind.str_at(&["group"]), kind.str_at(&["version"]), kind.str_at(&["kind"]))

@@ -7,6 +7,7 @@ mod names;
 mod operation;
 mod parameters;
 mod protobuf;
+mod published;
 mod routes;
 mod schemas;
 mod v2;

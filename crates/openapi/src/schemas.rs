@@ -12,9 +12,11 @@ use pintle_value::{Object, Str, Value, object};
 use crate::kinds::KindsOfTypes;
 use crate::names::custom_model;
 use crate::operation::Model;
+use crate::published::Publisher;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
+const CONVENTIONS: &str = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 const VERSION_INFO: &str = "io.k8s.apimachinery.pkg.version.Info";
 
 /// The fields of `version.Info`, which is no API type and so not in the catalog; an optional one ends with "?".
@@ -365,33 +367,37 @@ impl<'a> Definitions<'a> {
     /// The definition of a kind that is not in the catalog: its schema in one piece, with the fields that all objects
     /// have as the catalog has them.
     fn custom(&mut self, resource: &Resource) -> Value {
-        let schema = &resource.schema;
-        let mut words = match self.shape(&schema.types, schema.root) {
-            Shape::Inline(words) => words,
-            Shape::Reference(_) => vec![word("type", "object")],
+        let written = resource.definition.as_ref().and_then(|definition| definition.schema(&resource.version));
+        let mut fields = Value::object();
+        self.object_fields(&mut fields, "ObjectMeta", "io.k8s.api.core.v1.Pod");
+        let publisher = Publisher { dialect: self.dialect, metadata: fields["metadata"].clone() };
+        let mut made = match written.and_then(|written| publisher.object(&written)) {
+            Some(mut made) => {
+                for (name, field) in fields.entries_at(&[]) {
+                    made.set_at(&["properties", name], field.clone());
+                }
+                made
+            }
+            None => object! { "type": "object" },
         };
-        let properties = words.iter_mut().find(|(key, _)| key == "properties").map(|(_, value)| value.take());
-        words.retain(|(key, _)| key != "properties");
-        let mut properties = properties.unwrap_or_else(Value::object);
-        self.object_fields(&mut properties, "ObjectMeta", "io.k8s.api.core.v1.Pod");
-        words.push(word("properties", properties));
-        words.push(word("x-kubernetes-group-version-kind", kind_of(resource, &resource.kind)));
-        Value::Object(Object::from_entries(words))
+        set_custom_words(&mut made, resource, &resource.kind);
+        made
     }
 
     /// The definition of a list of a kind that is not in the catalog.
     fn custom_list(&mut self, resource: &Arc<Resource>) -> Value {
         let item = self.model(&Model::Custom(resource.clone()));
-        let about = "The objects.";
+        let about = format!("List of {}. More info: {CONVENTIONS}", resource.plural);
         let mut properties = object! { "items": object! { "description": about, "items": item, "type": "array" } };
         self.object_fields(&mut properties, "ListMeta", "io.k8s.api.core.v1.PodList");
-        object! {
+        let mut made = object! {
             "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
             "properties": properties,
             "required": vec!["items"],
             "type": "object",
-            "x-kubernetes-group-version-kind": kind_of(resource, &resource.list_kind),
-        }
+        };
+        set_custom_words(&mut made, resource, &resource.list_kind);
+        made
     }
 
     /// Sets `apiVersion`, `kind` and `metadata`, with the texts that they have in this model and in most others.
@@ -439,8 +445,14 @@ fn patch_words(patch: &Patch, words: &mut Words) {
     }
 }
 
-fn kind_of(resource: &Resource, kind: &Str) -> Value {
-    Value::Array(vec![object! { "group": &resource.group, "kind": kind, "version": &resource.version }])
+/// Says which kind a definition is of, and by which fields its objects are selected.
+fn set_custom_words(made: &mut Value, resource: &Resource, kind: &Str) {
+    let kind = object! { "group": &resource.group, "kind": kind, "version": &resource.version };
+    made.set("x-kubernetes-group-version-kind", vec![kind]);
+    if !resource.selectable.is_empty() {
+        let fields = resource.selectable.iter().map(|field| object! { "fieldPath": &field.name });
+        made.set("x-kubernetes-selectable-fields", fields.collect::<Vec<_>>());
+    }
 }
 
 /// A union as it is published: each member is chosen by its Go name, which begins with a capital letter.

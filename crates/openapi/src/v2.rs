@@ -8,7 +8,7 @@ use pintle_registry::Registry;
 use pintle_schema::base64;
 use pintle_value::{Object, Str, Value, object};
 
-use crate::kinds::KindsOfTypes;
+use crate::kinds::{About, KindsOfTypes};
 use crate::operation::{Model, PathItem, Route, answer_text, by_path};
 use crate::parameters::{Parameter, Place};
 use crate::routes::Shared;
@@ -31,7 +31,7 @@ fn document(registry: &Registry, catalog: &Catalog) -> Value {
     let texts = descriptions();
     let routes = Shared::new(catalog, &texts).all(registry);
     let mut writer = Writer {
-        schemas: Definitions::new(Dialect::V2, catalog, &texts, KindsOfTypes::new(catalog, None)),
+        schemas: Definitions::new(Dialect::V2, catalog, &texts, KindsOfTypes::new(catalog, About::All)),
         parameters: Vec::new(),
         named: HashMap::new(),
     };

@@ -4,7 +4,7 @@ use pintle_catalog::{Catalog, descriptions};
 use pintle_registry::{GroupVersion, Registry};
 use pintle_value::{Object, Str, Value, object};
 
-use crate::kinds::KindsOfTypes;
+use crate::kinds::{About, KindsOfTypes};
 use crate::operation::{PathItem, Route, answer_text, by_path};
 use crate::parameters::{Parameter, Place};
 use crate::routes::{Shared, documented_groups};
@@ -26,6 +26,15 @@ pub fn v3_paths(registry: &Registry) -> Vec<String> {
     paths.extend(documented_groups(registry).map(|group| format!("apis/{group}")));
     paths.sort_unstable();
     paths
+}
+
+/// What the documents of custom kinds are called, and their version.
+const CUSTOM_TITLE: &str = "Kubernetes CRD Swagger";
+const CUSTOM_VERSION: &str = "v0.1.0";
+
+/// True if nothing but custom kinds is served at a group and version.
+fn is_custom(registry: &Registry, version: &GroupVersion) -> bool {
+    !registry.resources_of(version).any(|resource| resource.typed)
 }
 
 /// The document at a path of the index, as JSON; `None` where there is none.
@@ -51,17 +60,22 @@ pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option
         }
         _ => return None,
     };
-    let mut schemas = Definitions::new(Dialect::V3, catalog, &texts, KindsOfTypes::new(catalog, scope.as_ref()));
-    let paths = paths(&routes, &mut schemas);
-    let document = object! {
-        "openapi": "3.0.0",
-        "info": object! { "title": TITLE, "version": VERSION },
-        "paths": paths,
-        "components": object! {
-            "schemas": schemas.finish(),
-            "securitySchemes": crate::security(),
-        },
+    let about = match &scope {
+        None => About::All,
+        Some(version) if is_custom(registry, version) => About::Custom,
+        Some(version) => About::Version(version),
     };
+    let mut schemas = Definitions::new(Dialect::V3, catalog, &texts, KindsOfTypes::new(catalog, about));
+    let paths = paths(&routes, &mut schemas);
+    let mut components = object! { "schemas": schemas.finish() };
+    let info = match about {
+        About::Custom => object! { "title": CUSTOM_TITLE, "version": CUSTOM_VERSION },
+        About::All | About::Version(_) => {
+            components.set("securitySchemes", crate::security());
+            object! { "title": TITLE, "version": VERSION }
+        }
+    };
+    let document = object! { "openapi": "3.0.0", "info": info, "paths": paths, "components": components };
     Some(crate::json(&document))
 }
 

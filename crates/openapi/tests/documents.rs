@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_catalog::shared;
 use pintle_registry::{GroupVersion, Registry, Scope, Verb};
-use pintle_value::Value;
+use pintle_value::{Value, object};
 
 fn registry() -> Registry {
     common::registry(false)
@@ -345,7 +345,10 @@ fn operations_are_as_upstream_has_them() {
 
 #[test]
 fn custom_resources_are_described_without_being_known() {
-    let registry = common::registry_with_widgets();
+    let sizes = object! { "type": "array", "items": object! { "type": "string" }, "x-kubernetes-list-type": "set" };
+    let spec = object! { "type": "object", "required": vec!["sizes"], "properties": object! { "sizes": sizes } };
+    let schema = object! { "type": "object", "required": vec!["spec"], "properties": object! { "spec": spec } };
+    let registry = common::registry_with_widgets(schema);
     let paths = pintle_openapi::v3_paths(&registry);
     let of_group: Vec<&String> = paths.iter().filter(|path| path.contains("bench")).collect();
     assert_eq!(of_group, ["apis/bench.example.com/v1"]);
@@ -373,7 +376,7 @@ fn custom_resources_are_described_without_being_known() {
     let widget = "components|schemas|com.example.bench.v1.Widget";
     assert_eq!(
         at(&found, &format!("{widget}|properties|spec")),
-        r#"{"properties":{"inner":{"type":"object"},"sizes":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"}},"required":["sizes"],"type":"object"}"#
+        r#"{"properties":{"sizes":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"}},"required":["sizes"],"type":"object"}"#
     );
     assert_eq!(at(&found, &format!("{widget}|required")), r#"["spec"]"#);
     assert_eq!(

@@ -4,6 +4,7 @@
 
 mod backing;
 mod behaviour;
+mod definition;
 mod error;
 mod names;
 mod reset_fields;
@@ -20,6 +21,7 @@ pub use backing::{Action, Backing, Collection, Computed, Review};
 pub use behaviour::{
     Allocation, Behaviour, BoxFuture, Context, Graceful, NoBehaviour, Objects, SubresourceRules, Write,
 };
+pub use definition::Definition;
 pub use error::{ApiError, Cause, ErrorReason, RetryAfter};
 pub use names::{GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use reset_fields::ResetFields;

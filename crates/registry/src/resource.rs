@@ -8,8 +8,8 @@ use pintle_schema::Schema;
 use pintle_value::Str;
 
 use crate::{
-    Action, Backing, Behaviour, Collection, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource,
-    ScalePaths, Table, Versions,
+    Action, Backing, Behaviour, Collection, Definition, GroupResource, GroupVersion, GroupVersionKind,
+    GroupVersionResource, ScalePaths, Table, Versions,
 };
 
 /// Where the objects of a resource live.
@@ -121,6 +121,8 @@ pub struct Resource {
     pub schema: Schema,
     /// The fields that objects can be selected by, beside `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<SelectableField>,
+    /// Where what its author wrote of it can be read; `None` for built-in kinds, which the catalog describes.
+    pub definition: Option<Arc<dyn Definition>>,
     /// True for built-in kinds, which behave as if they were Go structs: decoded into declared fields, encoded in their
     /// order, items of lists without kind and apiVersion.
     pub typed: bool,

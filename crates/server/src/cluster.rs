@@ -115,12 +115,11 @@ impl Cluster {
         for hub in registry.resources().filter(|resource| resource.is_hub()) {
             described.set(hub);
         }
-        for definition in definitions::stored(&*settings.store, ROOT).await? {
-            let prefix = pintle_extensions::prefix(&definition);
+        for (prefix, record) in definitions::stored(&*settings.store, ROOT).await? {
             if !prefixes.contains(&prefix) {
                 prefixes.push(prefix);
-                if let Some(record) = pintle_extensions::records(&definition).first() {
-                    described.set(record);
+                if let Some(record) = record {
+                    described.set(&record);
                 }
             }
         }

@@ -2,17 +2,20 @@
 //! objects, says so in their status, and cleans up after those that go (upstream: the controllers of
 //! apiextensions-apiserver).
 
+mod source;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use pintle_cache::{Event, Key, KeyRange, Log, Scope};
+use pintle_cache::{Event, Key, KeyRange, Log, Object, Scope};
 use pintle_extensions::{
     CLEANUP_FINALIZER, Condition, accept_names, condition_is_true, discovery_order, establish, records, set_condition,
 };
-use pintle_registry::{ApiError, GroupResource, Objects, Resource};
-use pintle_store::{Span, Store};
+use pintle_registry::{ApiError, Definition, GroupResource, Objects, Resource};
+use pintle_store::{Record, Span, Store};
 use pintle_value::{Str, Value, object};
 
+use self::source::Source;
 use crate::cluster::{Cluster, ClusterError, tree};
 use crate::write::{Access, delete_all};
 
@@ -26,15 +29,20 @@ fn definitions() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// All stored definitions, so that the cache has the history of their objects from the start.
+/// The prefixes of the objects of all stored definitions, with a record of each that is served, so that the cache has
+/// their history from the start.
 ///
 /// # Errors
 /// The store cannot be read.
-pub(crate) async fn stored(store: &dyn Store, root: &str) -> Result<Vec<Value>, ClusterError> {
+pub(crate) async fn stored(store: &dyn Store, root: &str) -> Result<Vec<(Str, Option<Arc<Resource>>)>, ClusterError> {
     let span = Span::prefix(&format!("{root}/{PREFIX}/"));
     let range = store.range(span, None, None).await.map_err(|error| ClusterError::Cache(error.into()))?;
-    let read = |json: &[u8]| pintle_codec::json::decode(json, pintle_codec::json::Options::default()).ok();
-    Ok(range.records.iter().filter_map(|record| Some(read(&record.value)?.value)).collect())
+    let read = |record: &Record| {
+        let definition = pintle_codec::json::decode(&record.value, pintle_codec::json::Options::default()).ok()?.value;
+        let source: Arc<dyn Definition> = Arc::new(Source::new(&definition, record.value.clone()));
+        Some((pintle_extensions::prefix(&definition), records(&definition, &source).into_iter().next()))
+    };
+    Ok(range.records.iter().filter_map(read).collect())
 }
 
 /// Serves what is defined, and follows the definitions from now on.
@@ -47,8 +55,8 @@ pub(crate) async fn start(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
     let from = cluster.catch_up().await?;
     let mut watcher = log.watch(Scope::All, from);
     let mut known = Known::default();
-    for definition in Access(cluster.clone()).list(&definitions(), "")? {
-        known.take(&definition);
+    for object in all(&log, from) {
+        known.read(&object);
     }
     cluster.publish(known.records());
     let names: Vec<Str> = known.kinds.keys().cloned().collect();
@@ -88,6 +96,7 @@ struct Kind {
     names: Value,
     /// What its records are made of.
     made_of: Value,
+    source: Arc<Source>,
     records: Vec<Arc<Resource>>,
     /// True while its objects are being deleted.
     cleaning: bool,
@@ -100,14 +109,34 @@ impl Known {
         records
     }
 
+    /// Remembers a stored definition. Returns true if its records have changed.
+    fn read(&mut self, object: &Object) -> bool {
+        let definition = match tree(object) {
+            Ok(definition) => definition,
+            Err(error) => {
+                tracing::error!(%error, name = object.name(), "a definition cannot be read");
+                return false;
+            }
+        };
+        let known = self.kinds.get(object.name()).map(|kind| kind.source.clone());
+        let source = match known.filter(|source| source.is_of(&definition)) {
+            Some(source) => {
+                source.set(object.json.clone());
+                source
+            }
+            None => Arc::new(Source::new(&definition, object.json.clone())),
+        };
+        self.take(&definition, source)
+    }
+
     /// Remembers a definition. Returns true if its records have changed.
-    fn take(&mut self, definition: &Value) -> bool {
+    fn take(&mut self, definition: &Value, source: Arc<Source>) -> bool {
         let names = object! {
             "spec": object! { "group": definition.str_at(&["spec", "group"]) },
             "status": object! { "acceptedNames": definition["status"]["acceptedNames"].clone() },
         };
         let made_of = object! {
-            "generation": definition.generation(),
+            "mark": source.mark(),
             "names": names["status"].clone(),
             "accepted": condition_is_true(definition, "NamesAccepted") || condition_is_true(definition, "Established"),
         };
@@ -116,9 +145,9 @@ impl Known {
         let cleaning = before.as_ref().is_some_and(|kind| kind.cleaning);
         let (records, changed) = match before {
             Some(kind) if kind.made_of == made_of => (kind.records, false),
-            _ => (records(definition), true),
+            _ => (records(definition, &(source.clone() as Arc<dyn Definition>)), true),
         };
-        self.kinds.insert(name, Kind { names, made_of, records, cleaning });
+        self.kinds.insert(name, Kind { names, made_of, source, records, cleaning });
         changed
     }
 
@@ -135,15 +164,10 @@ impl Known {
             }
             return self.settle_others(cluster, &gone.names).await;
         };
-        match tree(object) {
-            Ok(definition) => {
-                if self.take(&definition) {
-                    self.serve(cluster, &name).await;
-                }
-                self.settle(cluster, &name).await;
-            }
-            Err(error) => tracing::error!(%error, %name, "a definition cannot be read"),
+        if self.read(object) {
+            self.serve(cluster, &name).await;
         }
+        self.settle(cluster, &name).await;
     }
 
     /// Serves the objects of a definition.
@@ -184,7 +208,8 @@ impl Known {
         }
         // Objects are served before anybody hears that they are.
         let names_before = self.kinds.get(name).map(|kind| kind.names.clone());
-        if self.take(&with_names) {
+        let Some(source) = self.kinds.get(name).map(|kind| kind.source.clone()) else { return };
+        if self.take(&with_names, source) {
             self.serve(cluster, name).await;
         }
         let settled = |definition: &Value| {
@@ -295,14 +320,20 @@ async fn empty(cluster: &Weak<Cluster>, resource: &Arc<Resource>) -> Result<(), 
 
 /// True if there is no object in a log. A page without objects may stand before others: what was deleted has its place.
 fn is_empty(log: &Log) -> bool {
-    let mut after: Option<Key> = None;
-    loop {
-        match log.page(&KeyRange::All, after.as_deref(), u64::MAX, 256) {
-            Ok(page) if page.objects.is_empty() => match page.last {
-                Some(last) => after = Some(last),
-                None => return true,
-            },
-            _ => return false,
-        }
-    }
+    pages(log, u64::MAX).all(|page| page.is_empty())
+}
+
+/// All objects in a log at a revision.
+fn all(log: &Log, at: u64) -> impl Iterator<Item = Arc<Object>> {
+    pages(log, at).flatten()
+}
+
+fn pages(log: &Log, at: u64) -> impl Iterator<Item = Vec<Arc<Object>>> {
+    let mut next = Some(None::<Key>);
+    std::iter::from_fn(move || {
+        let after = next.take()?;
+        let page = log.page(&KeyRange::All, after.as_deref(), at, 256).ok()?;
+        next = page.last.map(Some);
+        Some(page.objects)
+    })
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use pintle_catalog::{ResourceFacts, shared};
 use pintle_registry::{
-    Action, Backing, Collection, GroupVersionKind, NameAndAge, NoBehaviour, Registry, Resource, Role, Scope,
-    Subresource, Verb, Verbs,
+    Action, Backing, Collection, Definition, GroupVersionKind, NameAndAge, NoBehaviour, Registry, Resource, Role,
+    Scope, SelectableField, Subresource, Verb, Verbs,
 };
-use pintle_schema::{Field, List, ListTopology, Omit, Patch, Scalar, ScalarType, Schema, Struct, Type, Types};
-use pintle_value::Str;
+use pintle_schema::TypeId;
+use pintle_value::{Str, Value};
 
 /// The resources that are served, or all that are known.
 pub(crate) fn registry(all: bool) -> Registry {
@@ -51,6 +51,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         verbs: verbs(&facts.verbs),
         schema: shared().kind_schema(facts.group, facts.version, facts.kind).expect(facts.kind),
         selectable: Vec::new(),
+        definition: None,
         typed: true,
         subresources: subresources.collect(),
         // Documents tell stored objects apart from everything else, no more.
@@ -68,27 +69,27 @@ fn verbs(names: &[&str]) -> Verbs {
     Verb::ALL.into_iter().filter(|verb| names.contains(&verb.name())).collect()
 }
 
-/// A custom resource beside the built-in ones: namespaced widgets with the usual subresources.
-pub(crate) fn registry_with_widgets() -> Registry {
-    let mut types = Types::default();
-    let string = types.add(Type::Scalar(ScalarType { kind: Scalar::String, name: Str::default(), values: None }));
-    let sizes =
-        types.add(Type::List(List { item: string, pointers: true, topology: ListTopology::Set, name: Str::default() }));
-    let field = |name: &'static str, ty, required| Field {
-        name: name.into(),
-        ty,
-        pointer: true,
-        omit: Omit::Empty,
-        required,
-        number: 0,
-        embedded: 0,
-        patch: Patch::default(),
-        default: None,
-    };
-    let spec = types.add(Type::Any);
-    let inner = field("inner", spec, false);
-    types.replace(spec, Type::Struct(Struct::new("", "", vec![inner, field("sizes", sizes, true)])));
-    let root = types.add(Type::Struct(Struct::new("", "", vec![field("spec", spec, true)])));
+/// A definition with this schema.
+struct Written(Value);
+
+impl Definition for Written {
+    fn mark(&self) -> &str {
+        "a definition"
+    }
+
+    fn schema(&self, _: &str) -> Option<Value> {
+        Some(self.0.clone())
+    }
+}
+
+/// A custom resource beside the built-in ones.
+pub(crate) fn registry_with_widgets(schema: Value) -> Registry {
+    let built_in = registry(false);
+    Registry::new(built_in.resources().cloned().chain([widgets(schema)]).collect())
+}
+
+/// A custom resource: namespaced widgets with the usual subresources.
+pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
     let subresource = |name: &'static str, kind: GroupVersionKind| Subresource {
         name: name.into(),
         kind,
@@ -96,7 +97,7 @@ pub(crate) fn registry_with_widgets() -> Registry {
         role: Role::Object,
     };
     let all: Vec<&str> = Verb::ALL.iter().map(|verb| verb.name()).collect();
-    let resource = Resource {
+    Arc::new(Resource {
         group: "bench.example.com".into(),
         version: "v1".into(),
         plural: "widgets".into(),
@@ -107,8 +108,9 @@ pub(crate) fn registry_with_widgets() -> Registry {
         categories: Vec::new(),
         scope: Scope::Namespaced,
         verbs: verbs(&all),
-        schema: Schema { types: Arc::new(types), root },
-        selectable: Vec::new(),
+        schema: shared().schema(TypeId(0)),
+        selectable: vec![SelectableField { name: "spec.sizes".into(), place: 0 }],
+        definition: Some(Arc::new(Written(schema))),
         typed: false,
         subresources: vec![
             subresource("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),
@@ -121,7 +123,5 @@ pub(crate) fn registry_with_widgets() -> Registry {
         behaviour: Arc::new(NoBehaviour),
         versions: None,
         table: Arc::new(NameAndAge),
-    };
-    let built_in = registry(false);
-    Registry::new(built_in.resources().cloned().chain([Arc::new(resource)]).collect())
+    })
 }

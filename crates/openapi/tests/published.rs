@@ -1,0 +1,66 @@
+//! Schemas of custom resources are published as upstream publishes them.
+
+#[allow(dead_code)]
+mod common;
+
+use pintle_catalog::shared;
+use pintle_registry::Registry;
+use serde_json::{Value, json};
+
+/// A registry of a kind with this schema.
+fn registry(schema: Value) -> Registry {
+    Registry::new(vec![common::widgets(serde_json::from_value(schema).expect("a schema"))])
+}
+
+/// What both documents say of a field with this schema.
+fn published(schema: &Value) -> [Value; 2] {
+    let kind = json!({"type": "object", "properties": {"field": schema}});
+    let registry = registry(kind);
+    let v2: Value = serde_json::from_slice(&pintle_openapi::v2(&registry, shared())).expect("JSON");
+    let v3 = pintle_openapi::v3_document(&registry, shared(), "apis/bench.example.com/v1").expect("a document");
+    let v3: Value = serde_json::from_slice(&v3).expect("JSON");
+    let field = |definitions: &Value| definitions["com.example.bench.v1.Widget"]["properties"]["field"].clone();
+    [field(&v2["definitions"]), field(&v3["components"]["schemas"])]
+}
+
+/// Numbers are the same whether or not they have a fraction.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => json!(number.as_f64()),
+        Value::Array(items) => items.iter().map(plain).collect(),
+        Value::Object(members) => members.iter().map(|(key, value)| (key.clone(), plain(value))).collect(),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn schemas_are_published_as_upstream_does() {
+    let mut schema = Value::Null;
+    let mut found = Default::default();
+    let mut rows = 0;
+    for line in include_str!("published.txt").lines() {
+        let Some((mark, text)) = line.split_once(' ').filter(|(mark, _)| matches!(*mark, "=" | "2" | "3")) else {
+            continue;
+        };
+        let row: Value = serde_json::from_str(text).expect(line);
+        match mark {
+            "=" => (schema, rows, found) = (row.clone(), rows + 1, published(&row)),
+            "2" => assert_eq!(plain(&found[0]), plain(&row), "v2 of {schema}"),
+            _ => assert_eq!(plain(&found[1]), plain(&row), "v3 of {schema}"),
+        }
+    }
+    assert!(rows > 40, "{rows}");
+}
+
+#[test]
+fn nothing_is_said_of_objects_with_unknown_fields_in_v2() {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {"type": "string"}}});
+    let registry = registry(schema);
+    let v2: Value = serde_json::from_slice(&pintle_openapi::v2(&registry, shared())).expect("JSON");
+    let expect = json!({
+        "type": "object",
+        "x-kubernetes-group-version-kind": [{"group": "bench.example.com", "kind": "Widget", "version": "v1"}],
+        "x-kubernetes-selectable-fields": [{"fieldPath": "spec.sizes"}],
+    });
+    assert_eq!(v2["definitions"]["com.example.bench.v1.Widget"], expect);
+}
