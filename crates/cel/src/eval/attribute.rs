@@ -6,7 +6,7 @@ use super::fold::unusable_index;
 use super::machine::{Machine, Slot};
 use super::node::{Attribute, By, Node, Root, Step};
 use crate::error::EvalError;
-use crate::value::{Map, Number, Outcome, Value, double_to_int, plain};
+use crate::value::{Number, Outcome, Value, double_to_int, plain};
 
 impl<'a> Machine<'a, '_> {
     /// The value at the end of the way. `bare` is true where cel-go does not charge for the root.
@@ -107,14 +107,6 @@ impl<'a> Machine<'a, '_> {
         for (i, step) in steps.iter().enumerate() {
             optional |= step.optional;
             let tests = test && i == last;
-            if tests
-                && !optional
-                && let (Value::Map(map @ Map::Json { .. }), By::Field(name)) = (&current, &step.by)
-            {
-                // It is there, whether it can be read or not.
-                self.charge(1)?;
-                return Ok(Value::Bool(map.has_field(name)));
-            }
             match self.step(&current, step, optional || tests) {
                 Found::Value(_) if tests && !optional => {
                     self.charge(1)?;

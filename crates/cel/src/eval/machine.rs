@@ -9,7 +9,7 @@ use crate::cost::{LIST_COST, MAP_COST, STRUCT_COST};
 use crate::error::{EvalError, Failure};
 use crate::function::Overload;
 use crate::program::{Budget, Program};
-use crate::value::{Key, List, Map, Outcome, OwnedMap, Value, equal, plain};
+use crate::value::{Key, List, Map, Outcome, OwnedMap, Value, equal, plain, try_equal};
 
 /// What a local variable holds.
 #[derive(Clone, Debug)]
@@ -116,7 +116,8 @@ impl<'a, 'b> Machine<'a, 'b> {
             // Values of libraries only compare to their own kind.
             return Err(EvalError::no_overload());
         }
-        Ok(Value::Bool(equal(&a, &b) == positive))
+        // What cannot be compared is not equal, but only for `==` that is an error.
+        Ok(Value::Bool(if positive { try_equal(&a, &b)? } else { !equal(&a, &b) }))
     }
 
     /// Both operands, or the first error. What is charged for a call does not depend on whether it failed.

@@ -5,18 +5,25 @@ use std::cmp::Ordering;
 use super::{Number, Outcome, Value};
 use crate::error::EvalError;
 
-/// True if two values are equal. Values of different types are not, except for numbers of the same amount.
+/// True if two values are equal. Values of different types are not, except for numbers of the same amount, and nothing
+/// equals what is invalid.
 #[must_use]
 pub fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
-    match (a, b) {
+    try_equal(a, b).unwrap_or(false)
+}
+
+/// The same, but it fails where something in the first value is invalid.
+pub(crate) fn try_equal(a: &Value<'_>, b: &Value<'_>) -> Outcome<bool> {
+    Ok(match (a, b) {
         (Value::String(a), Value::String(b)) => **a == **b,
         (Value::Null, Value::Null) => true,
         (Value::Bool(a), Value::Bool(b)) => a == b,
         (Value::Bytes(a), Value::Bytes(b)) => **a == **b,
         (Value::Duration(a), Value::Duration(b)) => a == b,
         (Value::Timestamp(a), Value::Timestamp(b)) => a.instant() == b.instant(),
-        (Value::List(a), Value::List(b)) => a.equals(b),
-        (Value::Map(a), Value::Map(b)) => a.equals(b),
+        (Value::List(a), Value::List(b)) => return a.equals(b),
+        (Value::Map(a), Value::Map(b)) => return a.equals(b),
+        (Value::Invalid(error), _) => return Err(error.clone()),
         (Value::Optional(a), Value::Optional(b)) => match (a, b) {
             (Some(a), Some(b)) => equal(a, b),
             (a, b) => a.is_none() && b.is_none(),
@@ -27,7 +34,7 @@ pub fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
             (Some(a), Some(b)) => a.compare(b) == Some(Ordering::Equal),
             _ => false,
         },
-    }
+    })
 }
 
 /// How two values compare, if their types have an order.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pintle_value::Value as Json;
 
-use super::{Shape, Topology, Value, equal, plain, untyped};
+use super::{Outcome, Shape, Topology, Value, equal, plain, try_equal, untyped};
 
 /// A list.
 #[derive(Clone, Debug)]
@@ -104,23 +104,22 @@ impl<'a> List<'a> {
     }
 
     /// True if both lists hold the same, under the topology of the first.
-    #[must_use]
-    pub(super) fn equals(&self, other: &List<'_>) -> bool {
+    pub(super) fn equals(&self, other: &List<'_>) -> Outcome<bool> {
         if self.len() != other.len() {
-            return false;
+            return Ok(false);
         }
         match self.topology() {
-            Topology::Atomic => self.iter().zip(other.iter()).all(|(a, b)| equal(&a, &b)),
+            Topology::Atomic => all(self.iter().zip(other.iter()), |(a, b)| try_equal(&a, &b)),
             Topology::Set => {
                 let own: HashSet<Identity> = self.identities(Topology::Set).collect();
-                other.iter().all(|element| own.contains(&Identity::of(&element, Topology::Set)))
+                all(other.iter(), |element| Ok(own.contains(&Identity::of(&element, Topology::Set))))
             }
             topology @ Topology::Map(_) => {
                 // Of elements with the same keys the last one counts.
                 let own: HashMap<Identity, usize> = self.identities(topology).zip(0..).collect();
-                other.iter().all(|theirs| {
+                all(other.iter(), |theirs| {
                     let ours = own.get(&Identity::of(&theirs, topology)).and_then(|at| self.get(*at));
-                    ours.is_some_and(|ours| equal(&ours, &theirs))
+                    ours.map_or(Ok(false), |ours| try_equal(&ours, &theirs))
                 })
             }
         }
@@ -134,6 +133,16 @@ impl<'a> List<'a> {
             _ => self.get(i).map_or_else(|| Identity(Vec::new()), |element| Identity::of(&element, topology)),
         })
     }
+}
+
+/// True if something holds for all; the first error or the first for which it does not hold ends it.
+pub(super) fn all<T>(items: impl IntoIterator<Item = T>, mut holds: impl FnMut(T) -> Outcome<bool>) -> Outcome<bool> {
+    for item in items {
+        if !holds(item)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// What tells the elements of a set or a map apart.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use pintle_value::Object;
 
-use super::{Number, Outcome, Shape, Text, Value, equal};
+use super::list::all;
+use super::{Number, Outcome, Shape, Text, Value, try_equal};
 
 /// A map that an evaluation made.
 pub type OwnedMap<'a> = BTreeMap<Key<'a>, Value<'a>>;
@@ -114,15 +115,18 @@ impl<'a> Map<'a> {
         }
     }
 
-    pub(super) fn equals(&self, other: &Map<'_>) -> bool {
-        self.len() == other.len()
-            && match self {
-                Self::Json { object, shape } => object.keys().all(|key| match shape.name_of(key) {
-                    Some(name) => same(shape.field(object, &name), other.field(&name)),
-                    None => same_unseen(object, other, key),
-                }),
-                _ => self.iter().all(|(key, value)| same(Some(value), other.get(&key))),
-            }
+    /// True if both hold the same, as the first sees it.
+    pub(super) fn equals(&self, other: &Map<'_>) -> Outcome<bool> {
+        if self.len() != other.len() {
+            return Ok(false);
+        }
+        match self {
+            Self::Json { object, shape } => all(object.keys(), |key| match shape.name_of(key) {
+                Some(name) => same(shape.field(object, &name), other.field(&name)),
+                None => Ok(same_unseen(object, other, key)),
+            }),
+            _ => all(self.iter(), |(key, value)| same(Some(value), other.get(&key))),
+        }
     }
 }
 
@@ -135,11 +139,11 @@ fn named(name: Cow<'_, str>) -> Value<'_> {
 }
 
 /// True if two fields are equal, or neither is there.
-fn same(a: Option<Value<'_>>, b: Outcome<Option<Value<'_>>>) -> bool {
+fn same(a: Option<Value<'_>>, b: Outcome<Option<Value<'_>>>) -> Outcome<bool> {
     match (a, b) {
-        (Some(a), Ok(Some(b))) => equal(&a, &b),
-        (None, Ok(None)) => true,
-        _ => false,
+        (Some(a), Ok(Some(b))) => try_equal(&a, &b),
+        (None, Ok(None)) => Ok(true),
+        _ => Ok(false),
     }
 }
 

@@ -19,6 +19,7 @@ use pintle_value::Str;
 use crate::error::EvalError;
 use crate::types::OPTIONAL;
 
+pub(crate) use compare::try_equal;
 pub use compare::{compare, equal};
 pub use list::List;
 pub use map::{Fields, Key, Map, OwnedMap};

@@ -8,7 +8,7 @@ use pintle_cel::{SizeEstimate, Sizes, Type, TypeProvider};
 use pintle_kinds::Step;
 use pintle_value::{Str, Value};
 
-use super::escape::escape;
+use super::escape::{escape, is_reserved};
 use crate::schema::{Additional, Part, Type as SchemaType};
 
 /// The most bytes of a request, from which the most elements of a list without a limit follow.
@@ -88,7 +88,7 @@ impl Declared {
             "date" => Self::text(Type::Timestamp, DATE, DATE),
             "date-time" => Self::text(Type::Timestamp, 21, MAX_TIME),
             _ => {
-                let listed = || part.enumeration().map(|values| longest(values));
+                let listed = || part.enumeration().map(longest);
                 Self::text(Type::String, 2, max_bytes(part).or_else(listed).unwrap_or(MAX_REQUEST - 2))
             }
         }
@@ -186,8 +186,8 @@ pub(super) struct Types {
     own: Arc<Declared>,
 }
 
-/// The name of the type of `self`. Upstream adds a number that changes from time to time, so that no rule depends on it.
-const SELF_TYPE: &str = "selfType";
+/// The name of the type of `self`. Upstream's has another number from time to time, so that no rule depends on it.
+const SELF_TYPE: &str = "selfType0";
 
 impl Types {
     pub(super) fn new(own: &Arc<Declared>) -> Self {
@@ -222,7 +222,12 @@ impl TypeProvider for Types {
     }
 
     fn field(&self, type_name: &str, field: &str) -> Option<Type> {
-        let declared = self.fields(type_name)?.get(field)?;
+        let fields = self.fields(type_name)?;
+        let (field, declared) = match fields.get_key_value(field) {
+            // After a dot, words that CEL keeps for itself are as good as any.
+            None if is_reserved(field) => fields.get_key_value(format!("__{field}__").as_str())?,
+            found => found?,
+        };
         Some(declared.as_type(&format!("{type_name}.{field}")))
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     if first.is_ascii_digit() || !name.bytes().all(spelled) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(format!("__{name}__").into());
     }
     if !name.contains(['-', '.', '/']) && !name.contains("__") {
@@ -43,6 +43,11 @@ pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     }
     let escaped = name.replace("__", "__underscores__");
     Some(escaped.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__").into())
+}
+
+/// True for a word that CEL keeps for itself.
+pub(super) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
 }
 
 #[cfg(test)]

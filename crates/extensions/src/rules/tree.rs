@@ -17,6 +17,8 @@ use crate::schema::{Additional, Part};
 pub(crate) struct Rules {
     /// In the order of the schema.
     pub(super) own: Box<[Rule]>,
+    /// True if there are rules for something that expressions do not see.
+    pub(super) unseen: bool,
     /// How values are read, where there are rules.
     pub(super) place: Option<Arc<Place>>,
     /// True if a rule asks for the old value.
@@ -81,9 +83,10 @@ impl Rules {
             Additional::Values(values) => below(values, Step::Values).map(Box::new),
             _ => None,
         };
+        let unseen = declared.is_none() && !part.rules().is_empty();
         let own = declared.map_or_else(Default::default, |declared| compile(part, declared));
         let use_old_self = own.iter().any(|rule| rule.uses_old_self);
-        Some(Self { own, place, use_old_self, properties, items, values })
+        Some(Self { own, unseen, place, use_old_self, properties, items, values })
     }
 }
 

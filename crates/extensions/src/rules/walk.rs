@@ -73,6 +73,10 @@ impl Walk {
     fn node(&mut self, rules: &Rules, place: &Place<'_>) -> Goes {
         match place.new {
             Json::Null => return Ok(()),
+            _ if rules.unseen => {
+                let why = "failed to convert to declType for CEL validation rules";
+                self.invalid(place, format!("rule compiler initialization error: {why}"));
+            }
             _ if rules.own.is_empty() => {}
             _ => self.own(rules, place)?,
         }

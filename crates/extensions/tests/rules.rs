@@ -1,0 +1,205 @@
+//! Rules in CEL: what definitions may say, and what becomes of objects. The tables are in `rules/*.txt` and read top to
+//! bottom; what they expect is what kube-apiserver 1.36 answers. `UPDATE_EXPECT=1` writes what is found into them.
+//!
+//! `schema {…}` is the schema of an object; or `field {…}` is that of its only field `a`, and `rule …` is one rule of the
+//! object (`rules […]` several). `was {…}` before it is the schema that it replaces. `new {…}` is an object, `val …` a value
+//! of the field; `from {…}` or `before …` is the object that it replaces; `status {…}` replaces it through its status. What
+//! follows is indented and sorted: the errors of the definition or the object, and warnings.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use pintle_extensions::{judge_definitions, records};
+use pintle_registry::{Behaviour, Context, Definition, Resource};
+use pintle_value::time::Time;
+use pintle_value::{Errors, Object, Value, object};
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn in_field(value: Value) -> Value {
+    Value::Object(Object::from_iter([("a", value)]))
+}
+
+fn context() -> Context {
+    let now = Time { seconds: 1_700_000_000, nanos: 0 };
+    Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false }
+}
+
+/// A definition whose names are accepted.
+fn definition(schema: Value) -> Value {
+    let version = object! {
+        "name": "v1", "served": true, "storage": true, "subresources": object! { "status": object! {} },
+        "schema": object! { "openAPIV3Schema": schema },
+    };
+    let names = object! { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" };
+    let accepted = object! { "type": "NamesAccepted", "status": "True" };
+    object! {
+        "metadata": object! { "name": "widgets.example.com", "resourceVersion": "1" },
+        "spec": object! {
+            "group": "example.com", "scope": "Namespaced", "names": names.clone(), "versions": vec![version],
+            "conversion": object! { "strategy": "None" },
+        },
+        "status": object! {
+            "storedVersions": vec![Value::from("v1")], "acceptedNames": names, "conditions": vec![accepted],
+        },
+    }
+}
+
+fn widget(mut object: Value) -> Value {
+    object.set_default("apiVersion", "example.com/v1");
+    object.set_default("kind", "Widget");
+    object.set_default("metadata", object! { "name": "w", "resourceVersion": "1" });
+    object
+}
+
+/// Where definitions are read again; nobody does that here.
+struct Unread;
+
+impl Definition for Unread {
+    fn mark(&self) -> &str {
+        ""
+    }
+
+    fn schema(&self, _: &str) -> Option<Value> {
+        None
+    }
+}
+
+/// Where a table is.
+struct State {
+    definitions: Arc<dyn Behaviour>,
+    field: Value,
+    was: Option<Value>,
+    from: Option<Value>,
+    kind: Option<Arc<Resource>>,
+}
+
+impl State {
+    /// What is found wrong with a definition.
+    fn define(&mut self, schema: &Value) -> Vec<String> {
+        let new = definition(schema.clone());
+        let errors = match self.was.take() {
+            None => self.definitions.validate(&context(), &new),
+            Some(was) => self.definitions.validate_update(&context(), &new, &definition(was)),
+        };
+        let source: Arc<dyn Definition> = Arc::new(Unread);
+        self.kind = records(&new, &source).into_iter().next();
+        said(errors, Vec::new())
+    }
+
+    /// What is found wrong with an object.
+    fn judge(&mut self, new: Value, through_status: bool) -> Vec<String> {
+        let Some(kind) = &self.kind else { return vec!["unusable".to_owned()] };
+        let (rules, mut new, old) = (&kind.behaviour, widget(new), self.from.take().map(widget));
+        let (mut errors, warnings);
+        match &old {
+            Some(old) if through_status => {
+                let rules = rules.subresource("status").expect("there is a status");
+                rules.prepare_for_update(&context(), &mut new, old);
+                errors = rules.validate_update(&context(), &new, old);
+                warnings = rules.validate_last(&new, old, &mut errors);
+            }
+            Some(old) => {
+                errors = rules.validate_update(&context(), &new, old);
+                warnings = rules.validate_last(&new, Some(old), &mut errors);
+            }
+            None => {
+                errors = rules.validate(&context(), &new);
+                warnings = rules.validate_last(&new, None, &mut errors);
+            }
+        }
+        said(errors, warnings)
+    }
+
+    fn ruled(&self, rules: Value) -> Value {
+        object! { "type": "object", "properties": in_field(self.field.clone()), "x-kubernetes-validations": rules }
+    }
+}
+
+fn said(errors: Errors, warnings: Vec<String>) -> Vec<String> {
+    let errors = errors.0.iter().map(|error| format!("error {error}"));
+    let mut said: Vec<String> =
+        errors.chain(warnings.into_iter().map(|warning| format!("warning {warning}"))).collect();
+    said.sort_unstable();
+    // The number in the name of a type means nothing.
+    let line = |line: &String| line.replace('\n', "\\n").replace('\r', "\\r").replace("selfType0", "selfType");
+    said.iter().map(line).collect()
+}
+
+/// Runs a table and returns it with what was found.
+fn run(table: &str, rows: &mut usize) -> String {
+    let mut resources = pintle_kinds::resources(pintle_catalog::shared());
+    judge_definitions(&mut resources);
+    let definitions = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
+    let definitions = definitions.expect("definitions are built in").behaviour.clone();
+    let mut state = State { definitions, field: Value::Null, was: None, from: None, kind: None };
+    let mut out = String::new();
+    for line in table.lines().filter(|line| !line.starts_with("    ")) {
+        out.push_str(line);
+        out.push('\n');
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let found = match word {
+            "schema" => state.define(&read(rest)),
+            "rule" => {
+                let schema = state.ruled(vec![object! { "rule": rest }].into());
+                state.define(&schema)
+            }
+            "rules" => {
+                let schema = state.ruled(read(rest));
+                state.define(&schema)
+            }
+            "new" | "status" => state.judge(read(rest), word == "status"),
+            "val" => state.judge(in_field(read(rest)), false),
+            "field" => {
+                state.field = read(rest);
+                continue;
+            }
+            "was" => {
+                state.was = Some(read(rest));
+                continue;
+            }
+            "from" => {
+                state.from = Some(read(rest));
+                continue;
+            }
+            "before" => {
+                state.from = Some(in_field(read(rest)));
+                continue;
+            }
+            "" | "==" | "#" => continue,
+            _ => panic!("{line}"),
+        };
+        *rows += 1;
+        for found in found {
+            out.push_str(&format!("    {found}\n"));
+        }
+    }
+    out
+}
+
+#[test]
+fn rules_are_kept_as_upstream_keeps_them() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
+    let mut tables: Vec<_> = fs::read_dir(&folder).expect("tables").map(|entry| entry.expect("entry").path()).collect();
+    tables.sort();
+    let mut rows = 0;
+    let mut wrong = Vec::new();
+    for path in tables {
+        let table = fs::read_to_string(&path).expect("table");
+        let found = run(&table, &mut rows);
+        if found == table {
+            continue;
+        }
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::write(&path, found).expect("table");
+        } else {
+            let differing = table.lines().zip(found.lines()).find(|(expected, found)| expected != found);
+            wrong.push(format!("{}: {differing:?}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(rows >= 250, "{rows} rows");
+}
