@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
+use super::Data;
 use super::produce::{Produce, Produced, Turns};
 use super::written::{Outlet, Written};
 
@@ -63,15 +64,17 @@ impl<T: Into<Bytes>> From<T> for Body {
 }
 
 impl http_body::Body for Body {
-    type Data = Bytes;
+    type Data = Data;
     type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Data>, io::Error>>> {
         match &mut *self {
             Body::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Body::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Body::Produced(produced) => produced.poll(cx).map(|piece| piece.map(|piece| piece.map(Frame::data))),
-            Body::Written(written) => written.poll(cx).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes)))),
+            Body::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes).into())))),
+            Body::Produced(produced) => {
+                produced.poll(cx).map(|piece| piece.map(|piece| piece.map(|bytes| Frame::data(bytes.into()))))
+            }
+            Body::Written(written) => written.poll(cx).map(|piece| piece.map(|data| Ok(Frame::data(data)))),
         }
     }
 

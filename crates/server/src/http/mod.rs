@@ -1,12 +1,14 @@
 //! HTTP itself: sockets, TLS, connections, bodies. What a request means is decided elsewhere.
 
 mod body;
+mod data;
 mod listener;
 mod produce;
 mod tls;
 mod written;
 
 pub use body::Body;
+pub use data::{Data, Parts};
 pub use listener::{Handler, Listener, Peer};
 pub use produce::{Produce, Produced, Turns};
 pub use tls::{TlsError, server_config, verifier};

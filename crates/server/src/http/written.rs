@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
+
+use super::Data;
 
 /// Where the writer of a body puts its pieces.
 #[derive(Clone, Debug, Default)]
@@ -16,14 +17,14 @@ pub struct Outlet(Arc<Mutex<Place>>);
 
 #[derive(Debug, Default)]
 struct Place {
-    piece: Option<Bytes>,
+    piece: Option<Data>,
     /// The writer waits for the piece to be taken.
     wanted: bool,
 }
 
 impl Outlet {
     /// Puts a piece, as soon as the one before it has been taken. A client that is gone takes none: the writer ends here.
-    pub async fn put(&self, piece: Bytes) {
+    pub async fn put(&self, piece: Data) {
         let mut piece = Some(piece);
         // Nobody need be woken when the outlet is free again: the writer runs when the next piece is asked for.
         poll_fn(|_| {
@@ -75,7 +76,7 @@ impl Written {
         Self { outlet: outlet.clone(), bell, waker, writer: Some(Box::pin(writer(outlet))) }
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Data>> {
         self.bell.connection.register(cx.waker());
         if self.bell.rung.swap(false, Ordering::AcqRel)
             && let Some(writer) = &mut self.writer
@@ -99,6 +100,7 @@ impl Written {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
+    use bytes::{Buf, Bytes};
     use futures_util::task::noop_waker;
     use tokio::sync::Notify;
 
@@ -108,7 +110,8 @@ mod tests {
     fn ask(body: &mut Written, times: usize) -> Vec<Option<String>> {
         let waker = noop_waker();
         let mut cx = Context::from_waker(&waker);
-        let text = |piece: Option<Bytes>| piece.map_or("end".to_owned(), |p| String::from_utf8_lossy(&p).into_owned());
+        let text =
+            |piece: Option<Data>| piece.map_or("end".to_owned(), |p| String::from_utf8_lossy(p.chunk()).into_owned());
         (0..times)
             .map(|_| match body.poll(&mut cx) {
                 Poll::Ready(piece) => Some(text(piece)),
@@ -125,7 +128,7 @@ mod tests {
     fn pieces_come_one_by_one_until_the_end() {
         let mut body = Written::new(|outlet| async move {
             for piece in ["a", "b", "c"] {
-                outlet.put(Bytes::from(piece)).await;
+                outlet.put(Bytes::from(piece).into()).await;
             }
         });
         assert_eq!(ask(&mut body, 5), pieces([Some("a"), Some("b"), Some("c"), Some("end"), Some("end")]));
@@ -143,8 +146,8 @@ mod tests {
                     notified.as_mut().poll(cx)
                 })
                 .await;
-                outlet.put(Bytes::from_static(b"a")).await;
-                outlet.put(Bytes::from_static(b"b")).await;
+                outlet.put(Bytes::from_static(b"a").into()).await;
+                outlet.put(Bytes::from_static(b"b").into()).await;
             }
         });
         assert_eq!(ask(&mut body, 3), pieces([None, None, None]));

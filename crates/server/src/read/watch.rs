@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use pintle_cache::{Event, KeyRange, Log, Object, Pin, TooOld, Watcher};
 use pintle_registry::{ApiError, Resource, Scope};
@@ -13,13 +13,13 @@ use super::Selection;
 use super::lifetime::{Due, Lifetime, lasts};
 use super::list::select;
 use crate::cluster::Cluster;
-use crate::http::{Body, Outlet, Response};
+use crate::http::{Body, Data, Outlet, Response};
 use crate::negotiate::Transform;
 use crate::pipeline::Call;
 use crate::query::{ListOptions, revision_parameter};
 use crate::represent::{EventKind, Form};
 
-/// Frames are joined into one write up to this size.
+/// Frames go out in one write up to this size.
 const PIECE: usize = 64 * 1024;
 /// Objects of the initial state looked at at once.
 const STRIDE: usize = 256;
@@ -111,18 +111,6 @@ fn respond(form: &Form, body: Body) -> Response {
     let media_type = HeaderValue::from_static(form.accepted.encoding.stream_type());
     response.headers_mut().insert(CONTENT_TYPE, media_type);
     response
-}
-
-/// Takes frames of so many bytes together. A lone one is shared with the other watchers.
-fn joined(frames: &mut Vec<Bytes>, bytes: usize) -> Bytes {
-    if frames.len() == 1
-        && let Some(frame) = frames.pop()
-    {
-        return frame;
-    }
-    let mut piece = Vec::with_capacity(bytes);
-    frames.drain(..).for_each(|frame| piece.extend_from_slice(&frame));
-    piece.into()
 }
 
 /// So many events at once are many.
@@ -248,11 +236,12 @@ impl Stream {
                 }
             }
             if bytes >= PIECE {
-                self.send(joined(&mut frames, std::mem::take(&mut bytes))).await?;
+                bytes = 0;
+                self.send(Data::of(std::mem::take(&mut frames))).await?;
             }
         }
         if !frames.is_empty() {
-            self.send(joined(&mut frames, bytes)).await?;
+            self.send(Data::of(frames)).await?;
         }
         match failed {
             Some(error) => self.fail(&error).await,
@@ -321,8 +310,8 @@ impl Stream {
         Err(Over)
     }
 
-    async fn send(&self, piece: Bytes) -> Result<(), Over> {
-        self.outlet.put(piece).await;
+    async fn send(&self, piece: impl Into<Data>) -> Result<(), Over> {
+        self.outlet.put(piece.into()).await;
         Ok(())
     }
 }

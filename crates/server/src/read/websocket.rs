@@ -1,7 +1,7 @@
 //! Watches over WebSockets (RFC 6455), as upstream serves them with `golang.org/x/net/websocket`: the client upgrades the
 //! request of a watch, and each event comes as a message of its own. What the client says is not listened to.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures_util::{SinkExt, StreamExt};
 use http::header::{
     CONNECTION, CONTENT_TYPE, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
@@ -171,7 +171,9 @@ async fn forward(socket: &mut Socket, mut events: Body, framing: Framing) -> Clo
                 let Some(Ok(piece)) = piece.map(|piece| piece.map(http_body::Frame::into_data)) else {
                     return CloseCode::Normal;
                 };
-                buffer.extend_from_slice(&piece.unwrap_or_default());
+                if let Ok(piece) = piece {
+                    buffer.put(piece);
+                }
                 while let Some(message) = framing.split(&mut buffer).and_then(|event| framing.message(event)) {
                     if socket.feed(message).await.is_err() {
                         return CloseCode::Normal;
