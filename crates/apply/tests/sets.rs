@@ -83,6 +83,23 @@ fn what_is_not_read() {
 }
 
 #[test]
+fn a_set_knows_the_tree_that_it_is_written_as() {
+    let set = |text: &str| FieldSet::decode(text).expect("a set");
+    let written = [
+        r#"{}"#,
+        r#"{"f:a":{}}"#,
+        r#"{"f:a":{".":{},"f:b":{},"k:{\"name\":\"x\"}":{".":{},"f:name":{}}},"f:c":{"v:1":{}}}"#,
+    ];
+    for (i, one) in written.iter().enumerate() {
+        for (j, other) in written.iter().enumerate() {
+            assert_eq!(set(one).is_written_as(&set(other).to_value()), i == j, "{one} {other}");
+        }
+    }
+    assert!(!set(r#"{"f:a":{"f:b":{}}}"#).is_written_as(&set(r#"{"f:a":{".":{},"f:b":{}}}"#).to_value()));
+    assert!(!set("{}").is_written_as(&Value::Null));
+}
+
+#[test]
 fn differences() {
     let set = |fields| FieldSet::decode(fields).expect(fields);
     let all = set(r#"{"f:a":{".":{},"f:b":{},"f:c":{}},"f:d":{}}"#);
@@ -150,6 +167,11 @@ proptest! {
         prop_assert_eq!(a.difference(&b.union(&c)), a.difference(&b).difference(&c));
         prop_assert!(a.difference(&b).intersection(&b).is_empty());
         prop_assert!(a.difference(&a).is_empty());
+        prop_assert!(!a.is_written_as(&b.to_value()) || a.to_value() == b.to_value());
+        let mut left = a.clone();
+        left.subtract(&b);
+        prop_assert_eq!(&left, &a.difference(&b));
+        prop_assert!(!a.is_apart_from(&b) || a.recursive_difference(&b) == a && left == a);
         prop_assert!(a.recursive_difference(&b).is_subset(&a.difference(&b)));
         prop_assert!(a.leaves().is_subset(&a));
         prop_assert!(a.intersection(&b).is_subset(&a) && a.is_subset(&a.union(&b)));

@@ -26,12 +26,16 @@ pub fn convert(value: &mut Value, types: &Types, ty: TypeId) -> Result<(), Strin
             let Value::Object(object) = value else {
                 return Err(format!("cannot restore struct from: {}", go_kind(value)));
             };
-            for field in &fields.fields {
-                if let Some(value) = object.get_mut(&field.name) {
-                    convert(value, types, field.ty)?;
+            let mut first: Option<(usize, String)> = None;
+            for (name, value) in object.iter_mut() {
+                let Some(place) = fields.position(name) else { continue };
+                if let Err(why) = convert(value, types, fields.fields[place].ty)
+                    && first.as_ref().is_none_or(|(earlier, _)| place < *earlier)
+                {
+                    first = Some((place, why));
                 }
             }
-            Ok(())
+            first.map_or(Ok(()), |(_, why)| Err(why))
         }
         Type::Map(map) => {
             let Value::Object(object) = value else {

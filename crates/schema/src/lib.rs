@@ -6,6 +6,7 @@ pub mod base64;
 mod defaults;
 mod go;
 pub mod leaf;
+mod names;
 mod normalise;
 mod types;
 

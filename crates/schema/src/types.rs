@@ -5,6 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use pintle_value::{Str, Value};
 
+use crate::names::Names;
+
 /// A type's place in its arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub u32);
@@ -193,10 +195,8 @@ pub struct Struct {
     pub atomic: bool,
     /// True if fields that are not declared are kept (`x-kubernetes-preserve-unknown-fields`).
     pub preserve_unknown: bool,
-    /// Indexes into `fields`, sorted by name.
-    index: Vec<u16>,
-    /// The first bytes of the names in the order of `index`: a search in numbers is much cheaper than one in texts.
-    prefixes: Vec<u64>,
+    /// Where the fields are, by name.
+    names: Names,
     /// Which fields are written even when they are not set, found out at the first use.
     appearing: Appearing,
     /// Indexes into `fields` of those that Protobuf has, sorted by message and number.
@@ -207,11 +207,10 @@ impl Struct {
     /// A struct of these fields.
     #[must_use]
     pub fn new(name: impl Into<Str>, model: impl Into<Str>, fields: Vec<Field>) -> Self {
-        let mut index: Vec<u16> = (0..u16::try_from(fields.len()).unwrap_or(u16::MAX)).collect();
-        index.sort_by(|a, b| fields[usize::from(*a)].name.cmp(&fields[usize::from(*b)].name));
-        let mut wire: Vec<u16> = index.iter().copied().filter(|i| fields[usize::from(*i)].number > 0).collect();
+        let names = Names::of(&fields);
+        let places = 0..u16::try_from(fields.len()).unwrap_or(u16::MAX);
+        let mut wire: Vec<u16> = places.filter(|i| fields[usize::from(*i)].number > 0).collect();
         wire.sort_by_key(|i| (fields[usize::from(*i)].embedded, fields[usize::from(*i)].number));
-        let prefixes = index.iter().map(|i| prefix(&fields[usize::from(*i)].name)).collect();
         Self {
             name: name.into(),
             model: model.into(),
@@ -219,8 +218,7 @@ impl Struct {
             embedded: Vec::new(),
             atomic: false,
             preserve_unknown: false,
-            index,
-            prefixes,
+            names,
             appearing: Appearing::default(),
             wire,
         }
@@ -278,21 +276,8 @@ impl Struct {
     /// The index in `fields` of the field with this JSON name.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
-        let wanted = prefix(name);
-        let start = self.prefixes.partition_point(|p| *p < wanted);
-        let same = self.prefixes[start..].iter().take_while(|p| **p == wanted);
-        let mut candidates = self.index[start..].iter().zip(same).map(|(i, _)| usize::from(*i));
-        candidates.find(|i| self.fields[*i].name == name)
+        self.names.place(&self.fields, name)
     }
-}
-
-/// The first eight bytes of a name, as a number that sorts as they do.
-fn prefix(name: &str) -> u64 {
-    let mut bytes = [0; 8];
-    for (to, from) in bytes.iter_mut().zip(name.bytes()) {
-        *to = from;
-    }
-    u64::from_be_bytes(bytes)
 }
 
 /// Derived from the other fields of a struct, so that it makes no two of them differ.

@@ -72,6 +72,12 @@ fn decode_entry(index: usize, entry: &Value) -> Result<(Manager, Owned, Option<T
 /// The entries of managers: those that apply first, then by time, name, version and subresource.
 #[must_use]
 pub fn encode(managed: &Managed) -> Vec<Value> {
+    encode_over(managed, Vec::new())
+}
+
+/// As [`encode`], made of the entries of before as far as these own the same: few managers change what they own.
+#[must_use]
+pub fn encode_over(managed: &Managed, mut before: Vec<Value>) -> Vec<Value> {
     let mut sorted: Vec<(&Manager, &Owned, Option<Time>)> = Vec::with_capacity(managed.managers.len());
     for (manager, owned) in &managed.managers {
         sorted.push((manager, owned, managed.times.get(manager).copied()));
@@ -86,18 +92,19 @@ pub fn encode(managed: &Managed) -> Vec<Value> {
             b.subresource(),
         ))
     });
-    sorted.into_iter().map(|(manager, owned, time)| encode_entry(manager, owned, time)).collect()
+    sorted.into_iter().map(|(manager, owned, time)| encode_entry(manager, owned, time, &mut before)).collect()
 }
 
 fn operation_of(manager: &Manager, owned: &Owned) -> Operation {
     if owned.applied { Operation::Apply } else { manager.operation() }
 }
 
-fn encode_entry(manager: &Manager, owned: &Owned, time: Option<Time>) -> Value {
+fn encode_entry(manager: &Manager, owned: &Owned, time: Option<Time>, before: &mut [Value]) -> Value {
+    let fields = before.iter_mut().find_map(|entry| fields_of(entry, manager, owned));
     let mut entry = Object::with_capacity(7);
     entry.insert("apiVersion", &owned.version);
     entry.insert("fieldsType", FIELDS_V1);
-    entry.insert("fieldsV1", owned.set.to_value());
+    entry.insert("fieldsV1", fields.unwrap_or_else(|| owned.set.to_value()));
     if !manager.name().is_empty() {
         entry.insert("manager", manager.name());
     }
@@ -109,6 +116,15 @@ fn encode_entry(manager: &Manager, owned: &Owned, time: Option<Time>) -> Value {
         entry.insert("time", time.rfc3339());
     }
     Value::Object(entry)
+}
+
+/// Takes the fields out of an entry, if it is the manager's and they are what it owns.
+fn fields_of(entry: &mut Value, manager: &Manager, owned: &Owned) -> Option<Value> {
+    let is_theirs = entry.str_at(&["manager"]) == manager.name()
+        && entry.str_at(&["subresource"]) == manager.subresource()
+        && entry.str_at(&["operation"]) == operation_of(manager, owned).name();
+    let fields = entry.get_mut("fieldsV1").filter(|fields| is_theirs && owned.set.is_written_as(fields))?;
+    Some(std::mem::take(fields))
 }
 
 /// The managers that an update starts from. It may send entries of its own, to hand fields over or (with an empty list,

@@ -150,10 +150,9 @@ fn forget_times(managed: &mut Managed) {
 
 /// Takes from a manager what nobody owns.
 fn strip(managers: &mut Managers<Manager>, manager: &Manager) {
-    if let Some(owned) = managers.get_mut(manager) {
-        owned.set = owned.set.difference(&NEVER_OWNED);
-        if owned.set.is_empty() {
-            managers.remove(manager);
-        }
+    let Some(owned) = managers.get_mut(manager) else { return };
+    owned.set.subtract(&NEVER_OWNED);
+    if owned.set.is_empty() {
+        managers.remove(manager);
     }
 }

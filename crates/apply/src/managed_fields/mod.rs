@@ -17,7 +17,7 @@ use pintle_value::time::Time;
 use crate::managers::Managers;
 
 pub use conflict::{ConflictCause, conflict_causes, conflict_message};
-pub use entries::{DecodeError, decode, encode, of_update};
+pub use entries::{DecodeError, decode, encode, encode_over, of_update};
 pub use keeper::{Keeper, Request};
 pub use last_applied::LAST_APPLIED;
 pub use manager::{Manager, Operation};

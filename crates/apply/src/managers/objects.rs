@@ -67,12 +67,17 @@ impl<'v> Object<'v> {
         Ok(Self { versions: self.versions, place, version, value: Cow::Owned(value) })
     }
 
-    pub(super) fn merge<M>(&self, config: &Object<'_>) -> Result<Self, UpdateError<M>> {
+    /// The object with a configuration put over it. Where that changes nothing, both borrow the same value.
+    pub(super) fn merge<'s, M>(&'s self, config: &Object<'_>) -> Result<Object<'s>, UpdateError<M>> {
         let merged = self.place.merge(&self.value, &config.value);
-        Ok(self.with(merged.map_err(UpdateError::typed("failed to merge config"))?))
+        let value = merged.map_err(UpdateError::typed("failed to merge config"))?;
+        Ok(Object { versions: self.versions, place: self.place, version: Cow::Borrowed(&self.version), value })
     }
 
     pub(super) fn compare<M>(&self, new: &Object<'_>) -> Result<Comparison, UpdateError<M>> {
+        if self.is_identical(new) {
+            return Ok(Comparison::default());
+        }
         let compared = self.place.compare(&self.value, &new.value);
         compared.map_err(UpdateError::typed("failed to compare objects"))
     }
@@ -96,6 +101,11 @@ impl<'v> Object<'v> {
     }
 
     pub(super) fn is_same(&self, other: &Object<'_>) -> bool {
-        same_value(&self.value, &other.value)
+        self.is_identical(other) || same_value(&self.value, &other.value)
+    }
+
+    /// True if two objects share their value.
+    fn is_identical(&self, other: &Object<'_>) -> bool {
+        std::ptr::eq(&raw const *self.value, &raw const *other.value)
     }
 }

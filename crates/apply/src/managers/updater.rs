@@ -58,8 +58,10 @@ impl Updater<'_> {
         let applied = Owned { set, version: Str::from(version), applied: true };
         let last = managers.insert(manager.clone(), applied);
         let new = prune(merged, &managers, manager, last)?;
-        self.settle(&live, &new, &mut managers, manager, force)?;
-        let changed = (!live.is_same(&new)).then(|| new.value.into_owned());
+        let compared = self.settle(&live, &new, &mut managers, manager, force)?;
+        // The order of items is part of the object, but nothing that compares.
+        let is_changed = !compared.is_same() || !live.is_same(&new);
+        let changed = is_changed.then(|| new.value.into_owned());
         Ok((changed, managers))
     }
 
@@ -68,7 +70,10 @@ impl Updater<'_> {
     }
 
     fn filtered(&self, version: &str, set: FieldSet) -> FieldSet {
-        self.versions.filter(version).map(|filter| filter.apply(&set)).unwrap_or(set)
+        match self.versions.filter(version) {
+            Some(filter) => filter.apply(set),
+            None => set,
+        }
     }
 
     /// The managers as the types of today have it. Those of versions that are gone own nothing any more. It is an error if

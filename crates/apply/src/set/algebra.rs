@@ -80,6 +80,19 @@ impl FieldSet {
         Self::of_needed(left)
     }
 
+    /// Leaves the paths that are not in the other set, as [`FieldSet::difference`].
+    pub fn subtract(&mut self, other: &Self) {
+        for theirs in &other.nodes {
+            let Ok(at) = self.search(&theirs.element) else { continue };
+            let node = &mut self.nodes[at];
+            node.member &= !theirs.member;
+            node.children.subtract(&theirs.children);
+            if !node.is_needed() {
+                self.nodes.remove(at);
+            }
+        }
+    }
+
     /// The paths of this set that are neither in the other nor below any path in it.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
@@ -92,6 +105,15 @@ impl FieldSet {
             Pair::Right(_) | Pair::Both(..) => None,
         });
         Self::of_needed(left)
+    }
+
+    /// True if no path of the other set is in this one or above one of it, so that neither difference takes anything.
+    #[must_use]
+    pub fn is_apart_from(&self, other: &Self) -> bool {
+        pairs(self, other).all(|pair| match pair {
+            Pair::Left(_) | Pair::Right(_) => true,
+            Pair::Both(l, r) => !r.member && l.children.is_apart_from(&r.children),
+        })
     }
 
     /// True if every path of this set is in the other.

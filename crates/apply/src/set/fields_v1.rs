@@ -77,6 +77,33 @@ impl FieldSet {
         Value::Object(Object::from_entries(entries))
     }
 
+    /// True if a tree is what [`Self::to_value`] makes, which it then need not make. May say no of a tree whose keys are not
+    /// in the order of the elements.
+    #[must_use]
+    pub fn is_written_as(&self, tree: &Value) -> bool {
+        self.is_tree(tree, false, &mut String::new())
+    }
+
+    fn is_tree(&self, tree: &Value, member: bool, text: &mut String) -> bool {
+        let Value::Object(entries) = tree else { return false };
+        let dot = member && !self.nodes.is_empty();
+        if entries.len() != self.nodes.len() + usize::from(dot) || dot != entries.contains_key(".") {
+            return false;
+        }
+        let keys = entries.iter().filter(|(key, _)| *key != ".");
+        self.nodes.iter().zip(keys).all(|(node, (key, below))| {
+            let is_key = match &node.element {
+                PathElement::Field(name) => key.strip_prefix("f:") == Some(name.as_str()),
+                element => {
+                    text.clear();
+                    element.write_text(text);
+                    key == text
+                }
+            };
+            is_key && node.children.is_tree(below, node.member, text)
+        })
+    }
+
     /// Reads a set from a tree. Null is the empty set, and elements of kinds that are not known are left out.
     pub fn from_value(value: &Value) -> Result<Self, FieldsError> {
         Ok(read(value)?.0)

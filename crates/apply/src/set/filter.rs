@@ -28,12 +28,13 @@ pub enum Step {
 impl Filter {
     /// The part of a set that counts.
     #[must_use]
-    pub fn apply(&self, set: &FieldSet) -> FieldSet {
+    pub fn apply(&self, set: FieldSet) -> FieldSet {
         match self {
+            Self::Exclude(fields) if set.is_apart_from(fields) => set,
             Self::Exclude(fields) => set.recursive_difference(fields),
             Self::Include(patterns) => {
                 let patterns: Vec<&[Step]> = patterns.iter().map(Vec::as_slice).collect();
-                include(set, &patterns)
+                include(&set, &patterns)
             }
         }
     }

@@ -31,9 +31,9 @@ impl Comparison {
         match filter {
             None => self,
             Some(filter) => Self {
-                added: filter.apply(&self.added),
-                modified: filter.apply(&self.modified),
-                removed: filter.apply(&self.removed),
+                added: filter.apply(self.added),
+                modified: filter.apply(self.modified),
+                removed: filter.apply(self.removed),
             },
         }
     }
@@ -55,12 +55,9 @@ struct Walker {
 type IsLeaf = bool;
 
 impl Walker {
-    /// Compares what is at the path. At least one side has a value.
+    /// Compares what is at the path. At least one side has a value. Most of what is below did not change, and equal values
+    /// differ in nothing: those are not walked.
     fn walk(&mut self, place: Place<'_>, old: Option<&Value>, new: Option<&Value>) {
-        // Most of what is compared did not change, and equal values differ in nothing.
-        if old == new {
-            return;
-        }
         let leaf = match (old, new) {
             (Some(_), Some(_)) => {
                 let (was, is) = (place.shape(old), place.shape(new));

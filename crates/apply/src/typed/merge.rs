@@ -1,4 +1,5 @@
-//! Putting a configuration over a live value.
+//! Putting a configuration over a live value. Most of it is there already, so what is as it was is told apart from what
+//! was made anew, and nothing is copied unless something around it changes.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +9,39 @@ use super::errors::{Collected, TypeErrors};
 use super::shape::{Entries, Items, Place, Shape};
 use crate::path::PathElement;
 
-/// The merged value; `None` where neither side has one.
-pub(super) fn merge(
-    place: Place<'_>,
-    live: Option<&Value>,
-    config: Option<&Value>,
-) -> Result<Option<Value>, TypeErrors> {
+/// What comes of a live value.
+#[derive(Debug, PartialEq)]
+pub(super) enum Merged {
+    /// It is as it was, or there is none still.
+    AsItWas,
+    /// Another value.
+    New(Value),
+}
+
+impl Merged {
+    /// Another value, unless it is the live one.
+    fn of(live: Option<&Value>, value: &Value) -> Self {
+        if live == Some(value) { Self::AsItWas } else { Self::New(value.clone()) }
+    }
+
+    /// The value, be it new or the live one.
+    pub(super) fn or(self, live: Option<&Value>) -> Option<Value> {
+        match self {
+            Self::AsItWas => live.cloned(),
+            Self::New(value) => Some(value),
+        }
+    }
+}
+
+/// What a configuration makes of a live value.
+pub(super) fn merge(place: Place<'_>, live: &Value, config: &Value) -> Result<Merged, TypeErrors> {
     let mut errors = Collected::default();
-    let merged = walk(place, live, config, &mut errors);
+    let merged = walk(place, Some(live), Some(config), &mut errors);
     errors.unless(merged)
 }
 
-fn walk(place: Place<'_>, live: Option<&Value>, config: Option<&Value>, errors: &mut Collected) -> Option<Value> {
-    let Some(config) = config else { return live.cloned() };
+fn walk(place: Place<'_>, live: Option<&Value>, config: Option<&Value>, errors: &mut Collected) -> Merged {
+    let Some(config) = config else { return Merged::AsItWas };
     let shape = place.shape(Some(config));
     // A value of another shape than the live one replaces it, and so does what has no other side.
     let live = live.filter(|live| place.shape(Some(*live)).is_like(&shape));
@@ -30,44 +51,59 @@ fn walk(place: Place<'_>, live: Option<&Value>, config: Option<&Value>, errors: 
                 errors.add(format!("lhs: {l}"));
                 errors.add(format!("rhs: {r}"));
             }
-            Some(config.clone())
+            Merged::of(live, config)
         }
-        Shape::List(items) if items.is_atomic() => Some(config.clone()),
+        Shape::List(items) if items.is_atomic() => Merged::of(live, config),
         Shape::List(items) => merge_lists(&items, live, config, errors),
-        Shape::Map(entries) if entries.atomic => Some(config.clone()),
+        Shape::Map(entries) if entries.atomic => Merged::of(live, config),
         Shape::Map(entries) => merge_maps(&entries, live, config, errors),
     }
 }
 
-fn merge_maps(entries: &Entries<'_>, live: Option<&Value>, config: &Value, errors: &mut Collected) -> Option<Value> {
+fn merge_maps(entries: &Entries<'_>, live: Option<&Value>, config: &Value, errors: &mut Collected) -> Merged {
     let empty = Object::new();
-    let live = live.and_then(Value::as_object).unwrap_or(&empty);
+    let live_object = live.and_then(Value::as_object).unwrap_or(&empty);
     let Some(config_object) = config.as_object().filter(|o| !o.is_empty()) else {
         // Null and empty differ, but neither takes anything away.
-        return Some(if live.is_empty() { config.clone() } else { Value::Object(live.clone()) });
+        return if live_object.is_empty() { Merged::of(live, config) } else { Merged::AsItWas };
     };
-    let mut merged = Vec::with_capacity(live.len().max(config_object.len()));
-    let mut rest = live.iter().peekable();
+    let mut changes: Vec<(&str, Value)> = Vec::new();
     for (key, value) in config_object.iter() {
-        while let Some((key, value)) = rest.next_if(|(live_key, _)| *live_key < key) {
-            merged.push((Str::from(key), value.clone()));
-        }
-        let live_value = rest.next_if(|(live_key, _)| *live_key == key).map(|(_, value)| value);
         let mut below = Collected::default();
-        let out = match entries.entry(key) {
-            Some(place) => walk(place, live_value, Some(value), &mut below),
+        let merged = match entries.entry(key) {
+            Some(place) => walk(place, live_object.get(key), Some(value), &mut below),
             None => {
                 below.add("schema error: invalid atom: inlined");
-                None
+                Merged::AsItWas
             }
         };
         if !below.is_empty() {
             errors.add_below(&PathElement::field(key), below);
         }
-        merged.extend(out.map(|out| (Str::from(key), out)));
+        if let Merged::New(value) = merged {
+            changes.push((key, value));
+        }
     }
-    merged.extend(rest.map(|(key, value)| (Str::from(key), value.clone())));
-    Some(Value::Object(Object::from_entries(merged)))
+    if changes.is_empty() {
+        return if live.is_some() { Merged::AsItWas } else { Merged::New(Value::Object(empty)) };
+    }
+    Merged::New(Value::Object(changed(live_object, changes)))
+}
+
+/// An object with these entries, sorted by key, changed or added.
+fn changed(object: &Object, changes: Vec<(&str, Value)>) -> Object {
+    let mut entries = Vec::with_capacity(object.len() + changes.len());
+    let mut rest = object.iter().peekable();
+    let copied = |(key, value): (&str, &Value)| (Str::from(key), value.clone());
+    for (key, value) in changes {
+        while let Some(before) = rest.next_if(|(other, _)| *other < key) {
+            entries.push(copied(before));
+        }
+        rest.next_if(|(other, _)| *other == key);
+        entries.push((Str::from(key), value));
+    }
+    entries.extend(rest.map(copied));
+    Object::from_entries(entries)
 }
 
 /// The items of one side, by element.
@@ -120,19 +156,27 @@ impl<'v> Side<'v> {
     }
 }
 
-fn merge_lists(items: &Items<'_>, live: Option<&Value>, config: &Value, errors: &mut Collected) -> Option<Value> {
+fn merge_lists(items: &Items<'_>, live: Option<&Value>, config: &Value, errors: &mut Collected) -> Merged {
     let (left, right) = (items_of(live), items_of(Some(config)));
     if right.is_empty() {
-        return live.filter(|_| !left.is_empty()).or(Some(config)).cloned();
+        return if left.is_empty() { Merged::of(live, config) } else { Merged::AsItWas };
     }
     let mut problems = Collected::default();
     let right = Side::new(items, right, false, &mut problems);
     let left = Side::new(items, left, true, &mut problems);
     if !problems.is_empty() {
         errors.extend(problems);
-        return None;
+        return Merged::AsItWas;
     }
-    Some(Value::Array(interleave(items, &left, &right, errors)))
+    let merged = interleave(items, &left, &right, errors);
+    let is_same = merged.len() == left.values.len()
+        && merged.iter().zip(&left.values).all(|((live, merged), here)| {
+            *merged == Merged::AsItWas && live.is_some_and(|live| std::ptr::eq(live, *here))
+        });
+    if is_same && live.is_some() {
+        return Merged::AsItWas;
+    }
+    Merged::New(Value::Array(merged.into_iter().filter_map(|(live, merged)| merged.or(live)).collect()))
 }
 
 fn items_of(value: Option<&Value>) -> &[Value] {
@@ -140,18 +184,28 @@ fn items_of(value: Option<&Value>) -> &[Value] {
 }
 
 /// Walks both lists so that live items stay where they are among those that both have, which come in the order of the
-/// configuration.
-fn interleave(items: &Items<'_>, left: &Side<'_>, right: &Side<'_>, errors: &mut Collected) -> Vec<Value> {
+/// configuration. Gives the live items with what comes of them.
+fn interleave<'v>(
+    items: &Items<'_>,
+    left: &Side<'v>,
+    right: &Side<'v>,
+    errors: &mut Collected,
+) -> Vec<(Option<&'v Value>, Merged)> {
     let mut merged = Vec::with_capacity(left.order.len().max(right.order.len()));
     let mut shared = right.order.iter().filter(|element| left.has(element)).peekable();
     let mut done: BTreeSet<&PathElement> = BTreeSet::new();
-    let mut push = |element: &PathElement, live: Option<&Value>, config: Option<&Value>| {
+    let mut push = |element: &PathElement, live: Option<&'v Value>, config: Option<&Value>| {
         let mut below = Collected::default();
-        merged.extend(walk(items.item, live, config, &mut below));
+        merged.push((live, walk(items.item, live, config, &mut below)));
         if !below.is_empty() {
             errors.add_below(element, below);
         }
     };
+    if left.order == right.order {
+        let both = left.values.iter().zip(&right.values);
+        left.order.iter().zip(both).for_each(|(here, (live, config))| push(here, Some(live), Some(config)));
+        return merged;
+    }
     let (mut l, mut r) = (0, 0);
     while l < left.order.len() || r < right.order.len() {
         if let (Some(here), Some(wanted)) = (left.order.get(l), right.order.get(r)) {

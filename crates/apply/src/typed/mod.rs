@@ -12,6 +12,8 @@ mod reconcile;
 mod shape;
 mod validate;
 
+use std::borrow::Cow;
+
 use pintle_schema::{TypeId, Types};
 use pintle_value::Value;
 
@@ -21,6 +23,8 @@ pub use compare::Comparison;
 pub use errors::{TypeError, TypeErrors};
 pub use shape::Place;
 pub use validate::Duplicates;
+
+use merge::Merged;
 
 impl<'t> Place<'t> {
     /// The place of a whole object of a type.
@@ -41,9 +45,12 @@ impl<'t> Place<'t> {
     }
 
     /// Puts a configuration over a live value. Nothing is taken away; where both have a leaf, the configuration's stays.
-    /// Items keep the live order, or take that of the configuration where it says one.
-    pub fn merge(self, live: &Value, config: &Value) -> Result<Value, TypeErrors> {
-        Ok(merge::merge(self, Some(live), Some(config))?.unwrap_or_default())
+    /// Items keep the live order, or take that of the configuration where it says one. Borrowed if nothing changes.
+    pub fn merge<'v>(self, live: &'v Value, config: &Value) -> Result<Cow<'v, Value>, TypeErrors> {
+        Ok(match merge::merge(self, live, config)? {
+            Merged::AsItWas => Cow::Borrowed(live),
+            Merged::New(value) => Cow::Owned(value),
+        })
     }
 
     /// What changed from one value to another.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pintle_apply::managed_fields::{
-    Keeper, LAST_APPLIED, Managed, Manager, Request, conflict_causes, conflict_message, decode, encode, of_update,
+    Keeper, LAST_APPLIED, Managed, Manager, Request, conflict_causes, conflict_message, decode, encode_over, of_update,
 };
 use pintle_apply::managers::{ConvertError, UpdateError, Updater, Versions};
 use pintle_apply::set::Filter;
@@ -107,7 +107,7 @@ impl<'a> Ownership<'a> {
             return;
         }
         match self.keeper().update(live, object, managed, &self.request(&self.manager)) {
-            Ok(managed) => set(object, &managed),
+            Ok(managed) => set(object, &managed, sent),
             // It will be asked again.
             Err(_) if self.conversions.wants() => {}
             // Nothing a client could do about it, and no reason to refuse the write.
@@ -136,14 +136,16 @@ impl<'a> Ownership<'a> {
         let request = self.request(&self.manager);
         let applied = keeper.apply(live, config, managed, &request, force, last_applied.as_ref());
         let (object, managed) = applied.map_err(|error| refused(error, |why| why))?;
-        let mut object = match object {
-            Some(object) => self.finished(object, config)?,
-            None => live.clone(),
-        };
+        let is_changed = object.is_some();
+        let mut object = object.unwrap_or_else(|| live.clone());
+        let before = object.remove_at(&MANAGED_FIELDS).unwrap_or_default();
+        if is_changed {
+            object = self.finished(object, config)?;
+        }
         if self.manager == KUBECTL && !object.str_at(&["metadata", "annotations", LAST_APPLIED]).is_empty() {
             set_last_applied(&mut object, config);
         }
-        set(&mut object, &managed);
+        set(&mut object, &managed, before);
         Ok(object)
     }
 
@@ -242,8 +244,10 @@ fn manager_of(user_agent: &str) -> String {
     manager
 }
 
-fn set(object: &mut Value, managed: &Managed) {
-    let entries = encode(managed);
+/// Sets the managers of an object, which had these entries before.
+fn set(object: &mut Value, managed: &Managed, before: Value) {
+    let before = if let Value::Array(entries) = before { entries } else { Vec::new() };
+    let entries = encode_over(managed, before);
     if entries.is_empty() {
         object.remove_at(&MANAGED_FIELDS);
     } else {

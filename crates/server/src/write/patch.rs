@@ -155,7 +155,7 @@ pub(crate) async fn patch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
     };
     // Through a subresource nothing is made.
     if prepared.kind == PatchKind::Apply && change.subresource.is_empty() {
-        let (code, object) = change.run_or_create(call, &ownership.nothing(), make).await?;
+        let (code, object) = change.run_or_create(call, || ownership.nothing(), make).await?;
         return form.answer(code, &object).await;
     }
     form.answer(StatusCode::OK, &change.run(make).await?.object).await

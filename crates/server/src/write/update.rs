@@ -43,7 +43,7 @@ pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Resp
         Ok(object)
     };
     if resource.behaviour.allow_create_on_update() && call.info.subresource.is_empty() {
-        let (code, stored) = change.run_or_create(call, &ownership.nothing(), make).await?;
+        let (code, stored) = change.run_or_create(call, || ownership.nothing(), make).await?;
         return form.answer(code, &stored).await;
     }
     form.answer(StatusCode::OK, &change.run(make).await?.object).await
@@ -149,7 +149,7 @@ impl<'a> Change<'a> {
     pub(crate) async fn run_or_create(
         &self,
         call: &Call,
-        nothing: &Value,
+        nothing: impl Fn() -> Value,
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<(StatusCode, Arc<Object>), ApiError> {
         metadata::check_key(&self.name)?;
@@ -162,7 +162,7 @@ impl<'a> Change<'a> {
                     updated => return Ok((StatusCode::OK, updated?.object)),
                 }
             }
-            match self.create_instead(call, compute(nothing)?).await {
+            match self.create_instead(call, compute(&nothing())?).await {
                 Err(ApiError::AlreadyExists { .. }) => {}
                 created => return Ok((StatusCode::CREATED, created?)),
             }
