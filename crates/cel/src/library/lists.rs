@@ -72,7 +72,7 @@ fn sum() -> Function {
 fn total<'a>(args: &[Value<'a>], zero: Value<'a>) -> Outcome<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     list.iter().try_fold(zero, |sum, element| {
-        let sum = match (sum, element) {
+        let sum = match (sum, element.valid()?) {
             (Value::Int(a), Value::Int(b)) => a.checked_add(b).map(Value::Int),
             (Value::Uint(a), Value::Uint(b)) => {
                 let sum = a.checked_add(b).map(Value::Uint);
@@ -90,6 +90,7 @@ fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     let mut before: Option<Value<'a>> = None;
     for element in list.iter() {
+        let element = element.valid()?;
         if let Some(before) = &before
             && matches!(compare(before, &element), Ok(Ordering::Greater))
         {
@@ -105,6 +106,7 @@ fn extreme<'a>(args: &[Value<'a>], name: &str, worse: Ordering) -> Outcome<Value
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     let mut best: Option<Value<'a>> = None;
     for element in list.iter() {
+        let element = element.valid()?;
         match &best {
             Some(best) if compare(best, &element).ok() != Some(worse) => {}
             _ => best = Some(element),

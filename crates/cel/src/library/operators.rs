@@ -303,7 +303,7 @@ fn modulo<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
 
 fn contains<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
     match args {
-        [value, Value::List(list)] => Ok(Value::Bool(list.contains(value))),
+        [value, Value::List(list)] => list.contains(value).map(Value::Bool),
         [Value::String(name), Value::Map(map)] => Ok(Value::Bool(map.has_field(name))),
         [key, Value::Map(map)] => Ok(Value::Bool(map.get(key)?.is_some())),
         _ => Err(EvalError::no_overload()),

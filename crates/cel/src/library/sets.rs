@@ -5,7 +5,7 @@ use crate::cost::{CallEstimate, CallSizes, CostEstimate, charge};
 use crate::error::EvalError;
 use crate::function::{Charge, Estimate, Eval, Function, Overload};
 use crate::types::Type;
-use crate::value::{List, Value};
+use crate::value::{List, Outcome, Value};
 
 pub(super) fn library() -> Library {
     let list = Type::list(Type::param("T"));
@@ -20,7 +20,7 @@ pub(super) fn library() -> Library {
             "sets.contains",
             "list_sets_contains_list",
             |args| match args {
-                [Value::List(all), Value::List(some)] => Ok(Value::Bool(contains(all, some))),
+                [Value::List(all), Value::List(some)] => contains(all, some).map(Value::Bool),
                 _ => Err(EvalError::no_overload()),
             },
             once.0,
@@ -30,7 +30,7 @@ pub(super) fn library() -> Library {
             "sets.equivalent",
             "list_sets_equivalent_list",
             |args| match args {
-                [Value::List(a), Value::List(b)] => Ok(Value::Bool(contains(a, b) && contains(b, a))),
+                [Value::List(a), Value::List(b)] => Ok(Value::Bool(contains(a, b)? && contains(b, a)?)),
                 _ => Err(EvalError::no_overload()),
             },
             twice.0,
@@ -40,7 +40,9 @@ pub(super) fn library() -> Library {
             "sets.intersects",
             "list_sets_intersects_list",
             |args| match args {
-                [Value::List(a), Value::List(b)] => Ok(Value::Bool(a.iter().any(|element| b.contains(&element)))),
+                [Value::List(a), Value::List(b)] => {
+                    Ok(Value::Bool(a.iter().any(|element| b.contains(&element) == Ok(true))))
+                }
                 _ => Err(EvalError::no_overload()),
             },
             once.0,
@@ -49,8 +51,13 @@ pub(super) fn library() -> Library {
     ])
 }
 
-fn contains(all: &List<'_>, some: &List<'_>) -> bool {
-    some.iter().all(|element| all.contains(&element))
+fn contains(all: &List<'_>, some: &List<'_>) -> Outcome<bool> {
+    for element in some.iter() {
+        if !all.contains(&element)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn charge_pairs(args: &[Value<'_>], factor: f64) -> u64 {

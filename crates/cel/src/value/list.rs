@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pintle_value::Value as Json;
 
-use super::{Outcome, Shape, Topology, Value, equal, plain, try_equal, untyped};
+use super::{Outcome, Shape, Topology, Value, plain, try_equal, untyped};
 
 /// A list.
 #[derive(Clone, Debug)]
@@ -58,10 +58,19 @@ impl<'a> List<'a> {
         (0..self.len()).filter_map(|i| self.get(i))
     }
 
-    /// True if an element equals the value.
-    #[must_use]
-    pub fn contains(&self, value: &Value<'_>) -> bool {
-        self.iter().any(|element| equal(&element, value))
+    /// True if an element equals the value. Fails if none does but one is invalid.
+    pub fn contains(&self, value: &Value<'_>) -> Outcome<bool> {
+        let mut failed = None;
+        for element in self.iter() {
+            match try_equal(&element, value) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        failed.map_or(Ok(false), Err)
     }
 
     fn shape(&self) -> Option<&'a dyn Shape> {

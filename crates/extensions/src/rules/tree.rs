@@ -64,13 +64,15 @@ impl Rules {
         }
         let place = place.or_else(|| (!part.rules().is_empty()).then(|| Place::of(part, resource)));
         let below = |part: Part<'_>, step: Step<'_>| {
-            let declared = declared.as_ref()?.step(step).cloned();
+            let declared = declared.as_ref().and_then(|around| around.step(step)).cloned();
             Self::node(part, part.is_embedded_resource(), declared, place.as_ref().and_then(|place| place.step(step)))
         };
         let properties = part.properties().filter_map(|(name, property)| {
+            let step = Step::Property(name);
             let rules = if Declared::can_name(name) {
-                // Fields of unknown types are left out altogether.
-                below(property, Step::Property(name))
+                // Fields that expressions do not see are left out altogether.
+                declared.as_ref()?.step(step)?;
+                below(property, step)
             } else {
                 let resource = property.is_embedded_resource();
                 Self::node(property, resource, Some(Declared::of(property, resource)?), None)
