@@ -18,7 +18,7 @@ mod versions;
 pub use conditions::{Condition, condition_is_true, set_condition};
 pub use judge::judge_definitions;
 pub use names::{accept_names, establish};
-pub use records::{prefix, records};
+pub use records::{prefix, records, stored_record};
 pub use versions::discovery_order;
 
 /// The finalizer that keeps a definition until its objects are gone.

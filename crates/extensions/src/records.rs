@@ -24,6 +24,16 @@ pub fn prefix(definition: &Value) -> Str {
 /// now and then they read in `source`.
 #[must_use]
 pub fn records(definition: &Value, source: &Arc<dyn Definition>) -> Vec<Arc<Resource>> {
+    records_of(definition, source, |version| version.bool_at(&["served"]))
+}
+
+/// The record of the version that a definition's objects are stored at, served or not.
+#[must_use]
+pub fn stored_record(definition: &Value, source: &Arc<dyn Definition>) -> Option<Arc<Resource>> {
+    records_of(definition, source, |version| version.bool_at(&["storage"])).pop()
+}
+
+fn records_of(definition: &Value, source: &Arc<dyn Definition>, wanted: impl Fn(&Value) -> bool) -> Vec<Arc<Resource>> {
     if !condition_is_true(definition, "NamesAccepted") && !condition_is_true(definition, "Established") {
         return Vec::new();
     }
@@ -45,7 +55,7 @@ pub fn records(definition: &Value, source: &Arc<dyn Definition>) -> Vec<Arc<Reso
     };
     let selectable = Selectable::of(definition);
     let record = |version| record(definition, source, version, &collection, &defined, &selectable);
-    versions.iter().filter(|version| version.bool_at(&["served"])).filter_map(record).collect()
+    versions.iter().filter(|version| wanted(version)).filter_map(record).collect()
 }
 
 fn record(

@@ -61,7 +61,7 @@ pub enum Cause {
     #[error("{}", http(.0))]
     Http(hyper::Error),
     /// The same, in the middle of the answer's body.
-    #[error("{}", http(.0))]
+    #[error("{}", body(.0))]
     Body(hyper::Error),
     /// Time is up, and there is no answer.
     #[error("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")]
@@ -100,6 +100,13 @@ fn certificate(why: &CertificateError) -> String {
             "certificate has expired or is not yet valid".to_owned()
         }
         other => other.to_string(),
+    }
+}
+
+fn body(error: &hyper::Error) -> String {
+    match std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>()) {
+        Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => "unexpected EOF".to_owned(),
+        _ => http(error),
     }
 }
 

@@ -97,6 +97,8 @@ struct Kind {
     /// What its records are made of.
     made_of: Value,
     source: Arc<Source>,
+    /// The first part of the keys of its objects.
+    prefix: Str,
     records: Vec<Arc<Resource>>,
     /// True while its objects are being deleted.
     cleaning: bool,
@@ -147,7 +149,8 @@ impl Known {
             Some(kind) if kind.made_of == made_of => (kind.records, false),
             _ => (records(definition, &(source.clone() as Arc<dyn Definition>)), true),
         };
-        self.kinds.insert(name, Kind { names, made_of, source, records, cleaning });
+        let prefix = pintle_extensions::prefix(definition);
+        self.kinds.insert(name, Kind { names, made_of, source, prefix, records, cleaning });
         changed
     }
 
@@ -156,11 +159,9 @@ impl Known {
         let Some(object) = &event.object else {
             let Some(gone) = self.kinds.remove(&name) else { return };
             cluster.publish(self.records());
-            if let Some(collection) = gone.records.first().and_then(|record| record.collection())
-                && !cluster.is_built_in(&collection.prefix)
-            {
-                cluster.cache.close(&collection.prefix);
-                cluster.described.forget(&collection.prefix);
+            if !cluster.is_built_in(&gone.prefix) {
+                cluster.cache.close(&gone.prefix);
+                cluster.described.forget(&gone.prefix);
             }
             return self.settle_others(cluster, &gone.names).await;
         };
@@ -172,15 +173,15 @@ impl Known {
 
     /// Serves the objects of a definition.
     async fn serve(&self, cluster: &Arc<Cluster>, name: &str) {
-        let record = self.kinds.get(name).and_then(|kind| kind.records.first());
-        if let Some(record) = record
-            && let Some(collection) = record.collection()
-            && !cluster.is_built_in(&collection.prefix)
+        if let Some(kind) = self.kinds.get(name)
+            && kind.made_of.bool_at(&["accepted"])
+            && !cluster.is_built_in(&kind.prefix)
         {
-            let (known, fields) = (cluster.cache.log(&collection.prefix).is_some(), cluster.described.set(record));
-            let opened = match known && fields {
-                true => cluster.cache.describe_again(&collection.prefix).await,
-                false => cluster.cache.open(&collection.prefix).await,
+            // Objects are there even if no version shows them.
+            let fields = kind.records.first().is_some_and(|record| cluster.described.set(record));
+            let opened = match cluster.cache.log(&kind.prefix).is_some() && fields {
+                true => cluster.cache.describe_again(&kind.prefix).await,
+                false => cluster.cache.open(&kind.prefix).await,
             };
             if let Err(error) = opened {
                 tracing::error!(%error, %name, "the objects of a definition cannot be read");
@@ -243,7 +244,8 @@ impl Known {
         let Some(kind) = self.kinds.get_mut(definition.name()).filter(|kind| waits && !kind.cleaning) else { return };
         kind.cleaning = true;
         let established = condition_is_true(definition, "Established");
-        let resource = kind.records.first().cloned().filter(|_| established);
+        let source: Arc<dyn Definition> = kind.source.clone();
+        let resource = pintle_extensions::stored_record(definition, &source).filter(|_| established);
         let (weak, name) = (Arc::downgrade(cluster), Str::from(definition.name()));
         tokio::spawn(async move {
             // Others may write to the definition and to its objects at the same time.

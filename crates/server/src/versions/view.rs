@@ -40,6 +40,11 @@ impl View {
         Self { cluster: cluster.clone(), hub: hub.clone(), equal }
     }
 
+    /// The view of a hub that takes objects as they are stored, at whatever version.
+    pub(crate) fn as_stored(cluster: &Arc<Cluster>, hub: &Arc<Resource>) -> Self {
+        Self { equal: None, ..Self::of(cluster, hub) }
+    }
+
     /// True if objects are shown as they are stored, whatever they are.
     pub(crate) fn is_plain(&self) -> bool {
         self.equal.is_none()

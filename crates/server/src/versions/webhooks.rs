@@ -54,7 +54,9 @@ impl Webhooks {
         let url = url(webhook);
         tokio::select! {
             biased;
-            () = cluster.sleep(PATIENCE) => Err(format!("Post \"{url}\": context deadline exceeded")),
+            () = cluster.sleep(PATIENCE) => Err(format!(
+                "Post \"{url}\": net/http: request canceled (Client.Timeout exceeded while awaiting headers)"
+            )),
             answer = tries(cluster, &client, webhook, &url, body, limit) => answer,
         }
     }
@@ -163,7 +165,7 @@ fn taken(answer: http::Response<Body>) -> Result<Bytes, String> {
         return Err(refusal(head.status, &body.bytes, text));
     }
     if body.truncated {
-        return Err(format!("the response is larger than {} bytes", body.bytes.len()));
+        return Err("the response is too large".to_owned());
     }
     if body.bytes.is_empty() {
         let media_type = media_type.unwrap_or("application/json");

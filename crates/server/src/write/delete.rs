@@ -22,7 +22,6 @@ use crate::pipeline::{Call, Warnings};
 use crate::query::{DeleteOptions, ListOptions, Propagation};
 use crate::read::{collect, select};
 use crate::represent::{Form, ListBody, Source, from_hub, success};
-use crate::versions::View;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -133,7 +132,7 @@ async fn attempt(
 ) -> Result<Option<Deleted>, ApiError> {
     let Change { cluster, resource, context, .. } = change;
     let hub = cluster.hub(resource);
-    let shown = View::of(cluster, &hub);
+    let shown = change.view(&hub);
     let old = shown.tree(current).await?;
     preconditions(change, options, &old, current.revision)?;
     let view = from_hub(resource, old.clone());
@@ -337,6 +336,8 @@ pub(crate) async fn delete_all(cluster: &Arc<Cluster>, resource: &Arc<Resource>)
             uid_is_precondition: true,
             warnings: &warnings,
             conversions: Arc::default(),
+            // They can go although nobody knows any more how to convert them.
+            as_stored: true,
         };
         let options = &options;
         async move {

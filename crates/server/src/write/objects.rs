@@ -100,6 +100,7 @@ impl Access {
             uid_is_precondition: true,
             warnings: &warnings,
             conversions: Arc::default(),
+            as_stored: false,
         };
         let updated = change.run(|old| Ok(compute(old))).await?;
         View::of(&self.0, hub).tree(&updated.object).await

@@ -66,6 +66,8 @@ pub(crate) struct Change<'a> {
     pub(crate) warnings: &'a Warnings,
     /// What is known of the object at other versions.
     pub(crate) conversions: Arc<Conversions>,
+    /// The object is taken as it is stored, whatever version that is: who takes it looks at nothing but its metadata.
+    pub(crate) as_stored: bool,
 }
 
 /// Whose rules a change is held to.
@@ -107,7 +109,13 @@ impl<'a> Change<'a> {
             uid_is_precondition: true,
             warnings: &call.warnings,
             conversions: call.conversions.clone(),
+            as_stored: false,
         }
+    }
+
+    /// How stored objects are seen at the version that rules hold at.
+    pub(crate) fn view(&self, hub: &Arc<Resource>) -> View {
+        if self.as_stored { View::as_stored(self.cluster, hub) } else { View::of(self.cluster, hub) }
     }
 
     fn key(&self) -> pintle_value::Str {
@@ -194,7 +202,7 @@ impl<'a> Change<'a> {
     ) -> Result<Option<Updated>, ApiError> {
         let Self { cluster, resource, context, .. } = self;
         let hub = cluster.hub(resource);
-        let view = View::of(cluster, &hub);
+        let view = self.view(&hub);
         let old = view.tree(current).await?;
         let other_view = (!resource.is_hub()).then(|| from_hub(resource, old.clone()));
         let old_view = other_view.as_ref().unwrap_or(&old);

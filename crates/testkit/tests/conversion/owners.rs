@@ -1,0 +1,80 @@
+//! Who owns what of an object that is written at two versions.
+
+use pintle_testkit::Cluster;
+use serde_json::{Value, json};
+
+use super::{DEFINITION, path, serving, widgets};
+
+async fn apply(cluster: &Cluster, version: &str, manager: &str, spec: &Value, query: &str) -> pintle_testkit::Answer {
+    let config = json!({
+        "apiVersion": format!("example.com/{version}"), "kind": "Widget", "metadata": {"name": "a"}, "spec": spec,
+    });
+    let path = format!("{}?fieldManager={manager}{query}", path(version, "a"));
+    cluster.ask("PATCH", &path).body("application/apply-patch+yaml", config.to_string()).send().await
+}
+
+/// Who owns what, as `manager version fields`.
+fn owners(object: &Value) -> Vec<String> {
+    let entry = |entry: &Value| {
+        let version = entry["apiVersion"].as_str().unwrap_or_default().trim_start_matches("example.com/");
+        let fields: Vec<&str> = entry["fieldsV1"]["f:spec"]
+            .as_object()
+            .map(|fields| fields.keys().map(|key| key.trim_start_matches("f:")).filter(|key| *key != ".").collect())
+            .unwrap_or_default();
+        format!("{} {version} {}", entry["manager"].as_str().unwrap_or_default(), fields.join(","))
+    };
+    let mut owners: Vec<String> =
+        object["metadata"]["managedFields"].as_array().into_iter().flatten().map(entry).collect();
+    owners.sort();
+    owners
+}
+
+#[test]
+fn two_managers_apply_at_two_versions() {
+    pintle_testkit::run(async {
+        let (cluster, _hook) = serving().await;
+        let made = apply(&cluster, "v1", "one", &json!({"colour": "red", "size": 5}), "").await.expect(201).json();
+        assert_eq!(owners(&made), ["one v1 colour,size"]);
+        // What is the same at another version is owned together.
+        let shared = apply(&cluster, "v2", "two", &json!({"hue": "red", "replicas": 3}), "").await.expect(200).json();
+        assert_eq!(owners(&shared), ["one v1 colour,size", "two v2 hue,replicas"]);
+        assert_eq!(shared["spec"], json!({"hue": "red", "size": 5, "replicas": 3}));
+        // What is not is a conflict, which names the field at the version of its owner.
+        let refused =
+            apply(&cluster, "v2", "two", &json!({"hue": "green", "replicas": 3}), "").await.expect(409).json();
+        assert_eq!(refused["message"], "Apply failed with 1 conflict: conflict with \"one\": .spec.colour");
+        let forced = apply(&cluster, "v2", "two", &json!({"hue": "green"}), "&force=true").await.expect(200).json();
+        assert_eq!(owners(&forced), ["one v1 size", "two v2 hue"]);
+        // What nobody applies any longer goes, but for defaults.
+        assert_eq!(forced["spec"], json!({"hue": "green", "size": 5, "replicas": 1}));
+        // An update takes fields from those who own them at other versions.
+        let patch = format!("{}?fieldManager=three", path("v1", "a"));
+        let updated =
+            cluster.patch(&patch, "merge", r#"{"spec": {"colour": "blue", "size": 7}}"#).await.expect(200).json();
+        assert_eq!(owners(&updated), ["three v1 colour,size"]);
+        // Applying the same again changes nothing.
+        let first = apply(&cluster, "v2", "two", &json!({"hue": "green"}), "&force=true").await.expect(200).json();
+        let second = apply(&cluster, "v2", "two", &json!({"hue": "green"}), "").await.expect(200).json();
+        assert_eq!(first, second);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn owners_at_versions_that_are_gone_stand_in_the_way() {
+    pintle_testkit::run(async {
+        let (cluster, _hook) = serving().await;
+        let _ = apply(&cluster, "v2", "old", &json!({"hue": "red"}), "").await.expect(201);
+        let gone = json!([{"op": "remove", "path": "/spec/versions/1"}]);
+        let _ = cluster.patch(DEFINITION, "json", gone.to_string()).await.expect(200);
+        while cluster.get(&widgets("v2")).await.status != 404 {}
+        let why = "request to convert CR to an invalid group/version: example.com/v2";
+        apply(&cluster, "v1", "new", &json!({"size": 3}), "").await.expect_error(500, "", why);
+        // Who writes otherwise is let through, and whose was what is forgotten.
+        let written = cluster.patch(&path("v1", "a"), "merge", r#"{"spec": {"size": 4}}"#).await.expect(200).json();
+        assert_eq!(owners(&written), Vec::<String>::new());
+        let applied = apply(&cluster, "v1", "new", &json!({"replicas": 3}), "&force=true").await.expect(200).json();
+        assert_eq!(owners(&applied), ["before-first-apply v1 colour,size", "new v1 replicas"]);
+        cluster.stop().await;
+    });
+}
