@@ -3,6 +3,7 @@
 mod definitions;
 
 mod objects;
+mod rules;
 mod selectable;
 mod tables;
 
