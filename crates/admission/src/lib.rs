@@ -1,8 +1,10 @@
 //! Admission: what may change or refuse a write after authorization and before it is stored. Built-in plugins live
 //! here; webhooks and policies become further plugins of the same trait.
 
+mod closing;
 mod namespace_lifecycle;
 
+pub use closing::Closing;
 pub use namespace_lifecycle::NamespaceLifecycle;
 
 use std::sync::Arc;

@@ -74,7 +74,11 @@ fn record(
     let values = defined.schema(&api_version(definition, &name))?.clone();
     let status = version.at(&["subresources", "status"]).is_some();
     let behaviour = Custom::new(values, status, selectable.clone());
-    let hash = pintle_kinds::storage_version_hash(&group, &collection.hub_version, &kind.kind);
+    let stored = collection.hub_version.as_str();
+    let served = |known: &Value| known.str_at(&["name"]) == stored && known.bool_at(&["served"]);
+    let shown = definition.items_at(&["spec", "versions"]).iter().any(served);
+    let hash = || pintle_kinds::storage_version_hash(&group, stored, definition.str_at(&["spec", "names", "kind"]));
+    let storage_version_hash = if shown { hash() } else { Str::default() };
     Some(Arc::new(Resource {
         group,
         version: name,
@@ -88,11 +92,12 @@ fn record(
         schema: schema::to_types(&behaviour.schema),
         selectable: selectable.of_version(version),
         definition: Some(source.clone()),
+        closing: condition_is_true(definition, "Terminating"),
         typed: false,
         subresources: subresources(version, &kind),
         counts: counts(status),
         backing: Backing::Stored(collection.clone()),
-        storage_version_hash: hash,
+        storage_version_hash,
         deprecation: deprecation(version, &kind),
         behaviour: Arc::new(behaviour),
         versions: Some(defined.clone()),

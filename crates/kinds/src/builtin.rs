@@ -54,6 +54,7 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         schema,
         selectable: SelectableField::named(behaviour.selectable_field_names().iter().copied()),
         definition: None,
+        closing: false,
         typed: true,
         counts: counts(&*behaviour, &subresources),
         subresources,

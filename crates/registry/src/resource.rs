@@ -123,6 +123,8 @@ pub struct Resource {
     pub selectable: Vec<SelectableField>,
     /// Where what its author wrote of it can be read; `None` for built-in kinds, which the catalog describes.
     pub definition: Option<Arc<dyn Definition>>,
+    /// True while a custom kind goes: what there is of it can be changed and deleted, and nothing new comes.
+    pub closing: bool,
     /// True for built-in kinds, which behave as if they were Go structs: decoded into declared fields, encoded in their
     /// order, items of lists without kind and apiVersion.
     pub typed: bool,

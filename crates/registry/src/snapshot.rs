@@ -56,6 +56,13 @@ impl Registry {
         self.by_path.contains_key(&(Str::from(group), Str::from(version)))
     }
 
+    /// True if there are built-in kinds at this group and version, whose paths are known whatever is asked for there.
+    #[must_use]
+    pub fn has_routes(&self, group: &str, version: &str) -> bool {
+        let resources = self.by_path.get(&(Str::from(group), Str::from(version)));
+        resources.is_some_and(|resources| resources.values().any(|resource| resource.typed))
+    }
+
     /// The record of the version that the objects of a collection are stored at.
     #[must_use]
     pub fn hub(&self, collection: &Collection) -> Option<&Arc<Resource>> {

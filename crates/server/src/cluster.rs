@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use pintle_admission::{Chain, NamespaceLifecycle};
+use pintle_admission::{Chain, Closing, NamespaceLifecycle};
 use pintle_auth::{Authenticator, Authorizer};
 use pintle_cache::{Cache, CacheError, Log, Window};
 use pintle_catalog::Catalog;
@@ -140,7 +140,7 @@ impl Cluster {
             min_request_timeout: settings.min_request_timeout,
             authenticator: settings.authenticator,
             authorizer: settings.authorizer,
-            admission: Chain(vec![Box::new(NamespaceLifecycle)]),
+            admission: Chain(vec![Box::new(Closing), Box::new(NamespaceLifecycle)]),
             metrics: Metrics::default(),
             components: settings.components,
             webhooks: Webhooks::default(),

@@ -140,6 +140,7 @@ impl Known {
         let made_of = object! {
             "mark": source.mark(),
             "names": names["status"].clone(),
+            "closing": condition_is_true(definition, "Terminating"),
             "accepted": condition_is_true(definition, "NamesAccepted") || condition_is_true(definition, "Established"),
         };
         let name: Str = definition.name().into();

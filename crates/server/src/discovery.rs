@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::{ACCEPT, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb, Verbs};
-use pintle_value::{Object, Value, object};
+use pintle_value::{Object, Str, Value, object};
 
 use crate::http::Response;
 use crate::pipeline::Call;
@@ -70,13 +70,22 @@ fn versions(call: &Call) -> Value {
 }
 
 fn groups(registry: &Registry) -> Value {
-    let groups: Vec<Value> = registry
-        .groups()
-        .iter()
-        .filter(|group| !group.is_empty())
-        .filter_map(|group| group_document(registry, group))
-        .collect();
+    let mut groups = registry.groups();
+    groups.retain(|group| !group.is_empty());
+    // Upstream has an APIService for each version and puts groups of one priority in the order of their names.
+    let first_name = |group: &Str| {
+        let versions = registry.versions().iter().filter(|version| version.group == *group);
+        versions.map(|version| format!("{}.{group}", version.version)).min()
+    };
+    let built_in = groups.iter().filter(|group| has_built_in(registry, group)).count();
+    groups[built_in..].sort_by_cached_key(first_name);
+    let groups: Vec<Value> = groups.iter().filter_map(|group| group_document(registry, group)).collect();
     object! { "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }
+}
+
+/// True if a group has built-in kinds.
+fn has_built_in(registry: &Registry, group: &str) -> bool {
+    registry.versions().iter().any(|version| version.group == group && registry.has_routes(group, &version.version))
 }
 
 fn group_document(registry: &Registry, group: &str) -> Option<Value> {
@@ -102,7 +111,8 @@ fn verbs_of(resource: &Resource) -> Vec<&'static str> {
     if resource.typed {
         return verbs(resource.verbs);
     }
-    CUSTOM_VERBS.into_iter().filter(|verb| resource.verbs.has(*verb)).map(Verb::name).collect()
+    let open = |verb: &Verb| !resource.closing || !matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
+    CUSTOM_VERBS.into_iter().filter(open).filter(|verb| resource.verbs.has(*verb)).map(Verb::name).collect()
 }
 
 /// The subresources of a resource: by name, but in their own order where users define them.

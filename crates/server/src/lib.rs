@@ -4,6 +4,7 @@
 
 mod cluster;
 mod components;
+mod custom;
 mod definitions;
 mod discovery;
 mod documents;

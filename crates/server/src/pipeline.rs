@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use pintle_auth::{Attributes, Credentials, Decision, Identity, Refused};
-use pintle_registry::{ApiError, Backing, Context, GroupResource, Resource, Scope, Verb};
+use pintle_registry::{ApiError, Backing, Context, GroupResource, Resource, Scope, Subresource, Verb};
 use pintle_value::Value;
 
 use crate::cluster::Cluster;
@@ -23,7 +23,7 @@ use crate::negotiate::{self, Endpoint};
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::versions::Conversions;
-use crate::{discovery, health, openapi, read, represent, status, write};
+use crate::{custom, discovery, health, openapi, read, represent, status, write};
 
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -272,10 +272,12 @@ async fn resource(call: &Arc<Call>) -> Result<Response, ApiError> {
     if !registry.serves(&info.group, &info.version) {
         return if info.group.is_empty() { Err(ApiError::NoSuchPath) } else { Ok(page_not_found()) };
     }
-    let Some(resource) = registry.resource(&info.group, &info.version, &info.resource) else {
-        return Err(ApiError::NoSuchPath);
-    };
-    dispatch(call, resource).await
+    match registry.resource(&info.group, &info.version, &info.resource) {
+        Some(resource) if resource.typed => dispatch(call, resource).await,
+        Some(resource) => custom::dispatch(call, resource).await,
+        None if registry.has_routes(&info.group, &info.version) => Err(ApiError::NoSuchPath),
+        None => Ok(page_not_found()),
+    }
 }
 
 /// Chooses the handler of a verb.
@@ -312,11 +314,7 @@ async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response
         if !subresource.verbs.has(verb) {
             return Err(ApiError::MethodNotAllowed);
         }
-        if verb == Verb::Get {
-            return write::subresource(call, resource, subresource, verb).await;
-        }
-        let (call, resource, subresource) = (call.clone(), resource.clone(), subresource.clone());
-        return to_its_end(async move { write::subresource(&call, &resource, &subresource, verb).await }).await;
+        return write_subresource(call, resource, subresource, verb).await;
     }
     let verb = match info.verb {
         "get" if named_in_path => Verb::Get,
@@ -354,21 +352,38 @@ async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response
         Verb::Get => read::get(call, resource).await,
         Verb::List => read::list(call, resource).await,
         Verb::Watch => read::watch(call, resource).await,
-        writing => {
-            let (call, resource) = (call.clone(), resource.clone());
-            to_its_end(async move {
-                match writing {
-                    Verb::Create => write::create(&call, &resource).await,
-                    Verb::Update => write::update(&call, &resource).await,
-                    Verb::Patch => write::patch(&call, &resource).await,
-                    Verb::Delete => write::delete(&call, &resource).await,
-                    Verb::DeleteCollection => write::delete_collection(&call, &resource).await,
-                    Verb::Get | Verb::List | Verb::Watch => Err(ApiError::MethodNotAllowed),
-                }
-            })
-            .await
-        }
+        writing => writes(call, resource, writing).await,
     }
+}
+
+/// Carries out a verb on a subresource.
+pub(crate) async fn write_subresource(
+    call: &Arc<Call>,
+    resource: &Arc<Resource>,
+    subresource: &Subresource,
+    verb: Verb,
+) -> Result<Response, ApiError> {
+    if verb == Verb::Get {
+        return write::subresource(call, resource, subresource, verb).await;
+    }
+    let (call, resource, subresource) = (call.clone(), resource.clone(), subresource.clone());
+    to_its_end(async move { write::subresource(&call, &resource, &subresource, verb).await }).await
+}
+
+/// Carries out a verb that writes.
+pub(crate) async fn writes(call: &Arc<Call>, resource: &Arc<Resource>, verb: Verb) -> Result<Response, ApiError> {
+    let (call, resource) = (call.clone(), resource.clone());
+    to_its_end(async move {
+        match verb {
+            Verb::Create => write::create(&call, &resource).await,
+            Verb::Update => write::update(&call, &resource).await,
+            Verb::Patch => write::patch(&call, &resource).await,
+            Verb::Delete => write::delete(&call, &resource).await,
+            Verb::DeleteCollection => write::delete_collection(&call, &resource).await,
+            Verb::Get | Verb::List | Verb::Watch => Err(ApiError::MethodNotAllowed),
+        }
+    })
+    .await
 }
 
 /// Runs a write to its end even if the client goes away in the middle, so that what it allocated is kept or given back.

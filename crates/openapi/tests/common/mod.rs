@@ -52,6 +52,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         schema: shared().kind_schema(facts.group, facts.version, facts.kind).expect(facts.kind),
         selectable: Vec::new(),
         definition: None,
+        closing: false,
         typed: true,
         subresources: subresources.collect(),
         // Documents tell stored objects apart from everything else, no more.
@@ -111,6 +112,7 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
         schema: shared().schema(TypeId(0)),
         selectable: vec![SelectableField { name: "spec.sizes".into(), place: 0 }],
         definition: Some(Arc::new(Written(schema))),
+        closing: false,
         typed: false,
         subresources: vec![
             subresource("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),

@@ -96,12 +96,21 @@ async fn unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
     let served = || {
         let registry = cluster.registry();
         let now = registry.resource(&resource.group, &resource.version, &resource.plural);
-        now.is_some_and(|now| Arc::ptr_eq(now, &resource))
+        now.is_some_and(|now| same_definition(now, &resource))
     };
     while served() {
         if changes.changed().await.is_err() {
             return;
         }
+    }
+}
+
+/// True if two records of a kind are of one definition at one generation.
+fn same_definition(a: &Resource, b: &Resource) -> bool {
+    match (&a.definition, &b.definition) {
+        (Some(a), Some(b)) => a.mark() == b.mark(),
+        (None, None) => true,
+        _ => false,
     }
 }
 

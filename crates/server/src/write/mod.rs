@@ -22,6 +22,6 @@ pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all, delete_collection};
 pub(crate) use metadata::check_key;
 pub(crate) use objects::Access;
-pub(crate) use patch::patch;
+pub(crate) use patch::{check_patch_type, patch};
 pub(crate) use subresource::subresource;
 pub(crate) use update::update;

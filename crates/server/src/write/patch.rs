@@ -136,6 +136,14 @@ fn patch_error(error: PatchError) -> ApiError {
     }
 }
 
+/// Checks that the media type of a request is that of a patch.
+///
+/// # Errors
+/// It is not.
+pub(crate) fn check_patch_type(call: &Call, resource: &Resource) -> Result<(), ApiError> {
+    PatchKind::of(call, resource.typed).map(drop)
+}
+
 /// Answers a patch.
 pub(crate) async fn patch(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     PatchKind::of(call, resource.typed)?;

@@ -1,8 +1,10 @@
 //! Kinds that users define: from the definition to its objects, and to the end of both.
 
 mod definitions;
+mod discovery;
 
 mod objects;
+mod refusals;
 mod rules;
 mod selectable;
 mod tables;

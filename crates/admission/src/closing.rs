@@ -1,0 +1,39 @@
+//! Nothing new comes to a kind that goes: its objects are being deleted (upstream: the handler of custom resources wraps
+//! the chain of plugins in its `forbidCreateAdmission`).
+
+use pintle_registry::{ApiError, BoxFuture};
+use pintle_value::Value;
+
+use crate::{Operation, Plugin, Request};
+
+/// The plugin. It cannot be switched off.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Closing;
+
+impl Closing {
+    fn check(request: &Request<'_>) -> Result<(), ApiError> {
+        if !request.resource.closing || request.operation != Operation::Create {
+            return Ok(());
+        }
+        Err(ApiError::Forbidden {
+            resource: request.resource.group_resource(),
+            name: request.name.into(),
+            why: "create not allowed while custom resource definition is terminating".to_owned(),
+            causes: Vec::new(),
+        })
+    }
+}
+
+impl Plugin for Closing {
+    fn name(&self) -> &'static str {
+        "Closing"
+    }
+
+    fn mutate<'a>(&'a self, request: &'a Request<'a>, _: &'a mut Value) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async { Self::check(request) })
+    }
+
+    fn validate<'a>(&'a self, request: &'a Request<'a>, _: &'a Value) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async { Self::check(request) })
+    }
+}

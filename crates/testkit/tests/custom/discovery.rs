@@ -1,0 +1,95 @@
+//! How custom kinds show in discovery.
+
+use pintle_testkit::Cluster;
+use serde_json::{Value, json};
+
+use super::{DEFINITIONS, serving, until};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// A definition of one kind with these versions, of which the first stores.
+fn definition(group: &str, plural: &str, versions: &[(&str, bool)]) -> Value {
+    let versions: Vec<Value> = versions
+        .iter()
+        .enumerate()
+        .map(|(i, (name, served))| {
+            let schema = json!({"openAPIV3Schema": {"type": "object"}});
+            json!({"name": name, "served": served, "storage": i == 0, "schema": schema})
+        })
+        .collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": "Cluster", "names": {"plural": plural, "kind": plural}, "versions": versions},
+    })
+}
+
+async fn define(cluster: &Cluster, definition: Value) {
+    let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+    until(cluster, definition["metadata"]["name"].as_str().expect("a name"), "Established", "True").await;
+}
+
+/// The texts at a key of the members of an array.
+fn texts(array: &Value, key: &[&str]) -> Vec<String> {
+    let text =
+        |value: &Value| key.iter().fold(value, |value, key| &value[*key]).as_str().unwrap_or_default().to_owned();
+    array.as_array().into_iter().flatten().map(text).collect()
+}
+
+#[test]
+fn groups_and_versions_have_upstreams_order() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        define(&cluster, definition("a.example.com", "as", &[("v2", true)])).await;
+        define(&cluster, definition("b.example.com", "bs", &[("v1beta1", true), ("v1", true), ("v10", true)])).await;
+        define(&cluster, definition("c.example.com", "cs", &[("v1alpha1", false), ("v1beta1", true), ("foo", true)]))
+            .await;
+        let groups = cluster.get("/apis").await.expect(200).json();
+        let names = texts(&groups["groups"], &["name"]);
+        // Groups of one priority come by the first of the names of their versions: foo.c, v1.b, v2.a.
+        assert_eq!(names[names.len() - 3..], ["c.example.com", "b.example.com", "a.example.com"]);
+        let of_b = &groups["groups"][names.len() - 2];
+        assert_eq!(texts(&of_b["versions"], &["version"]), ["v10", "v1", "v1beta1"]);
+        assert_eq!(of_b["preferredVersion"]["version"], "v10");
+        let aggregated = cluster.ask("GET", "/apis").header("accept", AGGREGATED).send().await.expect(200).json();
+        let names = texts(&aggregated["items"], &["metadata", "name"]);
+        assert_eq!(names[names.len() - 3..], ["a.example.com", "b.example.com", "c.example.com"]);
+        let of_c = &aggregated["items"][names.len() - 1];
+        assert_eq!(texts(&of_c["versions"], &["version"]), ["v1beta1", "foo"]);
+        assert_eq!(texts(&of_c["versions"], &["freshness"]), ["Current", "Current"]);
+        // A version that is not served is not where objects are seen to be stored.
+        let resources = cluster.get("/apis/c.example.com/v1beta1").await.expect(200).json();
+        assert_eq!(resources["resources"][0].get("storageVersionHash"), None);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn kinds_are_shown_with_all_that_they_are_called() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let found = cluster.get("/apis/example.com/v1").await.expect(200).json();
+        let verbs = json!(["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]);
+        let of_subresources = json!(["get", "patch", "update"]);
+        let expect = json!([
+            {
+                "name": "widgets", "singularName": "widget", "namespaced": true, "kind": "Widget", "verbs": verbs,
+                "shortNames": ["wd"], "categories": ["all"], "storageVersionHash": "gIwvi5rymmg=",
+            },
+            {
+                "name": "widgets/status", "singularName": "", "namespaced": true, "kind": "Widget",
+                "verbs": of_subresources,
+            },
+            {
+                "name": "widgets/scale", "singularName": "", "namespaced": true, "group": "autoscaling", "version": "v1",
+                "kind": "Scale", "verbs": of_subresources,
+            },
+        ]);
+        assert_eq!(found["resources"], expect);
+        // The storage version is the same whichever version is asked.
+        let beta = cluster.get("/apis/example.com/v1beta1").await.expect(200).json();
+        assert_eq!(beta["resources"][0]["storageVersionHash"], expect[0]["storageVersionHash"]);
+        cluster.stop().await;
+    });
+}

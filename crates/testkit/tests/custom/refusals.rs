@@ -1,0 +1,116 @@
+//! What is refused of custom resources, in the words of upstream's handler of them.
+
+use pintle_testkit::Cluster;
+use serde_json::{Value, json};
+
+use super::{DEFINITIONS, WIDGETS, serving, until, widget};
+
+const MERGE: &str = "application/merge-patch+json";
+const NO_PAGE: &str = "404 page not found\n";
+
+/// Sends a request about widgets, and compares code and message.
+async fn check(cluster: &Cluster, method: &str, path: &str, media_type: &str, body: &str, expect: (u16, &str)) {
+    let answer = cluster.ask(method, path).body(media_type, body.to_owned()).send().await;
+    let text = answer.text();
+    let status: Value = serde_json::from_str(&text).unwrap_or_default();
+    let message = status["message"].as_str().unwrap_or(&text);
+    assert_eq!((answer.status.as_u16(), message), expect, "{method} {path}");
+}
+
+#[test]
+fn requests_are_refused_in_upstreams_words() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let body = widget("a", &json!({"colour": "red"})).to_string();
+        let _ = cluster.post(WIDGETS, body.clone()).await.expect(201);
+        let no_put = "create is not supported on resources of kind \"widgets.example.com\"";
+        let patches = "the body of the request was in an unknown format - accepted media types include: \
+                       application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+        let bodies = "the body of the request was in an unknown format - accepted media types include: \
+                      application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        for (method, path, media_type, body, expect) in [
+            // A name in the path of a create is not looked at.
+            ("POST", "/a", "application/json", &*body, (409, "widgets.example.com \"a\" already exists")),
+            ("PUT", "", "application/json", &body, (400, "name must be provided")),
+            ("PATCH", "", MERGE, "{}", (400, "name must be provided")),
+            ("PATCH", "", "application/json", "{}", (415, patches)),
+            (
+                "OPTIONS",
+                "/a",
+                "application/json",
+                "",
+                (405, " is not supported on resources of kind \"widgets.example.com\""),
+            ),
+            (
+                "TRACE",
+                "/a",
+                "application/json",
+                "",
+                (405, " is not supported on resources of kind \"widgets.example.com\""),
+            ),
+            ("GET", "/a/nope", "application/json", "", (404, "widgets.example.com \"a\" not found")),
+            ("POST", "/a/nope", "application/json", "{}", (404, "widgets.example.com \"a\" not found")),
+            ("POST", "/a/status", "application/json", "{}", (405, no_put)),
+            (
+                "DELETE",
+                "/a/scale",
+                "application/json",
+                "",
+                (405, "delete is not supported on resources of kind \"widgets.example.com\""),
+            ),
+            ("PATCH", "/a", "application/strategic-merge-patch+json", "{}", (415, patches)),
+            ("PATCH", "/a", "application/json", "{}", (415, patches)),
+            ("POST", "", "text/plain", "x", (415, bodies)),
+        ] {
+            check(&cluster, method, &format!("{WIDGETS}{path}"), media_type, body, expect).await;
+        }
+        let all = "/apis/example.com/v1/widgets";
+        for (method, path) in [
+            ("GET", "/apis/example.com/v1/widgets/a"),
+            ("POST", all),
+            ("DELETE", all),
+            ("GET", "/apis/example.com/v1/namespaces/default/nopes"),
+            ("GET", "/apis/example.com/v2/namespaces/default/widgets"),
+            ("GET", "/apis/nope.example.com/v1/widgets"),
+            ("GET", "/apis/example.com/v2"),
+            ("GET", "/apis/nope.example.com"),
+        ] {
+            check(&cluster, method, path, "application/json", "", (404, NO_PAGE)).await;
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_kind_that_goes_takes_nothing_new() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let mut held = widget("held", &json!({"colour": "red"}));
+        held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        let _ = cluster.post(WIDGETS, held.to_string()).await.expect(201);
+        let mut watch = cluster.watch(&format!("{WIDGETS}?watch=1")).await;
+        watch.expect("ADDED", "held").await;
+        let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+        until(&cluster, "widgets.example.com", "Terminating", "True").await;
+        watch.expect("MODIFIED", "held").await;
+        let verbs = async || {
+            let group = cluster.get("/apis/example.com/v1").await.expect(200).json();
+            group["resources"][0]["verbs"].to_string()
+        };
+        while verbs().await != r#"["delete","deletecollection","get","list","watch"]"# {}
+        let refused = "widgets.example.com \"new\" is forbidden: create not allowed while custom resource definition is \
+                       terminating";
+        let new = widget("new", &json!({})).to_string();
+        cluster.post(WIDGETS, new.clone()).await.expect_error(403, "Forbidden", refused);
+        let apply = format!("{WIDGETS}/new?fieldManager=m");
+        let applied = cluster.ask("PATCH", &apply).body("application/apply-patch+yaml", new).send().await;
+        applied.expect_error(403, "Forbidden", refused);
+        // What is there can still be changed, and the watch goes on to its end.
+        let free = r#"{"metadata": {"finalizers": null}}"#;
+        let _ = cluster.patch(&format!("{WIDGETS}/held"), "merge", free).await.expect(200);
+        watch.expect("DELETED", "held").await;
+        while watch.next().await.is_some() {}
+        check(&cluster, "GET", WIDGETS, "application/json", "", (404, NO_PAGE)).await;
+        cluster.stop().await;
+    });
+}
