@@ -21,7 +21,7 @@ use crate::http::Turns;
 use crate::metrics::Metrics;
 use crate::read::Lifetime;
 use crate::stored::Described;
-use crate::versions::Webhooks;
+use crate::versions::{Converted, Webhooks};
 
 /// The root of all keys (kube-apiserver's `--etcd-prefix`).
 const ROOT: &str = "/registry";
@@ -66,6 +66,8 @@ pub struct Cluster {
     pub(crate) components: Vec<Component>,
     /// Those who are asked to convert objects.
     pub(crate) webhooks: Webhooks,
+    /// What they converted lately.
+    pub(crate) converted: Converted,
     pub(crate) documents: crate::documents::Documents,
     /// Who makes the next piece of a large answer.
     pub(crate) turns: Turns,
@@ -144,6 +146,7 @@ impl Cluster {
             metrics: Metrics::default(),
             components: settings.components,
             webhooks: Webhooks::default(),
+            converted: Converted::default(),
             turns: Turns::default(),
             closing: tokio::sync::watch::Sender::new(false),
         });

@@ -163,7 +163,7 @@ impl Reading {
 
     /// Up to a limit of objects, as they are shown where that decides whether they are selected.
     async fn chunk(&self, form: &Form, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
-        let late = form.view.changes_labels() && !self.selection.is_everything();
+        let late = form.view.asks() && !self.selection.is_everything();
         let stride = if late { STRIDE.min(limit.saturating_add(1)) } else { STRIDE };
         let mut head = ListHead { revision: self.at.to_string(), ..ListHead::default() };
         let mut objects: Vec<Arc<Object>> = Vec::new();

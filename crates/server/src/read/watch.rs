@@ -261,7 +261,7 @@ impl Stream {
     /// The objects that the client selects, as its version shows them.
     async fn shown(&self, mut objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>, ApiError> {
         let view = &self.form.view;
-        if !view.changes_labels() {
+        if !view.asks() {
             objects.retain(|object| self.selection.matches(object));
             return view.show(objects).await;
         }
@@ -274,7 +274,7 @@ impl Stream {
     /// its cache of the version cannot go on.
     async fn shown_events(&self, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, Over> {
         let view = &self.form.view;
-        let selected = |event: &&Arc<Event>| view.changes_labels() || self.selection.kind_of(event).is_some();
+        let selected = |event: &&Arc<Event>| view.asks() || self.selection.kind_of(event).is_some();
         let selected: Vec<Arc<Event>> = events.iter().filter(selected).cloned().collect();
         view.show_events(&selected).await.map_err(|error| {
             tracing::warn!(%error, "a watch ends: objects cannot be shown at its version");

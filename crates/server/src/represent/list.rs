@@ -117,7 +117,7 @@ impl Shown {
         if let Some(objects) = self.ahead.pop_front() {
             return Poll::Ready(Ok(objects));
         }
-        let late = self.view.changes_labels();
+        let late = self.view.asks();
         loop {
             let Some(showing) = &mut self.showing else {
                 let objects = self.source.next(late).map_err(|error| ApiError::Internal(error.to_string()))?;

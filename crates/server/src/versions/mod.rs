@@ -5,10 +5,12 @@
 mod batches;
 mod conversions;
 mod convert;
+mod converted;
 mod resolve;
 mod view;
 mod webhooks;
 
 pub(crate) use conversions::Conversions;
+pub(crate) use converted::Converted;
 pub(crate) use view::View;
 pub(crate) use webhooks::Webhooks;

@@ -14,17 +14,17 @@ use crate::represent::write_stored;
 /// The objects of a resource at its version, which is a hub.
 #[derive(Clone)]
 pub(crate) struct View {
-    cluster: Arc<Cluster>,
+    pub(super) cluster: Arc<Cluster>,
     pub(crate) hub: Arc<Resource>,
-    equal: Option<Equal>,
+    pub(super) equal: Option<Equal>,
 }
 
 /// A version among equals.
 #[derive(Clone)]
-struct Equal {
-    versions: Arc<dyn Versions>,
+pub(super) struct Equal {
+    pub(super) versions: Arc<dyn Versions>,
     /// As `apiVersion` names it.
-    name: Arc<str>,
+    pub(super) name: Arc<str>,
     /// How the JSON of an object starts that is stored at this version: its members are sorted.
     start: Arc<[u8]>,
 }
@@ -57,39 +57,52 @@ impl View {
         self.equal.as_ref().is_none_or(as_it_is)
     }
 
-    /// True if an object may have other labels here than it is stored with.
-    pub(crate) fn changes_labels(&self) -> bool {
+    /// True if someone else converts: objects may have other labels here than they are stored with.
+    pub(crate) fn asks(&self) -> bool {
         let webhook = |equal: &Equal| matches!(equal.versions.conversion(), Conversion::Webhook { .. });
         self.equal.as_ref().is_some_and(webhook)
     }
 
-    /// Objects as this version shows them.
+    /// Objects as this version shows them to those who look at many.
     ///
     /// # Errors
     /// They cannot be read or converted.
     pub(crate) async fn show(&self, mut objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>, ApiError> {
-        let Some(equal) = &self.equal else { return Ok(objects) };
-        let others: Vec<usize> = (0..objects.len()).filter(|i| !self.is_stored(&objects[*i])).collect();
+        let (places, others): (Vec<usize>, Vec<Arc<Object>>) = objects
+            .iter()
+            .enumerate()
+            .filter(|(_, object)| !self.is_stored(object))
+            .map(|(i, o)| (i, o.clone()))
+            .unzip();
         if others.is_empty() {
             return Ok(objects);
         }
-        let stored = others.iter().map(|i| stored_tree(&*equal.versions, &objects[*i]));
-        let trees = convert(&self.cluster, &*equal.versions, stored.collect::<Result<_, _>>()?, &equal.name).await?;
-        for (i, tree) in others.into_iter().zip(trees) {
-            objects[i] = Arc::new(self.shown(equal, &objects[i], tree)?);
+        let shown =
+            if self.asks() { self.cluster.converted.get(self, &others).await? } else { self.convert(&others).await? };
+        for (i, object) in places.into_iter().zip(shown) {
+            objects[i] = object;
         }
         Ok(objects)
+    }
+
+    /// Stored objects at this version.
+    pub(super) async fn convert(&self, objects: &[Arc<Object>]) -> Result<Vec<Arc<Object>>, ApiError> {
+        let Some(equal) = &self.equal else { return Ok(objects.to_vec()) };
+        let trees = objects.iter().map(|object| stored_tree(&*equal.versions, object)).collect::<Result<_, _>>()?;
+        let trees = convert(&self.cluster, &*equal.versions, trees, &equal.name).await?;
+        let shown = objects.iter().zip(trees).map(|(object, tree)| Ok(Arc::new(self.shown(equal, object, tree)?)));
+        shown.collect()
     }
 
     /// One object as this version shows it.
     ///
     /// # Errors
-    /// As [`View::show`].
+    /// It cannot be read or converted.
     pub(crate) async fn show_one(&self, object: &Arc<Object>) -> Result<Arc<Object>, ApiError> {
         if self.is_stored(object) {
             return Ok(object.clone());
         }
-        let shown = self.show(vec![object.clone()]).await?;
+        let shown = self.convert(std::slice::from_ref(object)).await?;
         shown.into_iter().next().ok_or_else(|| ApiError::Internal("the object is gone".to_owned()))
     }
 

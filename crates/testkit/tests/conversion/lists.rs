@@ -15,6 +15,14 @@ async fn make(cluster: &Cluster, count: usize) {
     futures_util::future::join_all(made).await;
 }
 
+/// Changes the colour of some of them.
+async fn paint(cluster: &Cluster, widgets: &[usize], colour: &str) {
+    for i in widgets {
+        let change = json!({"spec": {"colour": colour}}).to_string();
+        let _ = cluster.patch(&path("v1", &format!("w{i:03}")), "merge", change).await.expect(200);
+    }
+}
+
 fn hues(list: &Value) -> Vec<&str> {
     list["items"].as_array().expect("items").iter().map(|item| item["spec"]["hue"].as_str().unwrap_or("?")).collect()
 }
@@ -31,14 +39,21 @@ fn lists_are_converted_in_batches_on_one_connection() {
         let batches: Vec<usize> = hook.asked().into_iter().map(|(count, _)| count).collect();
         assert_eq!((batches.len(), batches.iter().sum::<usize>()), (3, 300), "{batches:?}");
         assert_eq!(hook.connections(), 1);
-        // In chunks, only what is shown is asked about.
+        // Who lists again is shown the same, but for what has changed.
+        paint(&cluster, &[0, 1, 299], "blue").await;
+        let list = cluster.get(&widgets("v2")).await.expect(200).json();
+        assert_eq!(hues(&list)[..3], ["blue", "blue", "red"]);
+        assert_eq!(hook.asked(), [(3, "example.com/v2".to_owned())]);
+        // In chunks and by name, only what is shown is asked about.
+        paint(&cluster, &[0, 1, 7], "red").await;
         let chunk = cluster.get(&format!("{}?limit=2", widgets("v2"))).await.expect(200).json();
-        assert_eq!(hues(&chunk), ["red", "green"]);
+        assert_eq!(hues(&chunk), ["red", "red"]);
         assert_eq!(hook.asked(), [(2, "example.com/v2".to_owned())]);
-        // By name, too.
-        let one =
-            cluster.get(&format!("{}?fieldSelector=metadata.name%3Dw007", widgets("v2"))).await.expect(200).json();
-        assert_eq!(hues(&one), ["green"]);
+        let one = cluster.get(&format!("{}?fieldSelector=metadata.name%3Dw007", widgets("v2"))).await.expect(200);
+        assert_eq!(hues(&one.json()), ["red"]);
+        assert_eq!(hook.asked(), [(1, "example.com/v2".to_owned())]);
+        // Who gets one object sees what the webhook says now.
+        let _ = cluster.get(&path("v2", "w007")).await.expect(200);
         assert_eq!(hook.asked(), [(1, "example.com/v2".to_owned())]);
         // Who asks for the version that is stored asks nobody.
         assert_eq!(cluster.get(&widgets("v1")).await.expect(200).json()["items"].as_array().map(Vec::len), Some(300));
@@ -118,6 +133,23 @@ fn watches_show_every_change_at_their_version() {
             assert_eq!(kept["spec"]["colour"], colour);
             assert_eq!(kept["metadata"]["resourceVersion"], shown["metadata"]["resourceVersion"]);
         }
+        // Many who watch ask once.
+        let mut many = Vec::new();
+        for _ in 0..20 {
+            let mut watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets("v2"))).await;
+            watch.expect("ADDED", "w000").await;
+            watch.expect("ADDED", "w001").await;
+            many.push(watch);
+        }
+        let _ = hook.asked();
+        paint(&cluster, &[1], "red").await;
+        for watch in &mut many {
+            assert_eq!(watch.expect("MODIFIED", "w001").await["spec"]["hue"], "red");
+        }
+        assert_eq!(hook.asked(), [(1, "example.com/v2".to_owned())]);
+        watch.expect("MODIFIED", "w001").await;
+        stored.expect("MODIFIED", "w001").await;
+        drop(many);
         // A watch that cannot go on ends, and nobody else's does.
         hook.set(Manner::Adds(500, "Content-Type: text/plain", "broken"));
         let _ = cluster.patch(&path("v1", "w000"), "merge", r#"{"spec": {"colour": "blue"}}"#).await.expect(200);
@@ -142,6 +174,7 @@ fn webhooks_that_take_one_object_at_a_time_work() {
         let counts: Vec<usize> = hook.asked().into_iter().map(|(count, _)| count).collect();
         assert_eq!(counts, [3, 1, 1, 1]);
         // Whose fault it is comes out.
+        paint(&cluster, &[0, 1, 2], "blue").await;
         hook.set(Manner::Converts(|object, desired| {
             let mut converted = convert(object, desired);
             if converted["metadata"]["name"] == "w001" {
