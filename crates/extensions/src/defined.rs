@@ -19,6 +19,8 @@ struct Version {
     /// As `apiVersion` names it.
     name: Str,
     schema: Arc<Schema>,
+    /// The place of the first version that has this schema.
+    shape: usize,
 }
 
 impl Defined {
@@ -30,8 +32,10 @@ impl Defined {
         let named = |version: &Value| Str::from(api_version(definition, version.str_at(&["name"])));
         let versions = definition.items_at(&["spec", "versions"]);
         let parsed = |version: &Value| {
+            let same = |other: &Value| other.at(&["schema"]) == version.at(&["schema"]);
             let schema = schema(version).map_err(|error| error.to_string())?;
-            Ok(Version { name: named(version), schema: Arc::new(schema) })
+            let shape = versions.iter().position(same).unwrap_or_default();
+            Ok(Version { name: named(version), schema: Arc::new(schema), shape })
         };
         let stored = versions.iter().find(|version| version.bool_at(&["storage"]));
         Ok(Self {
@@ -44,7 +48,11 @@ impl Defined {
 
     /// The schema of a version, named as `apiVersion` names it.
     pub(crate) fn schema(&self, version: &str) -> Option<&Arc<Schema>> {
-        self.versions.iter().find(|known| known.name == version).map(|known| &known.schema)
+        self.version(version).map(|known| &known.schema)
+    }
+
+    fn version(&self, name: &str) -> Option<&Version> {
+        self.versions.iter().find(|known| known.name == name)
     }
 }
 
@@ -59,6 +67,15 @@ impl Versions for Defined {
 
     fn conversion(&self) -> &Conversion {
         &self.conversion
+    }
+
+    fn alike(&self, version: &str) -> Vec<&str> {
+        let Some(shape) = self.version(version).map(|known| known.shape) else { return Vec::new() };
+        let others = self.versions.iter().filter(|other| other.shape == shape && other.name != version);
+        match self.conversion {
+            Conversion::None => others.map(|other| other.name.as_str()).collect(),
+            Conversion::Webhook { .. } => Vec::new(),
+        }
     }
 
     fn since(&self) -> u64 {

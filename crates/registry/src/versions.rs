@@ -17,6 +17,9 @@ pub trait Versions: Send + Sync {
     /// How objects get from one version to another.
     fn conversion(&self) -> &Conversion;
 
+    /// The other versions whose objects differ from those of a version in nothing but their `apiVersion`.
+    fn alike(&self, version: &str) -> Vec<&str>;
+
     /// The revision of the definition that says all this. What was stored later is as these versions want it; what was
     /// stored before may not be.
     fn since(&self) -> u64;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_cache::{Describe, Event, Object};
+use pintle_cache::{Describe, Event, Object, Outline};
 use pintle_registry::{ApiError, Conversion, Resource, Versions};
 use pintle_value::Value;
 
@@ -27,6 +27,8 @@ pub(super) struct Equal {
     pub(super) name: Arc<str>,
     /// How the JSON of an object starts that is stored at this version: its members are sorted.
     start: Arc<[u8]>,
+    /// The same for the versions whose objects differ in nothing else.
+    alike: Arc<[Vec<u8>]>,
 }
 
 impl View {
@@ -34,8 +36,9 @@ impl View {
     pub(crate) fn of(cluster: &Arc<Cluster>, hub: &Arc<Resource>) -> Self {
         let equal = hub.versions.clone().map(|versions| {
             let name = hub.group_version().to_string();
-            let start = format!("{{\"apiVersion\":\"{name}\",").into_bytes();
-            Equal { versions, name: name.into(), start: start.into() }
+            let start = |name: &str| format!("{{\"apiVersion\":\"{name}\",").into_bytes();
+            let alike = versions.alike(&name).into_iter().map(start).collect();
+            Equal { start: start(&name).into(), alike, versions, name: name.into() }
         });
         Self { cluster: cluster.clone(), hub: hub.clone(), equal }
     }
@@ -88,6 +91,9 @@ impl View {
     /// Stored objects at this version.
     pub(super) async fn convert(&self, objects: &[Arc<Object>]) -> Result<Vec<Arc<Object>>, ApiError> {
         let Some(equal) = &self.equal else { return Ok(objects.to_vec()) };
+        if let Some(renamed) = objects.iter().map(|object| equal.renamed(object)).collect() {
+            return Ok(renamed);
+        }
         let trees = objects.iter().map(|object| stored_tree(&*equal.versions, object)).collect::<Result<_, _>>()?;
         let trees = convert(&self.cluster, &*equal.versions, trees, &equal.name).await?;
         let shown = objects.iter().zip(trees).map(|(object, tree)| Ok(Arc::new(self.shown(equal, object, tree)?)));
@@ -172,6 +178,24 @@ impl View {
         let prefix = self.hub.collection().map_or("", |collection| &collection.prefix);
         let outline = self.cluster.described.outline(prefix, &json).map_err(|error| unreadable(&error))?;
         Ok(Object { key: object.key.clone(), revision: object.revision, json, outline })
+    }
+}
+
+impl Equal {
+    /// An object that is stored at a version which differs in name alone.
+    fn renamed(&self, object: &Object) -> Option<Arc<Object>> {
+        let as_it_is = object.revision > self.versions.since();
+        let start = self.alike.iter().find(|start| as_it_is && object.json.starts_with(start))?;
+        let json = [&*self.start, object.json.get(start.len()..)?].concat();
+        let moved = |place: u32| match (place as usize).checked_sub(start.len()) {
+            Some(behind) => u32::try_from(behind + self.start.len()).ok(),
+            None => Some(place),
+        };
+        let Outline { version_at, item_at, labels: (from, to), .. } = object.outline;
+        let labels = if to == 0 { (0, 0) } else { (moved(from)?, moved(to)?) };
+        let (version_at, item_at) = (moved(version_at)?, moved(item_at)?);
+        let outline = Outline { version_at, item_at, labels, fields: object.outline.fields.clone() };
+        Some(Arc::new(Object { key: object.key.clone(), revision: object.revision, json: json.into(), outline }))
     }
 }
 

@@ -80,6 +80,40 @@ fn versions_may_differ_in_name_alone() {
 }
 
 #[test]
+fn versions_of_one_schema_are_shown_alike() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let mut twins = definition("v1", &json!({"strategy": "None"}));
+        let mut v2 = twins["spec"]["versions"][0].clone();
+        (v2["name"], v2["storage"]) = (json!("v2alpha1"), json!(false));
+        v2["selectableFields"] = json!([{"jsonPath": ".spec.colour"}]);
+        twins["spec"]["versions"] = json!([v2, twins["spec"]["versions"][0].clone()]);
+        twins["spec"]["versions"][1]["selectableFields"] = twins["spec"]["versions"][0]["selectableFields"].clone();
+        define(&cluster, &twins).await;
+        let mut labelled = v1("a", "red");
+        labelled["metadata"]["labels"] = json!({"l": "1"});
+        let _ = cluster.post(&widgets("v1"), labelled.to_string()).await.expect(201);
+        let _ = cluster.post(&widgets("v1"), v1("b", "green").to_string()).await.expect(201);
+        for name in ["a", "b"] {
+            let stored = cluster.get(&path("v1", name)).await.expect(200).text();
+            let expect = stored.replacen("example.com/v1", "example.com/v2alpha1", 1);
+            assert_eq!(cluster.get(&path("v2alpha1", name)).await.expect(200).text(), expect);
+        }
+        for selector in ["labelSelector=l%3D1", "fieldSelector=spec.colour%3Dred", "labelSelector=!m&limit=1"] {
+            let list = cluster.get(&format!("{}?{selector}", widgets("v2alpha1"))).await.expect(200).json();
+            let names: Vec<_> =
+                list["items"].as_array().expect("items").iter().map(|i| &i["metadata"]["name"]).collect();
+            assert_eq!(names, ["a"], "{selector}");
+            assert_eq!(list["items"][0]["apiVersion"], "example.com/v2alpha1");
+        }
+        let mut watch: Watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets("v2alpha1"))).await;
+        watch.expect("ADDED", "a").await;
+        assert_eq!(watch.expect("ADDED", "b").await["apiVersion"], "example.com/v2alpha1");
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn new_defaults_are_shown_of_old_objects() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
