@@ -30,7 +30,8 @@ pub struct Context {
     pub dry_run: bool,
 }
 
-/// The rules of a kind. All methods work on the tree at the hub version (the version that objects are stored at),
+/// The rules of a kind. All methods work on the tree at the hub version (the version that objects are stored at or, for
+/// kinds whose versions are equals, that of the record that holds the behaviour),
 /// normalised (see `schema::normalise`) and defaulted; `defaults`, `convert_to_hub` and `convert_from_hub` at the version of the record
 /// that holds the behaviour.
 ///
@@ -271,7 +272,7 @@ pub trait Allocation: Send + Sync {
     fn revert<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()>;
 }
 
-/// Access to other objects of the cluster, at their hub version, for hooks, admission and controllers.
+/// Access to other objects of the cluster, at the version that they are stored at, for hooks, admission and controllers.
 pub trait Objects: Send + Sync {
     /// The object of this name, or `None`. `namespace` is empty for cluster-scoped resources.
     fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError>;
