@@ -1,11 +1,11 @@
 //! The versions that a definition has, served or not, as they stand to each other.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pintle_registry::{Conversion, Versions, Webhook};
 use pintle_value::{Str, Value, object};
 
-use crate::schema::{ParseError, Schema};
+use crate::schema::{ParseError, Schema, to_types};
 
 /// All versions of a definition.
 pub(crate) struct Defined {
@@ -21,6 +21,8 @@ struct Version {
     schema: Arc<Schema>,
     /// The place of the first version that has this schema.
     shape: usize,
+    /// What [`Versions::types`] gives, once somebody asks.
+    types: OnceLock<pintle_schema::Schema>,
 }
 
 impl Defined {
@@ -35,7 +37,7 @@ impl Defined {
             let same = |other: &Value| other.at(&["schema"]) == version.at(&["schema"]);
             let schema = schema(version).map_err(|error| error.to_string())?;
             let shape = versions.iter().position(same).unwrap_or_default();
-            Ok(Version { name: named(version), schema: Arc::new(schema), shape })
+            Ok(Version { name: named(version), schema: Arc::new(schema), shape, types: OnceLock::new() })
         };
         let stored = versions.iter().find(|version| version.bool_at(&["storage"]));
         Ok(Self {
@@ -67,6 +69,10 @@ impl Versions for Defined {
 
     fn conversion(&self) -> &Conversion {
         &self.conversion
+    }
+
+    fn types(&self, version: &str) -> Option<&pintle_schema::Schema> {
+        self.version(version).map(|known| known.types.get_or_init(|| to_types(&known.schema)))
     }
 
     fn alike(&self, version: &str) -> Vec<&str> {

@@ -2,6 +2,7 @@
 //! own hub (upstream: the handler of a version has its objects in memory at that version), and the store holds objects at
 //! whatever version was the one to store when they were written.
 
+use pintle_schema::Schema;
 use pintle_value::{Str, Value};
 
 use crate::Webhook;
@@ -16,6 +17,9 @@ pub trait Versions: Send + Sync {
 
     /// How objects get from one version to another.
     fn conversion(&self) -> &Conversion;
+
+    /// The types of a version, served or not, as server-side apply merges them; `None` if there is no such version.
+    fn types(&self, version: &str) -> Option<&Schema>;
 
     /// The other versions whose objects differ from those of a version in nothing but their `apiVersion`.
     fn alike(&self, version: &str) -> Vec<&str>;

@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
+use pintle_cache::KeyRange;
 use pintle_outbound::Route;
 use pintle_registry::{GroupResource, Objects};
 use pintle_value::Value;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, tree};
 use crate::write::Access;
+
+/// The label that says which service a slice is of.
+const SERVICE: &str = "kubernetes.io/service-name";
+/// Slices looked at at once.
+const STRIDE: usize = 512;
 
 /// The way to a port of a service: one of its endpoints that is ready, since there may be nobody who routes what is sent to
 /// the service's address; that address where no endpoints are known.
@@ -30,15 +36,27 @@ pub(super) fn route(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u
     let Some(found) = ports.iter().find(|known| known.int_at(&["port"]) == Some(i64::from(port))) else {
         return Err(format!("no service port {port} found for service \"{name}\""));
     };
-    let slices = access.list(&GroupResource::new("discovery.k8s.io", "endpointslices"), namespace);
-    let of_service = |slice: &&Value| slice.label("kubernetes.io/service-name") == Some(name);
-    let slices = slices.unwrap_or_default();
-    if let Some(route) = slices.iter().filter(of_service).find_map(|slice| endpoint(slice, found.str_at(&["name"]))) {
+    if let Some(route) = endpoint_of(cluster, namespace, name, found.str_at(&["name"])) {
         return Ok(route);
     }
     match service.str_at(&["spec", "clusterIP"]) {
         "None" => Err("cannot route to service with ClusterIP \"None\"".to_owned()),
         address => Ok(Route { host: address.to_owned(), port }),
+    }
+}
+
+/// A ready endpoint of a service, and its port of this name.
+fn endpoint_of(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: &str) -> Option<Route> {
+    let slices = cluster.stored(&GroupResource::new("discovery.k8s.io", "endpointslices")).ok()?;
+    let (log, range) = (cluster.log(&slices).ok()?, KeyRange::Namespace(namespace.into()));
+    let mut after = None;
+    loop {
+        let page = log.page(&range, after.as_deref(), u64::MAX, STRIDE).ok()?;
+        let of_service = page.objects.iter().filter(|slice| slice.label(SERVICE) == Some(name));
+        if let Some(route) = of_service.filter_map(|slice| tree(slice).ok()).find_map(|slice| endpoint(&slice, port)) {
+            return Some(route);
+        }
+        after = Some(page.last?);
     }
 }
 

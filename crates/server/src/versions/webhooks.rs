@@ -213,3 +213,25 @@ fn refusal(status: StatusCode, body: &[u8], is_text: bool) -> String {
     };
     words.to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_cleaned() {
+        let check = |target: Target, expect: &str| {
+            assert_eq!(url(&Webhook { target, authorities: Vec::new() }), expect);
+        };
+        for (given, expect) in [
+            ("https://a", "https://a/?timeout=30s"),
+            ("https://a/", "https://a/?timeout=30s"),
+            ("https://a:1//b/./c/../d/", "https://a:1/b/d?timeout=30s"),
+            ("https://[::1]:8443/b", "https://[::1]:8443/b?timeout=30s"),
+        ] {
+            check(Target::Url(given.into()), expect);
+        }
+        let (namespace, name, path) = ("n".into(), "s".into(), "/p/".into());
+        check(Target::Service { namespace, name, port: 8443, path }, "https://s.n.svc:8443/p?timeout=30s");
+    }
+}

@@ -197,7 +197,12 @@ impl<'a> Ownership<'a> {
 
 impl Versions for Ownership<'_> {
     fn place(&self, version: &str) -> Option<Place<'_>> {
-        let schema = if version == self.version { self.expected.schema } else { &self.at(version)?.schema };
+        let unserved = || self.expected.resource?.versions.as_ref()?.types(version);
+        let schema = match self.at(version) {
+            _ if version == self.version => self.expected.schema,
+            Some(record) => &record.schema,
+            None => unserved()?,
+        };
         Some(Place::new(&schema.types, schema.root))
     }
 

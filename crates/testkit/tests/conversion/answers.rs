@@ -292,6 +292,17 @@ fn slow_webhooks_hold_up_nobody_else_and_are_given_up() {
         let ((one, all), ()) = futures_util::future::join(waiting, meanwhile).await;
         assert_eq!(one.expect(200).json()["spec"]["hue"], "red");
         assert_eq!(all.expect(200).json()["items"][0]["spec"]["hue"], "red");
+        // One that puts us off is asked again.
+        hook.set(Manner::Adds(429, "Retry-After: 1", ""));
+        let _ = hook.asked();
+        let recovers = async {
+            while hook.count() == 0 {
+                tokio::task::yield_now().await;
+            }
+            hook.set(Manner::Converts(convert));
+        };
+        let asking = futures_util::future::join(hurry(&clock, cluster.get(&v2_path)), recovers);
+        let _ = asking.await.0.expect(200);
         hook.set(Manner::Waits(Arc::new(Semaphore::new(0)), convert));
         let given_up = hurry(&clock, cluster.get(&v2_path)).await.expect(500).json();
         let message = given_up["message"].as_str().unwrap_or_default().replace(&hook.port.to_string(), "PORT");

@@ -61,6 +61,22 @@ fn two_managers_apply_at_two_versions() {
 }
 
 #[test]
+fn owners_at_versions_that_are_not_served_are_kept() {
+    pintle_testkit::run(async {
+        let (cluster, _hook) = serving().await;
+        let _ = apply(&cluster, "v2", "old", &json!({"hue": "red", "size": 3}), "").await.expect(201);
+        let hidden = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": false}]);
+        let _ = cluster.patch(DEFINITION, "json", hidden.to_string()).await.expect(200);
+        while cluster.get(&widgets("v2")).await.status != 404 {}
+        let refused = apply(&cluster, "v1", "new", &json!({"colour": "blue"}), "").await.expect(409).json();
+        assert_eq!(refused["message"], "Apply failed with 1 conflict: conflict with \"old\": .spec.hue");
+        let forced = apply(&cluster, "v1", "new", &json!({"colour": "blue"}), "&force=true").await.expect(200).json();
+        assert_eq!(owners(&forced), ["new v1 colour", "old v2 size"]);
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn owners_at_versions_that_are_gone_stand_in_the_way() {
     pintle_testkit::run(async {
         let (cluster, _hook) = serving().await;
