@@ -1,104 +1,11 @@
 //! What holds for every schema and every value, sensible or not: nothing panics, and doing it twice is doing it once.
 
+mod trees;
+
 use pintle_extensions::schema::{Schema, to_types};
-use pintle_value::{Object, Str, Value};
+use pintle_value::{Object, Value};
 use proptest::prelude::*;
-
-const NAMES: &[&str] = &["a", "b", "metadata", "kind", "apiVersion", "name", ""];
-
-const KEYWORDS: &[&str] = &[
-    "type",
-    "nullable",
-    "properties",
-    "additionalProperties",
-    "items",
-    "required",
-    "enum",
-    "default",
-    "format",
-    "pattern",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxProperties",
-    "uniqueItems",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "not",
-    "x-kubernetes-int-or-string",
-    "x-kubernetes-embedded-resource",
-    "x-kubernetes-preserve-unknown-fields",
-    "x-kubernetes-list-type",
-    "x-kubernetes-list-map-keys",
-    "x-kubernetes-map-type",
-    "x-kubernetes-validations",
-];
-
-fn object(keys: &'static [&'static str], values: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Value> {
-    let entry = (prop::sample::select(keys), values);
-    prop::collection::vec(entry, 0..6)
-        .prop_map(|entries| Value::Object(entries.into_iter().collect::<Object>()))
-        .boxed()
-}
-
-fn scalars() -> BoxedStrategy<Value> {
-    prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::Bool),
-        prop_oneof![any::<i64>(), -3_i64..12].prop_map(Value::Int),
-        prop_oneof![any::<f64>().prop_filter("JSON has none", |x| x.is_finite()), Just(0.5), Just(2.0)]
-            .prop_map(Value::Float),
-        prop_oneof!["[a-c]{0,3}", "\\PC{0,6}", Just("2020-01-01T00:00:00Z".to_owned())].prop_map(Value::from),
-    ]
-    .boxed()
-}
-
-fn values() -> BoxedStrategy<Value> {
-    scalars()
-        .prop_recursive(4, 40, 5, |inner| {
-            prop_oneof![prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array), object(NAMES, inner)]
-        })
-        .boxed()
-}
-
-/// A keyword with something that may stand there.
-fn keyword(schema: BoxedStrategy<Value>) -> BoxedStrategy<(Str, Value)> {
-    let list = |values: BoxedStrategy<Value>| prop::collection::vec(values, 0..3).prop_map(Value::Array).boxed();
-    let text = |texts: &'static [&'static str]| prop::sample::select(texts).prop_map(Value::from).boxed();
-    prop::sample::select(KEYWORDS)
-        .prop_flat_map(move |keyword| {
-            let value = match keyword {
-                "type" => text(&["object", "array", "string", "integer", "number", "boolean", "null"]),
-                "properties" => object(NAMES, schema.clone()),
-                "additionalProperties" => prop_oneof![schema.clone(), any::<bool>().prop_map(Value::Bool)].boxed(),
-                "items" | "not" => schema.clone(),
-                "anyOf" | "oneOf" | "allOf" => list(schema.clone()),
-                "required" | "x-kubernetes-list-map-keys" => list(text(NAMES)),
-                "enum" => list(values()),
-                "format" => text(&["date", "date-time", "int32", "float", "email", "hostname", "duration", "uri"]),
-                "pattern" => text(&["^a+$", "(", "\\d", ""]),
-                "x-kubernetes-list-type" => text(&["set", "map", "atomic"]),
-                "x-kubernetes-preserve-unknown-fields" => Just(Value::Bool(true)).boxed(),
-                _ => prop_oneof![scalars(), Just(Value::Bool(true))].boxed(),
-            };
-            value.prop_map(move |value| (Str::from(keyword), value))
-        })
-        .boxed()
-}
-
-fn schemas() -> BoxedStrategy<Value> {
-    let leaf = Just(Value::object()).boxed();
-    leaf.prop_recursive(4, 30, 4, |inner| {
-        prop::collection::vec(keyword(inner.boxed()), 0..6)
-            .prop_map(|entries| Value::Object(entries.into_iter().collect::<Object>()))
-    })
-    .boxed()
-}
+use trees::{schemas, values};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]

@@ -6,14 +6,17 @@
 //! of the field; `from {…}` or `before …` is the object that it replaces; `status {…}` replaces it through its status. What
 //! follows is indented and sorted: the errors of the definition or the object, and warnings.
 
+mod served;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use pintle_extensions::{judge_definitions, records};
-use pintle_registry::{Behaviour, Context, Definition, Resource};
+use pintle_extensions::judge_definitions;
+use pintle_registry::{Behaviour, Context, Resource};
 use pintle_value::time::Time;
 use pintle_value::{Errors, Object, Value, object};
+use served::definition;
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -28,44 +31,11 @@ fn context() -> Context {
     Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false }
 }
 
-/// A definition whose names are accepted.
-fn definition(schema: Value) -> Value {
-    let version = object! {
-        "name": "v1", "served": true, "storage": true, "subresources": object! { "status": object! {} },
-        "schema": object! { "openAPIV3Schema": schema },
-    };
-    let names = object! { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" };
-    let accepted = object! { "type": "NamesAccepted", "status": "True" };
-    object! {
-        "metadata": object! { "name": "widgets.example.com", "resourceVersion": "1" },
-        "spec": object! {
-            "group": "example.com", "scope": "Namespaced", "names": names.clone(), "versions": vec![version],
-            "conversion": object! { "strategy": "None" },
-        },
-        "status": object! {
-            "storedVersions": vec![Value::from("v1")], "acceptedNames": names, "conditions": vec![accepted],
-        },
-    }
-}
-
 fn widget(mut object: Value) -> Value {
     object.set_default("apiVersion", "example.com/v1");
     object.set_default("kind", "Widget");
     object.set_default("metadata", object! { "name": "w", "resourceVersion": "1" });
     object
-}
-
-/// Where definitions are read again; nobody does that here.
-struct Unread;
-
-impl Definition for Unread {
-    fn mark(&self) -> &str {
-        ""
-    }
-
-    fn schema(&self, _: &str) -> Option<Value> {
-        None
-    }
 }
 
 /// Where a table is.
@@ -85,8 +55,7 @@ impl State {
             None => self.definitions.validate(&context(), &new),
             Some(was) => self.definitions.validate_update(&context(), &new, &definition(was)),
         };
-        let source: Arc<dyn Definition> = Arc::new(Unread);
-        self.kind = records(&new, &source).into_iter().next();
+        self.kind = served::kind(&new);
         said(errors, Vec::new())
     }
 
