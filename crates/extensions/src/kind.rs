@@ -7,13 +7,14 @@ use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
 use crate::rules::LazyRules;
+use crate::scale::Scaled;
 use crate::schema::Schema;
 use crate::selectable::Selectable;
 
 /// A custom kind at one version.
 pub(crate) struct Custom {
     pub(crate) schema: Arc<Schema>,
-    rules: Arc<LazyRules>,
+    held: Arc<Held>,
     /// True if the status is written through its subresource alone.
     has_status: bool,
     status: Status,
@@ -21,10 +22,25 @@ pub(crate) struct Custom {
 }
 
 impl Custom {
-    pub(crate) fn new(schema: Arc<Schema>, has_status: bool, selectable: Selectable) -> Self {
-        let rules = Arc::new(LazyRules::default());
-        let status = Status { schema: schema.clone(), rules: rules.clone() };
-        Self { status, schema, rules, has_status, selectable }
+    pub(crate) fn new(schema: Arc<Schema>, has_status: bool, scale: Option<Scaled>, selectable: Selectable) -> Self {
+        let held = Arc::new(Held { rules: LazyRules::default(), scale });
+        let status = Status { schema: schema.clone(), held: held.clone() };
+        Self { status, schema, held, has_status, selectable }
+    }
+}
+
+/// What objects are held to beside the schema.
+struct Held {
+    rules: LazyRules,
+    scale: Option<Scaled>,
+}
+
+impl Held {
+    fn validate_scale(&self, object: &Value, errors: &mut Errors) {
+        if let Some(scale) = &self.scale {
+            scale.validate_spec(object, errors);
+            scale.validate_status(object, errors);
+        }
     }
 }
 
@@ -55,6 +71,7 @@ impl Behaviour for Custom {
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {
         let mut errors = self.schema.validate(object);
+        self.held.validate_scale(object, &mut errors);
         errors.append(self.schema.validate_embedded(object));
         errors.append(self.schema.validate_lists(object));
         errors
@@ -62,13 +79,14 @@ impl Behaviour for Custom {
 
     fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
         let mut errors = self.schema.validate_update(object, old);
+        self.held.validate_scale(object, &mut errors);
         errors.append(self.schema.validate_embedded(object));
         errors.append(changed_lists(&self.schema, object, old));
         errors
     }
 
     fn validate_last(&self, object: &Value, old: Option<&Value>, found: &mut Errors) -> Vec<String> {
-        self.rules.judge(&self.schema, object, old, found)
+        self.held.rules.judge(&self.schema, object, old, found)
     }
 
     fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -112,7 +130,7 @@ impl Behaviour for Custom {
 /// The rules of a custom kind's status.
 struct Status {
     schema: Arc<Schema>,
-    rules: Arc<LazyRules>,
+    held: Arc<Held>,
 }
 
 impl SubresourceRules for Status {
@@ -138,12 +156,15 @@ impl SubresourceRules for Status {
             (Some(part), Some(status)) => part.validate_update(Some("status"), status, old.get("status")),
             _ => Errors::new(),
         };
+        if let Some(scale) = &self.held.scale {
+            scale.validate_status(object, &mut errors);
+        }
         errors.append(changed_lists(&self.schema, object, old));
         errors
     }
 
     fn validate_last(&self, object: &Value, old: &Value, found: &mut Errors) -> Vec<String> {
-        self.rules.judge(&self.schema, object, Some(old), found)
+        self.held.rules.judge(&self.schema, object, Some(old), found)
     }
 }
 

@@ -11,6 +11,7 @@ mod kind;
 mod names;
 mod records;
 mod rules;
+mod scale;
 pub mod schema;
 mod selectable;
 mod versions;

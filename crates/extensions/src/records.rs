@@ -11,6 +11,7 @@ use pintle_value::{Str, Value};
 use crate::columns::Columns;
 use crate::defined::{Defined, api_version};
 use crate::kind::Custom;
+use crate::scale::Scaled;
 use crate::selectable::Selectable;
 use crate::{condition_is_true, schema};
 
@@ -73,7 +74,7 @@ fn record(
     let kind = GroupVersionKind::new(group.clone(), name.clone(), names.str_at(&["kind"]));
     let values = defined.schema(&api_version(definition, &name))?.clone();
     let status = version.at(&["subresources", "status"]).is_some();
-    let behaviour = Custom::new(values, status, selectable.clone());
+    let behaviour = Custom::new(values, status, Scaled::of(version), selectable.clone());
     let stored = collection.hub_version.as_str();
     let served = |known: &Value| known.str_at(&["name"]) == stored && known.bool_at(&["served"]);
     let shown = definition.items_at(&["spec", "versions"]).iter().any(served);

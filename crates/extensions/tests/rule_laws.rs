@@ -36,7 +36,7 @@ proptest! {
 
     #[test]
     fn nothing_panics(tree in schemas(), value in values(), old in values()) {
-        let definition = definition(tree);
+        let definition = definition(tree, None);
         let _ = definitions().validate(&context(), &definition);
         if let Some(kind) = served::kind(&definition) {
             let _ = (judge(&kind, &value, None), judge(&kind, &value, Some(&old)));
@@ -45,7 +45,7 @@ proptest! {
 
     #[test]
     fn what_has_not_changed_is_let_through(tree in schemas(), value in values()) {
-        if let Some(kind) = served::kind(&definition(tree)) {
+        if let Some(kind) = served::kind(&definition(tree, None)) {
             let (new, _) = judge(&kind, &value, None);
             let (errors, warnings) = judge(&kind, &value, Some(&value));
             prop_assert_eq!(errors.0.len() + warnings.len(), new.0.len());
@@ -73,7 +73,7 @@ fn depth_is_no_danger() {
         let deep_fields = (0..DEEPEST).fold(Value::Int(1), |value, _| object("a", value));
         let deep_lists = object("a", (0..DEEPEST).fold(Value::Int(1), |value, _| Value::Array(vec![value])));
         for (tree, value) in [(fields, deep_fields), (lists, deep_lists)] {
-            let definition = definition(tree);
+            let definition = definition(tree, None);
             let _ = definitions().validate(&context(), &definition);
             let kind = served::kind(&definition).expect("it can be served");
             assert!(!judge(&kind, &value, Some(&value)).0.is_empty() || !judge(&kind, &value, None).0.is_empty());

@@ -2,7 +2,8 @@
 //! bottom; what they expect is what kube-apiserver 1.36 answers. `UPDATE_EXPECT=1` writes what is found into them.
 //!
 //! `schema {…}` is the schema of an object; or `field {…}` is that of its only field `a`, and `rule …` is one rule of the
-//! object (`rules […]` several). `was {…}` before it is the schema that it replaces. `new {…}` is an object, `val …` a value
+//! object (`rules […]` several). `was {…}` before it is the schema that it replaces, `scale {…}`
+//! the scale that the definition has. `new {…}` is an object, `val …` a value
 //! of the field; `from {…}` or `before …` is the object that it replaces; `status {…}` replaces it through its status. What
 //! follows is indented and sorted: the errors of the definition or the object, and warnings.
 
@@ -43,6 +44,7 @@ struct State {
     definitions: Arc<dyn Behaviour>,
     field: Value,
     was: Option<Value>,
+    scale: Option<Value>,
     from: Option<Value>,
     kind: Option<Arc<Resource>>,
 }
@@ -50,10 +52,11 @@ struct State {
 impl State {
     /// What is found wrong with a definition.
     fn define(&mut self, schema: &Value) -> Vec<String> {
-        let new = definition(schema.clone());
+        let scale = self.scale.take();
+        let new = definition(schema.clone(), scale.as_ref());
         let errors = match self.was.take() {
             None => self.definitions.validate(&context(), &new),
-            Some(was) => self.definitions.validate_update(&context(), &new, &definition(was)),
+            Some(was) => self.definitions.validate_update(&context(), &new, &definition(was, None)),
         };
         self.kind = served::kind(&new);
         said(errors, Vec::new())
@@ -104,7 +107,7 @@ fn run(table: &str, rows: &mut usize) -> String {
     judge_definitions(&mut resources);
     let definitions = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
     let definitions = definitions.expect("definitions are built in").behaviour.clone();
-    let mut state = State { definitions, field: Value::Null, was: None, from: None, kind: None };
+    let mut state = State { definitions, field: Value::Null, was: None, scale: None, from: None, kind: None };
     let mut out = String::new();
     for line in table.lines().filter(|line| !line.starts_with("    ")) {
         out.push_str(line);
@@ -128,6 +131,10 @@ fn run(table: &str, rows: &mut usize) -> String {
             }
             "was" => {
                 state.was = Some(read(rest));
+                continue;
+            }
+            "scale" => {
+                state.scale = Some(read(rest));
                 continue;
             }
             "from" => {

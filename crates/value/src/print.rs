@@ -167,6 +167,20 @@ pub fn plain(value: &Value) -> String {
     out
 }
 
+/// What Go calls the type of a value once it is decoded into an `interface{}`.
+#[must_use]
+pub const fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
 fn write_plain(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("<nil>"),

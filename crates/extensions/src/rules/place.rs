@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use pintle_cel::{EvalError, List, Map, Shape, Topology, Untyped, Value};
 use pintle_kinds::Step;
+use pintle_value::print::go_type;
 use pintle_value::{Object, Str, Value as Json};
 
 use super::declare::{declares_meta, is_meta};
@@ -163,19 +164,6 @@ fn list_kind(part: Part<'_>) -> ListKind {
 /// A value that is not what its schema says.
 fn invalid<'a>(text: impl Into<Cow<'static, str>>) -> Value<'a> {
     Value::Invalid(EvalError::new(text))
-}
-
-/// What Go calls the type of a value.
-fn go_type(json: &Json) -> &'static str {
-    match json {
-        Json::Null => "<nil>",
-        Json::Bool(_) => "bool",
-        Json::Int(_) => "int64",
-        Json::Float(_) => "float64",
-        Json::String(_) => "string",
-        Json::Array(_) => "[]interface {}",
-        Json::Object(_) => "map[string]interface {}",
-    }
 }
 
 static UNTYPED: Untyped = Untyped;

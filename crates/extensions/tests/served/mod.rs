@@ -7,11 +7,14 @@ use pintle_registry::{Definition, Resource};
 use pintle_value::{Value, object};
 
 /// A definition whose names are accepted.
-pub(crate) fn definition(schema: Value) -> Value {
-    let version = object! {
+pub(crate) fn definition(schema: Value, scale: Option<&Value>) -> Value {
+    let mut version = object! {
         "name": "v1", "served": true, "storage": true, "subresources": object! { "status": object! {} },
         "schema": object! { "openAPIV3Schema": schema },
     };
+    if let Some(scale) = scale {
+        version.set_at(&["subresources", "scale"], scale.clone());
+    }
     let names = object! { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" };
     let accepted = object! { "type": "NamesAccepted", "status": "True" };
     object! {

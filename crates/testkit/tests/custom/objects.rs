@@ -30,7 +30,7 @@ fn objects_are_pruned_defaulted_and_judged() {
             ),
             (
                 json!({"replicas": -1}),
-                "spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0",
+                "[spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0, .spec.replicas: Invalid value: -1: should be a non-negative integer]",
             ),
             (
                 json!({"replicas": "x"}),
