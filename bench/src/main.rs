@@ -22,6 +22,7 @@ mod smoke;
 mod target;
 mod turns;
 mod watchers;
+mod webhook;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    apply, big_list, create, delete, fanout, get, list, memory, mixed, narrow, open, start, stored, update,
+    apply, big_list, conversion, create, delete, fanout, get, list, memory, mixed, narrow, open, start, stored, update,
 };
 use crate::target::{Process, Server, Target};
 
@@ -38,6 +38,7 @@ pub(crate) const ALL: &[Scenario] = &[
     create::SCENARIO,
     update::SCENARIO,
     apply::SCENARIO,
+    conversion::SCENARIO,
     delete::SCENARIO,
     fanout::SCENARIO,
     narrow::SCENARIO,

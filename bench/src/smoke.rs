@@ -29,5 +29,13 @@ fn a_server_is_measured_by_its_kubeconfig() {
     check("delete", &["deletes", "deletecollection, objects"], &[]);
     check("start", &[], &["start: not measured, since it starts servers itself"]);
     check("narrow", &[], &[]);
+    let lists = [
+        "as they are stored",
+        "at a version of the same schema",
+        "at a version of another schema",
+        "by a webhook that is asked about all of them",
+        "by a webhook that was asked before",
+    ];
+    check("conversion", &lists, &[]);
     check("open", &["gets: p99", "gets, HTTP/2, one connection: p99", "creates: p99", "updates: p99"], &[]);
 }
