@@ -34,7 +34,7 @@ fn objects_are_pruned_defaulted_and_judged() {
             ),
             (
                 json!({"replicas": "x"}),
-                "spec.replicas: Invalid value: \"string\": spec.replicas in body must be of type integer: \"string\"",
+                "[spec.replicas: Invalid value: \"string\": spec.replicas in body must be of type integer: \"string\", .spec.replicas: Invalid value: 0: .spec.replicas accessor error: x is of the type string, expected int64]",
             ),
             (json!({"parts": [{"size": 1}]}), "spec.parts[0].name: Required value"),
         ] {
