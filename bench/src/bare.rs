@@ -33,6 +33,8 @@ use crate::target::Process;
 pub(crate) const OBJECT: &str = "/object";
 /// The path of the list.
 pub(crate) const LIST: &str = "/list";
+/// The argument that leaves TLS out.
+const PLAIN: &str = "plain";
 /// The pieces in which the list is sent.
 const PIECE: usize = 128 * 1024;
 
@@ -44,35 +46,51 @@ pub(crate) async fn start(scratch: &Path, object: &Path, list: &Path) -> Result<
     Process::start(command, |url| Ok(Access { url: url.to_owned(), ..access }), OBJECT).await
 }
 
+/// Starts the server without TLS.
+pub(crate) async fn start_plain(scratch: &Path, object: &Path, list: &Path) -> Result<Process> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("bare").arg(scratch).arg(object).arg(list).arg(PLAIN);
+    Process::start(command, |url| Ok(Access { url: url.to_owned(), ..Access::default() }), OBJECT).await
+}
+
 /// Runs the server until the process is told to end. `arguments`: the folder of the certificates, the file of the
-/// object's bytes and that of the list's.
+/// object's bytes and that of the list's; and `plain` for no TLS.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let [certificates, object, list] = arguments else { return Err("bare CERTIFICATES OBJECT LIST".into()) };
+    let (certificates, object, list, is_plain) = match arguments {
+        [certificates, object, list] => (certificates, object, list, false),
+        [certificates, object, list, plain] if plain == PLAIN => (certificates, object, list, true),
+        _ => return Err("bare CERTIFICATES OBJECT LIST [plain]".into()),
+    };
     let content = Arc::new(Content { object: read(object)?, list: read(list)? });
-    let acceptor = TlsAcceptor::from(Arc::new(tls(Path::new(certificates))?));
+    let acceptor = if is_plain { None } else { Some(TlsAcceptor::from(Arc::new(tls(Path::new(certificates))?))) };
+    let scheme = if is_plain { "http" } else { "https" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let socket = TcpListener::bind(("127.0.0.1", 0)).await?;
         let mut out = std::io::stdout();
-        writeln!(out, "url: https://{}", socket.local_addr()?)?;
+        writeln!(out, "url: {scheme}://{}", socket.local_addr()?)?;
         out.flush()?;
         loop {
             let (stream, _) = socket.accept().await?;
             let (acceptor, content) = (acceptor.clone(), content.clone());
             tokio::spawn(async move {
                 let _ = stream.set_nodelay(true);
-                let Ok(stream) = acceptor.accept(stream).await else { return };
                 let service = service_fn(move |request| {
                     let response = content.answer(&request);
                     async move { Ok::<_, Infallible>(response) }
                 });
+                let mut http1 = http1::Builder::new();
+                http1.timer(TokioTimer::new()).pipeline_flush(true);
+                let Some(acceptor) = acceptor else {
+                    let _ = http1.serve_connection(TokioIo::new(stream), service).await;
+                    return;
+                };
+                let Ok(stream) = acceptor.accept(stream).await else { return };
                 if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
                     let server = http2::Builder::new(TokioExecutor::new());
                     let _ = server.serve_connection(TokioIo::new(stream), service).await;
                 } else {
-                    let mut server = http1::Builder::new();
-                    server.timer(TokioTimer::new()).pipeline_flush(true);
-                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                    let _ = http1.serve_connection(TokioIo::new(stream), service).await;
                 }
             });
         }

@@ -23,6 +23,7 @@ mod target;
 mod turns;
 mod watchers;
 mod webhook;
+mod yardstick;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -91,6 +92,11 @@ async fn measure(options: &Options) -> Result<(Report, bool)> {
         if scenario.starts_servers && bench.binary().is_err() {
             bench.report.remark(format!("{}: not measured, since it starts servers itself", scenario.name));
             continue;
+        }
+        if !plan.yardstick.is_zero()
+            && let Some(pace) = yardstick::pace(scratch.path(), plan.yardstick).await?
+        {
+            bench.report.pace(pace);
         }
         let started = Instant::now();
         say(&format!("{}: {} …", scenario.name, scenario.does));

@@ -9,6 +9,8 @@ pub(crate) struct Plan {
     pub(crate) name: &'static str,
     /// How long a loop runs.
     pub(crate) time: Duration,
+    /// How long the yardstick is laid on before each scenario; zero for not at all.
+    pub(crate) yardstick: Duration,
     /// How long an open loop runs.
     pub(crate) open: Duration,
     /// How many times each loop runs; the median counts.
@@ -38,6 +40,7 @@ impl Plan {
     pub(crate) const FULL: Plan = Plan {
         name: "full",
         time: Duration::from_secs(2),
+        yardstick: Duration::from_secs(2),
         open: Duration::from_secs(10),
         rounds: 3,
         starts: 5,
@@ -54,6 +57,7 @@ impl Plan {
     pub(crate) const QUICK: Plan = Plan {
         name: "quick",
         time: Duration::from_millis(500),
+        yardstick: Duration::from_millis(500),
         open: Duration::from_secs(2),
         rounds: 1,
         starts: 2,
@@ -71,6 +75,7 @@ impl Plan {
     pub(crate) const TINY: Plan = Plan {
         name: "tiny",
         time: Duration::from_millis(50),
+        yardstick: Duration::ZERO,
         open: Duration::from_millis(100),
         rounds: 1,
         starts: 1,

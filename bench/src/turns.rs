@@ -1,7 +1,7 @@
 //! Measuring a server and the bare server in turns: what the machine does meanwhile hits both alike, and the ratio of
 //! each turn is worth more than the numbers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,10 +38,16 @@ pub(crate) struct Asking {
 
 /// Starts the bare server with an object and a list to send.
 pub(crate) async fn bare_server(scratch: &Path, object: &Bytes, list: &Bytes) -> Result<Process> {
+    let (object, list) = bare_files(scratch, object, list)?;
+    bare::start(scratch, &object, &list).await
+}
+
+/// Writes what the bare server sends into files.
+pub(crate) fn bare_files(scratch: &Path, object: &Bytes, list: &Bytes) -> Result<(PathBuf, PathBuf)> {
     let (object_file, list_file) = (scratch.join("object.json"), scratch.join("list.json"));
     std::fs::write(&object_file, object)?;
     std::fs::write(&list_file, list)?;
-    bare::start(scratch, &object_file, &list_file).await
+    Ok((object_file, list_file))
 }
 
 /// Asks the bare server for what is at `bare_path`, and the other for what `request` says, in turns.

@@ -9,6 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
@@ -32,9 +33,9 @@ pub(crate) struct Identity {
 }
 
 /// What is needed to speak to a server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
-    /// The base of all URLs: `https://HOST[:PORT][/PREFIX]`.
+    /// The base of all URLs: `https://HOST[:PORT][/PREFIX]`, or `http` for the bare server.
     pub(crate) url: String,
     /// The name that the server's certificate has to have, where that is not the URL's host.
     pub(crate) server_name: Option<String>,
@@ -49,29 +50,46 @@ pub(crate) struct Access {
 pub(crate) struct Endpoint {
     host: String,
     port: u16,
-    name: ServerName<'static>,
-    http1: TlsConnector,
-    http2: TlsConnector,
+    /// `None` for plain HTTP.
+    tls: Option<Tls>,
     common: Arc<Common>,
 }
 
-impl Endpoint {
-    /// The server that may be reached like this.
-    pub(crate) fn new(access: &Access) -> Result<Self> {
-        let uri: Uri = access.url.parse()?;
-        if uri.scheme_str() != Some("https") {
-            return Err(format!("{}: only https is spoken", access.url).into());
-        }
-        let authority: Authority = uri.authority().ok_or("the server's URL has no host")?.clone();
-        // An IPv6 address stands in brackets in a URL, and without them everywhere else.
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let name = ServerName::try_from(access.server_name.clone().unwrap_or_else(|| host.clone()))?;
+/// The ways to shake hands with a server.
+#[derive(Clone)]
+struct Tls {
+    name: ServerName<'static>,
+    http1: TlsConnector,
+    http2: TlsConnector,
+}
+
+impl Tls {
+    /// Shakes hands with the server of this host as `access` says.
+    fn new(access: &Access, host: &str) -> Result<Self> {
+        let name = ServerName::try_from(access.server_name.clone().unwrap_or_else(|| host.to_owned()))?;
         let config = tls(access)?;
         let with = |protocol: &str| {
             let mut config = config.clone();
             config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
             TlsConnector::from(Arc::new(config))
         };
+        Ok(Self { name, http1: with("http/1.1"), http2: with("h2") })
+    }
+}
+
+impl Endpoint {
+    /// The server that may be reached like this.
+    pub(crate) fn new(access: &Access) -> Result<Self> {
+        let uri: Uri = access.url.parse()?;
+        let is_plain = match uri.scheme_str() {
+            Some("https") => false,
+            Some("http") => true,
+            _ => return Err(format!("{}: only https and http are spoken", access.url).into()),
+        };
+        let authority: Authority = uri.authority().ok_or("the server's URL has no host")?.clone();
+        // An IPv6 address stands in brackets in a URL, and without them everywhere else.
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let tls = if is_plain { None } else { Some(Tls::new(access, &host)?) };
         let common = Common {
             host: HeaderValue::from_str(authority.as_str())?,
             prefix: uri.path().trim_end_matches('/').to_owned(),
@@ -81,31 +99,22 @@ impl Endpoint {
             },
             authority: authority.clone(),
         };
-        let port = authority.port_u16().unwrap_or(443);
-        Ok(Self { host, port, name, http1: with("http/1.1"), http2: with("h2"), common: Arc::new(common) })
+        let port = authority.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
+        Ok(Self { host, port, tls, common: Arc::new(common) })
     }
 
     /// Opens a connection.
     pub(crate) async fn connect(&self, protocol: Protocol) -> Result<Connection> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         stream.set_nodelay(true)?;
-        let connector = match protocol {
-            Protocol::Http1 => &self.http1,
-            Protocol::Http2 => &self.http2,
-        };
-        let stream = TokioIo::new(connector.connect(self.name.clone(), stream).await?);
-        let sender = match protocol {
-            Protocol::Http1 => {
-                let (sender, connection) = http1::handshake(stream).await?;
-                tokio::spawn(connection);
-                Sender::Http1(sender)
-            }
-            Protocol::Http2 => {
-                let mut builder = http2::Builder::new(TokioExecutor::new());
-                builder.initial_stream_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
-                let (sender, connection) = builder.handshake(stream).await?;
-                tokio::spawn(connection);
-                Sender::Http2(sender)
+        let sender = match &self.tls {
+            None => greet(stream, protocol).await?,
+            Some(tls) => {
+                let connector = match protocol {
+                    Protocol::Http1 => &tls.http1,
+                    Protocol::Http2 => &tls.http2,
+                };
+                greet(connector.connect(tls.name.clone(), stream).await?, protocol).await?
             }
         };
         Ok(Connection { sender, common: self.common.clone() })
@@ -132,6 +141,25 @@ impl Endpoint {
         }
         Ok(connections)
     }
+}
+
+/// Begins to speak HTTP.
+async fn greet<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, protocol: Protocol) -> Result<Sender> {
+    let stream = TokioIo::new(stream);
+    Ok(match protocol {
+        Protocol::Http1 => {
+            let (sender, connection) = http1::handshake(stream).await?;
+            tokio::spawn(connection);
+            Sender::Http1(sender)
+        }
+        Protocol::Http2 => {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder.initial_stream_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
+            let (sender, connection) = builder.handshake(stream).await?;
+            tokio::spawn(connection);
+            Sender::Http2(sender)
+        }
+    })
 }
 
 impl Connection {

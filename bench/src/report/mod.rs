@@ -32,8 +32,10 @@ struct Row {
     budget: Option<Budget>,
     /// Microseconds of the server's CPU per operation.
     cpu: Option<f64>,
-    /// Microseconds of the peer's CPU for the same.
+    /// Microseconds of the peer's CPU for the same, where it was measured.
     peer: Option<f64>,
+    /// How many times as much CPU the machine took for the same work just before as that where the peer was measured.
+    pace: f64,
     latencies: Option<Percentiles>,
     /// True where latencies count from when something was due, whatever the server did meanwhile.
     from_due: bool,
@@ -41,9 +43,9 @@ struct Row {
 }
 
 impl Row {
-    /// How many times the CPU of this server the peer takes.
+    /// How many times the CPU of this server the peer would take here.
     fn times(&self) -> Option<f64> {
-        Some(self.peer? / self.cpu.filter(|cpu| *cpu > 0.0)?)
+        Some(self.peer? * self.pace / self.cpu.filter(|cpu| *cpu > 0.0)?)
     }
 
     /// How much of its budget is used: up to one, it is met. `None` where there is none or it cannot be judged.
@@ -68,6 +70,12 @@ impl Added<'_> {
     pub(crate) fn at_most(self, limit: f64) -> Self {
         self.0.budget = Some(Budget::AtMost(limit));
         self
+    }
+
+    /// The number is microseconds of CPU, and may be no larger where the peer was measured.
+    pub(crate) fn micros_at_most(self, limit: f64) -> Self {
+        let limit = limit * self.0.pace;
+        self.at_most(limit)
     }
 
     /// The number may be no smaller.
@@ -120,6 +128,8 @@ pub(crate) struct Report {
     /// What was measured, and how much.
     subject: String,
     section: String,
+    /// The machine's pace, as it was found before each scenario.
+    paces: Vec<f64>,
     rows: Vec<Row>,
     /// What was not measured, and why.
     remarks: Vec<String>,
@@ -128,7 +138,12 @@ pub(crate) struct Report {
 impl Report {
     /// A report on `subject` without rows.
     pub(crate) fn new(machine: Machine, subject: String) -> Self {
-        Self { machine, subject, section: String::new(), rows: Vec::new(), remarks: Vec::new() }
+        Self { machine, subject, section: String::new(), paces: Vec::new(), rows: Vec::new(), remarks: Vec::new() }
+    }
+
+    /// How many times as much CPU the machine takes now for the same work as that where the peer was measured.
+    pub(crate) fn pace(&mut self, pace: f64) {
+        self.paces.push(pace);
     }
 
     /// Begins a section.
@@ -146,6 +161,7 @@ impl Report {
             budget: None,
             cpu: None,
             peer: None,
+            pace: self.paces.last().copied().unwrap_or(1.0),
             latencies: None,
             from_due: false,
             note: String::new(),
@@ -203,7 +219,7 @@ impl Report {
                 row.latencies.map(|Percentiles { p50, p99, p999 }| json!({ "p50": p50, "p99": p99, "p99.9": p999 }));
             json!({
                 "section": row.section, "name": row.name, "value": row.value, "unit": row.unit,
-                "cpuMicroseconds": row.cpu, "peerMicroseconds": row.peer, "peerTimes": row.times(),
+                "cpuMicroseconds": row.cpu, "peerMicroseconds": row.peer, "pace": row.pace, "peerTimes": row.times(),
                 "milliseconds": latencies, "fromDue": row.from_due,
                 "bound": bound, "limit": limit, "met": row.met(), "note": row.note,
             })

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Budget, Report, Row};
 use crate::load::Percentiles;
+use crate::yardstick::REFERENCE;
 
 /// The cells of a row, in the order of [`HEADS`].
 fn cells(row: &Row) -> [String; 7] {
@@ -37,9 +38,21 @@ const HEADS: [&str; 7] = ["", "found", "CPU each", "peer's CPU", "p50/99/99.9 ms
 const LEGEND: &str = "medians of the rounds; a ratio compares with what ran in turns with it; CPU is the server's; the peer is the\n\
                       Kubernetes API server library 0.36 over etcd (bench/src/peer.rs), with how many times as much CPU it takes\n";
 
+/// How fast the machine was, if that was measured.
+fn pace(report: &Report) -> String {
+    let mut paces = report.paces.clone();
+    paces.sort_by(f64::total_cmp);
+    let [Some(fastest), Some(slowest)] = [paces.first(), paces.last()] else { return String::new() };
+    let (from, to) = (number(fastest * REFERENCE), number(slowest * REFERENCE));
+    format!(
+        "a bare server over plain HTTP takes {from} to {to} µs of CPU for an answer here, and {REFERENCE} where the peer was\n\
+         measured: its CPU, and budgets in microseconds of CPU, are multiplied accordingly\n"
+    )
+}
+
 /// The table for terminals.
 pub(super) fn table(report: &Report) -> String {
-    let mut out = format!("{}\n{}\n{LEGEND}", report.machine, report.subject);
+    let mut out = format!("{}\n{}\n{LEGEND}{}", report.machine, report.subject, pace(report));
     let rows: Vec<_> = report.rows.iter().map(|row| (row, cells(row))).collect();
     let mut widths = HEADS.map(|head| head.chars().count());
     for (_, cells) in &rows {
@@ -79,7 +92,7 @@ pub(super) fn table(report: &Report) -> String {
 
 /// The table for Markdown.
 pub(super) fn markdown(report: &Report) -> String {
-    let mut out = format!("{}; {}.\n", report.machine, report.subject);
+    let mut out = format!("{}; {}.\n{}", report.machine, report.subject, pace(report));
     let mut section = "";
     for row in &report.rows {
         if row.section != section {

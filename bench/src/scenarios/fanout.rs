@@ -112,7 +112,7 @@ fn report(bench: &mut Bench, case: &Case, alone: Round, watched: Vec<Watched>) {
     let cost = total.zip(alone.micros()).map(|(total, alone)| (total - alone / case.watchers as f64).max(0.0));
     bench.report.row_if(format!("{}: CPU per event", case.name), cost, "µs", |row| {
         let note = format!("{:.2} µs with the creates; {creates:.0} creates a round", total.unwrap_or_default());
-        row.cpu(cost).peer(case.peer).at_most(case.cost).note(note)
+        row.cpu(cost).peer(case.peer).micros_at_most(case.cost).note(note)
     });
     let note = format!("from the create's answer p50 {answered:.2} ms");
     let row = bench.report.row(format!("{}: last watcher has it, p99", case.name), late.p99, "ms");
