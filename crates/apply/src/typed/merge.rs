@@ -19,11 +19,6 @@ pub(super) enum Merged {
 }
 
 impl Merged {
-    /// Another value, unless it is the live one.
-    fn of(live: Option<&Value>, value: &Value) -> Self {
-        if live == Some(value) { Self::AsItWas } else { Self::New(value.clone()) }
-    }
-
     /// The value, be it new or the live one.
     pub(super) fn or(self, live: Option<&Value>) -> Option<Value> {
         match self {
@@ -42,6 +37,10 @@ pub(super) fn merge(place: Place<'_>, live: &Value, config: &Value) -> Result<Me
 
 fn walk(place: Place<'_>, live: Option<&Value>, config: Option<&Value>, errors: &mut Collected) -> Merged {
     let Some(config) = config else { return Merged::AsItWas };
+    // A configuration fits its type, so that what is equal needs no closer look.
+    if live == Some(config) {
+        return Merged::AsItWas;
+    }
     let shape = place.shape(Some(config));
     // A value of another shape than the live one replaces it, and so does what has no other side.
     let live = live.filter(|live| place.shape(Some(*live)).is_like(&shape));
@@ -51,11 +50,11 @@ fn walk(place: Place<'_>, live: Option<&Value>, config: Option<&Value>, errors: 
                 errors.add(format!("lhs: {l}"));
                 errors.add(format!("rhs: {r}"));
             }
-            Merged::of(live, config)
+            Merged::New(config.clone())
         }
-        Shape::List(items) if items.is_atomic() => Merged::of(live, config),
+        Shape::List(items) if items.is_atomic() => Merged::New(config.clone()),
         Shape::List(items) => merge_lists(&items, live, config, errors),
-        Shape::Map(entries) if entries.atomic => Merged::of(live, config),
+        Shape::Map(entries) if entries.atomic => Merged::New(config.clone()),
         Shape::Map(entries) => merge_maps(&entries, live, config, errors),
     }
 }
@@ -65,7 +64,7 @@ fn merge_maps(entries: &Entries<'_>, live: Option<&Value>, config: &Value, error
     let live_object = live.and_then(Value::as_object).unwrap_or(&empty);
     let Some(config_object) = config.as_object().filter(|o| !o.is_empty()) else {
         // Null and empty differ, but neither takes anything away.
-        return if live_object.is_empty() { Merged::of(live, config) } else { Merged::AsItWas };
+        return if live_object.is_empty() { Merged::New(config.clone()) } else { Merged::AsItWas };
     };
     let mut changes: Vec<(&str, Value)> = Vec::new();
     for (key, value) in config_object.iter() {
@@ -159,7 +158,7 @@ impl<'v> Side<'v> {
 fn merge_lists(items: &Items<'_>, live: Option<&Value>, config: &Value, errors: &mut Collected) -> Merged {
     let (left, right) = (items_of(live), items_of(Some(config)));
     if right.is_empty() {
-        return if left.is_empty() { Merged::of(live, config) } else { Merged::AsItWas };
+        return if left.is_empty() { Merged::New(config.clone()) } else { Merged::AsItWas };
     }
     let mut problems = Collected::default();
     let right = Side::new(items, right, false, &mut problems);

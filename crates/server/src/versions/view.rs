@@ -1,5 +1,6 @@
 //! The objects of a resource as one version of it shows them.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +11,14 @@ use pintle_value::Value;
 use super::convert::convert;
 use crate::cluster::{Cluster, tree};
 use crate::represent::write_stored;
+
+thread_local! {
+    /// Where objects are written before it is known how long they are.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How much room for a long object is kept for the next one, in bytes.
+const KEPT: usize = 64 * 1024;
 
 /// The objects of a resource at its version, which is a hub.
 #[derive(Clone)]
@@ -164,11 +173,14 @@ impl View {
 
     /// An object of any version as it is stored at that version. It has no resourceVersion.
     fn bytes(&self, object: &Value) -> Bytes {
-        let mut out = Vec::with_capacity(2048);
-        write_stored(&self.hub, object, &mut out);
-        // These bytes stay in the cache for as long as the object does, and nothing that they do not fill.
-        out.shrink_to_fit();
-        out.into()
+        BUFFER.with_borrow_mut(|buffer| {
+            buffer.clear();
+            write_stored(&self.hub, object, buffer);
+            // These bytes stay in the cache for as long as the object does, and nothing that they do not fill.
+            let bytes = Bytes::copy_from_slice(buffer);
+            buffer.shrink_to(KEPT);
+            bytes
+        })
     }
 
     /// What stands in the place of a stored object at this version.
