@@ -90,9 +90,10 @@ impl Versions for Defined {
 
     fn read(&self, object: &mut Value) {
         let Some(schema) = self.schema(object.api_version()) else { return };
-        // What was stored could be read when it was.
-        if let Err(error) = schema.conform(object) {
-            tracing::warn!(%error, name = object.name(), "a stored object is read as it is");
+        schema.repair(object);
+        if object.generation() == 0 {
+            // Very old ones have none.
+            object.set_at(&["metadata", "generation"], 1);
         }
         schema.default(object);
     }

@@ -38,6 +38,22 @@ impl Schema {
     /// # Errors
     /// If metadata, of the object or of an embedded resource, has something of the wrong type.
     pub fn conform(&self, object: &mut Value) -> Result<Vec<String>, Malformed> {
+        self.read(object, Invalid::Refused)
+    }
+
+    /// The same for an object that was stored, maybe when the schema was another one: what cannot be read of metadata is
+    /// dropped.
+    pub fn repair(&self, object: &mut Value) {
+        if let Some(metadata) = object.get_mut("metadata") {
+            drop_unreadable(metadata);
+        }
+        // What is left can be read.
+        if let Err(error) = self.read(object, Invalid::Dropped) {
+            tracing::warn!(%error, "a stored object cannot be read");
+        }
+    }
+
+    fn read(&self, object: &mut Value, invalid: Invalid) -> Result<Vec<String>, Malformed> {
         let metadata = object.as_object_mut().and_then(|object| object.remove("metadata"));
         let mut unknown = Vec::new();
         let metadata = match metadata {
@@ -50,7 +66,7 @@ impl Schema {
         };
         unknown.extend(self.prune(object));
         self.drop_nulls(object);
-        let mut embedded = self.coerce(object, false, Invalid::Refused).map_err(Malformed::Embedded)?;
+        let mut embedded = self.coerce(object, false, invalid).map_err(Malformed::Embedded)?;
         embedded.sort_unstable();
         unknown.extend(embedded);
         if let (Some(object), Some(metadata)) = (object.as_object_mut(), metadata) {

@@ -31,19 +31,22 @@ fn hues(list: &Value) -> Vec<&str> {
 fn lists_are_converted_in_batches_on_one_connection() {
     pintle_testkit::run(async {
         let (cluster, hook) = serving().await;
-        make(&cluster, 300).await;
+        make(&cluster, 400).await;
         let list = cluster.get(&widgets("v2")).await.expect(200).json();
-        assert_eq!(hues(&list).len(), 300);
+        assert_eq!(hues(&list).len(), 400);
         assert_eq!(hues(&list)[..2], ["red", "green"]);
         assert_eq!(list["apiVersion"], "example.com/v2");
         let batches: Vec<usize> = hook.asked().into_iter().map(|(count, _)| count).collect();
-        assert_eq!((batches.len(), batches.iter().sum::<usize>()), (3, 300), "{batches:?}");
+        assert_eq!((batches.len(), batches.iter().sum::<usize>()), (4, 400), "{batches:?}");
         assert_eq!(hook.connections(), 1);
         // Who lists again is shown the same, but for what has changed.
-        paint(&cluster, &[0, 1, 299], "blue").await;
+        paint(&cluster, &[0, 1, 399], "blue").await;
         let list = cluster.get(&widgets("v2")).await.expect(200).json();
         assert_eq!(hues(&list)[..3], ["blue", "blue", "red"]);
         assert_eq!(hook.asked(), [(3, "example.com/v2".to_owned())]);
+        // Large ones are compressed like any other.
+        let zipped = cluster.ask("GET", &widgets("v2")).header("accept-encoding", "gzip").send().await.expect(200);
+        assert_eq!(zipped.header("content-encoding"), "gzip");
         // In chunks and by name, only what is shown is asked about.
         paint(&cluster, &[0, 1, 7], "red").await;
         let chunk = cluster.get(&format!("{}?limit=2", widgets("v2"))).await.expect(200).json();
@@ -56,7 +59,7 @@ fn lists_are_converted_in_batches_on_one_connection() {
         let _ = cluster.get(&path("v2", "w007")).await.expect(200);
         assert_eq!(hook.asked(), [(1, "example.com/v2".to_owned())]);
         // Who asks for the version that is stored asks nobody.
-        assert_eq!(cluster.get(&widgets("v1")).await.expect(200).json()["items"].as_array().map(Vec::len), Some(300));
+        assert_eq!(cluster.get(&widgets("v1")).await.expect(200).json()["items"].as_array().map(Vec::len), Some(400));
         assert_eq!(hook.asked(), []);
         cluster.stop().await;
     });

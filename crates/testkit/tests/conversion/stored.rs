@@ -134,6 +134,25 @@ fn new_defaults_are_shown_of_old_objects() {
 }
 
 #[test]
+fn what_has_become_malformed_is_dropped() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        define(&cluster, &definition("v1", &json!({"strategy": "None"}))).await;
+        let mut widget = v1("a", "red");
+        widget["spec"]["free"] =
+            json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": 5, "labels": {"a": "b"}}});
+        let _ = cluster.post(&widgets("v1"), widget.to_string()).await.expect(201);
+        let free = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/free";
+        let embed = json!([{"op": "add", "path": format!("{free}/x-kubernetes-embedded-resource"), "value": true}]);
+        let _ = cluster.patch(DEFINITION, "json", embed.to_string()).await.expect(200);
+        let expect = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"a": "b"}}});
+        while cluster.get(&path("v1", "a")).await.expect(200).json()["spec"]["free"] != expect {}
+        let _ = cluster.patch(&path("v1", "a"), "merge", r#"{"spec": {"colour": "green"}}"#).await.expect(200);
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn versions_that_are_stored_need_not_be_served() {
     pintle_testkit::run(async {
         let cluster = Cluster::durable().await;
