@@ -117,7 +117,11 @@ impl<'a, 'b> Machine<'a, 'b> {
             return Err(EvalError::no_overload());
         }
         // What cannot be compared is not equal, but only for `==` that is an error.
-        Ok(Value::Bool(if positive { try_equal(&a, &b)? } else { !equal(&a, &b) }))
+        match try_equal(&a, &b) {
+            Ok(same) => Ok(Value::Bool(same == positive)),
+            Err(error) if positive || error.is_final() => Err(error),
+            Err(_) => Ok(Value::Bool(true)),
+        }
     }
 
     /// Both operands, or the first error. What is charged for a call does not depend on whether it failed.

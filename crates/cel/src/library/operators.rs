@@ -227,7 +227,7 @@ fn add<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
         [Value::Double(a), Value::Double(b)] => Value::Double(a + b),
         [Value::String(a), Value::String(b)] => Value::string(format!("{}{}", &**a, &**b)),
         [Value::Bytes(a), Value::Bytes(b)] => Value::Bytes(Blob::Owned([&**a, &**b].concat().into())),
-        [Value::List(a), Value::List(b)] => Value::List(a.plus(b)),
+        [Value::List(a), Value::List(b)] => Value::List(a.plus(b)?),
         [Value::Duration(a), Value::Duration(b)] => duration(a.checked_add(*b))?,
         [Value::Timestamp(time), Value::Duration(d)] | [Value::Duration(d), Value::Timestamp(time)] => {
             Value::Timestamp(time.plus(*d)?)

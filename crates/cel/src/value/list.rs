@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use pintle_value::Value as Json;
 
+use crate::error::{EvalError, Failure};
+
 use super::{Outcome, Shape, Topology, Value, plain, try_equal, untyped};
 
 /// A list.
@@ -85,14 +87,14 @@ impl<'a> List<'a> {
     }
 
     /// `self + other`: what the elements of the other list become depends on the topology of this one.
-    #[must_use]
-    pub fn plus(&self, other: &List<'a>) -> List<'a> {
+    pub fn plus(&self, other: &List<'a>) -> Outcome<List<'a>> {
         let mut elements: Vec<Value<'a>> = Vec::with_capacity(self.len() + other.len());
         elements.extend(self.iter());
         let topology = self.topology();
         if topology == Topology::Atomic {
             elements.extend(other.iter());
         } else {
+            self.all_hashable(other)?;
             let mut places: HashMap<Identity, usize> = HashMap::with_capacity(elements.len());
             places.extend(self.identities(topology).zip(0..));
             for element in other.iter() {
@@ -106,10 +108,10 @@ impl<'a> List<'a> {
                 }
             }
         }
-        match self.shape() {
+        Ok(match self.shape() {
             Some(shape) if topology != Topology::Atomic => List::Shaped(Arc::new(elements), shape),
             _ => List::Owned(Arc::new(elements)),
-        }
+        })
     }
 
     /// True if both lists hold the same, under the topology of the first.
@@ -120,6 +122,7 @@ impl<'a> List<'a> {
         match self.topology() {
             Topology::Atomic => all(self.iter().zip(other.iter()), |(a, b)| try_equal(&a, &b)),
             Topology::Set => {
+                self.all_hashable(other)?;
                 let own: HashSet<Identity> = self.identities(Topology::Set).collect();
                 all(other.iter(), |element| Ok(own.contains(&Identity::of(&element, Topology::Set))))
             }
@@ -132,6 +135,19 @@ impl<'a> List<'a> {
                 })
             }
         }
+    }
+
+    /// Kubernetes looks the elements of sets up in maps of Go, whose keys cannot be everything.
+    fn all_hashable(&self, other: &List<'_>) -> Outcome<()> {
+        if self.topology() != Topology::Set {
+            return Ok(());
+        }
+        let own = (0..self.len()).filter_map(|i| match self {
+            Self::Json { items, .. } => unhashable(&untyped(&items[i])),
+            _ => self.get(i).and_then(|element| unhashable(&element)),
+        });
+        let others = other.iter().filter_map(|element| unhashable(&element));
+        own.chain(others).next().map_or(Ok(()), |why| Err(EvalError::of(Failure::Internal(why))))
     }
 
     /// What each element is told apart by.
@@ -152,6 +168,16 @@ pub(super) fn all<T>(items: impl IntoIterator<Item = T>, mut holds: impl FnMut(T
         }
     }
     Ok(true)
+}
+
+/// What Go says of a key that it cannot have.
+fn unhashable(value: &Value<'_>) -> Option<&'static str> {
+    match value {
+        Value::Bytes(_) => Some("runtime error: hash of unhashable type []uint8"),
+        Value::List(_) => Some("runtime error: hash of unhashable type []interface {}"),
+        Value::Map(_) => Some("runtime error: hash of unhashable type map[string]interface {}"),
+        _ => None,
+    }
 }
 
 /// What tells the elements of a set or a map apart.
