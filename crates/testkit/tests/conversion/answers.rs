@@ -1,6 +1,6 @@
 //! What a webhook may answer, and what clients are told of other answers. The rows of `answers.json` are ours; what is
-//! shown or told was recorded of upstream's converter (`apiextensions-apiserver/pkg/apiserver/conversion`), which a program
-//! asked to convert the widget `a` from v1 to v2.
+//! shown or told was recorded by `tools/conversion`, which has upstream's converter (`apiextensions-apiserver`, 1.36) convert
+//! the widget `a` from v1 to v2.
 
 use std::sync::Arc;
 use std::time::Duration;
