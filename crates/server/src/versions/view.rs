@@ -172,7 +172,7 @@ impl View {
     }
 
     /// An object of any version as it is stored at that version. It has no resourceVersion.
-    fn bytes(&self, object: &Value) -> Bytes {
+    pub(crate) fn bytes(&self, object: &Value) -> Bytes {
         BUFFER.with_borrow_mut(|buffer| {
             buffer.clear();
             write_stored(&self.hub, object, buffer);

@@ -333,8 +333,8 @@ impl<'a> Change<'a> {
         object.remove_at(&["metadata", "resourceVersion"]);
         let key = self.key();
         if super::delete::is_over(hub, &object) {
-            // The last finalizer is gone: so is the object.
-            let last = as_cached(&key, current.revision, view.store(&object).await?)?;
+            // The last finalizer is gone: so is the object, and nobody need know it as it would be stored.
+            let last = as_cached(&key, current.revision, view.bytes(&object))?;
             if context.dry_run {
                 return Ok(Some(Updated { object: last }));
             }

@@ -179,6 +179,30 @@ fn versions_that_are_stored_need_not_be_served() {
 }
 
 #[test]
+fn objects_of_versions_that_are_gone_cannot_be_read() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        define(&cluster, &definition("v1", &json!({"strategy": "None"}))).await;
+        let _ = cluster.post(&widgets("v1"), v1("a", "red").to_string()).await.expect(201);
+        store_at_v2(&cluster).await;
+        // Whoever says so has to have moved the objects.
+        let moved = r#"{"status": {"storedVersions": ["v2"]}}"#;
+        let _ = cluster.patch(&format!("{DEFINITION}/status"), "merge", moved).await.expect(200);
+        let gone = json!([{"op": "remove", "path": "/spec/versions/0"}]);
+        let _ = cluster.patch(DEFINITION, "json", gone.to_string()).await.expect(200);
+        while cluster.get(&widgets("v1")).await.status != 404 {}
+        let why = "request to convert CR from an invalid group/version: example.com/v1";
+        for path in [widgets("v2"), path("v2", "a")] {
+            cluster.get(&path).await.expect_error(500, "", why);
+        }
+        cluster.delete(&path("v2", "a")).await.expect_error(500, "", why);
+        let _ = cluster.delete(DEFINITION).await.expect(200);
+        while cluster.get(DEFINITION).await.status != 404 {}
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn definitions_go_without_their_webhook() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
