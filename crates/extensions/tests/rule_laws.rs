@@ -60,7 +60,7 @@ proptest! {
 #[test]
 fn depth_is_no_danger() {
     const STACK: usize = 64 << 20;
-    const DEEPEST: usize = 2_000;
+    const DEEPEST: usize = 5_000;
     let check = || {
         let rule = |rule: &str| Value::Array(vec![object! { "rule": rule }]);
         let object = |name: &str, value: Value| Value::Object(Object::from_iter([(name, value)]));
