@@ -1,11 +1,12 @@
 //! The versions that a definition has, served or not, as they stand to each other.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use pintle_registry::{Conversion, Versions, Webhook};
-use pintle_value::{Str, Value, object};
+use pintle_registry::{Conversion, Definition, Versions, Webhook};
+use pintle_value::{Str, Value};
 
-use crate::schema::{ParseError, Schema, to_types};
+use crate::lazy::{self, LazySchema};
+use crate::schema::to_types;
 
 /// All versions of a definition.
 pub(crate) struct Defined {
@@ -15,45 +16,46 @@ pub(crate) struct Defined {
     since: u64,
 }
 
-struct Version {
+/// A version of a definition.
+pub(crate) struct Version {
     /// As `apiVersion` names it.
     name: Str,
-    schema: Arc<Schema>,
+    pub(crate) schema: Arc<LazySchema>,
     /// The place of the first version that has this schema.
     shape: usize,
     /// What [`Versions::types`] gives, once somebody asks.
-    types: OnceLock<pintle_schema::Schema>,
+    pub(crate) types: pintle_schema::LazySchema,
 }
 
 impl Defined {
     /// The versions of a definition.
     ///
     /// # Errors
-    /// There is none to store objects at, or the schema of one cannot be used.
-    pub(crate) fn of(definition: &Value) -> Result<Self, String> {
+    /// There is none to store objects at.
+    pub(crate) fn of(definition: &Value, source: &Arc<dyn Definition>) -> Result<Self, String> {
         let named = |version: &Value| Str::from(api_version(definition, version.str_at(&["name"])));
         let versions = definition.items_at(&["spec", "versions"]);
         let parsed = |version: &Value| {
             let same = |other: &Value| other.at(&["schema"]) == version.at(&["schema"]);
-            let schema = schema(version).map_err(|error| error.to_string())?;
             let shape = versions.iter().position(same).unwrap_or_default();
-            Ok(Version { name: named(version), schema: Arc::new(schema), shape, types: OnceLock::new() })
+            let schema = lazy::schema(source, version.str_at(&["name"]));
+            let types = {
+                let schema = schema.clone();
+                pintle_schema::LazySchema::made_by(move || to_types(&schema))
+            };
+            Version { name: named(version), schema, shape, types }
         };
         let stored = versions.iter().find(|version| version.bool_at(&["storage"]));
         Ok(Self {
             stored: stored.map(named).ok_or("there is no version to store objects at")?,
-            versions: versions.iter().map(parsed).collect::<Result<_, String>>()?,
+            versions: versions.iter().map(parsed).collect(),
             conversion: conversion(definition),
             since: definition.resource_version().parse().unwrap_or(0),
         })
     }
 
-    /// The schema of a version, named as `apiVersion` names it.
-    pub(crate) fn schema(&self, version: &str) -> Option<&Arc<Schema>> {
-        self.version(version).map(|known| &known.schema)
-    }
-
-    fn version(&self, name: &str) -> Option<&Version> {
+    /// A version, named as `apiVersion` names it.
+    pub(crate) fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|known| known.name == name)
     }
 }
@@ -64,7 +66,7 @@ impl Versions for Defined {
     }
 
     fn has(&self, version: &str) -> bool {
-        self.schema(version).is_some()
+        self.version(version).is_some()
     }
 
     fn conversion(&self) -> &Conversion {
@@ -72,7 +74,7 @@ impl Versions for Defined {
     }
 
     fn types(&self, version: &str) -> Option<&pintle_schema::Schema> {
-        self.version(version).map(|known| known.types.get_or_init(|| to_types(&known.schema)))
+        self.version(version).map(|known| &*known.types)
     }
 
     fn alike(&self, version: &str) -> Vec<&str> {
@@ -89,7 +91,7 @@ impl Versions for Defined {
     }
 
     fn read(&self, object: &mut Value) {
-        let Some(schema) = self.schema(object.api_version()) else { return };
+        let Some(Version { schema, .. }) = self.version(object.api_version()) else { return };
         schema.repair(object);
         if object.generation() == 0 {
             // Very old ones have none.
@@ -99,7 +101,7 @@ impl Versions for Defined {
     }
 
     fn conform(&self, object: &mut Value) -> Result<(), String> {
-        let Some(schema) = self.schema(object.api_version()) else { return Ok(()) };
+        let Some(Version { schema, .. }) = self.version(object.api_version()) else { return Ok(()) };
         schema.conform(object).map(drop).map_err(|error| error.to_string())
     }
 }
@@ -107,12 +109,6 @@ impl Versions for Defined {
 /// A version of a definition as `apiVersion` names it.
 pub(crate) fn api_version(definition: &Value, version: &str) -> String {
     format!("{}/{version}", definition.str_at(&["spec", "group"]))
-}
-
-/// The schema of a version. Old ones may have none, and take everything.
-fn schema(version: &Value) -> Result<Schema, ParseError> {
-    let anything = object! { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
-    Schema::parse(version.at(&["schema", "openAPIV3Schema"]).unwrap_or(&anything))
 }
 
 fn conversion(definition: &Value) -> Conversion {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
+use crate::lazy::LazySchema;
 use crate::rules::LazyRules;
 use crate::scale::Scaled;
 use crate::schema::Schema;
@@ -13,7 +14,7 @@ use crate::selectable::Selectable;
 
 /// A custom kind at one version.
 pub(crate) struct Custom {
-    pub(crate) schema: Arc<Schema>,
+    pub(crate) schema: Arc<LazySchema>,
     held: Arc<Held>,
     /// True if the status is written through its subresource alone.
     has_status: bool,
@@ -22,7 +23,12 @@ pub(crate) struct Custom {
 }
 
 impl Custom {
-    pub(crate) fn new(schema: Arc<Schema>, has_status: bool, scale: Option<Scaled>, selectable: Selectable) -> Self {
+    pub(crate) fn new(
+        schema: Arc<LazySchema>,
+        has_status: bool,
+        scale: Option<Scaled>,
+        selectable: Selectable,
+    ) -> Self {
         let held = Arc::new(Held { rules: LazyRules::default(), scale });
         let status = Status { schema: schema.clone(), held: held.clone() };
         Self { status, schema, held, has_status, selectable }
@@ -129,7 +135,7 @@ impl Behaviour for Custom {
 
 /// The rules of a custom kind's status.
 struct Status {
-    schema: Arc<Schema>,
+    schema: Arc<LazySchema>,
     held: Arc<Held>,
 }
 

@@ -8,6 +8,7 @@ mod defined;
 mod json_path;
 mod judge;
 mod kind;
+mod lazy;
 mod names;
 mod records;
 mod rules;

@@ -2,6 +2,7 @@
 //! `controller/status/naming_controller.go`, `controller/establish`).
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use pintle_value::time::Time;
 use pintle_value::{Value, print};
@@ -19,7 +20,7 @@ struct Taken<'v> {
 }
 
 impl<'v> Taken<'v> {
-    fn of(group: &str, definitions: &'v [Value]) -> Self {
+    fn of(group: &str, definitions: &'v [Arc<Value>]) -> Self {
         let mut taken = Self { resources: HashSet::new(), kinds: HashSet::new() };
         for definition in definitions.iter().filter(|definition| definition.str_at(&["spec", "group"]) == group) {
             let Some(names) = definition.at(&ACCEPTED) else { continue };
@@ -67,7 +68,7 @@ fn in_use(name: &str) -> String {
 /// Accepts the names that a definition asks for, as far as no other of `definitions` has them. Returns the definition
 /// with its new status, or `None` if there is nothing new to say.
 #[must_use]
-pub fn accept_names(definition: &Value, definitions: &[Value], now: Time) -> Option<Value> {
+pub fn accept_names(definition: &Value, definitions: &[Arc<Value>], now: Time) -> Option<Value> {
     let asked = definition.at(&ASKED)?;
     let none = Value::object();
     let accepted = definition.at(&ACCEPTED).unwrap_or(&none);
@@ -143,7 +144,7 @@ mod tests {
         let accepted = accept_names(&asked, &[], NOW).expect("a new status");
         assert_eq!(accepted["status"]["acceptedNames"], asked["spec"]["names"]);
         assert_eq!(condition(&accepted, "NamesAccepted"), "True NoConflicts no conflicts found");
-        assert_eq!(accept_names(&accepted, std::slice::from_ref(&accepted), NOW), None);
+        assert_eq!(accept_names(&accepted, &[Arc::new(accepted.clone())], NOW), None);
         let established = establish(&accepted, NOW).expect("a new status");
         let expect = "True InitialNamesAccepted the initial names have been accepted";
         assert_eq!(condition(&established, "Established"), expect);
@@ -153,12 +154,13 @@ mod tests {
     #[test]
     fn names_that_others_have_are_not() {
         let first = accept_names(&definition("widgets", "Widget", "w"), &[], NOW).expect("a new status");
+        let first = [Arc::new(first)];
         let check = |asked: Value, expect: &str| {
-            let refused = accept_names(&asked, std::slice::from_ref(&first), NOW).expect("a new status");
+            let refused = accept_names(&asked, &first, NOW).expect("a new status");
             assert_eq!(condition(&refused, "NamesAccepted"), expect);
             assert_eq!(condition(&refused, "Established"), "False NotAccepted not all names are accepted");
             assert_eq!(establish(&refused, NOW), None);
-            assert_eq!(accept_names(&refused, std::slice::from_ref(&first), NOW), None, "it is said once");
+            assert_eq!(accept_names(&refused, &first, NOW), None, "it is said once");
         };
         check(definition("gadgets", "Widget", "g"), "False KindConflict \"Widget\" is already in use");
         check(definition("gadgets", "Gadget", "w"), "False ShortNamesConflict \"w\" is already in use");

@@ -9,11 +9,11 @@ use pintle_registry::{
 use pintle_value::{Str, Value};
 
 use crate::columns::Columns;
+use crate::condition_is_true;
 use crate::defined::{Defined, api_version};
 use crate::kind::Custom;
 use crate::scale::Scaled;
 use crate::selectable::Selectable;
-use crate::{condition_is_true, schema};
 
 /// The first part of the keys of a definition's objects, after the root.
 #[must_use]
@@ -47,7 +47,7 @@ fn records_of(definition: &Value, source: &Arc<dyn Definition>, wanted: impl Fn(
         hub_plural: definition.str_at(&["spec", "names", "plural"]).into(),
         returns_deleted: false,
     });
-    let defined = match Defined::of(definition) {
+    let defined = match Defined::of(definition, source) {
         Ok(defined) => Arc::new(defined),
         Err(error) => {
             tracing::error!(%error, definition = definition.name(), "a definition cannot be served");
@@ -72,9 +72,9 @@ fn record(
     let names = definition.at(&["status", "acceptedNames"])?;
     let texts = |key: &str| names.items_at(&[key]).iter().filter_map(Value::as_str).map(Str::from).collect();
     let kind = GroupVersionKind::new(group.clone(), name.clone(), names.str_at(&["kind"]));
-    let values = defined.schema(&api_version(definition, &name))?.clone();
+    let known = defined.version(&api_version(definition, &name))?;
     let status = version.at(&["subresources", "status"]).is_some();
-    let behaviour = Custom::new(values, status, Scaled::of(version), selectable.clone());
+    let behaviour = Custom::new(known.schema.clone(), status, Scaled::of(version), selectable.clone());
     let stored = collection.hub_version.as_str();
     let served = |known: &Value| known.str_at(&["name"]) == stored && known.bool_at(&["served"]);
     let shown = definition.items_at(&["spec", "versions"]).iter().any(served);
@@ -90,7 +90,7 @@ fn record(
         categories: texts("categories"),
         scope: if definition.str_at(&["spec", "scope"]) == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
         verbs: Verb::ALL.into_iter().collect(),
-        schema: schema::to_types(&behaviour.schema),
+        schema: known.types.clone(),
         selectable: selectable.of_version(version),
         definition: Some(source.clone()),
         closing: condition_is_true(definition, "Terminating"),

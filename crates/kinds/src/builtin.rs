@@ -51,7 +51,7 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         categories: facts.categories.iter().map(|c| Str::from(*c)).collect(),
         scope: if facts.namespaced { Scope::Namespaced } else { Scope::Cluster },
         verbs: verbs(&facts.verbs),
-        schema,
+        schema: schema.into(),
         selectable: SelectableField::named(behaviour.selectable_field_names().iter().copied()),
         definition: None,
         closing: false,

@@ -119,7 +119,7 @@ impl<'a> Shared<'a> {
     pub(crate) fn all(&self, registry: &Registry) -> Vec<Route> {
         let mut routes = vec![self.legacy_root(), self.root(), self.version()];
         routes.extend(documented_groups(registry).map(|group| self.group(&group)));
-        routes.extend(registry.versions().iter().flat_map(|version| self.of_version(registry, version)));
+        routes.extend(registry.versions().flat_map(|version| self.of_version(registry, version)));
         routes
     }
 
@@ -145,8 +145,8 @@ impl<'a> Shared<'a> {
 /// The groups whose discovery is described: upstream leaves out those that have custom resources only. The core group
 /// has another path and is left out too.
 pub(crate) fn documented_groups(registry: &Registry) -> impl Iterator<Item = Str> {
-    let built_in = |group: &Str| registry.resources().any(|resource| resource.typed && resource.group == *group);
-    registry.groups().into_iter().filter(move |group| !group.is_empty() && built_in(group))
+    let groups = registry.groups().filter(|group| !group.name().is_empty() && group.has_built_in());
+    groups.map(|group| group.name().clone())
 }
 
 /// Makes the operations of one resource.

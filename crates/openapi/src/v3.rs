@@ -1,7 +1,9 @@
 //! OpenAPI 3.0 documents, one for each path of the index (KEP-2896), as upstream's `builder3` lays them out.
 
+use std::sync::Arc;
+
 use pintle_catalog::{Catalog, descriptions};
-use pintle_registry::{GroupVersion, Registry};
+use pintle_registry::{GroupVersion, Registry, Resource};
 use pintle_value::{Object, Str, Value, object};
 
 use crate::kinds::{About, KindsOfTypes};
@@ -34,7 +36,38 @@ const CUSTOM_VERSION: &str = "v0.1.0";
 
 /// True if nothing but custom kinds is served at a group and version.
 fn is_custom(registry: &Registry, version: &GroupVersion) -> bool {
-    !registry.resources_of(version).any(|resource| resource.typed)
+    !registry.has_routes(&version.group, &version.version)
+}
+
+/// True if there is a document at a path.
+#[must_use]
+pub fn has_v3_document(registry: &Registry, path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.as_slice() {
+        ["api" | "apis" | "version"] => true,
+        ["api", version] => registry.serves("", version),
+        ["apis", group] => !group.is_empty() && registry.group(group).is_some_and(|group| group.has_built_in()),
+        ["apis", group, version] => !group.is_empty() && registry.serves(group, version),
+        _ => false,
+    }
+}
+
+/// What the document at a path is made of, in place of the document: there are many of custom kinds, and few of them are
+/// ever read. `None` for the documents of built-in kinds, which do not change.
+#[must_use]
+pub fn v3_mark(registry: &Registry, path: &str) -> Option<String> {
+    let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
+    let version = GroupVersion::new(group, version);
+    if !is_custom(registry, &version) {
+        return None;
+    }
+    let mark = |resource: &Arc<Resource>| {
+        let Resource { plural, kind, list_kind, .. } = &**resource;
+        let definition = resource.definition.as_ref().map_or("", |definition| definition.mark());
+        format!("{plural} {kind} {list_kind} {definition}\n")
+    };
+    let marks: String = registry.resources_of(&version).map(mark).collect();
+    Some(format!("{version}\n{marks}"))
 }
 
 /// The document at a path of the index, as JSON; `None` where there is none.

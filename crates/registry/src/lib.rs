@@ -27,7 +27,7 @@ pub use names::{GroupResource, GroupVersion, GroupVersionKind, GroupVersionResou
 pub use reset_fields::ResetFields;
 pub use resource::{Resource, Role, Scope, SelectableField, Subresource, Verb, Verbs};
 pub use scale::{ScalePaths, ScaleSelector, field_path};
-pub use snapshot::Registry;
+pub use snapshot::{Group, Registry};
 pub use table::{Column, NameAndAge, Table};
 pub use versions::{Conversion, Versions};
 pub use webhook::{Target, Webhook};

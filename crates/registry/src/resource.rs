@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pintle_apply::set::Filter;
-use pintle_schema::Schema;
+use pintle_schema::LazySchema;
 use pintle_value::Str;
 
 use crate::{
@@ -117,8 +117,8 @@ pub struct Resource {
     pub scope: Scope,
     /// What can be asked of it.
     pub verbs: Verbs,
-    /// The schema of an object.
-    pub schema: Schema,
+    /// The types of an object.
+    pub schema: LazySchema,
     /// The fields that objects can be selected by, beside `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<SelectableField>,
     /// Where what its author wrote of it can be read; `None` for built-in kinds, which the catalog describes.

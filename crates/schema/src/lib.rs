@@ -5,6 +5,7 @@
 pub mod base64;
 mod defaults;
 mod go;
+mod lazy;
 pub mod leaf;
 mod names;
 mod normalise;
@@ -12,6 +13,7 @@ mod types;
 
 pub use defaults::static_defaults;
 pub use go::bare_name;
+pub use lazy::LazySchema;
 pub use normalise::{Problems, normalise};
 pub use types::{
     Embedded, EnumValues, Field, List, ListTopology, Map, Omit, Patch, Scalar, ScalarType, Schema, Struct, Type,

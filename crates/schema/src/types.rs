@@ -14,15 +14,26 @@ pub struct TypeId(pub u32);
 /// An arena of types; immutable once built.
 #[derive(Clone, Debug, Default)]
 pub struct Types {
+    /// Types that other arenas begin with too.
+    base: Option<Arc<Types>>,
+    /// How many those are.
+    offset: u32,
     types: Vec<Type>,
     /// Which types have defaults, found out at the first use.
     defaulting: OnceLock<Box<[bool]>>,
 }
 
 impl Types {
+    /// An arena that begins with the types of another one, which is shared and not copied.
+    #[must_use]
+    pub fn on(base: Arc<Types>) -> Self {
+        let offset = u32::try_from(base.len()).unwrap_or(u32::MAX);
+        Self { base: Some(base), offset, ..Self::default() }
+    }
+
     /// Adds a type and returns its id.
     pub fn add(&mut self, ty: Type) -> TypeId {
-        let id = TypeId(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
+        let id = TypeId(u32::try_from(self.len()).unwrap_or(u32::MAX));
         self.types.push(ty);
         self.defaulting.take();
         id
@@ -30,7 +41,8 @@ impl Types {
 
     /// Replaces a type that was added as a placeholder, for types that refer to themselves.
     pub fn replace(&mut self, id: TypeId, ty: Type) {
-        if let Some(slot) = self.types.get_mut(id.0 as usize) {
+        let place = id.0.checked_sub(self.offset);
+        if let Some(slot) = place.and_then(|place| self.types.get_mut(place as usize)) {
             *slot = ty;
         }
         self.defaulting.take();
@@ -39,7 +51,11 @@ impl Types {
     /// The type of an id. An id of another arena gives [`Type::Any`].
     #[must_use]
     pub fn get(&self, id: TypeId) -> &Type {
-        self.types.get(id.0 as usize).unwrap_or(&Type::Any)
+        match (id.0.checked_sub(self.offset), &self.base) {
+            (Some(place), _) => self.types.get(place as usize).unwrap_or(&Type::Any),
+            (None, Some(base)) => base.get(id),
+            (None, None) => &Type::Any,
+        }
     }
 
     /// True if a type has static defaults, in fields of its own or in those of what it consists of. Most have none.
@@ -50,10 +66,10 @@ impl Types {
 
     /// Goes over all types until no more are found: they may refer to themselves.
     fn find_defaults(&self) -> Box<[bool]> {
-        let mut found = vec![false; self.types.len()].into_boxed_slice();
+        let mut found = vec![false; self.len()].into_boxed_slice();
         loop {
             let before = found.iter().filter(|has| **has).count();
-            for (at, ty) in self.types.iter().enumerate() {
+            for (at, (_, ty)) in self.iter().enumerate() {
                 let has = |id: TypeId| found.get(id.0 as usize).is_some_and(|has| *has);
                 found[at] = match ty {
                     Type::Struct(ty) => ty.fields.iter().any(|field| field.default.is_some() || has(field.ty)),
@@ -72,18 +88,19 @@ impl Types {
     /// How many types there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.types.len()
+        self.offset as usize + self.types.len()
     }
 
     /// True if there is no type.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.types.is_empty()
+        self.len() == 0
     }
 
     /// All types with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (TypeId, &Type)> {
-        (0u32..).map(TypeId).zip(&self.types)
+        let all = 0..u32::try_from(self.len()).unwrap_or(u32::MAX);
+        all.map(|id| (TypeId(id), self.get(TypeId(id))))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A logical cluster: registry, store, cache, clock, and who may do what. Nothing of it is global, so that many live in
 //! one process and share only the catalog.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
 use crate::components::Component;
-use crate::definitions;
+use crate::definitions::Definitions;
 use crate::http::Turns;
 use crate::metrics::Metrics;
 use crate::read::Lifetime;
@@ -111,18 +112,18 @@ impl Cluster {
         let mut built_in = pintle_kinds::resources(&catalog);
         pintle_extensions::judge_definitions(&mut built_in);
         let registry = Arc::new(Registry::new(built_in.clone()));
-        let mut prefixes: Vec<Str> =
+        let mut prefixes: HashSet<Str> =
             registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();
         let described = Arc::new(Described::default());
         for hub in registry.resources().filter(|resource| resource.is_hub()) {
             described.set(hub);
         }
-        for (prefix, record) in definitions::stored(&*settings.store, ROOT).await? {
-            if !prefixes.contains(&prefix) {
-                prefixes.push(prefix);
-                if let Some(record) = record {
-                    described.set(&record);
-                }
+        let definitions = Definitions::stored(&*settings.store, ROOT).await?;
+        for (prefix, record) in definitions.served() {
+            if prefixes.insert(prefix.clone())
+                && let Some(record) = record
+            {
+                described.set(record);
             }
         }
         let (store, clock) = (settings.store.clone(), settings.clock.clone());
@@ -151,7 +152,7 @@ impl Cluster {
             closing: tokio::sync::watch::Sender::new(false),
         });
         cluster.bootstrap().await.map_err(ClusterError::Bootstrap)?;
-        definitions::start(&cluster).await.map_err(ClusterError::Bootstrap)?;
+        definitions.follow(&cluster).await.map_err(ClusterError::Bootstrap)?;
         Ok(cluster)
     }
 
@@ -160,14 +161,11 @@ impl Cluster {
         self.registry.read().clone()
     }
 
-    /// Serves these kinds beside the built-in ones, which come first and are never hidden.
-    pub(crate) fn publish(&self, custom: impl IntoIterator<Item = Arc<Resource>>) {
-        let mut resources = self.built_in.clone();
-        let hidden = |r: &Arc<Resource>| {
-            self.built_in.iter().any(|b| b.group == r.group && b.version == r.version && b.plural == r.plural)
-        };
-        resources.extend(custom.into_iter().filter(|resource| !hidden(resource)));
-        *self.registry.write() = Arc::new(Registry::new(resources));
+    /// Serves these custom kinds of groups in the place of those that they had.
+    pub(crate) fn publish(&self, groups: impl IntoIterator<Item = (Str, Vec<Arc<Resource>>)>) {
+        let mut registry = self.registry.write();
+        *registry = Arc::new(registry.with_custom(groups));
+        drop(registry);
         self.kinds_change.send_replace(());
     }
 

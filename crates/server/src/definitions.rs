@@ -4,7 +4,7 @@
 
 mod source;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Weak};
 
 use pintle_cache::{Event, Key, KeyRange, Log, Object, Scope};
@@ -29,90 +29,158 @@ fn definitions() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// The prefixes of the objects of all stored definitions, with a record of each that is served, so that the cache has
-/// their history from the start.
-///
-/// # Errors
-/// The store cannot be read.
-pub(crate) async fn stored(store: &dyn Store, root: &str) -> Result<Vec<(Str, Option<Arc<Resource>>)>, ClusterError> {
-    let span = Span::prefix(&format!("{root}/{PREFIX}/"));
-    let range = store.range(span, None, None).await.map_err(|error| ClusterError::Cache(error.into()))?;
-    let read = |record: &Record| {
-        let definition = pintle_codec::json::decode(&record.value, pintle_codec::json::Options::default()).ok()?.value;
-        let source: Arc<dyn Definition> = Arc::new(Source::new(&definition, record.value.clone()));
-        Some((pintle_extensions::prefix(&definition), records(&definition, &source).into_iter().next()))
-    };
-    Ok(range.records.iter().filter_map(read).collect())
-}
-
-/// Serves what is defined, and follows the definitions from now on.
-///
-/// # Errors
-/// They cannot be read.
-pub(crate) async fn start(cluster: &Arc<Cluster>) -> Result<(), ApiError> {
-    let hub = cluster.stored(&definitions())?;
-    let log = cluster.log(&hub)?;
-    let from = cluster.catch_up().await?;
-    let mut watcher = log.watch(Scope::All, from);
-    let mut known = Known::default();
-    for object in all(&log, from) {
-        known.read(&object);
-    }
-    cluster.publish(known.records());
-    let names: Vec<Str> = known.kinds.keys().cloned().collect();
-    let (weak, mut closing) = (Arc::downgrade(cluster), cluster.closing.subscribe());
-    tokio::spawn(async move {
-        for name in names {
-            let Some(cluster) = weak.upgrade() else { return };
-            known.settle(&cluster, &name).await;
-        }
-        loop {
-            let events = tokio::select! {
-                events = watcher.next() => events,
-                _ = closing.wait_for(|closing| *closing) => return,
-            };
-            let Some(cluster) = weak.upgrade() else { return };
-            let Ok(events) = events else {
-                tracing::error!("definitions are no longer followed: their history is gone");
-                return;
-            };
-            for event in events {
-                known.follow(&cluster, &event).await;
-            }
-        }
-    });
-    Ok(())
-}
-
-/// What is known of the definitions that there are.
+/// The definitions that there are.
 #[derive(Default)]
-struct Known {
+pub(crate) struct Definitions {
     kinds: BTreeMap<Str, Kind>,
+}
+
+impl Definitions {
+    /// Reads all stored definitions, before there is a cache: it has the history of their objects from the start.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn stored(store: &dyn Store, root: &str) -> Result<Self, ClusterError> {
+        let span = Span::prefix(&format!("{root}/{PREFIX}/"));
+        let range = store.range(span, None, None).await.map_err(|error| ClusterError::Cache(error.into()))?;
+        let read = |record: &Record| {
+            let decoded = pintle_codec::json::decode(&record.value, pintle_codec::json::Options::default());
+            let mut definition = decoded.ok()?.value;
+            definition.set_at(&["metadata", "resourceVersion"], record.mod_revision.get().to_string());
+            let source = Arc::new(Source::new(&definition, record.value.clone()));
+            Some((Str::from(definition.name()), Kind::new(&definition, source, record.mod_revision.get())))
+        };
+        // There may be many megabytes of them, and nothing else is done meanwhile.
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let parts = range.records.chunks(range.records.len().div_ceil(workers).max(1));
+        let kinds = std::thread::scope(|scope| {
+            let parts: Vec<_> =
+                parts.map(|part| scope.spawn(|| part.iter().filter_map(read).collect::<Vec<_>>())).collect();
+            parts.into_iter().flat_map(|part| part.join().unwrap_or_default()).collect()
+        });
+        Ok(Self { kinds })
+    }
+
+    /// The prefixes of the objects of all definitions, with a record of each that is served.
+    pub(crate) fn served(&self) -> impl Iterator<Item = (&Str, Option<&Arc<Resource>>)> {
+        self.kinds.values().map(|kind| (&kind.prefix, kind.records.first()))
+    }
+
+    /// Serves what is defined, and follows the definitions from now on.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) async fn follow(mut self, cluster: &Arc<Cluster>) -> Result<(), ApiError> {
+        let hub = cluster.stored(&definitions())?;
+        let log = cluster.log(&hub)?;
+        let from = cluster.catch_up().await?;
+        let mut watcher = log.watch(Scope::All, from);
+        let mut there = HashSet::new();
+        for object in all(&log, from) {
+            self.read(&object);
+            there.insert(Str::from(object.name()));
+        }
+        self.kinds.retain(|name, _| there.contains(name));
+        let groups: BTreeSet<Str> = self.kinds.values().map(|kind| kind.group().into()).collect();
+        cluster.publish(groups.into_iter().map(|group| (group.clone(), self.records(&group))));
+        let unsettled = self.kinds.iter().filter(|(_, kind)| !kind.settled);
+        let names: Vec<Str> = unsettled.map(|(name, _)| name.clone()).collect();
+        let (weak, mut closing) = (Arc::downgrade(cluster), cluster.closing.subscribe());
+        tokio::spawn(async move {
+            for name in names {
+                let Some(cluster) = weak.upgrade() else { return };
+                self.settle(&cluster, &name).await;
+            }
+            loop {
+                let events = tokio::select! {
+                    events = watcher.next() => events,
+                    _ = closing.wait_for(|closing| *closing) => return,
+                };
+                let Some(cluster) = weak.upgrade() else { return };
+                let Ok(events) = events else {
+                    tracing::error!("definitions are no longer followed: their history is gone");
+                    return;
+                };
+                for event in events {
+                    self.hear(&cluster, &event).await;
+                }
+            }
+        });
+        Ok(())
+    }
 }
 
 /// What is known of one definition.
 struct Kind {
     /// Its group and the names that it has, as [`accept_names`] looks at them.
-    names: Value,
+    names: Arc<Value>,
     /// What its records are made of.
     made_of: Value,
     source: Arc<Source>,
+    /// The revision of the definition that was read last.
+    revision: u64,
     /// The first part of the keys of its objects.
     prefix: Str,
     records: Vec<Arc<Resource>>,
+    /// True if its status says all that there is to say.
+    settled: bool,
     /// True while its objects are being deleted.
     cleaning: bool,
 }
 
-impl Known {
-    fn records(&self) -> Vec<Arc<Resource>> {
-        let mut records: Vec<_> = self.kinds.values().flat_map(|kind| kind.records.iter().cloned()).collect();
+impl Kind {
+    fn new(definition: &Value, source: Arc<Source>, revision: u64) -> Self {
+        let names = object! {
+            "spec": object! { "group": definition.str_at(&["spec", "group"]) },
+            "status": object! { "acceptedNames": definition["status"]["acceptedNames"].clone() },
+        };
+        let (accepted, established) =
+            (condition_is_true(definition, "NamesAccepted"), condition_is_true(definition, "Established"));
+        let made_of = object! {
+            "mark": source.mark(),
+            "names": names["status"].clone(),
+            "closing": condition_is_true(definition, "Terminating"),
+            "accepted": accepted || established,
+        };
+        let asked = definition.at(&["spec", "names"]);
+        let has_all = pintle_value::same(asked, definition.at(&["status", "acceptedNames"]));
+        Self {
+            made_of,
+            names: Arc::new(names),
+            revision,
+            prefix: pintle_extensions::prefix(definition),
+            records: records(definition, &(source.clone() as Arc<dyn Definition>)),
+            settled: has_all && accepted && established && !definition.is_terminating(),
+            source,
+            cleaning: false,
+        }
+    }
+
+    fn group(&self) -> &str {
+        self.names.str_at(&["spec", "group"])
+    }
+}
+
+impl Definitions {
+    /// The records of a group, in discovery's order.
+    fn records(&self, group: &str) -> Vec<Arc<Resource>> {
+        let of_group = self.kinds.values().filter(|kind| kind.group() == group);
+        let mut records: Vec<_> = of_group.flat_map(|kind| kind.records.iter().cloned()).collect();
         records.sort_by(|a, b| discovery_order(a, b));
         records
     }
 
+    fn publish(&self, cluster: &Cluster, group: &str) {
+        cluster.publish([(group.into(), self.records(group))]);
+    }
+
     /// Remembers a stored definition. Returns true if its records have changed.
     fn read(&mut self, object: &Object) -> bool {
+        let known = self.kinds.get(object.name());
+        if let Some(known) = known.filter(|known| known.revision == object.revision) {
+            known.source.set(object.json.clone());
+            return false;
+        }
         let definition = match tree(object) {
             Ok(definition) => definition,
             Err(error) => {
@@ -128,38 +196,32 @@ impl Known {
             }
             None => Arc::new(Source::new(&definition, object.json.clone())),
         };
-        self.take(&definition, source)
+        self.take(&definition, source, object.revision)
     }
 
     /// Remembers a definition. Returns true if its records have changed.
-    fn take(&mut self, definition: &Value, source: Arc<Source>) -> bool {
-        let names = object! {
-            "spec": object! { "group": definition.str_at(&["spec", "group"]) },
-            "status": object! { "acceptedNames": definition["status"]["acceptedNames"].clone() },
-        };
-        let made_of = object! {
-            "mark": source.mark(),
-            "names": names["status"].clone(),
-            "closing": condition_is_true(definition, "Terminating"),
-            "accepted": condition_is_true(definition, "NamesAccepted") || condition_is_true(definition, "Established"),
-        };
+    fn take(&mut self, definition: &Value, source: Arc<Source>, revision: u64) -> bool {
         let name: Str = definition.name().into();
-        let before = self.kinds.remove(&name);
-        let cleaning = before.as_ref().is_some_and(|kind| kind.cleaning);
-        let (records, changed) = match before {
-            Some(kind) if kind.made_of == made_of => (kind.records, false),
-            _ => (records(definition, &(source.clone() as Arc<dyn Definition>)), true),
+        let mut kind = Kind::new(definition, source, revision);
+        let Some(before) = self.kinds.remove(&name) else {
+            self.kinds.insert(name, kind);
+            return true;
         };
-        let prefix = pintle_extensions::prefix(definition);
-        self.kinds.insert(name, Kind { names, made_of, source, prefix, records, cleaning });
+        let changed = kind.made_of != before.made_of;
+        if !changed {
+            kind.records = before.records;
+        }
+        kind.cleaning = before.cleaning;
+        self.kinds.insert(name, kind);
         changed
     }
 
-    async fn follow(&mut self, cluster: &Arc<Cluster>, event: &Event) {
+    /// Hears of a definition that was written.
+    async fn hear(&mut self, cluster: &Arc<Cluster>, event: &Event) {
         let name = Str::from(&*event.key);
         let Some(object) = &event.object else {
             let Some(gone) = self.kinds.remove(&name) else { return };
-            cluster.publish(self.records());
+            self.publish(cluster, gone.group());
             if !cluster.is_built_in(&gone.prefix) {
                 cluster.cache.close(&gone.prefix);
                 cluster.described.forget(&gone.prefix);
@@ -169,15 +231,15 @@ impl Known {
         if self.read(object) {
             self.serve(cluster, &name).await;
         }
-        self.settle(cluster, &name).await;
+        if self.kinds.get(&name).is_some_and(|kind| !kind.settled) {
+            self.settle(cluster, &name).await;
+        }
     }
 
     /// Serves the objects of a definition.
     async fn serve(&self, cluster: &Arc<Cluster>, name: &str) {
-        if let Some(kind) = self.kinds.get(name)
-            && kind.made_of.bool_at(&["accepted"])
-            && !cluster.is_built_in(&kind.prefix)
-        {
+        let Some(kind) = self.kinds.get(name) else { return };
+        if kind.made_of.bool_at(&["accepted"]) && !cluster.is_built_in(&kind.prefix) {
             // Objects are there even if no version shows them.
             let fields = kind.records.first().is_some_and(|record| cluster.described.set(record));
             let opened = match cluster.cache.log(&kind.prefix).is_some() && fields {
@@ -189,7 +251,7 @@ impl Known {
                 return;
             }
         }
-        cluster.publish(self.records());
+        self.publish(cluster, kind.group());
     }
 
     /// Brings what a definition's status says up to date, or cleans up after it.
@@ -200,8 +262,9 @@ impl Known {
             return self.clean(cluster, &definition);
         }
         let now = cluster.now();
-        let others: Vec<Value> =
-            self.kinds.iter().filter(|(other, _)| *other != name).map(|(_, kind)| kind.names.clone()).collect();
+        let group = definition.str_at(&["spec", "group"]);
+        let others = self.kinds.iter().filter(|(other, kind)| *other != name && kind.group() == group);
+        let others: Vec<Arc<Value>> = others.map(|(_, kind)| kind.names.clone()).collect();
         let accepted =
             |definition: &Value| accept_names(definition, &others, now).unwrap_or_else(|| definition.clone());
         let with_names = accepted(&definition);
@@ -209,9 +272,9 @@ impl Known {
             return;
         }
         // Objects are served before anybody hears that they are.
-        let names_before = self.kinds.get(name).map(|kind| kind.names.clone());
-        let Some(source) = self.kinds.get(name).map(|kind| kind.source.clone()) else { return };
-        if self.take(&with_names, source) {
+        let Some(kind) = self.kinds.get(name) else { return };
+        let (names_before, source, revision) = (kind.names.clone(), kind.source.clone(), kind.revision);
+        if self.take(&with_names, source, revision) {
             self.serve(cluster, name).await;
         }
         let settled = |definition: &Value| {
@@ -222,15 +285,15 @@ impl Known {
             tracing::info!(%error, %name, "a definition went while its names were accepted");
         }
         // It may have given up a name that others wait for.
-        if let Some(before) = names_before.filter(|before| self.kinds.get(name).is_some_and(|k| k.names != *before)) {
-            Box::pin(self.settle_others(cluster, &before)).await;
+        if self.kinds.get(name).is_some_and(|kind| kind.names != names_before) {
+            Box::pin(self.settle_others(cluster, &names_before)).await;
         }
     }
 
     /// Looks again at the definitions of a group that want names which may be free now.
     async fn settle_others(&mut self, cluster: &Arc<Cluster>, of: &Value) {
         let group = of.str_at(&["spec", "group"]);
-        let waiting = |kind: &Kind| kind.names.str_at(&["spec", "group"]) == group && kind.records.is_empty();
+        let waiting = |kind: &Kind| kind.group() == group && !kind.settled;
         let names: Vec<Str> =
             self.kinds.iter().filter(|(_, kind)| waiting(kind)).map(|(name, _)| name.clone()).collect();
         for name in names {

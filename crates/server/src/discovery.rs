@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb, Verbs};
-use pintle_value::{Object, Str, Value, object};
+use pintle_registry::{
+    ApiError, Group, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb, Verbs,
+};
+use pintle_value::{Object, Value, object};
 
+use crate::documents::{Document, Of};
 use crate::http::Response;
 use crate::pipeline::Call;
 use crate::represent;
@@ -22,7 +25,7 @@ pub(crate) fn answer(call: &Call) -> Result<Option<Response>, ApiError> {
         }
         ["api"] => ("APIVersions", versions(call)),
         ["apis"] => ("APIGroupList", groups(&registry)),
-        ["apis", group] => match group_document(&registry, group) {
+        ["apis", group] => match registry.group(group).filter(|_| !group.is_empty()).and_then(|g| group_document(g)) {
             Some(mut group) => {
                 group.set("kind", "APIGroup");
                 group.set("apiVersion", "v1");
@@ -45,12 +48,9 @@ pub(crate) fn answer(call: &Call) -> Result<Option<Response>, ApiError> {
 /// The paths that there are, for people.
 fn paths(registry: &Registry) -> Value {
     let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"].map(str::to_owned).to_vec();
-    for version in registry.versions().iter().filter(|v| !v.group.is_empty()) {
-        let group = format!("/apis/{}", version.group);
-        if !paths.contains(&group) {
-            paths.push(group);
-        }
-        paths.push(format!("/apis/{version}"));
+    for group in registry.groups().filter(|group| !group.name().is_empty()) {
+        paths.push(format!("/apis/{}", group.name()));
+        paths.extend(group.versions().map(|version| format!("/apis/{version}")));
     }
     for path in ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/readyz", "/version"]
     {
@@ -70,33 +70,21 @@ fn versions(call: &Call) -> Value {
 }
 
 fn groups(registry: &Registry) -> Value {
-    let mut groups = registry.groups();
-    groups.retain(|group| !group.is_empty());
+    let mut groups: Vec<&Arc<Group>> = registry.groups().filter(|group| !group.name().is_empty()).collect();
     // Upstream has an APIService for each version and puts groups of one priority in the order of their names.
-    let first_name = |group: &Str| {
-        let versions = registry.versions().iter().filter(|version| version.group == *group);
-        versions.map(|version| format!("{}.{group}", version.version)).min()
-    };
-    let built_in = groups.iter().filter(|group| has_built_in(registry, group)).count();
+    let first_name =
+        |group: &&Arc<Group>| group.versions().map(|version| format!("{}.{}", version.version, version.group)).min();
+    let built_in = groups.partition_point(|group| group.has_built_in());
     groups[built_in..].sort_by_cached_key(first_name);
-    let groups: Vec<Value> = groups.iter().filter_map(|group| group_document(registry, group)).collect();
+    let groups: Vec<Value> = groups.into_iter().filter_map(|group| group_document(group)).collect();
     object! { "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }
 }
 
-/// True if a group has built-in kinds.
-fn has_built_in(registry: &Registry, group: &str) -> bool {
-    registry.versions().iter().any(|version| version.group == group && registry.has_routes(group, &version.version))
-}
-
-fn group_document(registry: &Registry, group: &str) -> Option<Value> {
-    let versions: Vec<Value> = registry
-        .versions()
-        .iter()
-        .filter(|v| v.group == group && !group.is_empty())
-        .map(|v| object! { "groupVersion": v.to_string(), "version": v.version.as_str() })
-        .collect();
+fn group_document(group: &Group) -> Option<Value> {
+    let version = |v: &GroupVersion| object! { "groupVersion": v.to_string(), "version": v.version.as_str() };
+    let versions: Vec<Value> = group.versions().map(version).collect();
     let preferred = versions.first()?.clone();
-    Some(object! { "name": group, "versions": versions, "preferredVersion": preferred })
+    Some(object! { "name": group.name(), "versions": versions, "preferredVersion": preferred })
 }
 
 fn verbs(verbs: Verbs) -> Vec<&'static str> {
@@ -212,17 +200,16 @@ fn aggregated(headers: &HeaderMap) -> Option<&'static str> {
 
 fn aggregate(call: &Call, registry: &Arc<Registry>, core: bool, version: &'static str) -> Response {
     let name = format!("discovery/{core}/{version}");
-    let document = call.cluster.documents.get(registry, &name, || {
-        let groups = registry.groups();
-        let items: Vec<Value> =
-            groups.iter().filter(|g| g.is_empty() == core).map(|g| group_discovery(registry, g)).collect();
+    let document = call.cluster.documents.get(&Of::All(registry.clone()), &name, || {
+        let groups = registry.groups().filter(|group| group.name().is_empty() == core);
+        let items: Vec<Value> = groups.map(|group| group_discovery(registry, group)).collect();
         let list = object! {
             "kind": "APIGroupDiscoveryList",
             "apiVersion": format!("apidiscovery.k8s.io/{version}"),
             "metadata": Value::object(),
             "items": items,
         };
-        represent::typed_json(&call.cluster, "apidiscovery/v2.APIGroupDiscoveryList", &list)
+        Document::new(represent::typed_json(&call.cluster, "apidiscovery/v2.APIGroupDiscoveryList", &list))
     });
     let media_type = match version {
         "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
@@ -233,11 +220,9 @@ fn aggregate(call: &Call, registry: &Arc<Registry>, core: bool, version: &'stati
     response
 }
 
-fn group_discovery(registry: &Registry, group: &str) -> Value {
-    let versions: Vec<Value> = registry
+fn group_discovery(registry: &Registry, group: &Group) -> Value {
+    let versions: Vec<Value> = group
         .versions()
-        .iter()
-        .filter(|v| v.group == group)
         .map(|version| {
             let mut resources: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
             resources.sort_by(|a, b| a.plural.cmp(&b.plural));
@@ -245,10 +230,10 @@ fn group_discovery(registry: &Registry, group: &str) -> Value {
             object! { "version": version.version.as_str(), "resources": resources, "freshness": "Current" }
         })
         .collect();
-    let metadata = if group.is_empty() {
+    let metadata = if group.name().is_empty() {
         Value::object()
     } else {
-        object! { "name": group }
+        object! { "name": group.name() }
     };
     object! { "metadata": metadata, "versions": versions }
 }

@@ -1,30 +1,40 @@
-//! Documents that derive from the registry (discovery, OpenAPI): made on first use, kept until a kind appears or goes,
-//! and served with an ETag.
+//! Documents that derive from the registry (discovery, OpenAPI): made on first use, kept while what they
+//! are made of is served, within bounds, and served with an ETag.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use http::header::{ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
-use pintle_registry::Registry;
+use pintle_registry::{Group, Registry};
 use sha2::{Digest, Sha512};
 
 use crate::http::{Body, Response};
+
+/// The SHA-512 in upper-case hexadecimal digits.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    Sha512::digest(bytes).iter().map(|b| format!("{b:02X}")).collect()
+}
 
 /// A finished document.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     /// The bytes.
     pub(crate) bytes: Bytes,
-    /// The SHA-512 of the bytes in upper-case hexadecimal digits.
+    /// Changes whenever the bytes do.
     pub(crate) hash: String,
 }
 
 impl Document {
-    fn new(bytes: Vec<u8>) -> Self {
-        let hash = Sha512::digest(&bytes).iter().map(|b| format!("{b:02X}")).collect();
+    /// A document with the hash of its bytes.
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self { hash: hash(&bytes), bytes: bytes.into() }
+    }
+
+    /// A document with a hash that was known before it was made.
+    pub(crate) fn known_by(hash: String, bytes: Vec<u8>) -> Self {
         Self { bytes: bytes.into(), hash }
     }
 
@@ -50,6 +60,42 @@ impl Document {
     }
 }
 
+/// What a document is made of. It holds as long as just that is served.
+#[derive(Clone, Debug)]
+pub(crate) enum Of {
+    /// All that is served.
+    All(Arc<Registry>),
+    /// A group.
+    Group(Arc<Group>),
+}
+
+/// The same, without keeping it.
+#[derive(Debug)]
+enum Was {
+    All(Weak<Registry>),
+    Group(Weak<Group>),
+}
+
+impl Was {
+    fn of(of: &Of) -> Self {
+        match of {
+            Of::All(registry) => Was::All(Arc::downgrade(registry)),
+            Of::Group(group) => Was::Group(Arc::downgrade(group)),
+        }
+    }
+
+    fn is(&self, of: &Of) -> bool {
+        match (self, of) {
+            (Was::All(was), Of::All(registry)) => std::ptr::eq(was.as_ptr(), Arc::as_ptr(registry)),
+            (Was::Group(was), Of::Group(group)) => std::ptr::eq(was.as_ptr(), Arc::as_ptr(group)),
+            _ => false,
+        }
+    }
+}
+
+/// How many bytes of documents are kept. The largest, OpenAPI v2, has a few megabytes without custom kinds.
+const LIMIT: usize = 64 << 20;
+
 /// The documents of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
@@ -58,50 +104,73 @@ pub(crate) struct Documents {
 
 #[derive(Debug, Default)]
 struct Made {
-    of: Option<Arc<Registry>>,
-    documents: HashMap<String, Document>,
+    documents: HashMap<String, Kept>,
     /// Hashes of documents that nobody has read yet.
-    hashes: HashMap<String, String>,
+    hashes: HashMap<String, (Was, String)>,
+    bytes: usize,
+    /// Counts requests.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    of: Was,
+    document: Document,
+    /// When it was last asked for.
+    used: u64,
+}
+
+impl Made {
+    fn find(&mut self, name: &str, of: &Of) -> Option<Document> {
+        self.clock += 1;
+        let kept = self.documents.get_mut(name).filter(|kept| kept.of.is(of))?;
+        kept.used = self.clock;
+        Some(kept.document.clone())
+    }
+
+    fn keep(&mut self, name: &str, of: &Of, document: Document) {
+        self.forget(name);
+        self.bytes += document.bytes.len();
+        self.documents.insert(name.to_owned(), Kept { of: Was::of(of), document, used: self.clock });
+        while self.bytes > LIMIT {
+            let oldest = self.documents.iter().min_by_key(|(_, kept)| kept.used).map(|(name, _)| name.clone());
+            let Some(oldest) = oldest else { return };
+            self.forget(&oldest);
+        }
+    }
+
+    fn forget(&mut self, name: &str) {
+        if let Some(gone) = self.documents.remove(name) {
+            self.bytes -= gone.document.bytes.len();
+        }
+    }
 }
 
 impl Documents {
-    /// The document of this name, made by `make` unless it is there for this registry already.
-    pub(crate) fn get(&self, registry: &Arc<Registry>, name: &str, make: impl FnOnce() -> Vec<u8>) -> Document {
-        {
-            let made = self.made.lock();
-            if made.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, registry))
-                && let Some(document) = made.documents.get(name)
-            {
-                return document.clone();
-            }
+    /// The document of this name, made by `make` unless it is there already.
+    pub(crate) fn get(&self, of: &Of, name: &str, make: impl FnOnce() -> Document) -> Document {
+        if let Some(document) = self.made.lock().find(name, of) {
+            return document;
         }
-        let document = Document::new(make());
-        let mut made = self.made.lock();
-        if !made.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, registry)) {
-            *made = Made { of: Some(registry.clone()), ..Made::default() };
-        }
-        made.documents.insert(name.to_owned(), document.clone());
+        let document = make();
+        self.made.lock().keep(name, of, document.clone());
         document
     }
 
     /// The hash of the document of this name. The document itself is not kept: an index asks for the hashes of all, and
     /// few of them are read.
-    pub(crate) fn hash(&self, registry: &Arc<Registry>, name: &str, make: impl FnOnce() -> Vec<u8>) -> String {
+    pub(crate) fn hash(&self, of: &Of, name: &str, make: impl FnOnce() -> Document) -> String {
         {
-            let made = self.made.lock();
-            if made.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, registry)) {
-                let known = made.documents.get(name).map(|d| &d.hash).or_else(|| made.hashes.get(name));
-                if let Some(hash) = known {
-                    return hash.clone();
-                }
+            let mut made = self.made.lock();
+            if let Some(document) = made.find(name, of) {
+                return document.hash;
+            }
+            if let Some((_, hash)) = made.hashes.get(name).filter(|(was, _)| was.is(of)) {
+                return hash.clone();
             }
         }
-        let hash = Document::new(make()).hash;
-        let mut made = self.made.lock();
-        if !made.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, registry)) {
-            *made = Made { of: Some(registry.clone()), ..Made::default() };
-        }
-        made.hashes.insert(name.to_owned(), hash.clone());
+        let hash = make().hash;
+        self.made.lock().hashes.insert(name.to_owned(), (Was::of(of), hash.clone()));
         hash
     }
 }

@@ -1,11 +1,14 @@
 //! OpenAPI documents over HTTP: v3 as an index with a hashed, cacheable document per group and version, v2 as one
 //! document in JSON or Protobuf. What is in them is made by the `openapi` crate.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, EXPIRES, HeaderValue, VARY};
+use pintle_registry::Registry;
 use pintle_value::{Object, Value, object};
 
-use crate::documents::Document;
+use crate::documents::{self, Document, Of};
 use crate::http::{Body, Response};
 use crate::pipeline::Call;
 
@@ -27,7 +30,7 @@ pub(crate) fn answer(call: &Call) -> Option<Response> {
 
 fn v2(call: &Call) -> Response {
     let registry = call.cluster.registry();
-    let catalog = &call.cluster.catalog;
+    let (documents, catalog, of) = (&call.cluster.documents, &call.cluster.catalog, Of::All(registry.clone()));
     let accept = call.headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
     let mut wanted = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
     let served = |t: &str| matches!(t, "" | "*/*" | "application/*" | "application/json") || V2_PROTOBUF.contains(&t);
@@ -40,10 +43,10 @@ fn v2(call: &Call) -> Response {
         wanted.by_ref().take_while(|t| !matches!(*t, "application/json" | "*/*")).any(|t| V2_PROTOBUF.contains(&t));
     let mut response = if protobuf {
         let document =
-            call.cluster.documents.get(&registry, "openapi/v2.pb", || pintle_openapi::v2_protobuf(&registry, catalog));
+            documents.get(&of, "openapi/v2.pb", || Document::new(pintle_openapi::v2_protobuf(&registry, catalog)));
         document.respond(&call.headers, V2_PROTOBUF[1])
     } else {
-        let document = call.cluster.documents.get(&registry, "openapi/v2", || pintle_openapi::v2(&registry, catalog));
+        let document = documents.get(&of, "openapi/v2", || Document::new(pintle_openapi::v2(&registry, catalog)));
         document.respond(&call.headers, "application/json")
     };
     response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
@@ -53,20 +56,37 @@ fn v2(call: &Call) -> Response {
 /// The documents that there are, each with a URL that changes when it does.
 fn index(call: &Call) -> Response {
     let registry = call.cluster.registry();
-    let (documents, catalog) = (&call.cluster.documents, &call.cluster.catalog);
-    let index = documents.get(&registry, "openapi/v3", || {
+    let index = call.cluster.documents.get(&Of::All(registry.clone()), "openapi/v3", || {
         let paths: Object = pintle_openapi::v3_paths(&registry)
             .into_iter()
             .map(|path| {
-                let make = || pintle_openapi::v3_document(&registry, catalog, &path).unwrap_or_default();
-                let hash = documents.hash(&registry, &name(&path), make);
-                let url = format!("/openapi/v3/{path}?hash={hash}");
+                let url = format!("/openapi/v3/{path}?hash={}", hash(call, &registry, &path));
                 (path, object! { "serverRelativeURL": url })
             })
             .collect();
-        pintle_codec::json::encode(&object! { "paths": Value::Object(paths) })
+        Document::new(pintle_codec::json::encode(&object! { "paths": Value::Object(paths) }))
     });
     index.respond(&call.headers, "application/json")
+}
+
+/// The hash of the document of a path, known without it for those of custom kinds.
+fn hash(call: &Call, registry: &Arc<Registry>, path: &str) -> String {
+    match pintle_openapi::v3_mark(registry, path) {
+        Some(mark) => documents::hash(format!("{} {mark}", env!("CARGO_PKG_VERSION")).as_bytes()),
+        None => {
+            call.cluster.documents.hash(&of(registry, path), &name(path), || Document::new(make(call, registry, path)))
+        }
+    }
+}
+
+fn make(call: &Call, registry: &Registry, path: &str) -> Vec<u8> {
+    pintle_openapi::v3_document(registry, &call.cluster.catalog, path).unwrap_or_default()
+}
+
+/// What the document of a path is made of: its group. What is outside of groups never changes.
+fn of(registry: &Arc<Registry>, path: &str) -> Of {
+    let group = path.strip_prefix("apis/").map_or("", |rest| rest.split('/').next().unwrap_or_default());
+    registry.group(group).map_or_else(|| Of::All(registry.clone()), |group| Of::Group(group.clone()))
 }
 
 /// The name under which the document of a path is kept.
@@ -76,11 +96,12 @@ fn name(path: &str) -> String {
 
 fn made(call: &Call, path: &str) -> Option<Document> {
     let registry = call.cluster.registry();
-    if !pintle_openapi::v3_paths(&registry).iter().any(|p| p == path) {
+    if !pintle_openapi::has_v3_document(&registry, path) {
         return None;
     }
-    let make = || pintle_openapi::v3_document(&registry, &call.cluster.catalog, path).unwrap_or_default();
-    Some(call.cluster.documents.get(&registry, &name(path), make))
+    let hash = hash(call, &registry, path);
+    let make = || Document::known_by(hash, make(call, &registry, path));
+    Some(call.cluster.documents.get(&of(&registry, path), &name(path), make))
 }
 
 fn document(call: &Call, path: &str) -> Option<Response> {

@@ -19,7 +19,7 @@ use super::part::{Additional, ListType, Part, owned};
 #[must_use]
 pub fn to_types(schema: &Schema) -> TypeSchema {
     let base = base();
-    let mut builder = Builder { types: base.types.clone(), common: base.common, known: HashMap::new() };
+    let mut builder = Builder { types: Types::on(base.types.clone()), common: base.common, known: HashMap::new() };
     let root = schema.root();
     let root = builder.object(root, root.preserves_unknown(), true);
     TypeSchema { types: Arc::new(builder.types), root }
@@ -28,7 +28,7 @@ pub fn to_types(schema: &Schema) -> TypeSchema {
 /// The types that every schema has.
 #[derive(Debug)]
 struct Base {
-    types: Types,
+    types: Arc<Types>,
     common: Common,
 }
 
@@ -57,7 +57,7 @@ fn base() -> &'static Base {
         let catalog = shared();
         let object_meta = catalog.struct_type("meta/v1.ObjectMeta");
         let object_meta = object_meta.map_or(any, |id| copy(catalog.types(), id, &mut types, &mut HashMap::new()));
-        Base { types, common: Common { object_meta, string, number, boolean, scalar: untyped, any } }
+        Base { types: Arc::new(types), common: Common { object_meta, string, number, boolean, scalar: untyped, any } }
     })
 }
 

@@ -21,8 +21,11 @@ pub(crate) enum Shape<'a> {
 impl<'a> Shape<'a> {
     /// The shape of a resource's objects.
     pub(crate) fn of(resource: &'a Resource) -> Self {
-        let Schema { types, root } = &resource.schema;
-        if resource.typed { Shape::Typed(types, *root) } else { Shape::Untyped }
+        if !resource.typed {
+            return Shape::Untyped;
+        }
+        let Schema { types, root } = &*resource.schema;
+        Shape::Typed(types, *root)
     }
 
     /// The shape of a type of the catalog (`meta/v1.Status`).

@@ -30,7 +30,7 @@ pub(crate) struct Expected<'a> {
 impl<'a> Expected<'a> {
     /// The kind of a resource.
     pub(crate) fn of(resource: &'a Arc<Resource>) -> Self {
-        let Resource { kind, schema, .. } = &**resource;
+        let (kind, schema) = (resource.kind.as_str(), &*resource.schema);
         Self { group_version: resource.group_version(), kind, schema, resource: Some(resource) }
     }
 
