@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) starts: usize,
     /// How many objects a start finds stored.
     pub(crate) stored: usize,
+    /// How many definitions of custom kinds there are.
+    pub(crate) definitions: u64,
     /// How many objects are listed.
     pub(crate) listed: u64,
     /// How many pods are in the large list.
@@ -45,6 +47,7 @@ impl Plan {
         rounds: 3,
         starts: 5,
         stored: 300_000,
+        definitions: 800,
         listed: 10_000,
         pods: 100_000,
         deletes: 500,
@@ -62,6 +65,7 @@ impl Plan {
         rounds: 1,
         starts: 2,
         stored: 20_000,
+        definitions: 100,
         listed: 10_000,
         pods: 10_000,
         deletes: 50,
@@ -80,6 +84,7 @@ impl Plan {
         rounds: 1,
         starts: 1,
         stored: 10,
+        definitions: 4,
         listed: 100,
         pods: 100,
         deletes: 2,

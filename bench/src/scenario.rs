@@ -8,7 +8,8 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    apply, big_list, conversion, create, delete, fanout, get, list, memory, mixed, narrow, open, start, stored, update,
+    apply, big_list, conversion, create, custom, definitions, delete, fanout, get, list, memory, mixed, narrow, open,
+    start, stored, update,
 };
 use crate::target::{Process, Server, Target};
 
@@ -31,6 +32,7 @@ pub(crate) struct Scenario {
 pub(crate) const ALL: &[Scenario] = &[
     start::SCENARIO,
     stored::SCENARIO,
+    definitions::SCENARIO,
     memory::SCENARIO,
     get::SCENARIO,
     list::SCENARIO,
@@ -38,6 +40,7 @@ pub(crate) const ALL: &[Scenario] = &[
     create::SCENARIO,
     update::SCENARIO,
     apply::SCENARIO,
+    custom::SCENARIO,
     conversion::SCENARIO,
     delete::SCENARIO,
     fanout::SCENARIO,

@@ -37,5 +37,14 @@ fn a_server_is_measured_by_its_kubeconfig() {
         "by a webhook that was asked before",
     ];
     check("conversion", &lists, &[]);
+    let custom = [
+        "creates without rules",
+        "patches without rules",
+        "lists of 1000 without rules",
+        "creates with 20 rules",
+        "patches with 20 rules",
+        "lists of 1000 with 20 rules",
+    ];
+    check("custom", &custom, &[]);
     check("open", &["gets: p99", "gets, HTTP/2, one connection: p99", "creates: p99", "updates: p99"], &[]);
 }

@@ -2,6 +2,7 @@
 //! as one letter repeated. The same name and seed give the same object in every run.
 
 mod config_map;
+pub(crate) mod definition;
 mod deployment;
 mod lease;
 mod pod;

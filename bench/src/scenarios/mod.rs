@@ -5,6 +5,8 @@ pub(crate) mod big_list;
 pub(crate) mod changes;
 pub(crate) mod conversion;
 pub(crate) mod create;
+pub(crate) mod custom;
+pub(crate) mod definitions;
 pub(crate) mod delete;
 pub(crate) mod fanout;
 pub(crate) mod get;
