@@ -42,12 +42,17 @@ struct ConverterLabels {
     succeeded: &'static str,
 }
 
+/// The seconds that questions to conversion webhooks are sorted by.
+const CONVERSION_SECONDS: [f64; 15] =
+    [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
+
 /// The counters of a cluster.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram>,
     conversions: Family<ConversionLabels, Counter>,
+    conversion_durations: Family<ConversionLabels, Histogram>,
     converters: Family<ConverterLabels, Histogram>,
 }
 
@@ -64,6 +69,13 @@ impl Default for Metrics {
             Clone::clone(&durations),
         );
         let conversions = Family::default();
+        let histogram: fn() -> Histogram = || Histogram::new(CONVERSION_SECONDS);
+        let conversion_durations = Family::new_with_constructor(histogram);
+        registry.register(
+            "apiserver_conversion_webhook_duration_seconds",
+            "Time until a conversion webhook had answered, by what came of it",
+            Clone::clone(&conversion_durations),
+        );
         let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
         let converters = Family::new_with_constructor(histogram);
         registry.register(
@@ -76,7 +88,7 @@ impl Default for Metrics {
             "Time until a conversion webhook had answered, by definition and versions",
             Clone::clone(&converters),
         );
-        Self { registry, requests, durations, conversions, converters }
+        Self { registry, requests, durations, conversions, conversion_durations, converters }
     }
 }
 
@@ -113,7 +125,9 @@ impl Metrics {
     ) {
         let (result, succeeded) = if fault.is_none() { ("success", "true") } else { ("failure", "false") };
         let failure_type = fault.map_or("", Fault::name);
-        self.conversions.get_or_create(&ConversionLabels { result, failure_type }).inc();
+        let outcome = ConversionLabels { result, failure_type };
+        self.conversions.get_or_create(&outcome).inc();
+        self.conversion_durations.get_or_create(&outcome).observe(took.as_secs_f64());
         let labels = ConverterLabels { crd_name: definition.to_owned(), from_version: from, to_version: to, succeeded };
         self.converters.get_or_create(&labels).observe(took.as_secs_f64());
     }

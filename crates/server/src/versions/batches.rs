@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_codec::json;
-use pintle_extensions::conversion::{Failure, Fault, Review, ReviewVersion, accept, answered};
+use pintle_extensions::conversion::{Failure, Review, ReviewVersion, accept, answered};
 use pintle_registry::{ApiError, GroupVersion, Webhook};
 use pintle_value::{Str, Value};
 
@@ -17,6 +17,13 @@ const OBJECTS: usize = 128;
 const BYTES: usize = 1 << 20;
 /// An answer is read up to so many bytes, and in proportion to the question.
 const ANSWER: usize = 16 << 20;
+
+/// A question that came to nothing.
+struct Failed {
+    failure: Failure,
+    /// True if there was an answer.
+    heard: bool,
+}
 
 /// A webhook and what it is asked for.
 pub(super) struct Asked<'a> {
@@ -57,17 +64,17 @@ impl Asked<'_> {
         Ok(converted)
     }
 
-    /// One batch. Upstream asks about one object at a time, so that a webhook which does not take several works there: such
-    /// an answer is not the last word, and whose fault it is comes out.
+    /// One batch. Upstream asks about one object at a time, so that a webhook works there which does not take several, or no
+    /// large bodies: that it refuses a batch is not the last word, and whose fault it is comes out.
     async fn batch(
         &self,
         version: ReviewVersion,
         originals: &[Value],
         texts: &[Vec<u8>],
     ) -> Result<Vec<Value>, ApiError> {
-        let told = |failure: Failure| ApiError::Unclassified(failure.message);
+        let told = |failed: Failed| ApiError::Unclassified(failed.failure.message);
         match self.ask(version, originals, texts).await {
-            Err(failure) if originals.len() > 1 && failure.fault != Fault::Call => {}
+            Err(failed) if originals.len() > 1 && failed.heard => {}
             answer => return answer.map_err(told),
         }
         let mut converted = Vec::with_capacity(originals.len());
@@ -79,10 +86,10 @@ impl Asked<'_> {
     }
 
     /// One question.
-    async fn ask(&self, version: ReviewVersion, originals: &[Value], texts: &[Vec<u8>]) -> Result<Vec<Value>, Failure> {
+    async fn ask(&self, version: ReviewVersion, originals: &[Value], texts: &[Vec<u8>]) -> Result<Vec<Value>, Failed> {
         let started = Instant::now();
         let answer = self.exchange(version, originals, texts).await;
-        let fault = answer.as_ref().err().map(|failure| failure.fault);
+        let fault = answer.as_ref().err().map(|failed| failed.failure.fault);
         let from = originals.first().map_or("", Value::api_version);
         let version_of = |name: &str| GroupVersion::parse(name).unwrap_or_default().version.to_string();
         self.cluster.metrics.conversion(
@@ -99,16 +106,18 @@ impl Asked<'_> {
         version: ReviewVersion,
         originals: &[Value],
         texts: &[Vec<u8>],
-    ) -> Result<Vec<Value>, Failure> {
+    ) -> Result<Vec<Value>, Failed> {
         let uid = uuid::Uuid::new_v4().to_string();
         let review = Review { version, uid: &uid, desired: self.desired };
         let question = review.body(texts);
         let limit = ANSWER + 4 * question.len();
         let answer = self.cluster.webhooks.post(self.cluster, self.webhook, question.into(), limit).await;
         let about = originals.first().unwrap_or(&Value::Null);
-        let answer = answer.map_err(|why| Failure::of_call(about, &why))?;
-        let converted = answered(&review, originals, &answer)?;
-        let accepted = originals.iter().zip(converted).map(|(original, object)| accept(original, object, self.desired));
-        accepted.collect()
+        let answer = answer
+            .map_err(|refusal| Failed { failure: Failure::of_call(about, &refusal.why), heard: refusal.heard })?;
+        let accepted = |converted: Vec<Value>| {
+            originals.iter().zip(converted).map(|(original, object)| accept(original, object, self.desired)).collect()
+        };
+        answered(&review, originals, &answer).and_then(accepted).map_err(|failure| Failed { failure, heard: true })
     }
 }

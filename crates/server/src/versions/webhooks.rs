@@ -38,25 +38,39 @@ impl fmt::Debug for Webhooks {
     }
 }
 
+/// A call that came to nothing.
+pub(super) struct Refusal {
+    /// Why, in upstream's words.
+    pub(super) why: String,
+    /// True if there was an answer, though none that says that all is well.
+    pub(super) heard: bool,
+}
+
+impl Refusal {
+    fn unheard(why: impl Into<String>) -> Self {
+        Self { why: why.into(), heard: false }
+    }
+}
+
 impl Webhooks {
     /// Sends JSON to a webhook. Returns the body of its answer, of which `limit` bytes are read.
     ///
     /// # Errors
     /// There is no answer, or none that says that all is well, in upstream's words.
-    pub(crate) async fn post(
+    pub(super) async fn post(
         &self,
         cluster: &Arc<Cluster>,
         webhook: &Webhook,
         body: Bytes,
         limit: usize,
-    ) -> Result<Bytes, String> {
-        let client = self.client(webhook)?;
+    ) -> Result<Bytes, Refusal> {
+        let client = self.client(webhook).map_err(Refusal::unheard)?;
         let url = url(webhook);
         tokio::select! {
             biased;
-            () = cluster.sleep(PATIENCE) => Err(format!(
+            () = cluster.sleep(PATIENCE) => Err(Refusal::unheard(format!(
                 "Post \"{url}\": net/http: request canceled (Client.Timeout exceeded while awaiting headers)"
-            )),
+            ))),
             answer = tries(cluster, &client, webhook, &url, body, limit) => answer,
         }
     }
@@ -106,29 +120,31 @@ async fn tries(
     url: &str,
     body: Bytes,
     limit: usize,
-) -> Result<Bytes, String> {
+) -> Result<Bytes, Refusal> {
     let mut left = TRIES;
     loop {
         let route = match &webhook.target {
             Target::Url(_) => None,
-            Target::Service { namespace, name, port, .. } => Some(
-                resolve::route(cluster, namespace, name, *port).map_err(|error| format!("Post \"{url}\": {error}"))?,
-            ),
+            Target::Service { namespace, name, port, .. } => {
+                let unknown = |error| Refusal::unheard(format!("Post \"{url}\": {error}"));
+                Some(resolve::route(cluster, namespace, name, *port).map_err(unknown)?)
+            }
         };
         let request = Request::post(url)
             .header(ACCEPT, "application/json, */*")
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, "kube-apiserver-admission")
             .body(body.clone())
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| Refusal::unheard(error.to_string()))?;
         let limits = Limits { time: LONGEST, body: limit };
-        let answer = client.send_by(request, route.as_ref(), limits).await.map_err(|error| told(&error))?;
+        let answer = client.send_by(request, route.as_ref(), limits).await;
+        let answer = answer.map_err(|error| Refusal::unheard(told(&error)))?;
         match put_off(answer.status(), answer.headers()) {
             Some(pause) if left > 0 => {
                 left -= 1;
                 cluster.sleep(pause).await;
             }
-            _ => return taken(answer),
+            _ => return taken(answer).map_err(|why| Refusal { why, heard: true }),
         }
     }
 }

@@ -16,6 +16,8 @@ use tokio_rustls::TlsAcceptor;
 pub(crate) enum Manner {
     /// Converts every object by itself.
     Converts(fn(Value, &str) -> Value),
+    /// Converts one object, and refuses more as too large.
+    Small(fn(Value, &str) -> Value),
     /// Converts the first object, and forgets the others.
     First(fn(Value, &str) -> Value),
     /// Answers with this text, in which `$UID` is the question's uid.
@@ -143,6 +145,10 @@ impl Heard {
             let converted = |convert: fn(Value, &str) -> Value| (200, String::new(), answer(&question, convert));
             let (code, head, body) = match manner {
                 Manner::Converts(convert) => converted(convert),
+                Manner::Small(convert) if question["request"]["objects"].as_array().is_none_or(|o| o.len() == 1) => {
+                    converted(convert)
+                }
+                Manner::Small(_) => (413, String::new(), "too large".to_owned()),
                 Manner::First(convert) => {
                     let mut question = question.clone();
                     if let Some(objects) = question["request"]["objects"].as_array_mut() {

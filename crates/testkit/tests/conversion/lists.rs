@@ -176,6 +176,11 @@ fn webhooks_that_take_one_object_at_a_time_work() {
         assert_eq!(hues(&cluster.get(&widgets("v2")).await.expect(200).json()), ["red", "green", "red"]);
         let counts: Vec<usize> = hook.asked().into_iter().map(|(count, _)| count).collect();
         assert_eq!(counts, [3, 1, 1, 1]);
+        paint(&cluster, &[0, 2], "green").await;
+        hook.set(Manner::Small(convert));
+        assert_eq!(hues(&cluster.get(&widgets("v2")).await.expect(200).json()), ["green", "green", "green"]);
+        let counts: Vec<usize> = hook.asked().into_iter().map(|(count, _)| count).collect();
+        assert_eq!(counts, [2, 1, 1]);
         // Whose fault it is comes out.
         paint(&cluster, &[0, 1, 2], "blue").await;
         hook.set(Manner::Converts(|object, desired| {
