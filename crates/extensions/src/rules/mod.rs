@@ -2,8 +2,10 @@
 //! kube-apiserver 1.36 does (apiextensions-apiserver's `pkg/apiserver/schema/cel`).
 //!
 //! A schema's rules are compiled once, into a tree beside the schema ([`Rules`]); what the types of a schema are is worked
-//! out for that alone ([`declare`]). Objects are then read in place ([`place`]), and one [`walk`] applies all rules.
+//! out for that alone ([`declare`]). Objects are then read in place ([`place`]); one [`walk`] goes over them and applies the
+//! rules of each node ([`apply`]).
 
+mod apply;
 mod compile;
 mod correlate;
 mod declare;
