@@ -5,6 +5,7 @@ mod apply;
 mod change;
 mod client;
 mod create;
+mod custom;
 mod delete;
 mod discovery;
 mod manifests;
