@@ -44,8 +44,7 @@ impl Definitions {
         let span = Span::prefix(&format!("{root}/{PREFIX}/"));
         let range = store.range(span, None, None).await.map_err(|error| ClusterError::Cache(error.into()))?;
         let read = |record: &Record| {
-            let decoded = pintle_codec::json::decode(&record.value, pintle_codec::json::Options::default());
-            let mut definition = decoded.ok()?.value;
+            let mut definition = source::without_schemas(&record.value)?;
             definition.set_at(&["metadata", "resourceVersion"], record.mod_revision.get().to_string());
             let source = Arc::new(Source::new(&definition, record.value.clone()));
             Some((Str::from(definition.name()), Kind::new(&definition, source, record.mod_revision.get())))

@@ -31,6 +31,34 @@ impl Source {
     }
 }
 
+/// What of a definition is not a schema. Of versions their fields one by one.
+const BESIDE_SCHEMAS: &[&str] = &[
+    "metadata",
+    "spec.group",
+    "spec.scope",
+    "spec.names",
+    "spec.conversion",
+    "spec.versions.name",
+    "spec.versions.served",
+    "spec.versions.storage",
+    "spec.versions.deprecated",
+    "spec.versions.deprecationWarning",
+    "spec.versions.subresources",
+    "spec.versions.additionalPrinterColumns",
+    "spec.versions.selectableFields",
+    "status",
+];
+
+/// A stored definition without the schema of its version, which is most of it and read here later. With several versions
+/// it is the whole definition, since schemas are compared.
+pub(super) fn without_schemas(json: &[u8]) -> Option<Value> {
+    let definition = Projection::of(BESIDE_SCHEMAS.iter().copied()).read(json)?;
+    if definition.items_at(&["spec", "versions"]).len() < 2 {
+        return Some(definition);
+    }
+    Some(pintle_codec::json::decode(json, pintle_codec::json::Options::default()).ok()?.value)
+}
+
 /// What changes with everything that clients write of a definition.
 fn mark(definition: &Value) -> String {
     format!("{} {}", definition.uid(), definition.generation())
@@ -71,6 +99,13 @@ mod tests {
         let text = |version| source.schema(version).map(|schema| schema.str_at(&["description"]).to_owned());
         assert_eq!(["v1", "v2", "v3", "v4"].map(text), [Some("one".into()), Some("two".into()), None, None]);
         assert!(source.is_of(&definition));
+        let several = pintle_codec::json::encode(&definition);
+        assert_eq!(without_schemas(&several), Some(definition.clone()));
+        let mut single = definition.clone();
+        single.set_at(&["spec", "versions"], vec![version("v1", "one")]);
+        let read = without_schemas(&pintle_codec::json::encode(&single)).unwrap_or_default();
+        assert_eq!(read["spec"]["versions"][0], object! { "name": "v1", "served": true });
+        assert!(source.is_of(&read));
         source.set(Bytes::from_static(b"{}"));
         assert_eq!(source.schema("v1"), None);
     }
