@@ -355,21 +355,40 @@ fn number<'a>(text: &'a str, at: &mut usize) -> Result<&'a str, Malformed> {
     text.get(start..i).ok_or(Malformed)
 }
 
+/// Where the plain text from `i` on ends: at a quote, a backslash or a control character, or where there is no more. Looks
+/// at eight bytes at a time.
+fn plain(bytes: &[u8], mut i: usize) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const TOP: u64 = 0x80 * EACH;
+    // The top bit of each byte below a limit of at most 0x80. A borrow may set others too, but none before the first.
+    let below = |word: u64, limit: u8| word.wrapping_sub(EACH * u64::from(limit)) & !word & TOP;
+    let is = |word: u64, byte: u8| below(word ^ EACH * u64::from(byte), 1);
+    while let Some(eight) = bytes.get(i..).and_then(<[u8]>::first_chunk) {
+        let word = u64::from_le_bytes(*eight);
+        let ends = is(word, b'"') | is(word, b'\\') | below(word, 0x20);
+        if ends != 0 {
+            return i + (ends.trailing_zeros() / 8) as usize;
+        }
+        i += 8;
+    }
+    while bytes.get(i).is_some_and(|byte| !matches!(byte, b'"' | b'\\' | 0..0x20)) {
+        i += 1;
+    }
+    i
+}
+
 /// The string whose opening quote is at `at`, which moves behind the closing one.
 fn string(text: &str, at: &mut usize) -> Result<Str, Malformed> {
     let bytes = text.as_bytes();
     let start = *at + 1;
-    let mut i = start;
-    loop {
-        match bytes.get(i) {
-            Some(b'"') => {
-                *at = i + 1;
-                return text.get(start..i).map(Str::from).ok_or(Malformed);
-            }
-            Some(b'\\') => break,
-            Some(0x20..) => i += 1,
-            _ => return Err(Malformed),
+    let mut i = plain(bytes, start);
+    match bytes.get(i) {
+        Some(b'"') => {
+            *at = i + 1;
+            return text.get(start..i).map(Str::from).ok_or(Malformed);
         }
+        Some(b'\\') => {}
+        _ => return Err(Malformed),
     }
     // There is an escape: copy runs of plain text and what the escapes stand for.
     let mut out = String::from(text.get(start..i).ok_or(Malformed)?);
@@ -384,16 +403,8 @@ fn string(text: &str, at: &mut usize) -> Result<Str, Malformed> {
             }
             _ => {
                 let run = i;
-                while let Some(&byte) = bytes.get(i) {
-                    if byte == b'"' || byte == b'\\' {
-                        break;
-                    }
-                    if byte < 0x20 {
-                        return Err(Malformed);
-                    }
-                    i += 1;
-                }
-                if i == bytes.len() {
+                i = plain(bytes, run);
+                if !matches!(bytes.get(i), Some(b'"' | b'\\')) {
                     return Err(Malformed);
                 }
                 out.push_str(text.get(run..i).ok_or(Malformed)?);
@@ -575,5 +586,31 @@ impl<'a> Walk<'a> {
     /// What a string token stands for.
     pub(super) fn unquote(token: &str) -> Str {
         string(token, &mut 0).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn plain_text_ends_where_it_does() {
+        let naive = |bytes: &[u8], start: usize| {
+            let rest = bytes[start..].iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
+            rest.map_or(bytes.len(), |at| start + at)
+        };
+        for byte in 0..=u8::MAX {
+            for other in [b'a', b'"', b'\\', 0x1f, 0x21, 0x7f, 0x80, 0xff] {
+                for at in 0..20 {
+                    let mut bytes = vec![b' '; 20];
+                    bytes[at] = byte;
+                    bytes[(at + 1) % 20] = other;
+                    for start in 0..3 {
+                        assert_eq!(plain(&bytes, start), naive(&bytes, start), "{byte} {other} {at} {start}");
+                    }
+                }
+            }
+        }
+        assert_eq!(plain(b"ab", 2), 2);
     }
 }
