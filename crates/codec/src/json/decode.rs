@@ -362,7 +362,7 @@ fn plain(bytes: &[u8], mut i: usize) -> usize {
     const TOP: u64 = 0x80 * EACH;
     // The top bit of each byte below a limit of at most 0x80. A borrow may set others too, but none before the first.
     let below = |word: u64, limit: u8| word.wrapping_sub(EACH * u64::from(limit)) & !word & TOP;
-    let is = |word: u64, byte: u8| below(word ^ EACH * u64::from(byte), 1);
+    let is = |word: u64, byte: u8| below(word ^ (EACH * u64::from(byte)), 1);
     while let Some(eight) = bytes.get(i..).and_then(<[u8]>::first_chunk) {
         let word = u64::from_le_bytes(*eight);
         let ends = is(word, b'"') | is(word, b'\\') | below(word, 0x20);
