@@ -107,6 +107,8 @@ impl Shown {
             }
             bytes += objects.iter().map(|object| object.json.len()).sum::<usize>();
             ahead.push_back(objects);
+            // Others of this thread need not wait for all of them.
+            tokio::task::yield_now().await;
         }
         shown.ahead = ahead;
         Ok(shown)
