@@ -68,3 +68,36 @@ fn endpoint(slice: &Value, port: &str) -> Option<Route> {
     let host = endpoint.items_at(&["addresses"]).first()?.as_str()?.to_owned();
     Some(Route { host, port: u16::try_from(port).ok()? })
 }
+
+#[cfg(test)]
+mod tests {
+    use pintle_value::object;
+
+    use super::*;
+
+    /// An endpoint, and whether it says that it is ready.
+    fn at(address: &str, ready: Option<bool>) -> Value {
+        let mut endpoint = object! { "addresses": vec![address] };
+        if let Some(ready) = ready {
+            endpoint.set("conditions", object! { "ready": ready });
+        }
+        endpoint
+    }
+
+    fn check(endpoints: Vec<Value>, port: &str, expect: Option<(&str, u16)>) {
+        let ports = vec![object! { "name": "http", "port": 80 }, object! { "name": "https", "port": 8443 }];
+        let slice = object! { "ports": ports, "endpoints": endpoints };
+        let expect = expect.map(|(host, port)| Route { host: host.to_owned(), port });
+        assert_eq!(endpoint(&slice, port), expect);
+    }
+
+    #[test]
+    fn endpoints_that_are_ready_are_taken() {
+        let (no, yes, silent) = (at("10.0.0.1", Some(false)), at("10.0.0.2", Some(true)), at("10.0.0.3", None));
+        check(vec![no.clone(), yes.clone(), silent.clone()], "https", Some(("10.0.0.2", 8443)));
+        check(vec![no.clone(), silent], "http", Some(("10.0.0.3", 80)));
+        check(vec![no], "https", None);
+        check(vec![yes], "", None);
+        check(Vec::new(), "https", None);
+    }
+}

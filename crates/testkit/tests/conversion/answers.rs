@@ -236,24 +236,7 @@ fn webhooks_behind_services_are_found() {
         let refused = cluster.get(&path("v2", "a")).await.expect(500).json();
         let message = refused["message"].as_str().unwrap_or_default();
         assert!(message.ends_with("cannot route to service with ClusterIP \"None\""), "{message}");
-        let slice = json!({
-            "metadata": {"name": "hooks-1", "labels": {"kubernetes.io/service-name": "hooks"}},
-            "addressType": "IPv4",
-            "ports": [{"name": "https", "port": hook.port}],
-            "endpoints": [
-                {"addresses": ["10.0.0.1"], "conditions": {"ready": false}},
-                {"addresses": ["127.0.0.1"], "conditions": {"ready": true}},
-            ],
-        });
-        let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-        // Addresses of the machine itself are refused as endpoints.
-        let refused = cluster.post(slices, slice.to_string()).await;
-        if refused.status == 201 {
-            assert_eq!(cluster.get(&path("v2", "a")).await.expect(200).json()["spec"]["hue"], "red");
-            let (head, _) = hook.last();
-            assert!(head.contains("host: hooks.default.svc:443"), "{head}");
-        }
-        // Another name for the same.
+        // Endpoints may not be on the machine itself, but another name may.
         let outside =
             json!({"spec": {"type": "ExternalName", "externalName": "localhost", "clusterIP": "", "clusterIPs": null}});
         let _ =
@@ -261,6 +244,9 @@ fn webhooks_behind_services_are_found() {
         let port = json!([{"op": "replace", "path": "/spec/conversion/webhook/clientConfig/service/port", "value": hook.port}]);
         let _ = cluster.patch(DEFINITION, "json", port.to_string()).await.expect(200);
         while cluster.get(&path("v2", "a")).await.status != 200 {}
+        let (head, _) = hook.last();
+        let host = format!("host: hooks.default.svc:{}", hook.port);
+        assert!(head.lines().any(|line| line == host), "{head}");
         cluster.stop().await;
     });
 }
