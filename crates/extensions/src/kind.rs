@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::metadata::{MANAGED_FIELDS, is_finalizer_of_someone};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
 use crate::lazy::LazySchema;
@@ -141,14 +142,12 @@ struct Status {
 
 impl SubresourceRules for Status {
     fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        let (status, owners) = (object.remove("status"), object.remove_at(&["metadata", "managedFields"]));
+        let (status, owners) = (object.remove("status"), object.remove_at(&MANAGED_FIELDS));
         let version = object.remove_at(&["metadata", "resourceVersion"]);
         *object = old.clone();
-        for (path, value) in [
-            (&["status"][..], status),
-            (&["metadata", "managedFields"], owners),
-            (&["metadata", "resourceVersion"], version),
-        ] {
+        for (path, value) in
+            [(&["status"][..], status), (&MANAGED_FIELDS[..], owners), (&["metadata", "resourceVersion"], version)]
+        {
             match value {
                 Some(value) => object.set_at(path, value),
                 None => drop(object.remove_at(path)),
@@ -194,12 +193,11 @@ fn differs(a: &Value, b: &Value) -> bool {
 
 /// What is said of a finalizer that others may use too (upstream: `validateKubeFinalizerName`).
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
-    const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
     let path = FieldPath::new("metadata");
     let (path, shown) = (path.child("finalizers").to_string(), pintle_value::field::quote(finalizer));
     let mut warnings: Vec<String> =
         names::qualified_name(finalizer).into_iter().map(|why| format!("{path}: {shown}: {why}")).collect();
-    if !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
+    if !is_finalizer_of_someone(finalizer) {
         let including = if finalizer.contains('.') { " including a path (/)" } else { "" };
         warnings.push(format!(
             "{path}: {shown}: prefer a domain-qualified finalizer name{including} to avoid accidental conflicts with other finalizer writers"

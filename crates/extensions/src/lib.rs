@@ -20,8 +20,6 @@ mod versions;
 pub use conditions::{Condition, condition_is_true, set_condition};
 pub use judge::judge_definitions;
 pub use names::{accept_names, establish};
+pub use pintle_kinds::CLEANUP_FINALIZER;
 pub use records::{prefix, records, stored_record};
 pub use versions::discovery_order;
-
-/// The finalizer that keeps a definition until its objects are gone.
-pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

@@ -42,7 +42,8 @@ pub use builtin::{resources, storage_version_hash};
 pub use scheduling::system_priority_classes;
 
 pub use self::apiextensions::{
-    CompiledRule, FoundPath, PathSchema, RuleCost, Ruled, SchemaJudge, Step, definitions, follow_field_path,
+    CLEANUP_FINALIZER, CompiledRule, FoundPath, PathSchema, RuleCost, Ruled, SchemaJudge, Step, definitions,
+    follow_field_path,
 };
 pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, services};
 

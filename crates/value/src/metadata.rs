@@ -12,6 +12,12 @@ pub const ANNOTATIONS_MAX: usize = 256 * 1024;
 /// The most bytes that the name of a field manager has.
 pub const FIELD_MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
+/// Where an object says who owns its fields.
+pub const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
+/// The finalizer of an object whose dependents are to be orphaned first.
+pub const ORPHAN: &str = "orphan";
+/// The finalizer of an object whose dependents are to be deleted first.
+pub const FOREGROUND: &str = "foregroundDeletion";
 /// The text for a field that may not change.
 pub const IMMUTABLE_TEXT: &str = "field is immutable";
 
@@ -252,14 +258,20 @@ pub fn validate_finalizers(finalizers: &Value, path: &FieldPath<'_>) -> Errors {
         for text in names::qualified_name(finalizer) {
             errors.invalid(path, finalizer, text);
         }
-        both[0] |= finalizer == "orphan";
-        both[1] |= finalizer == "foregroundDeletion";
+        both[0] |= finalizer == ORPHAN;
+        both[1] |= finalizer == FOREGROUND;
     }
     if both == [true; 2] {
         let text = "finalizer orphan and foregroundDeletion cannot be both set";
         errors.invalid(path, finalizers.clone(), text);
     }
     errors
+}
+
+/// True for a finalizer that says whose it is, or that the API knows (upstream: `IsStandardFinalizerName`).
+#[must_use]
+pub fn is_finalizer_of_someone(finalizer: &str) -> bool {
+    finalizer.contains('/') || matches!(finalizer, "kubernetes" | ORPHAN | FOREGROUND)
 }
 
 /// Refuses finalizers that a terminating object did not have.

@@ -13,6 +13,9 @@ use super::schema::judge::SchemaJudge;
 use super::{approval, formats, spec, status};
 use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
 
+/// The finalizer that keeps a definition until its objects are gone.
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
 const DEFAULT_PORT: i64 = 443;
 
 /// The rules of CustomResourceDefinition.
@@ -23,7 +26,7 @@ pub(super) struct Definition {
 
 impl Behaviour for Definition {
     fn cleanup_finalizer(&self) -> Option<&'static str> {
-        Some("customresourcecleanup.apiextensions.k8s.io")
+        Some(CLEANUP_FINALIZER)
     }
 
     fn mark_terminating(&self, object: &mut Value) {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use pintle_registry::Behaviour;
 
+pub use definition::CLEANUP_FINALIZER;
 pub use schema::field_path::{FoundPath, PathSchema, follow as follow_field_path};
 pub use schema::judge::{CompiledRule, RuleCost, Ruled, SchemaJudge, Step};
 

@@ -9,6 +9,7 @@ use pintle_cache::Object;
 use pintle_registry::{ApiError, Backing, Context, Resource, Write};
 use pintle_store::Expect;
 use pintle_value::Value;
+use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::commit::{Outcome, as_cached, commit};
 use super::decode::{Expected, decode};
@@ -38,7 +39,7 @@ pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     metadata::ensure_namespace(&mut object, resource, &call.info.namespace)?;
     metadata::deduplicate_owners(&mut object, &call.warnings, false);
     let ownership = Ownership::of(call, &expected, &options);
-    if resource.versions.is_some() && object.at(&["metadata", "managedFields"]).is_some() {
+    if resource.versions.is_some() && object.at(&MANAGED_FIELDS).is_some() {
         // Those who owned it elsewhere may have done so at other versions.
         let owned = || {
             let mut object = object.clone();

@@ -7,13 +7,13 @@ use pintle_codec::{json, protobuf, yaml};
 use pintle_patch::convert;
 use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource};
 use pintle_schema::{Problems, Schema, normalise, static_defaults};
+use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
 use crate::negotiate::Encoding;
 use crate::pipeline::Call;
 use crate::query::FieldValidation;
 
-const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 /// How many warnings about fields a client gets.
 const MOST_WARNINGS: usize = 50;
 

@@ -8,6 +8,7 @@ use http::StatusCode;
 use pintle_admission::{Operation, Request};
 use pintle_cache::Object;
 use pintle_registry::{ApiError, GroupResource, GroupVersion, Objects, Resource, Write};
+use pintle_value::metadata::{FOREGROUND, ORPHAN};
 use pintle_value::time::{Duration, Time};
 use pintle_value::{Object as Members, Value};
 
@@ -23,8 +24,6 @@ use crate::query::{DeleteOptions, ListOptions, Propagation};
 use crate::read::{collect, select};
 use crate::represent::{Form, ListBody, Source, from_hub, success};
 
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
 /// How many objects of a collection are deleted at a time.
 const DELETIONS: usize = 64;
 

@@ -1,6 +1,7 @@
 //! The rules of `metadata` that hold for every kind (upstream: `registry/rest`: `BeforeCreate`, `BeforeUpdate`).
 
 use pintle_registry::{ApiError, Context, GroupVersionKind, Resource, Scope};
+use pintle_value::metadata::is_finalizer_of_someone;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
 use crate::pipeline::Warnings;
@@ -140,8 +141,6 @@ pub(crate) fn keep_system_fields(object: &mut Value, old: &Value) {
 /// Groups whose kinds upstream checks without the rules of `pkg/apis/core`.
 const WITHOUT_CORE_RULES: [&str; 4] =
     ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io"];
-/// Finalizers that need no domain.
-const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Checks a new object's metadata.
 pub(crate) fn validate(object: &Value, resource: &Resource) -> Errors {
@@ -161,7 +160,7 @@ fn core_rules(object: &Value, resource: &Resource) -> Errors {
     let path = path.child("finalizers");
     for (index, finalizer) in object.items_at(&["metadata", "finalizers"]).iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
-        if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+        if !is_finalizer_of_someone(name) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             errors.invalid(&path.index(index), name, why);
         }

@@ -12,7 +12,7 @@ use pintle_apply::typed::{Duplicates, Place};
 use pintle_codec::json;
 use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, Registry, Resource, Versions as Equals};
 use pintle_schema::{Problems, normalise};
-use pintle_value::metadata::validate_annotations;
+use pintle_value::metadata::{MANAGED_FIELDS, validate_annotations};
 use pintle_value::time::Time;
 use pintle_value::{FieldPath, Value, print};
 
@@ -23,7 +23,6 @@ use crate::query::WriteOptions;
 use crate::represent::{from_hub, to_hub};
 use crate::versions::Conversions;
 
-const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 /// Who owns what was there before anyone was followed.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// The field manager that goes over from apply in the client to apply in the server.

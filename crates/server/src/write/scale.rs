@@ -10,6 +10,7 @@ use pintle_cache::Object;
 use pintle_kinds::scale::{ScaleError, apply_scale, check_scale_uid, scale_of};
 use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Registry, Resource, Role, ScalePaths, Verb};
 use pintle_value::Value;
+use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::decode::{Expected, decode};
 use super::metadata;
@@ -24,8 +25,6 @@ use crate::query::{WriteOptions, Writing};
 use crate::read::find;
 use crate::represent::from_hub;
 use crate::versions::View;
-
-const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
 /// The scale of one object, and a request for it.
 pub(crate) struct Scale<'a> {

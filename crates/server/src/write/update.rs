@@ -7,6 +7,7 @@ use pintle_admission::{Operation, Request};
 use pintle_auth::Identity;
 use pintle_cache::Object;
 use pintle_registry::{ApiError, Context, Objects, Resource, SubresourceRules, Write};
+use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, Value};
 
 use super::commit::{Outcome, as_cached, at, commit};
@@ -349,7 +350,7 @@ impl<'a> Change<'a> {
         // What changes nothing is not written, and that it was written again now is nothing.
         if ownership::differs_in_time_alone(&object, old) {
             let mut at_that_time = object.clone();
-            at_that_time.set_at(&["metadata", "managedFields"], old["metadata"]["managedFields"].clone());
+            at_that_time.set_at(&MANAGED_FIELDS, old.at(&MANAGED_FIELDS).cloned().unwrap_or_default());
             if view.store(&at_that_time).await? == current.json {
                 return Ok(Some(Updated { object: current.clone() }));
             }

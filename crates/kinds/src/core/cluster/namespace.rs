@@ -2,6 +2,7 @@
 //! (upstream: `pkg/registry/core/namespace`, `ValidateNamespace…`).
 
 use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_value::metadata::is_finalizer_of_someone;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
 use crate::rules::invalid_each;
@@ -9,9 +10,6 @@ use crate::strategy::{StatusRules, as_is, keep};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";
-
-/// Finalizers without a domain that the API knows.
-const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// The rules of Namespace.
 pub(super) struct Namespace;
@@ -109,7 +107,7 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 
 fn validate_finalizer(errors: &mut Errors, finalizer: &str, path: &FieldPath<'_>) {
     invalid_each(errors, path, finalizer, names::qualified_name(finalizer));
-    if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+    if !is_finalizer_of_someone(finalizer) {
         errors.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified");
     }
 }
