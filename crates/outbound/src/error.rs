@@ -5,6 +5,7 @@ use std::io;
 
 use http::{Method, Uri};
 use rustls::CertificateError;
+use rustls::pki_types::ServerName;
 
 /// A call that came to nothing. Prints as Go's `url.Error`: `Get "https://…": dial tcp …`.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +98,29 @@ fn certificate(why: &CertificateError) -> String {
             "certificate signed by unknown authority".to_owned()
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "certificate has expired or is not yet valid".to_owned()
+        }
+        // An authority that is none of ours.
+        CertificateError::Other(other) if other.0.to_string() == "CaUsedAsEndEntity" => {
+            "certificate signed by unknown authority".to_owned()
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let (is_ip, expected) = (matches!(expected, ServerName::IpAddress(_)), expected.to_str());
+            let prefix = if is_ip { "IpAddress(" } else { "DnsName(" };
+            let name = |shown: &String| {
+                let name = shown.strip_prefix(prefix)?.strip_suffix(')')?;
+                Some(name.trim_matches('"').to_owned())
+            };
+            let names: Vec<String> = presented.iter().filter_map(name).collect();
+            match (names.as_slice(), is_ip) {
+                ([], true) => {
+                    format!("cannot validate certificate for {expected} because it doesn't contain any IP SANs")
+                }
+                ([], false) => format!("certificate is not valid for any names, but wanted to match {expected}"),
+                (names, _) => format!("certificate is valid for {}, not {expected}", names.join(", ")),
+            }
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "certificate has expired or is not yet valid".to_owned()
         }
         other => other.to_string(),

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 /// Which servers are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,16 +39,82 @@ impl Trust<'_> {
         let builder = match self {
             Trust::Authorities(text) => {
                 let mut roots = RootCertStore::empty();
+                let mut known = Vec::new();
                 for certificate in CertificateDer::pem_slice_iter(text) {
-                    roots.add(certificate?)?;
+                    let certificate = certificate?;
+                    roots.add(certificate.clone())?;
+                    known.push(certificate);
                 }
-                builder.with_root_certificates(roots)
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+                let verifier = verifier.build().map_err(|error| rustls::Error::General(error.to_string()))?;
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Known { known, verifier }))
             }
             Trust::System => builder.with_root_certificates(system_roots()),
             Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(BelieveAll(provider))),
         };
         Ok(Arc::new(builder.with_no_client_auth()))
     }
+}
+
+/// Takes servers whose certificates the authorities have signed and, as Go does, those that are authorities themselves: a
+/// certificate that signs itself is often given for both.
+#[derive(Debug)]
+struct Known {
+    known: Vec<CertificateDer<'static>>,
+    verifier: Arc<WebPkiServerVerifier>,
+}
+
+impl ServerCertVerifier for Known {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if !self.known.contains(certificate) {
+            return self.verifier.verify_server_cert(certificate, intermediates, name, ocsp, now);
+        }
+        check_time(certificate, now)?;
+        verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
+/// Checks that a certificate is neither too old nor too new.
+fn check_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), rustls::Error> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).map_err(|_| CertificateError::BadEncoding)?;
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    if now < parsed.validity().not_before.timestamp() {
+        return Err(CertificateError::NotValidYet.into());
+    }
+    if now > parsed.validity().not_after.timestamp() {
+        return Err(CertificateError::Expired.into());
+    }
+    Ok(())
 }
 
 /// Where systems keep the authorities that they trust, in the order in which Go looks.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use pintle_outbound::{Client, Limits, Route, Trust};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -68,16 +69,23 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, text: &str) {
 
 /// A server's certificate in PEM, and how it takes TLS connections.
 fn secure() -> (String, TlsAcceptor) {
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+    secured(CertificateParams::new(["127.0.0.1".to_owned()]).expect("names"))
+}
+
+/// The same for a certificate that says more.
+fn secured(params: CertificateParams) -> (String, TlsAcceptor) {
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params.self_signed(&key).expect("a certificate");
+    let (der, pem) = (certificate.der().clone(), certificate.pem());
+    let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("TLS versions")
         .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
+        .with_single_cert(vec![der], key)
         .expect("a certificate that fits its key");
-    (made.cert.pem(), TlsAcceptor::from(Arc::new(config)))
+    (pem, TlsAcceptor::from(Arc::new(config)))
 }
 
 /// Asks a server, and compares the answer's status and body, or the error with `URL` for its address.
@@ -208,5 +216,36 @@ async fn connections_are_used_again_by_whatever_route() {
     let client = Client::new(Trust::Authorities(certificate.as_bytes())).expect("a client");
     let request = Request::get("https://hooks.default.svc/").body(Bytes::new()).expect("a request");
     let refused = client.send_by(request, Some(&route), PATIENT).await.expect_err("no proof").to_string();
-    assert!(refused.starts_with("Get \"https://hooks.default.svc/\": tls: failed to verify certificate"), "{refused}");
+    let why = "certificate is not valid for any names, but wanted to match hooks.default.svc";
+    assert_eq!(refused, format!("Get \"https://hooks.default.svc/\": tls: failed to verify certificate: x509: {why}"));
+}
+
+#[test]
+fn authorities_may_be_servers_themselves() {
+    run(async {
+        let own = |name: &str| {
+            let mut params = CertificateParams::new([name.to_owned()]).expect("names");
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params
+        };
+        let says = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let refused = |why: &str| format!("Get \"URL/healthz\": tls: failed to verify certificate: x509: {why}");
+        let (certificate, acceptor) = secured(own("127.0.0.1"));
+        let trust = Trust::Authorities(certificate.as_bytes());
+        check(trust, PATIENT, "https", &server(Manner::Securely(acceptor.clone(), says)).await, Ok("200 ok")).await;
+        let (other, _) = secured(own("127.0.0.1"));
+        let trust = Trust::Authorities(other.as_bytes());
+        let unknown = refused("certificate signed by unknown authority");
+        check(trust, PATIENT, "https", &server(Manner::Securely(acceptor, says)).await, Err(&unknown)).await;
+        let (certificate, acceptor) = secured(own("10.0.0.1"));
+        let trust = Trust::Authorities(certificate.as_bytes());
+        let elsewhere = refused("certificate is valid for 10.0.0.1, not 127.0.0.1");
+        check(trust, PATIENT, "https", &server(Manner::Securely(acceptor, says)).await, Err(&elsewhere)).await;
+        let mut past = own("127.0.0.1");
+        past.not_after = rcgen::date_time_ymd(2001, 1, 1);
+        let (certificate, acceptor) = secured(past);
+        let trust = Trust::Authorities(certificate.as_bytes());
+        let expired = refused("certificate has expired or is not yet valid");
+        check(trust, PATIENT, "https", &server(Manner::Securely(acceptor, says)).await, Err(&expired)).await;
+    });
 }
