@@ -132,3 +132,30 @@ fn schemas_change_under_their_objects() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn a_definition_of_what_is_built_in_takes_nothing_with_it() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+        let lease = r#"{"metadata": {"name": "held"}, "spec": {"holderIdentity": "me"}}"#;
+        let _ = cluster.post(leases, lease).await.expect(201);
+        let mut definition = widgets();
+        definition["metadata"] = json!({
+            "name": "leases.coordination.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        });
+        definition["spec"]["group"] = json!("coordination.k8s.io");
+        definition["spec"]["names"] = json!({"plural": "leases", "kind": "Lease"});
+        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        until(&cluster, "leases.coordination.k8s.io", "NamesAccepted", "True").await;
+        // What is built in is what is served.
+        let refused = r#"{"metadata": {"name": "other"}, "spec": {"colour": "red"}}"#;
+        let _ = cluster.post(&format!("{leases}?fieldValidation=Strict"), refused).await.expect(400);
+        let path = format!("{DEFINITIONS}/leases.coordination.k8s.io");
+        let _ = cluster.delete(&path).await.expect(200);
+        while cluster.get(&path).await.status != 404 {}
+        assert_eq!(cluster.get(&format!("{leases}/held")).await.expect(200).json()["spec"]["holderIdentity"], "me");
+        cluster.stop().await;
+    });
+}
