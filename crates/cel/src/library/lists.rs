@@ -7,7 +7,7 @@ use crate::cost::{CallEstimate, CallSizes, CostEstimate, PER_CHARACTER, charge};
 use crate::error::EvalError;
 use crate::function::{Eval, Function, Overload};
 use crate::types::Type;
-use crate::value::{Outcome, Value, compare, equal};
+use crate::value::{List, Outcome, Value, compare, equal};
 
 /// The overloads of a function for lists of each type that has an order; names as cel-go's.
 macro_rules! per_type {
@@ -71,8 +71,8 @@ fn sum() -> Function {
 
 fn total<'a>(args: &[Value<'a>], zero: Value<'a>) -> Outcome<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
-    list.iter().try_fold(zero, |sum, element| {
-        let sum = match (sum, element.valid()?) {
+    comparable(list).try_fold(zero, |sum, element| {
+        let sum = match (sum, element?) {
             (Value::Int(a), Value::Int(b)) => a.checked_add(b).map(Value::Int),
             (Value::Uint(a), Value::Uint(b)) => {
                 let sum = a.checked_add(b).map(Value::Uint);
@@ -86,11 +86,23 @@ fn total<'a>(args: &[Value<'a>], zero: Value<'a>) -> Outcome<Value<'a>> {
     })
 }
 
+/// The elements of a list, which must have an order. By the first of them cel-go chooses the overload.
+fn comparable<'l, 'a>(list: &'l List<'a>) -> impl Iterator<Item = Outcome<Value<'a>>> + 'l {
+    list.iter().enumerate().map(|(i, element)| match element {
+        Value::Invalid(_) if i == 0 => Err(EvalError::no_overload()),
+        Value::Invalid(error) => Err(error),
+        Value::Null | Value::List(_) | Value::Map(_) | Value::Optional(_) | Value::Type(_) | Value::Opaque(_) => {
+            Err(if i == 0 { EvalError::no_overload() } else { EvalError::new("no such overload") })
+        }
+        value => Ok(value),
+    })
+}
+
 fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     let mut before: Option<Value<'a>> = None;
-    for element in list.iter() {
-        let element = element.valid()?;
+    for element in comparable(list) {
+        let element = element?;
         if let Some(before) = &before
             && matches!(compare(before, &element), Ok(Ordering::Greater))
         {
@@ -105,8 +117,8 @@ fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
 fn extreme<'a>(args: &[Value<'a>], name: &str, worse: Ordering) -> Outcome<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     let mut best: Option<Value<'a>> = None;
-    for element in list.iter() {
-        let element = element.valid()?;
+    for element in comparable(list) {
+        let element = element?;
         match &best {
             Some(best) if compare(best, &element).ok() != Some(worse) => {}
             _ => best = Some(element),

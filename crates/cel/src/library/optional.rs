@@ -102,6 +102,8 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::Bytes(bytes) => bytes.is_empty(),
         Value::Duration(d) => *d == 0,
         Value::Timestamp(time) => time.is_zero(),
+        // To cel-go, what is read by a schema is never nothing.
+        value if value.is_typed() => false,
         Value::List(list) => list.is_empty(),
         Value::Map(map) => map.is_empty(),
         Value::Opaque(value) => value.is_zero(),

@@ -24,6 +24,10 @@ pub(crate) fn try_equal(a: &Value<'_>, b: &Value<'_>) -> Outcome<bool> {
         (Value::List(a), Value::List(b)) => return a.equals(b),
         (Value::Map(a), Value::Map(b)) => return a.equals(b),
         (Value::Invalid(error), _) => return Err(error.clone()),
+        (Value::List(_) | Value::Map(_), Value::Invalid(error)) if a.is_typed() => return Err(error.clone()),
+        (Value::List(_) | Value::Map(_), other) if a.is_typed() && !matches!(other, Value::Null) => {
+            return Err(EvalError::no_overload());
+        }
         (Value::Optional(a), Value::Optional(b)) => match (a, b) {
             (Some(a), Some(b)) => equal(a, b),
             (a, b) => a.is_none() && b.is_none(),

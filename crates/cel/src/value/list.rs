@@ -98,6 +98,10 @@ impl<'a> List<'a> {
             let mut places: HashMap<Identity, usize> = HashMap::with_capacity(elements.len());
             places.extend(self.identities(topology).zip(0..));
             for element in other.iter() {
+                if matches!(topology, Topology::Map(_)) && !matches!(element, Value::Map(_)) {
+                    elements.push(element);
+                    continue;
+                }
                 match (places.entry(Identity::of(&element, topology)), topology) {
                     (Entry::Occupied(at), Topology::Map(_)) => elements[*at.get()] = element,
                     (Entry::Occupied(_), _) => {}
@@ -130,6 +134,10 @@ impl<'a> List<'a> {
                 // Of elements with the same keys the last one counts.
                 let own: HashMap<Identity, usize> = self.identities(topology).zip(0..).collect();
                 all(other.iter(), |theirs| {
+                    // What is no object has no keys.
+                    if !matches!(theirs, Value::Map(_)) {
+                        return Ok(false);
+                    }
                     let ours = own.get(&Identity::of(&theirs, topology)).and_then(|at| self.get(*at));
                     ours.map_or(Ok(false), |ours| try_equal(&ours, &theirs))
                 })

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use pintle_value::Object;
 
+use crate::error::EvalError;
+
 use super::list::all;
 use super::{Number, Outcome, Shape, Text, Value, try_equal};
 
@@ -87,6 +89,7 @@ impl<'a> Map<'a> {
         Ok(match self {
             Self::Owned(entries) => entries.get(&key).cloned(),
             Self::Borrowed(entries) => entries.get(&key).cloned(),
+            Self::Json { shape, .. } if shape.is_typed() => return Err(EvalError::no_overload()),
             _ => None,
         })
     }

@@ -161,6 +161,16 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// True for a list or an object that is read by a schema ([`Shape::is_typed`]).
+    pub(crate) fn is_typed(&self) -> bool {
+        match self {
+            Self::List(List::Json { shape, .. } | List::Shaped(_, shape)) | Self::Map(Map::Json { shape, .. }) => {
+                shape.is_typed()
+            }
+            _ => false,
+        }
+    }
+
     /// The text, if the value is a string.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {

@@ -26,6 +26,12 @@ pub trait Shape: Debug + Send + Sync {
         Some(Cow::Borrowed(key))
     }
 
+    /// True for values of a schema: to compare them to values of other types is an error and not just in vain, and so is
+    /// to look for anything but a name in their objects.
+    fn is_typed(&self) -> bool {
+        false
+    }
+
     /// An element of a JSON array.
     fn element<'a>(&'a self, items: &'a [Json], index: usize) -> Option<Value<'a>>;
 

@@ -240,6 +240,10 @@ impl Shape for Place {
         }
     }
 
+    fn is_typed(&self) -> bool {
+        true
+    }
+
     fn element<'a>(&'a self, items: &'a [Json], index: usize) -> Option<Value<'a>> {
         match &self.kind {
             Kind::List(place, _) => items.get(index).map(|json| place.read(json)),

@@ -79,7 +79,7 @@ impl Rules {
             };
             Some((Str::from(name), rules?))
         });
-        let properties = properties.collect();
+        let properties: Box<[(Str, Rules)]> = properties.collect();
         let items = part.items().and_then(|items| below(items, Step::Items)).map(Box::new);
         let values = match part.additional() {
             Additional::Values(values) => below(values, Step::Values).map(Box::new),
@@ -88,7 +88,8 @@ impl Rules {
         let unseen = declared.is_none() && !part.rules().is_empty();
         let own = declared.map_or_else(Default::default, |declared| compile(part, declared));
         let use_old_self = own.iter().any(|rule| rule.uses_old_self);
-        Some(Self { own, unseen, place, use_old_self, properties, items, values })
+        let nothing = own.is_empty() && !unseen && properties.is_empty() && items.is_none() && values.is_none();
+        (!nothing).then_some(Self { own, unseen, place, use_old_self, properties, items, values })
     }
 }
 
