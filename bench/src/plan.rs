@@ -65,7 +65,7 @@ impl Plan {
         rounds: 1,
         starts: 2,
         stored: 20_000,
-        definitions: 100,
+        definitions: 400,
         listed: 10_000,
         pods: 10_000,
         deletes: 50,

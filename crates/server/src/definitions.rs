@@ -265,7 +265,7 @@ impl Definitions {
         let others = self.kinds.iter().filter(|(other, kind)| *other != name && kind.group() == group);
         let others: Vec<Arc<Value>> = others.map(|(_, kind)| kind.names.clone()).collect();
         let accepted =
-            |definition: &Value| accept_names(definition, &others, now).unwrap_or_else(|| definition.clone());
+            move |definition: &Value| accept_names(definition, &others, now).unwrap_or_else(|| definition.clone());
         let with_names = accepted(&definition);
         if establish(&with_names, now).is_none() && with_names == definition {
             return;
@@ -276,13 +276,17 @@ impl Definitions {
         if self.take(&with_names, source, revision) {
             self.serve(cluster, name).await;
         }
-        let settled = |definition: &Value| {
+        let settled = move |definition: &Value| {
             let definition = accepted(definition);
             establish(&definition, now).unwrap_or(definition)
         };
-        if let Err(error) = access.update_status(&definitions(), "", name, settled).await {
-            tracing::info!(%error, %name, "a definition went while its names were accepted");
-        }
+        // The names are taken from now on. Others need not wait until it is stored that they are.
+        let of = Str::from(name);
+        tokio::spawn(async move {
+            if let Err(error) = access.update_status(&definitions(), "", &of, settled).await {
+                tracing::info!(%error, name = %of, "a definition went while its names were accepted");
+            }
+        });
         // It may have given up a name that others wait for.
         if self.kinds.get(name).is_some_and(|kind| kind.names != names_before) {
             Box::pin(self.settle_others(cluster, &names_before)).await;
