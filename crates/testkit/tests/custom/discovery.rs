@@ -93,3 +93,39 @@ fn kinds_are_shown_with_all_that_they_are_called() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn documents_change_with_their_group_alone() {
+    pintle_testkit::run(async {
+        let cluster = serving(Cluster::start().await).await;
+        let index = async || {
+            let index = cluster.get("/openapi/v3").await.expect(200).json();
+            index["paths"].as_object().expect("paths").clone()
+        };
+        let first = index().await;
+        define(&cluster, definition("a.example.com", "as", &[("v1", true)])).await;
+        let mut second = index().await;
+        let of_new = second.remove("apis/a.example.com/v1").expect("a document");
+        assert_eq!(first, second);
+        // A document is served under the hash that the index tells of it, and another one's leads there.
+        let url = of_new["serverRelativeURL"].as_str().expect("a URL");
+        let document = cluster.get(url).await.expect(200).json();
+        assert!(document["components"]["schemas"].get("com.example.a.v1.as").is_some());
+        let stale = cluster.get("/openapi/v3/apis/a.example.com/v1?hash=0").await;
+        assert_eq!((stale.status.as_u16(), stale.header("location")), (301, url));
+        // What is said of the kind changes its document, and no other.
+        let described = json!({"spec": {"versions": [{
+            "name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "description": "Something."}},
+        }]}});
+        let path = format!("{DEFINITIONS}/as.a.example.com");
+        let _ = cluster.patch(&path, "merge", described.to_string()).await.expect(200);
+        let mut third = index().await;
+        while third.get("apis/a.example.com/v1") == Some(&of_new) {
+            third = index().await;
+        }
+        third.remove("apis/a.example.com/v1");
+        assert_eq!(first, third);
+        cluster.stop().await;
+    });
+}
