@@ -128,7 +128,11 @@ impl<'a> List<'a> {
             Topology::Set => {
                 self.all_hashable(other)?;
                 let own: HashSet<Identity> = self.identities(Topology::Set).collect();
-                all(other.iter(), |element| Ok(own.contains(&Identity::of(&element, Topology::Set))))
+                all(other.iter(), |element| {
+                    // What cannot be read is in no set.
+                    let readable = !matches!(element, Value::Invalid(_));
+                    Ok(readable && own.contains(&Identity::of(&element, Topology::Set)))
+                })
             }
             topology @ Topology::Map(_) => {
                 // Of elements with the same keys the last one counts.

@@ -126,7 +126,7 @@ impl<'a> Map<'a> {
         match self {
             Self::Json { object, shape } => all(object.keys(), |key| match shape.name_of(key) {
                 Some(name) => same(shape.field(object, &name), other.field(&name)),
-                None => Ok(same_unseen(object, other, key)),
+                None => same_unseen(object, other, key),
             }),
             _ => all(self.iter(), |(key, value)| same(Some(value), other.get(&key))),
         }
@@ -151,10 +151,10 @@ fn same(a: Option<Value<'_>>, b: Outcome<Option<Value<'_>>>) -> Outcome<bool> {
 }
 
 /// Compares what expressions do not see, as it stands. Where the other has no such key it does not count.
-fn same_unseen(object: &Object, other: &Map<'_>, key: &str) -> bool {
+fn same_unseen(object: &Object, other: &Map<'_>, key: &str) -> Outcome<bool> {
     match other {
-        Map::Json { object: others, .. } => others.get(key).is_none_or(|theirs| object.get(key) == Some(theirs)),
-        _ => false,
+        Map::Json { object: others, .. } => Ok(others.get(key).is_none_or(|theirs| object.get(key) == Some(theirs))),
+        _ => Err(EvalError::no_overload()),
     }
 }
 
