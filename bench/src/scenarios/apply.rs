@@ -21,12 +21,12 @@ const DEPLOYMENTS: [Change; 2] = [
     Change {
         name: "applies of a deployment, one field changed",
         request: |collection, name, number| apply_deployment(collection, name, number % 1_000),
-        peer: Some((peer::APPLY, 10.0)),
+        peer: Some((peer::APPLY_DEPLOYMENT, 10.0)),
     },
     Change {
         name: "applies of a deployment, nothing changed",
         request: |collection, name, _| apply_deployment(collection, name, 0),
-        peer: Some((peer::APPLY, 10.0)),
+        peer: Some((peer::APPLY_DEPLOYMENT, 10.0)),
     },
 ];
 
