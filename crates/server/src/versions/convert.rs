@@ -7,12 +7,23 @@ use pintle_value::Value;
 
 use super::batches::Asked;
 use crate::cluster::Cluster;
+use crate::pipeline::BoxFuture;
 
 /// Converts objects of a kind to a version of it, named as `apiVersion` names it.
 ///
 /// # Errors
 /// There is no such version, or the webhook fails.
-pub(crate) async fn convert(
+pub(crate) fn convert<'a>(
+    cluster: &'a Arc<Cluster>,
+    versions: &'a dyn Versions,
+    objects: Vec<Value>,
+    desired: &'a str,
+) -> BoxFuture<'a, Result<Vec<Value>, ApiError>> {
+    // A call to a webhook is a large future. Watches and requests that may have to wait for one keep no room for it.
+    Box::pin(converted(cluster, versions, objects, desired))
+}
+
+async fn converted(
     cluster: &Arc<Cluster>,
     versions: &dyn Versions,
     mut objects: Vec<Value>,

@@ -89,8 +89,11 @@ impl View {
         if others.is_empty() {
             return Ok(objects);
         }
-        let shown =
-            if self.asks() { self.cluster.converted.get(self, &others).await? } else { self.convert(&others).await? };
+        let shown = if self.asks() {
+            Box::pin(self.cluster.converted.get(self, &others)).await?
+        } else {
+            self.convert(&others).await?
+        };
         for (i, object) in places.into_iter().zip(shown) {
             objects[i] = object;
         }
