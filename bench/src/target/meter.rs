@@ -83,8 +83,9 @@ mod tests {
     #[test]
     fn this_process_has_memory_and_no_process_has_none() {
         let meter = Meter::new(vec![std::process::id()]);
+        // Other tests take memory meanwhile, so that the two cannot be compared.
         assert!(meter.resident().unwrap() > Some(0));
-        assert!(meter.peak().unwrap() >= meter.resident().unwrap());
+        assert!(meter.peak().unwrap() > Some(0));
         assert!(meter.cpu().unwrap().is_some());
         assert_eq!(Meter::default().resident().unwrap(), None);
     }
