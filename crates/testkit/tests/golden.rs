@@ -104,6 +104,10 @@ fn normalise(value: &mut Value) {
                 members.insert("manager".to_owned(), Value::from("kube-apiserver"));
             }
             members.values_mut().for_each(normalise);
+            // Entries are sorted by seconds first, and a second may end between any two requests.
+            if let Some(entries) = members.get_mut("managedFields").and_then(Value::as_array_mut) {
+                entries.sort_by_key(Value::to_string);
+            }
         }
         Value::Array(items) => items.iter_mut().for_each(normalise),
         Value::String(text) => *text = blank(text),

@@ -1,7 +1,7 @@
 //! Requests that are broken below the API: lengths that lie, chunks that are none, headers without end. Each is bytes
 //! on a connection of its own, and the status of what comes back; the server has to be there for the next one.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,8 +116,21 @@ fn exchange(address: &str, config: &Arc<rustls::ClientConfig>, request: &[u8], e
         stream.conn.send_close_notify();
         let _ = stream.flush();
     }
+    // What has come is read without a try to send the rest, which a server that has closed would fail.
     let mut piece = [0; 4096];
-    while let Ok(1..) = stream.read(&mut piece).inspect(|n| answer.extend_from_slice(&piece[..*n])) {}
+    loop {
+        match tls.reader().read(&mut piece) {
+            Ok(0) => break,
+            Ok(n) => answer.extend_from_slice(&piece[..n]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let more = tls.read_tls(&mut socket).is_ok_and(|n| n > 0);
+                if !more || tls.process_new_packets().is_err() {
+                    break;
+                }
+            }
+            Err(_) => break,
+        }
+    }
     let _ = socket.shutdown(Shutdown::Both);
     answer
 }
