@@ -54,6 +54,7 @@ pub use program::{Budget, CompileError, Evaluation, Program};
 pub use source::{Issue, Issues, Location};
 pub use syntax::{
     Comprehension, Entry, Expander, Expansion, Expr, ExprId, ExprKind, Literal, Macro, MacroContext, MacroError,
+    is_reserved,
 };
 pub use types::Type;
 pub use value::{

@@ -8,9 +8,8 @@
 //! follows is indented and sorted: the errors of the definition or the object, and warnings.
 
 mod served;
+mod tables;
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use pintle_extensions::judge_definitions;
@@ -158,24 +157,5 @@ fn run(table: &str, rows: &mut usize) -> String {
 
 #[test]
 fn rules_are_kept_as_upstream_keeps_them() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
-    let mut tables: Vec<_> = fs::read_dir(&folder).expect("tables").map(|entry| entry.expect("entry").path()).collect();
-    tables.sort();
-    let mut rows = 0;
-    let mut wrong = Vec::new();
-    for path in tables {
-        let table = fs::read_to_string(&path).expect("table");
-        let found = run(&table, &mut rows);
-        if found == table {
-            continue;
-        }
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
-            fs::write(&path, found).expect("table");
-        } else {
-            let differing = table.lines().zip(found.lines()).find(|(expected, found)| expected != found);
-            wrong.push(format!("{}: {differing:?}", path.display()));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(rows >= 250, "{rows} rows");
+    tables::check_tables("rules", run);
 }

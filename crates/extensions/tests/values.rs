@@ -6,8 +6,7 @@
 //! and filling in defaults make of it (`is`) or why it cannot be read (`malformed`), and what is found wrong with it as it
 //! came: by the schema (`error`, or `type` for those of a wrong type), with embedded resources, with lists.
 
-use std::fs;
-use std::path::Path;
+mod tables;
 
 use pintle_extensions::schema::Schema;
 use pintle_value::{ErrorKind, Errors, Object, Value};
@@ -87,24 +86,5 @@ fn run(table: &str, rows: &mut usize) -> String {
 
 #[test]
 fn values_are_judged_as_upstream_judges_them() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values");
-    let mut tables: Vec<_> = fs::read_dir(&folder).expect("tables").map(|entry| entry.expect("entry").path()).collect();
-    tables.sort();
-    let mut rows = 0;
-    let mut wrong = Vec::new();
-    for path in tables {
-        let table = fs::read_to_string(&path).expect("table");
-        let found = run(&table, &mut rows);
-        if found == table {
-            continue;
-        }
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
-            fs::write(&path, found).expect("table");
-        } else {
-            let differing = table.lines().zip(found.lines()).find(|(expected, found)| expected != found);
-            wrong.push(format!("{}: {differing:?}", path.display()));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(rows >= 250, "{rows} rows");
+    tables::check_tables("values", run);
 }

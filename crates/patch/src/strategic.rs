@@ -136,16 +136,11 @@ impl<'t> Place<'t> {
     }
 }
 
-/// Go's name of the type of a decoded value.
+/// Go's name of the type of a decoded value, as messages print it.
 pub(crate) const fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
+        other => print::go_type(other),
     }
 }
 

@@ -85,26 +85,13 @@ impl Leaf {
             (Self::String, Value::String(_)) | (Self::Boolean, Value::Bool(_)) => return Ok(()),
             (Self::Untyped, Value::Int(_) | Value::Float(_) | Value::String(_) | Value::Bool(_)) => return Ok(()),
             (Self::Numeric, other) => {
-                return Err(format!("expected numeric (int or float), got {}", go_type(other)));
+                return Err(format!("expected numeric (int or float), got {}", print::go_type(other)));
             }
             (Self::String, other) => return Err(format!("expected string, got &{}", unstructured(other))),
             (Self::Boolean, _) => "boolean",
             (Self::Untyped, _) => "any scalar",
         };
         Err(format!("expected {expected}, got {}", in_words(value)))
-    }
-}
-
-/// The type of a value in Go, once it is decoded into an `interface{}`.
-const fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
     }
 }
 

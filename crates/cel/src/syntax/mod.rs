@@ -20,3 +20,4 @@ pub use ast::{Comprehension, Entry, Expr, ExprId, ExprKind, Literal};
 pub(crate) use macros::{ACCUMULATOR, UNUSED, bind_macro, map as expand_map, optional_macros, standard_macros};
 pub use macros::{Expander, Expansion, Macro, MacroContext, MacroError};
 pub(crate) use parser::{Limits, Parsed, parse};
+pub use primary::is_reserved;

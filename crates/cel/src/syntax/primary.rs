@@ -7,6 +7,7 @@ use super::parser::{Node, Parser, Res, Rule, Stop, follow};
 use super::tokens::{COMMA, EXPR, Kind, OPTIONAL_EXPR, OPTIONAL_FIELD, PRIMARY, Set};
 use super::unescape::unescape;
 
+/// Words that CEL keeps for itself.
 const RESERVED: [&str; 21] = [
     "as",
     "break",
@@ -30,6 +31,12 @@ const RESERVED: [&str; 21] = [
     "void",
     "while",
 ];
+
+/// True for a word that CEL keeps for itself, which names nothing.
+#[must_use]
+pub fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word)
+}
 
 impl Parser<'_> {
     pub(super) fn primary(&mut self) -> Res {
@@ -80,7 +87,7 @@ impl Parser<'_> {
         let name = self.take();
         let text = self.text(name.start, name.end);
         let start = leading.unwrap_or(name).start;
-        let reserved = RESERVED.contains(&text.as_str());
+        let reserved = is_reserved(&text);
         let full = if leading.is_some() { format!(".{text}") } else { text.clone() };
         if self.sees(0, Kind::LeftParen) {
             let open = self.take();

@@ -70,7 +70,7 @@ fn with_metadata(original: &Value, mut converted: Value) -> Result<Value, String
     let mut returned = match converted.remove("metadata") {
         None => return Err("missing metadata in converted object".to_owned()),
         Some(returned @ Value::Object(_)) => returned,
-        Some(other) => return Err(format!("invalid metadata of type {} in converted object", go_type(&other))),
+        Some(other) => return Err(format!("invalid metadata of type {} in converted object", print::go_type(&other))),
     };
     for field in ["labels", "annotations"] {
         match returned.remove(field) {
@@ -88,10 +88,10 @@ fn with_metadata(original: &Value, mut converted: Value) -> Result<Value, String
 /// Checks labels or annotations, which have to be valid only if they have changed.
 fn check_texts(field: &str, before: Option<&Value>, texts: &Value) -> Result<(), String> {
     let Some(entries) = texts.as_object() else {
-        return Err(format!("invalid metadata.{field} of type {} in converted object", go_type(texts)));
+        return Err(format!("invalid metadata.{field} of type {} in converted object", print::go_type(texts)));
     };
     if let Some((key, value)) = entries.iter().find(|(_, value)| value.as_str().is_none()) {
-        let ty = go_type(value);
+        let ty = print::go_type(value);
         return Err(format!("metadata.{field}[{key}] must be a string, but is {ty} in converted object"));
     }
     let nothing = Value::object();
@@ -105,17 +105,4 @@ fn check_texts(field: &str, before: Option<&Value>, texts: &Value) -> Result<(),
         _ => validate_annotations(texts, &path.child("annotation")),
     };
     if errors.is_empty() { Ok(()) } else { Err(errors.message()) }
-}
-
-/// The type that Go's decoder gives a value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pintle_cel::{SizeEstimate, Sizes, Type, TypeProvider};
+use pintle_cel::{SizeEstimate, Sizes, Type, TypeProvider, is_reserved};
 use pintle_kinds::Step;
 use pintle_value::{Str, Value};
 
-use super::escape::{escape, is_reserved};
+use super::escape::escape;
 use crate::schema::{Additional, Part, Type as SchemaType};
 
 /// The most bytes of a request, from which the most elements of a list without a limit follow.

@@ -3,30 +3,7 @@
 
 use std::borrow::Cow;
 
-/// Words that CEL keeps for itself.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+use pintle_cel::is_reserved;
 
 /// What expressions call a field; `None` if they cannot name it.
 pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
@@ -43,11 +20,6 @@ pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     }
     let escaped = name.replace("__", "__underscores__");
     Some(escaped.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__").into())
-}
-
-/// True for a word that CEL keeps for itself.
-pub(super) fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
 }
 
 #[cfg(test)]

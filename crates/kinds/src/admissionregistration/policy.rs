@@ -258,30 +258,7 @@ fn validate_common(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
 
 /// True for an identifier of CEL that is not reserved.
 fn is_identifier(name: &str) -> bool {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    names::c_identifier(name).is_empty() && !RESERVED.contains(&name)
+    names::c_identifier(name).is_empty() && !pintle_cel::is_reserved(name)
 }
 
 fn validate_param_kind(errors: &mut Errors, param: &Value, path: &FieldPath<'_>) {
