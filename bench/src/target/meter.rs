@@ -83,9 +83,10 @@ mod tests {
     #[test]
     fn this_process_has_memory_and_no_process_has_none() {
         let meter = Meter::new(vec![std::process::id()]);
-        // Other tests take memory meanwhile, so that the two cannot be compared.
-        assert!(meter.resident().unwrap() > Some(0));
-        assert!(meter.peak().unwrap() > Some(0));
+        // Other tests take memory meanwhile: the peak is that of all the time until it is read.
+        let resident = meter.resident().unwrap();
+        assert!(resident > Some(0));
+        assert!(meter.peak().unwrap() >= resident);
         assert!(meter.cpu().unwrap().is_some());
         assert_eq!(Meter::default().resident().unwrap(), None);
     }

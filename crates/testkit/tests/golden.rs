@@ -73,10 +73,24 @@ fn known() -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Puts entries of managers into the order that they have if all are of one second: a second may end between any two
+/// requests. Their own order has to be that of their times.
+fn in_one_second(entries: &mut [Value]) {
+    let key = |entry: &Value, time: &str| {
+        ["operation", time, "manager", "apiVersion", "subresource"]
+            .map(|key| entry[key].as_str().unwrap_or_default().to_owned())
+    };
+    assert!(entries.is_sorted_by_key(|entry| key(entry, "time")), "{entries:?}");
+    entries.sort_by_key(|entry| key(entry, ""));
+}
+
 /// Blanks what cannot be the same twice: uids, times, ages, resourceVersions and generated names.
 fn normalise(value: &mut Value) {
     match value {
         Value::Object(members) => {
+            if let Some(entries) = members.get_mut("managedFields").and_then(Value::as_array_mut) {
+                in_one_second(entries);
+            }
             for key in
                 ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time"]
             {
@@ -104,10 +118,6 @@ fn normalise(value: &mut Value) {
                 members.insert("manager".to_owned(), Value::from("kube-apiserver"));
             }
             members.values_mut().for_each(normalise);
-            // Entries are sorted by seconds first, and a second may end between any two requests.
-            if let Some(entries) = members.get_mut("managedFields").and_then(Value::as_array_mut) {
-                entries.sort_by_key(Value::to_string);
-            }
         }
         Value::Array(items) => items.iter_mut().for_each(normalise),
         Value::String(text) => *text = blank(text),
