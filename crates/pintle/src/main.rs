@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use pintle::{Engine, Options, Server};
 use pintle_cache::Window;
+use pintle_gates::Flag;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -68,6 +69,16 @@ struct Serve {
     /// How many seconds a watch lasts at least that has no timeout of its own; it ends at random before twice that.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     min_request_timeout: u32,
+    /// Features to turn on or off, as NAME=true|false; separated by commas, or the flag more than once.
+    #[arg(long, value_name = "[kube:]NAME=BOOL,...", long_help = feature_gates_help())]
+    feature_gates: Vec<String>,
+}
+
+fn feature_gates_help() -> String {
+    let about = "Features to turn on or off, as NAME=true|false; separated by commas, or the flag more than once. \
+                 A name may follow 'kube:'. AllAlpha and AllBeta stand for all of a stage that are not named.\n\
+                 Options are:";
+    pintle_gates::help().fold(about.to_owned(), |text, line| text + "\n" + &line)
 }
 
 fn main() -> ExitCode {
@@ -131,6 +142,12 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         Some(path) => Some(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?),
         None => None,
     };
+    let mut flag = Flag::default();
+    serve.feature_gates.iter().for_each(|value| flag.add(value));
+    let (gates, warnings) = flag.gates()?;
+    for warning in warnings {
+        tracing::warn!(target: "pintle::start", feature_gate = warning.gate.name, value = warning.value, "{warning}");
+    }
     let engine = match serve.storage {
         Storage::Embedded => Engine::Embedded,
         Storage::Memory => Engine::Memory,
@@ -146,6 +163,7 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         tokens,
         window: Window { bytes: serve.watch_window_mib << 20, ..Window::default() },
         min_request_timeout: Duration::from_secs(serve.min_request_timeout.into()),
+        gates,
         ..Options::default()
     })
     .await?;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pintle_auth::{AllowAll, Authenticator, ClientCertificate, FirstOf, TokenFile, TokenFileError};
 use pintle_cache::Window;
+use pintle_gates::Gates;
 use pintle_server::http::{Listener, TlsError, server_config, verifier};
 use pintle_server::{Cluster, ClusterError, Component, Settings};
 use pintle_store::{Clock, Embedded, Memory, Store, SystemClock};
@@ -53,6 +54,8 @@ pub struct Options {
     pub components: Vec<Component>,
     /// How long a watch lasts at least that has no time of its own; it ends at random before twice that.
     pub min_request_timeout: Duration,
+    /// Which features are on.
+    pub gates: Gates,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -69,6 +72,7 @@ impl Default for Options {
             window: Window::default(),
             components: Component::usual(),
             min_request_timeout: MIN_REQUEST_TIMEOUT,
+            gates: Gates::default(),
             clock: Arc::new(SystemClock),
         }
     }
@@ -153,6 +157,7 @@ impl Server {
             authenticator: Box::new(FirstOf(authenticators)),
             authorizer: Box::new(AllowAll),
             components: options.components,
+            gates: options.gates,
         })
         .await?;
         let address = SocketAddr::new(options.bind_address, options.port);

@@ -11,6 +11,7 @@ use pintle_admission::{Chain, Closing, NamespaceLifecycle};
 use pintle_auth::{Authenticator, Authorizer};
 use pintle_cache::{Cache, CacheError, Log, Window};
 use pintle_catalog::Catalog;
+use pintle_gates::Gates;
 use pintle_registry::{ApiError, Context, GroupResource, Registry, Resource};
 use pintle_store::{Clock, Sleep, Store};
 use pintle_value::time::Time;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub authorizer: Box<dyn Authorizer>,
     /// Whose health clients can ask for.
     pub components: Vec<Component>,
+    /// Which features are on.
+    pub gates: Gates,
 }
 
 /// A logical cluster.
@@ -64,6 +67,8 @@ pub struct Cluster {
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) admission: Chain,
     pub(crate) metrics: Metrics,
+    /// Which features are on.
+    gates: Gates,
     pub(crate) components: Vec<Component>,
     /// Those who are asked to convert objects.
     pub(crate) webhooks: Webhooks,
@@ -144,7 +149,8 @@ impl Cluster {
             authenticator: settings.authenticator,
             authorizer: settings.authorizer,
             admission: Chain(vec![Box::new(Closing), Box::new(NamespaceLifecycle)]),
-            metrics: Metrics::default(),
+            metrics: Metrics::new(&settings.gates),
+            gates: settings.gates,
             components: settings.components,
             webhooks: Webhooks::default(),
             converted: Converted::default(),
@@ -154,6 +160,12 @@ impl Cluster {
         cluster.bootstrap().await.map_err(ClusterError::Bootstrap)?;
         definitions.follow(&cluster).await.map_err(ClusterError::Bootstrap)?;
         Ok(cluster)
+    }
+
+    /// Which features are on.
+    #[must_use]
+    pub fn gates(&self) -> &Gates {
+        &self.gates
     }
 
     /// The kinds that are served now.

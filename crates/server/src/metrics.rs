@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use http::StatusCode;
 use pintle_extensions::conversion::Fault;
+use pintle_gates::Gates;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
@@ -42,6 +44,12 @@ struct ConverterLabels {
     succeeded: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct FeatureLabels {
+    name: &'static str,
+    stage: &'static str,
+}
+
 /// The seconds that questions to conversion webhooks are sorted by.
 const CONVERSION_SECONDS: [f64; 15] =
     [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
@@ -56,9 +64,16 @@ pub(crate) struct Metrics {
     converters: Family<ConverterLabels, Histogram>,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    /// The counters of a cluster with these features.
+    pub(crate) fn new(gates: &Gates) -> Self {
         let mut registry = Registry::default();
+        let features = Family::<FeatureLabels, Gauge>::default();
+        for (gate, on) in gates.states() {
+            let labels = FeatureLabels { name: gate.name, stage: gate.stage.name() };
+            features.get_or_create(&labels).set(on.into());
+        }
+        registry.register("kubernetes_feature_enabled", "Whether a feature is on, by name and stage", features);
         let requests = Family::default();
         let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(0.0005, 2.0, 16));
         let durations = Family::new_with_constructor(histogram);

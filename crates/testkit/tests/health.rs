@@ -1,5 +1,7 @@
 //! Health checks: what they answer, to whom, and that a single one can be asked.
 
+use pintle::Options;
+use pintle_gates::Gates;
 use pintle_testkit::{Cluster, run};
 
 #[test]
@@ -16,6 +18,25 @@ fn a_healthy_server_says_so_to_anyone() {
             "[+]ping ok\n[+]log excluded: ok\n[+]etcd ok\n[+]informer-sync ok\n[+]shutdown ok\nreadyz check passed\n"
         );
         let _ = cluster.ask("GET", "/metrics").anonymous().send().await.expect(401);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn metrics_say_which_features_are_on() {
+    run(async {
+        let settings = [("CBORServingAndStorage".to_owned(), true), ("APIResponseCompression".to_owned(), false)];
+        let (gates, _) = Gates::with(&settings.into()).expect("gates that can be set so");
+        let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        for line in [
+            r#"kubernetes_feature_enabled{name="CBORServingAndStorage",stage="ALPHA"} 1"#,
+            r#"kubernetes_feature_enabled{name="APIResponseCompression",stage="BETA"} 0"#,
+            r#"kubernetes_feature_enabled{name="DynamicResourceAllocation",stage=""} 1"#,
+            r#"kubernetes_feature_enabled{name="KMSv1",stage="DEPRECATED"} 0"#,
+        ] {
+            assert!(metrics.lines().any(|found| found == line), "{line}");
+        }
         cluster.stop().await;
     });
 }
