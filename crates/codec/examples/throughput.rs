@@ -1,4 +1,5 @@
-//! How long the codecs take for an ordinary pod: `cargo run --release -p pintle-codec --example throughput`.
+//! How long the codecs take for an ordinary pod: `cargo run --release -p pintle-codec --example throughput`, or only those
+//! whose name contains an argument.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -48,6 +49,16 @@ fn main() {
         protobuf::encode_object(&read.value, types, pod, &mut out);
         black_box(&out);
     });
+    let mut stored = Vec::new();
+    json::encode_typed(&read.value, types, pod, &mut stored);
+    let mut tape = json::Tape::default();
+    report("JSON marked", stored.len(), || {
+        black_box(tape.mark(&stored).is_some());
+    });
+    report("JSON to Protobuf", stored.len(), || {
+        out.clear();
+        black_box(protobuf::encode_json(&stored, &mut tape, types, pod, &mut out));
+    });
     report("YAML to tree", text.len(), || {
         let _ = black_box(yaml::decode(&text));
     });
@@ -59,6 +70,9 @@ fn main() {
 /// Prints the best of many short rounds, in microseconds, so that what else the machine does hardly matters.
 fn report(what: &str, bytes: usize, mut work: impl FnMut()) {
     const TIMES: u32 = 20;
+    if std::env::args().nth(1).is_some_and(|only| !what.contains(&only)) {
+        return;
+    }
     let mut best = f64::INFINITY;
     for _ in 0..1_500 {
         let start = Instant::now();

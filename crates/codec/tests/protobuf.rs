@@ -27,6 +27,13 @@ fn fixtures_are_read_as_their_json_and_written_byte_for_byte() {
         let mut out = Vec::new();
         protobuf::encode_object(&value, types, fixture.type_id, &mut out);
         assert!(out == bytes, "{name}:\n{}\n{}", out.escape_ascii(), bytes.escape_ascii());
+        // Objects as they are stored are encoded without a tree.
+        let mut stored = Vec::new();
+        json::encode_typed(&value, types, fixture.type_id, &mut stored);
+        let mut message = Vec::new();
+        protobuf::encode_json(&stored, &mut json::Tape::default(), types, fixture.type_id, &mut message).expect(&name);
+        let raw = protobuf::open_envelope(&bytes).unwrap().raw;
+        assert!(message == raw, "{name}:\n{}\n{}", message.escape_ascii(), raw.escape_ascii());
     }
 }
 

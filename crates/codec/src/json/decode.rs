@@ -153,7 +153,7 @@ fn shape(value: &Value) -> &'static str {
 }
 
 /// The text is not well-formed; the scanner says why.
-struct Malformed;
+pub(super) struct Malformed;
 
 struct Parser<'a> {
     text: &'a str,
@@ -357,7 +357,7 @@ fn number<'a>(text: &'a str, at: &mut usize) -> Result<&'a str, Malformed> {
 
 /// Where the plain text from `i` on ends: at a quote, a backslash or a control character, or where there is no more. Looks
 /// at eight bytes at a time.
-fn plain(bytes: &[u8], mut i: usize) -> usize {
+pub(super) fn plain(bytes: &[u8], mut i: usize) -> usize {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const TOP: u64 = 0x80 * EACH;
     // The top bit of each byte below a limit of at most 0x80. A borrow may set others too, but none before the first.
@@ -378,7 +378,7 @@ fn plain(bytes: &[u8], mut i: usize) -> usize {
 }
 
 /// The string whose opening quote is at `at`, which moves behind the closing one.
-fn string(text: &str, at: &mut usize) -> Result<Str, Malformed> {
+pub(super) fn string(text: &str, at: &mut usize) -> Result<Str, Malformed> {
     let bytes = text.as_bytes();
     let start = *at + 1;
     let mut i = plain(bytes, start);

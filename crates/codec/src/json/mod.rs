@@ -9,6 +9,7 @@ mod project;
 mod read;
 mod strict;
 mod syntax;
+mod tape;
 mod typed;
 mod walk;
 
@@ -18,5 +19,6 @@ pub(crate) use fields::encode_fields;
 pub use project::Projection;
 pub use read::{Typed, decode_typed};
 pub use strict::{Strictness, strictness, strictness_untyped};
+pub use tape::{Marked, Place, Tape};
 pub use typed::{encode_typed, encode_typed_pretty};
 pub use walk::Walk;

@@ -1,17 +1,20 @@
-//! Trees to messages, byte for byte as generated code writes them: fields in ascending order, fields that are not pointers
-//! always, maps sorted by key.
+//! Objects to messages, byte for byte as generated code writes them: fields in ascending order, fields that are not
+//! pointers always, maps sorted by key.
+
+use std::borrow::Cow;
 
 use pintle_schema::{Field, List, Map, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind, base64};
+use pintle_value::Value;
 use pintle_value::time::{Duration, Time};
-use pintle_value::{Object, Value};
 
 use super::envelope::encode_envelope;
+use super::source::{Source, Tree};
 use super::wire::{FIXED64, VARINT, write_bytes, write_nested, write_tag, write_varint};
-use crate::json;
+use crate::json::{Place, Tape};
 
 /// Appends the message of a normalised value of a struct type.
 pub fn encode(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
-    Encoder { types, out }.value_message(type_id, value);
+    Encoder { source: Tree, types, out }.value_message(type_id, value);
 }
 
 /// Appends a normalised object in its envelope, which names the `apiVersion` and `kind` that the tree has.
@@ -19,18 +22,28 @@ pub fn encode_object(value: &Value, types: &Types, type_id: TypeId, out: &mut Ve
     encode_envelope(value.api_version(), value.kind(), out, |out| encode(value, types, type_id, out));
 }
 
-struct Encoder<'t, 'o> {
+/// Appends the message of a value of a struct type that is at hand as JSON, as it is stored: normalised, compact, and what
+/// is embedded in it as [`crate::json::encode_typed`] writes it. The tape is working memory. `None` if the JSON is broken.
+pub fn encode_json(json: &[u8], tape: &mut Tape, types: &Types, type_id: TypeId, out: &mut Vec<u8>) -> Option<()> {
+    let source = tape.mark(json)?;
+    Encoder { source, types, out }.value_message(type_id, Place::ROOT);
+    Some(())
+}
+
+struct Encoder<'t, 'o, S> {
+    source: S,
     types: &'t Types,
     out: &'o mut Vec<u8>,
 }
 
-/// What a value that is not there stands in for.
-const NULL: &Value = &Value::Null;
+impl<'s, 't, S: Source<'s>> Encoder<'t, '_, S> {
+    fn nested(&mut self, number: u32, write: impl FnOnce(&mut Encoder<'t, '_, S>)) {
+        let (source, types) = (self.source, self.types);
+        write_nested(number, self.out, |out| write(&mut Encoder { source, types, out }));
+    }
 
-impl<'t> Encoder<'t, '_> {
-    fn nested(&mut self, number: u32, write: impl FnOnce(&mut Encoder<'t, '_>)) {
-        let types = self.types;
-        write_nested(number, self.out, |out| write(&mut Encoder { types, out }));
+    fn text(&self, node: S::Node) -> Cow<'s, str> {
+        self.source.string(node).unwrap_or_default()
     }
 
     fn int(&mut self, number: u32, value: i64) {
@@ -40,21 +53,21 @@ impl<'t> Encoder<'t, '_> {
     }
 
     /// The body of a type that is a message.
-    fn value_message(&mut self, id: TypeId, value: &Value) {
+    fn value_message(&mut self, id: TypeId, value: S::Node) {
         match self.types.get(id) {
             Type::Struct(ty) => {
                 // The members look for their fields and not the fields for their values, since there are fewer of them.
-                let mut few = [NULL; 64];
+                let mut few = [S::NULL; 64];
                 let mut many = Vec::new();
                 let values = match few.get_mut(..ty.fields.len()) {
                     Some(values) => values,
                     None => {
-                        many.resize(ty.fields.len(), NULL);
+                        many.resize(ty.fields.len(), S::NULL);
                         &mut many
                     }
                 };
-                for (key, value) in value.as_object().into_iter().flat_map(Object::iter) {
-                    if let Some(slot) = ty.position(key).and_then(|place| values.get_mut(place)) {
+                for (key, value) in self.source.members(value) {
+                    if let Some(slot) = ty.position(&key).and_then(|place| values.get_mut(place)) {
                         *slot = value;
                     }
                 }
@@ -67,18 +80,18 @@ impl<'t> Encoder<'t, '_> {
         }
     }
 
-    fn struct_message(&mut self, ty: &Struct, message: u8, values: &[&Value]) {
+    fn struct_message(&mut self, ty: &Struct, message: u8, values: &[S::Node]) {
         let mut written = 0;
         for (place, field) in ty.message(message) {
             self.inlined(ty, message, written, field.number, values);
-            self.field(field, values.get(place).copied().unwrap_or(NULL));
+            self.field(field, values.get(place).copied().unwrap_or(S::NULL));
             written = field.number;
         }
         self.inlined(ty, message, written, u32::MAX, values);
     }
 
     /// The inlined structs of a message with numbers between two others.
-    fn inlined(&mut self, ty: &Struct, message: u8, after: u32, before: u32, values: &[&Value]) {
+    fn inlined(&mut self, ty: &Struct, message: u8, after: u32, before: u32, values: &[S::Node]) {
         if ty.embedded.is_empty() {
             return;
         }
@@ -94,15 +107,15 @@ impl<'t> Encoder<'t, '_> {
         }
     }
 
-    fn field(&mut self, field: &Field, value: &Value) {
-        if field.pointer && value.is_null() {
+    fn field(&mut self, field: &Field, value: S::Node) {
+        if field.pointer && self.source.is_null(value) {
             return;
         }
         match self.types.get(field.ty) {
             Type::Map(map) => self.map(field.number, map, value),
             // A named list is a message, written unless it is nil.
             Type::List(list) if !list.name.is_empty() => {
-                if !value.is_null() {
+                if !self.source.is_null(value) {
                     self.nested(field.number, |nested| nested.repeated(1, list, value));
                 }
             }
@@ -112,23 +125,23 @@ impl<'t> Encoder<'t, '_> {
     }
 
     /// One value with its tag. Null is the type's zero value, which of `[]byte` is nothing at all.
-    fn single(&mut self, number: u32, id: TypeId, value: &Value) {
+    fn single(&mut self, number: u32, id: TypeId, value: S::Node) {
         let Type::Scalar(ScalarType { kind, .. }) = self.types.get(id) else {
             self.nested(number, |nested| nested.value_message(id, value));
             return;
         };
         match kind {
-            Scalar::String => write_bytes(number, value.as_str().unwrap_or_default().as_bytes(), self.out),
-            Scalar::Bool => self.int(number, i64::from(value.as_bool().unwrap_or_default())),
+            Scalar::String => write_bytes(number, self.text(value).as_bytes(), self.out),
+            Scalar::Bool => self.int(number, i64::from(self.source.boolean(value).unwrap_or_default())),
             Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 | Scalar::Uint8 => {
-                self.int(number, value.as_int().unwrap_or_default());
+                self.int(number, self.source.integer(value).unwrap_or_default());
             }
             Scalar::Float64 => {
                 write_tag(number, FIXED64, self.out);
-                self.out.extend_from_slice(&value.as_float().unwrap_or_default().to_le_bytes());
+                self.out.extend_from_slice(&self.source.float(value).unwrap_or_default().to_le_bytes());
             }
             Scalar::Bytes => {
-                if let Some(text) = value.as_str() {
+                if let Some(text) = self.source.string(value) {
                     write_bytes(number, &base64::decode(text.as_bytes()).unwrap_or_default(), self.out);
                 }
             }
@@ -143,8 +156,9 @@ impl<'t> Encoder<'t, '_> {
         }
     }
 
-    fn scalar_message(&mut self, kind: Scalar, value: &Value) {
-        let text = value.as_str();
+    fn scalar_message(&mut self, kind: Scalar, value: S::Node) {
+        let text = self.source.string(value);
+        let text = text.as_deref();
         match kind {
             Scalar::Time => {
                 if let Some(time) = text.and_then(|t| Time::parse_rfc3339(t).ok()).filter(|t| !t.is_zero()) {
@@ -165,22 +179,24 @@ impl<'t> Encoder<'t, '_> {
             Scalar::Quantity => write_bytes(1, text.unwrap_or("0").as_bytes(), self.out),
             Scalar::IntOrString => {
                 self.int(1, i64::from(text.is_some()));
-                self.int(2, value.as_int().unwrap_or_default());
+                self.int(2, self.source.integer(value).unwrap_or_default());
                 write_bytes(3, text.unwrap_or_default().as_bytes(), self.out);
             }
-            Scalar::FieldsV1 if !value.is_null() => write_nested(1, self.out, |out| json::encode_fields(value, out)),
-            Scalar::RawExtension | Scalar::Json if !value.is_null() => {
-                write_nested(1, self.out, |out| json::encode_into(value, out));
+            Scalar::FieldsV1 if !self.source.is_null(value) => {
+                write_nested(1, self.out, |out| self.source.write_fields(value, out));
+            }
+            Scalar::RawExtension | Scalar::Json if !self.source.is_null(value) => {
+                write_nested(1, self.out, |out| self.source.write_json(value, out));
             }
             _ => {}
         }
     }
 
-    fn repeated(&mut self, number: u32, list: &List, value: &Value) {
-        for item in value.as_array().into_iter().flatten() {
+    fn repeated(&mut self, number: u32, list: &List, value: S::Node) {
+        for item in self.source.items(value) {
             match self.types.get(list.item) {
                 // An item must be there to be counted.
-                Type::Scalar(ScalarType { kind: Scalar::Bytes, .. }) if item.is_null() => {
+                Type::Scalar(ScalarType { kind: Scalar::Bytes, .. }) if self.source.is_null(item) => {
                     write_bytes(number, b"", self.out);
                 }
                 _ => self.single(number, list.item, item),
@@ -188,8 +204,8 @@ impl<'t> Encoder<'t, '_> {
         }
     }
 
-    fn map(&mut self, number: u32, map: &Map, value: &Value) {
-        for (key, value) in value.as_object().into_iter().flat_map(Object::iter) {
+    fn map(&mut self, number: u32, map: &Map, value: S::Node) {
+        for (key, value) in self.source.members(value) {
             self.nested(number, |nested| {
                 write_bytes(1, key.as_bytes(), nested.out);
                 nested.single(2, map.value, value);
@@ -197,10 +213,10 @@ impl<'t> Encoder<'t, '_> {
         }
     }
 
-    fn union_message(&mut self, union: &Union, value: &Value) {
-        let schema = matches!(value, Value::Object(_));
+    fn union_message(&mut self, union: &Union, value: S::Node) {
+        let schema = self.source.is_object(value);
         if union.kind == UnionKind::SchemaOrBool {
-            self.int(1, i64::from(schema || value.as_bool().unwrap_or_default()));
+            self.int(1, i64::from(schema || self.source.boolean(value).unwrap_or_default()));
             if schema {
                 self.nested(2, |nested| nested.value_message(union.schema, value));
             }
@@ -209,10 +225,10 @@ impl<'t> Encoder<'t, '_> {
         if schema {
             self.nested(1, |nested| nested.value_message(union.schema, value));
         }
-        for item in value.as_array().into_iter().flatten() {
+        for item in self.source.items(value) {
             match union.kind {
                 UnionKind::SchemaOrStringArray => {
-                    write_bytes(2, item.as_str().unwrap_or_default().as_bytes(), self.out);
+                    write_bytes(2, self.text(item).as_bytes(), self.out);
                 }
                 _ => self.nested(2, |nested| nested.value_message(union.schema, item)),
             }

@@ -4,10 +4,11 @@
 mod decode;
 mod encode;
 mod envelope;
+mod source;
 mod wire;
 
 pub use decode::{decode, decode_object};
-pub use encode::{encode, encode_object};
+pub use encode::{encode, encode_json, encode_object};
 pub use envelope::{
     Envelope, LIST_TAIL, PREFIX, encode_envelope, framed_len, list_head, open_envelope, watch_frame, write_item_head,
 };

@@ -151,12 +151,18 @@ pub(super) fn write_nested(number: u32, out: &mut Vec<u8>, write: impl FnOnce(&m
     // Most messages are short: a byte is kept for the length, and the longer ones are moved.
     out.push(0);
     write(out);
-    let length = out.len() - start - 1;
+    let end = out.len();
+    let length = end - start - 1;
     if length < 0x80 {
         out[start] = length as u8;
-    } else {
-        let mut varint = Vec::with_capacity(5);
-        write_varint(length as u64, &mut varint);
-        out.splice(start..=start, varint);
+        return;
     }
+    // The length is written behind the message and then the two change places.
+    write_varint(length as u64, out);
+    let more = out.len() - end - 1;
+    let mut varint = [0; 10];
+    varint[..=more].copy_from_slice(&out[end..]);
+    out.truncate(end + more);
+    out.copy_within(start + 1..end, start + 1 + more);
+    out[start..=start + more].copy_from_slice(&varint[..=more]);
 }
