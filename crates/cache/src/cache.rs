@@ -1,25 +1,24 @@
 //! The cache of a logical cluster: its logs, fed in order from the store, trimmed to the window.
 
+mod fill;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use pintle_store::{Batch, ChangeFeed, Clock, Record, Revision, Span, Store, StoredChange, Timestamp};
+use pintle_store::{Batch, ChangeFeed, Clock, Revision, Span, Store, StoredChange, Timestamp};
 use pintle_value::Str;
 use tokio::task::JoinHandle;
 
+pub use self::fill::Filled;
 use crate::frames::Framed;
 use crate::log::{Log, Written};
 use crate::progress::Progress;
 use crate::{Event, Key, Object, Outline};
 
-/// How many records are read at once when the cache is filled.
-const FILL: usize = 25_000;
 /// How many changes go into a log under one hold of its lock.
 const RUN: usize = 64;
 /// What a pin may keep beyond the window: a list that takes longer, or during which more is written, is cut off.
@@ -132,45 +131,6 @@ impl fmt::Debug for Cache {
 }
 
 impl Cache {
-    /// Fills the logs of these collections (their key prefixes, `pods`, `services/specs`) from the store, with the
-    /// history that the store kept, and follows its feed from then on. Keys are `root/prefix/…`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn start(
-        store: Arc<dyn Store>,
-        root: &str,
-        prefixes: impl IntoIterator<Item = Str>,
-        describe: Arc<dyn Describe>,
-        clock: Arc<dyn Clock>,
-        window: Window,
-    ) -> Result<Self, CacheError> {
-        let prefixes: Vec<Str> = prefixes.into_iter().collect();
-        let (shared, feed) = loop {
-            let oldest = store.oldest_revision().await?;
-            let shared = Arc::new(Shared {
-                store: store.clone(),
-                root: root.trim_end_matches('/').to_owned(),
-                describe: describe.clone(),
-                clock: clock.clone(),
-                window,
-                progress: Progress::new(oldest.get()),
-                logs: RwLock::new(prefixes.iter().map(|p| (p.clone(), Arc::new(Log::new(oldest.get())))).collect()),
-                start: oldest.get(),
-                history: Mutex::default(),
-                pins: Arc::default(),
-            });
-            match shared.catch_up(&*store, oldest).await {
-                Ok(feed) => break (shared, feed),
-                // The store's own window moved on meanwhile; it does so once for what was written before the start.
-                Err(pintle_store::Error::Compacted { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        };
-        let feeder = tokio::spawn(follow(shared.clone(), feed));
-        Ok(Self { shared, feeder })
-    }
-
     /// Begins the log of one more collection, to which nobody writes yet; what is stored of it already is read. One that
     /// is there is left alone.
     ///
@@ -269,7 +229,7 @@ async fn follow(shared: Arc<Shared>, mut feed: ChangeFeed) {
     loop {
         tokio::select! {
             batch = feed.next_batch() => match batch {
-                Ok(batch) => shared.apply(batch, one_by_one),
+                Ok(batch) => shared.apply(&batch),
                 Err(pintle_store::Error::Closed) => return,
                 Err(error) => {
                     tracing::error!(%error, "the store's feed ended");
@@ -310,47 +270,25 @@ impl Shared {
         Some((log, Written { key, revision, object }))
     }
 
-    /// Comes up to the newest revision from the oldest one that the store can show, and gives the feed from there on.
-    async fn catch_up(&self, store: &dyn Store, oldest: Revision) -> Result<ChangeFeed, pintle_store::Error> {
-        let now = store.current_revision().await?;
-        let mut pace = Pace { clock: self.clock.clone(), said: self.clock.now() };
-        self.fill(store, oldest, &mut pace).await?;
-        let mut feed = store.changes(oldest).await?;
-        while self.progress.get() < now.get() {
-            self.apply(feed.next_batch().await?, at_once);
-            pace.say("history", self.progress.get() - oldest.get(), now.get() - oldest.get());
+    /// Takes changes in as they come, and tells those who wait and watch.
+    fn apply(&self, batch: &Batch) {
+        let appended = self.take(&batch.changes, one_by_one);
+        self.progress.advance(batch.complete_to.get());
+        // After those who wait for progress: a write is answered before all who watch are told of it.
+        for (log, events) in appended {
+            log.wake(&events);
         }
-        Ok(feed)
+        self.trim();
     }
 
-    /// Puts what was there before the history starts.
-    async fn fill(&self, store: &dyn Store, at: Revision, pace: &mut Pace) -> Result<(), pintle_store::Error> {
-        let mut span = Span::prefix(&format!("{}/", self.root));
-        let mut read = 0;
-        loop {
-            let range = store.range(span.clone(), Some(at), Some(FILL)).await?;
-            let records = at_once(&range.records, &|r: &Record| self.written(&r.key, r.mod_revision, Some(&r.value)));
-            for (log, written) in records.into_iter().flatten() {
-                log.seed(written);
-            }
-            read += range.records.len() as u64;
-            pace.say("objects", read, read + range.remaining);
-            match range.records.last() {
-                // The least key above a key is the key and a zero byte.
-                Some(last) if range.remaining > 0 => span.start = format!("{}\0", last.key).into(),
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// Takes changes in; `work` says how they are described.
-    fn apply(&self, batch: Batch, work: Work<StoredChange, Option<(Arc<Log>, Written)>>) {
+    /// Puts changes into their logs; `work` says how they are described.
+    fn take(&self, changes: &[StoredChange], work: Work<StoredChange, Option<(Arc<Log>, Written)>>) -> Vec<Appended> {
         let now = self.clock.now();
         // Runs of changes of one collection go in together, so that its lock is taken and its watchers are woken once.
         let mut run: Option<(Arc<Log>, Vec<Written>)> = None;
         let mut appended = Vec::new();
         let describe = |change: &StoredChange| self.written(&change.key, change.revision, change.value.as_ref());
-        for (log, written) in work(&batch.changes, &describe).into_iter().flatten() {
+        for (log, written) in work(changes, &describe).into_iter().flatten() {
             match &mut run {
                 Some((current, changes)) if Arc::ptr_eq(current, &log) && changes.len() < RUN => changes.push(written),
                 _ => {
@@ -363,15 +301,10 @@ impl Shared {
         if let Some((log, changes)) = run {
             appended.push(self.append(log, changes, now));
         }
-        self.progress.advance(batch.complete_to.get());
-        // After those who wait for progress: a write is answered before all who watch are told of it.
-        for (log, events) in appended {
-            log.wake(&events);
-        }
-        self.trim();
+        appended
     }
 
-    fn append(&self, log: Arc<Log>, changes: Vec<Written>, now: Timestamp) -> (Arc<Log>, Vec<Arc<Event>>) {
+    fn append(&self, log: Arc<Log>, changes: Vec<Written>, now: Timestamp) -> Appended {
         let events = log.append(changes);
         let mut history = self.history.lock();
         for event in &events {
@@ -403,37 +336,13 @@ impl Shared {
     }
 }
 
+/// Events that have come into a log.
+type Appended = (Arc<Log>, Vec<Arc<Event>>);
+
 /// A way to do the same for many.
 type Work<T, R> = fn(&[T], &(dyn Fn(&T) -> R + Sync)) -> Vec<R>;
 
 /// One after the other: for changes as they come, while others use the processors.
 fn one_by_one<T, R>(items: &[T], each: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
     items.iter().map(each).collect()
-}
-
-/// On all processors: for a start, when nothing else is done and describing objects is what takes the time.
-fn at_once<T: Sync, R: Send>(items: &[T], each: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let parts = items.chunks(items.len().div_ceil(workers).max(1));
-        let parts: Vec<_> = parts.map(|part| scope.spawn(|| part.iter().map(each).collect::<Vec<_>>())).collect();
-        let join = |part: ScopedJoinHandle<'_, Vec<R>>| part.join().unwrap_or_else(|panic| resume_unwind(panic));
-        parts.into_iter().flat_map(join).collect()
-    })
-}
-
-/// Says how far a long start has come, a line a second.
-struct Pace {
-    clock: Arc<dyn Clock>,
-    said: Timestamp,
-}
-
-impl Pace {
-    fn say(&mut self, what: &str, done: u64, of: u64) {
-        let now = self.clock.now();
-        if self.said.after(Duration::from_secs(1)) <= now {
-            self.said = now;
-            tracing::info!(target: "pintle::start", what, done, of, "reading the store");
-        }
-    }
 }

@@ -11,7 +11,7 @@ mod object;
 mod progress;
 mod watcher;
 
-pub use cache::{Cache, CacheError, Describe, Pin, Window};
+pub use cache::{Cache, CacheError, Describe, Filled, Pin, Window};
 pub use fields::Fields;
 pub use log::{KeyRange, Log, Page, TooOld};
 pub use object::{Event, Frame, FrameKey, Key, Object, Outline};

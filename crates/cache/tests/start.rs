@@ -82,9 +82,9 @@ async fn check(moves: usize) {
     }
     let newest = store.current_revision().await.expect("a revision").get();
     let store = Arc::new(Moving { store, moves: AtomicUsize::new(moves) });
-    let start =
-        Cache::start(store, "/registry", ["things".into()], Arc::new(Plain), Arc::new(SystemClock), Window::default());
-    let cache = start.await.unwrap_or_else(|error| panic!("{moves} moves: {error}"));
+    let fill =
+        Cache::fill(store, "/registry", ["things".into()], Arc::new(Plain), Arc::new(SystemClock), Window::default());
+    let cache = fill.await.unwrap_or_else(|error| panic!("{moves} moves: {error}")).follow([]);
     let log = cache.log("things").expect("a log");
     let page = log.page(&KeyRange::All, None, newest, 10).expect("the newest state");
     let found: Vec<_> = page.objects.iter().map(|object| String::from_utf8_lossy(&object.json)).collect();
@@ -96,4 +96,40 @@ async fn a_window_that_moves_on_does_not_keep_it_from_starting() {
     for moves in 0..5 {
         check(moves).await;
     }
+}
+
+/// Fills a cache of `things` with writes of before and after the history's start, and takes `later` in once that is done.
+#[tokio::test]
+async fn collections_that_others_tell_of_are_taken_in_with_their_history() {
+    let store = Arc::new(Memory::new());
+    let put = async |key: &str, value: &str| {
+        let committed =
+            store.commit(Change::put(format!("/registry/{key}"), value.to_owned())).await.expect("a commit");
+        committed.revision.get()
+    };
+    for key in ["later/old", "things/old", "elsewhere/old", "later/changed"] {
+        put(key, "before").await;
+    }
+    store.compact(store.current_revision().await.expect("a revision")).await.expect("a compaction");
+    let first = put("later/changed", "1").await;
+    put("things/a", "2").await;
+    let second = put("later/changed", "3").await;
+    put("things/a", "4").await;
+    let window = Window { bytes: 1100, ..Window::default() };
+    let fill =
+        Cache::fill(store.clone(), "/registry", ["things".into()], Arc::new(Plain), Arc::new(SystemClock), window);
+    let filled = fill.await.expect("a cache");
+    assert!(filled.log("things").is_some() && filled.log("later").is_none());
+    let cache = filled.follow(["later".into()]);
+    let log = cache.log("later").expect("a log");
+    let show = |at: u64| {
+        let page = log.page(&KeyRange::All, None, at, 10).ok()?;
+        Some(page.objects.iter().map(|object| String::from_utf8_lossy(&object.json).into_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(show(second), Some(vec!["3".to_owned(), "before".to_owned()]));
+    // The window holds so little that only the oldest event of all, which is one of `later`, is gone.
+    assert_eq!((show(first), show(first - 1)), (Some(vec!["1".to_owned(), "before".to_owned()]), None));
+    let then = put("later/new", "5").await;
+    cache.reaches(then).await;
+    assert_eq!(show(then).map(|objects| objects.len()), Some(3));
 }

@@ -117,24 +117,21 @@ impl Cluster {
         let mut built_in = pintle_kinds::resources(&catalog);
         pintle_extensions::judge_definitions(&mut built_in);
         let registry = Arc::new(Registry::new(built_in.clone()));
-        let mut prefixes: HashSet<Str> =
+        let prefixes: HashSet<Str> =
             registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();
         let described = Arc::new(Described::default());
         for hub in registry.resources().filter(|resource| resource.is_hub()) {
             described.set(hub);
         }
-        let definitions = Definitions::stored(&*settings.store, ROOT).await?;
-        for (prefix, record) in definitions.served() {
-            if prefixes.insert(prefix.clone())
-                && let Some(record) = record
-            {
-                described.set(record);
-            }
-        }
         let (store, clock) = (settings.store.clone(), settings.clock.clone());
-        let cache = Cache::start(store, ROOT, prefixes, described.clone(), clock, settings.window)
+        let filled = Cache::fill(store, ROOT, prefixes.clone(), described.clone(), clock, settings.window)
             .await
             .map_err(ClusterError::Cache)?;
+        let definitions = Definitions::stored(&filled);
+        for record in definitions.served().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r) {
+            described.set(record);
+        }
+        let cache = filled.follow(definitions.served().map(|(prefix, _)| prefix.clone()));
         let cluster = Arc::new(Self {
             documents: crate::documents::Documents::default(),
             catalog,

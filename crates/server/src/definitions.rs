@@ -7,16 +7,15 @@ mod source;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Weak};
 
-use pintle_cache::{Event, Key, KeyRange, Log, Object, Scope};
+use pintle_cache::{Event, Filled, Key, KeyRange, Log, Object, Scope};
 use pintle_extensions::{
     CLEANUP_FINALIZER, Condition, accept_names, condition_is_true, discovery_order, establish, records, set_condition,
 };
 use pintle_registry::{ApiError, Definition, GroupResource, Objects, Resource};
-use pintle_store::{Record, Span, Store};
 use pintle_value::{Str, Value, object};
 
 use self::source::Source;
-use crate::cluster::{Cluster, ClusterError, tree};
+use crate::cluster::{Cluster, tree};
 use crate::write::{Access, delete_all};
 
 /// How long a clean-up that met someone else's write waits before it goes on.
@@ -36,28 +35,25 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    /// Reads all stored definitions, before there is a cache: it has the history of their objects from the start.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub(crate) async fn stored(store: &dyn Store, root: &str) -> Result<Self, ClusterError> {
-        let span = Span::prefix(&format!("{root}/{PREFIX}/"));
-        let range = store.range(span, None, None).await.map_err(|error| ClusterError::Cache(error.into()))?;
-        let read = |record: &Record| {
-            let mut definition = source::without_schemas(&record.value)?;
-            definition.set_at(&["metadata", "resourceVersion"], record.mod_revision.get().to_string());
-            let source = Arc::new(Source::new(&definition, record.value.clone()));
-            Some((Str::from(definition.name()), Kind::new(&definition, source, record.mod_revision.get())))
+    /// Reads all stored definitions, before the cache takes in the history of their objects.
+    pub(crate) fn stored(filled: &Filled) -> Self {
+        let Some(log) = filled.log(PREFIX) else { return Self::default() };
+        let objects: Vec<Arc<Object>> = all(&log, filled.applied()).collect();
+        let read = |object: &Arc<Object>| {
+            let mut definition = source::without_schemas(&object.json)?;
+            definition.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
+            let source = Arc::new(Source::new(&definition, object.json.clone()));
+            Some((Str::from(object.name()), Kind::new(&definition, source, object.revision)))
         };
         // There may be many megabytes of them, and nothing else is done meanwhile.
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let parts = range.records.chunks(range.records.len().div_ceil(workers).max(1));
+        let parts = objects.chunks(objects.len().div_ceil(workers).max(1));
         let kinds = std::thread::scope(|scope| {
             let parts: Vec<_> =
                 parts.map(|part| scope.spawn(|| part.iter().filter_map(read).collect::<Vec<_>>())).collect();
             parts.into_iter().flat_map(|part| part.join().unwrap_or_default()).collect()
         });
-        Ok(Self { kinds })
+        Self { kinds }
     }
 
     /// The prefixes of the objects of all definitions, with a record of each that is served.
