@@ -26,6 +26,7 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
     let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
     let reading = Reading::begin(&form, selection, &options).await?;
+    let of_cache = reading.of_cache;
     let (head, source) = match reading.limit {
         Some(limit) => {
             let (head, objects) = reading.chunk(&form, limit).await?;
@@ -39,7 +40,8 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
             (head, Source::Walk { log, range, selection, at, after, done: false, _pin: pin })
         }
     };
-    let response = match ListBody::make(form.clone(), &head, source).await? {
+    let body = ListBody::make(form.clone(), &head, source).await;
+    let response = match body.map_err(|error| if of_cache { form.view.unready(error) } else { error })? {
         Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body), &call.cluster.turns).await),
         Err(bytes) => form.respond(StatusCode::OK, bytes),
     };
@@ -98,6 +100,9 @@ struct Reading {
     /// The index that upstream takes the objects from.
     index: Option<(usize, Str)>,
     continues: bool,
+    /// True if upstream asks its cache of the version first; it asks etcd for anything old, and always for what may be
+    /// few of many.
+    of_cache: bool,
     pin: Pin,
 }
 
@@ -116,16 +121,19 @@ impl Reading {
             KeyRange::Namespace(namespace) => Key::from(format!("{namespace}/{after}")),
             _ => Key::from(after),
         });
+        // A list of anything that is there is whole.
+        let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && options.resource_version != "0");
+        let of_cache = start.newest && after.is_none();
         Ok(Self {
             log: form.cluster.log(&form.resource)?,
-            index: selection.index(&form.hub).filter(|_| start.newest && after.is_none()),
+            index: selection.index(&form.hub).filter(|_| of_cache),
+            of_cache: of_cache && (limit.is_none() || !selection.is_everything()),
             range,
             selection,
             at: start.at,
             continues: after.is_some(),
             after,
-            // A list of anything that is there is whole.
-            limit: usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && options.resource_version != "0"),
+            limit,
             pin: form.cluster.cache.pin(start.at),
         })
     }
@@ -140,6 +148,11 @@ impl Reading {
             KeyRange::Namespace(namespace) => &key[namespace.len() + 1..],
             _ => key,
         }
+    }
+
+    /// Why objects cannot be shown.
+    fn told(&self, form: &Form, error: ApiError) -> ApiError {
+        if self.of_cache { form.view.unready(error) } else { error }
     }
 
     fn expired(&self) -> ApiError {
@@ -163,14 +176,18 @@ impl Reading {
 
     /// Up to a limit of objects, as they are shown where that decides whether they are selected.
     async fn chunk(&self, form: &Form, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
-        let late = form.view.asks() && !self.selection.is_everything();
+        let late = self.selection.is_late(&form.view);
         let stride = if late { STRIDE.min(limit.saturating_add(1)) } else { STRIDE };
         let mut head = ListHead { revision: self.at.to_string(), ..ListHead::default() };
         let mut objects: Vec<Arc<Object>> = Vec::new();
         let mut after = self.after.clone();
         loop {
             let page = self.page(after.as_deref(), stride)?;
-            let found = if late { form.view.show(page.objects).await? } else { page.objects };
+            let found = if late {
+                form.view.show(page.objects).await.map_err(|error| self.told(form, error))?
+            } else {
+                page.objects
+            };
             for object in found {
                 if objects.len() < limit {
                     if self.selection.matches(&object) {

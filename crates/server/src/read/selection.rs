@@ -7,6 +7,7 @@ use pintle_value::names::dns1123_label;
 use pintle_value::{Str, Value};
 
 use crate::represent::EventKind;
+use crate::versions::View;
 
 /// A field that can be selected by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,13 @@ impl Selection {
     /// True if every object of the namespace is selected.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_none() && self.fields.is_empty()
+    }
+
+    /// True if it is known only of an object as it is shown whether it is selected: who converts it may give it other
+    /// labels, and the fields of custom kinds may have values by default, or at one version alone.
+    pub(crate) fn is_late(&self, view: &View) -> bool {
+        let by_field = || self.fields.iter().any(|(field, ..)| matches!(field, Field::Kind(_)));
+        !self.is_everything() && (view.asks() || !view.is_plain() && by_field())
     }
 
     /// True if the object is selected.

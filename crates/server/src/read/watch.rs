@@ -68,6 +68,9 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
         },
         Some(revision) => revision,
     };
+    if state_first {
+        stream.is_ready(from).await?;
+    }
     // Watching starts before the client hears that it does, and before the state is read: nothing is missed in between.
     let watcher = stream.log.watch(stream.scope.clone(), from);
     let pin = state_first.then(|| call.cluster.cache.pin(from));
@@ -182,6 +185,16 @@ impl Stream {
         }
     }
 
+    /// Finds out, before the client hears that it watches, whether what is there can be shown to it at all.
+    async fn is_ready(&self, at: u64) -> Result<(), ApiError> {
+        if self.form.view.asks()
+            && let Ok(page) = self.log.page(&self.range, None, at, STRIDE)
+        {
+            self.shown(page.objects).await.map_err(|error| self.form.view.unready(error))?;
+        }
+        Ok(())
+    }
+
     /// What is there at a revision, as additions.
     async fn state(&mut self, at: u64) -> Result<(), Over> {
         let mut after = None;
@@ -261,7 +274,7 @@ impl Stream {
     /// The objects that the client selects, as its version shows them.
     async fn shown(&self, mut objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>, ApiError> {
         let view = &self.form.view;
-        if !view.asks() {
+        if !self.selection.is_late(view) {
             objects.retain(|object| self.selection.matches(object));
             return view.show(objects).await;
         }
@@ -274,7 +287,8 @@ impl Stream {
     /// its cache of the version cannot go on.
     async fn shown_events(&self, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, Over> {
         let view = &self.form.view;
-        let selected = |event: &&Arc<Event>| view.asks() || self.selection.kind_of(event).is_some();
+        let late = self.selection.is_late(view);
+        let selected = |event: &&Arc<Event>| late || self.selection.kind_of(event).is_some();
         let selected: Vec<Arc<Event>> = events.iter().filter(selected).cloned().collect();
         view.show_events(&selected).await.map_err(|error| {
             tracing::warn!(%error, "a watch ends: objects cannot be shown at its version");

@@ -57,6 +57,14 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// What is selected only once it is shown.
+    fn late(&self, view: &View) -> Option<Selection> {
+        match self {
+            Source::Walk { selection, .. } if selection.is_late(view) => Some(selection.clone()),
+            _ => None,
+        }
+    }
+
     /// The next objects; empty at the end. Those that are selected `late`, when they are shown, are not selected yet.
     fn next(&mut self, late: bool) -> Result<Vec<Arc<Object>>, io::Error> {
         match self {
@@ -86,6 +94,8 @@ impl Source {
 struct Shown {
     view: View,
     source: Source,
+    /// Selects what is shown, where that is known only then.
+    late: Option<Selection>,
     /// Objects that were shown before anything was said.
     ahead: VecDeque<Vec<Arc<Object>>>,
     /// Objects that are being converted.
@@ -98,7 +108,8 @@ const AHEAD: usize = 4 << 20;
 impl Shown {
     /// Shows the first objects, so that who asks hears why that does not work.
     async fn begin(form: &Form, source: Source) -> Result<Self, ApiError> {
-        let mut shown = Self { view: form.view.clone(), source, ahead: VecDeque::new(), showing: None };
+        let (view, late) = (form.view.clone(), source.late(&form.view));
+        let mut shown = Self { view, source, late, ahead: VecDeque::new(), showing: None };
         let (mut ahead, mut bytes) = (VecDeque::new(), 0);
         while bytes < AHEAD && !shown.view.is_plain() {
             let objects = std::future::poll_fn(|cx| shown.poll_next(cx)).await?;
@@ -119,10 +130,10 @@ impl Shown {
         if let Some(objects) = self.ahead.pop_front() {
             return Poll::Ready(Ok(objects));
         }
-        let late = self.view.asks();
         loop {
             let Some(showing) = &mut self.showing else {
-                let objects = self.source.next(late).map_err(|error| ApiError::Internal(error.to_string()))?;
+                let objects =
+                    self.source.next(self.late.is_some()).map_err(|error| ApiError::Internal(error.to_string()))?;
                 if objects.is_empty() || self.view.is_plain() {
                     return Poll::Ready(Ok(objects));
                 }
@@ -133,9 +144,7 @@ impl Shown {
             let shown = ready!(showing.as_mut().poll(cx));
             self.showing = None;
             let mut objects = shown?;
-            if let Source::Walk { selection, .. } = &self.source
-                && late
-            {
+            if let Some(selection) = &self.late {
                 objects.retain(|object| selection.matches(object));
             }
             if !objects.is_empty() {

@@ -100,6 +100,15 @@ impl View {
         Ok(objects)
     }
 
+    /// What someone is told who looks at many objects that cannot be shown: upstream keeps a cache of each version, which
+    /// cannot be filled then (`storage/cacher`), and clients come again.
+    pub(crate) fn unready(&self, error: ApiError) -> ApiError {
+        let ApiError::Unclassified(why) = error else { return error };
+        let (version, kind) = (self.hub.group_version(), &self.hub.kind);
+        let message = format!("storage is (re)initializing: failed to list {version}, Kind={kind}: {why}");
+        ApiError::TooManyRequests { message, retry_after: 1 }
+    }
+
     /// Stored objects at this version.
     pub(super) async fn convert(&self, objects: &[Arc<Object>]) -> Result<Vec<Arc<Object>>, ApiError> {
         let Some(equal) = &self.equal else { return Ok(objects.to_vec()) };

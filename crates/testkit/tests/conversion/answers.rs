@@ -44,6 +44,7 @@ fn tolerant(hook: &Hook, reviews: &[String]) -> Value {
     let mut definition = definition("v1", &webhook(&hook.by_url()));
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     definition["spec"]["versions"][1]["schema"]["openAPIV3Schema"] = anything;
+    definition["spec"]["versions"][1]["selectableFields"].take();
     if !reviews.is_empty() {
         definition["spec"]["conversion"]["webhook"]["conversionReviewVersions"] = json!(reviews);
     }

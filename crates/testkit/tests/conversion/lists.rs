@@ -116,6 +116,40 @@ fn objects_are_selected_by_the_labels_that_they_show() {
 }
 
 #[test]
+fn objects_are_selected_by_the_fields_that_they_show() {
+    pintle_testkit::run(async {
+        let (cluster, _hook) = serving().await;
+        make(&cluster, 5).await;
+        for (version, selector, expect) in [
+            ("v1", "spec.colour%3Dgreen", &["w001", "w003"][..]),
+            ("v2", "spec.hue%3Dgreen", &["w001", "w003"]),
+            ("v2", "spec.hue!%3Dgreen", &["w000", "w002", "w004"]),
+            ("v2", "spec.hue%3Dgreen&limit=1", &["w001"]),
+        ] {
+            let list = cluster.get(&format!("{}?fieldSelector={selector}", widgets(version))).await.expect(200).json();
+            let items = list["items"].as_array().expect("items");
+            let names: Vec<_> = items.iter().map(|item| &item["metadata"]["name"]).collect();
+            assert_eq!(names, expect, "{version} {selector}");
+        }
+        let selected = format!("{}?watch=1&resourceVersion=0&fieldSelector=spec.hue%3Dgreen", widgets("v2"));
+        let mut watch = cluster.watch(&selected).await;
+        watch.expect("ADDED", "w001").await;
+        watch.expect("ADDED", "w003").await;
+        let paint = async |colour: &str| {
+            let body = json!({"spec": {"colour": colour}}).to_string();
+            let _ = cluster.patch(&path("v1", "w003"), "merge", body).await.expect(200);
+        };
+        paint("blue").await;
+        watch.expect("DELETED", "w003").await;
+        paint("green").await;
+        watch.expect("ADDED", "w003").await;
+        let gone = cluster.delete(&format!("{}?fieldSelector=spec.hue%3Dgreen", widgets("v2"))).await.expect(200);
+        assert_eq!(gone.json()["items"].as_array().map(Vec::len), Some(2));
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn watches_show_every_change_at_their_version() {
     pintle_testkit::run(async {
         let (cluster, hook) = serving().await;
@@ -158,10 +192,38 @@ fn watches_show_every_change_at_their_version() {
         let _ = cluster.patch(&path("v1", "w000"), "merge", r#"{"spec": {"colour": "blue"}}"#).await.expect(200);
         assert_eq!(watch.next().await, None);
         stored.expect("MODIFIED", "w000").await;
-        let mut watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets("v2"))).await;
-        let failed = watch.next().await.expect("an event");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn what_cannot_be_shown_is_asked_for_again() {
+    pintle_testkit::run(async {
+        let (cluster, hook) = serving().await;
+        make(&cluster, 3).await;
+        hook.set(Manner::Adds(500, "Content-Type: text/plain", "broken"));
         let why = "conversion webhook for example.com/v1, Kind=Widget failed: an error on the server (\"broken\") has prevented the request from succeeding";
-        assert_eq!((&failed["type"], &failed["object"]["message"]), (&json!("ERROR"), &json!(why)));
+        let unready = format!("storage is (re)initializing: failed to list example.com/v2, Kind=Widget: {why}");
+        // Where upstream looks into a cache of the version that it could not fill, and where it reads from etcd.
+        for (query, code, reason, told) in [
+            ("", 429, "TooManyRequests", &*unready),
+            ("resourceVersion=0", 429, "TooManyRequests", &unready),
+            ("limit=2&labelSelector=made%3Dv2", 429, "TooManyRequests", &unready),
+            ("watch=1", 429, "TooManyRequests", &unready),
+            ("watch=1&resourceVersion=0", 429, "TooManyRequests", &unready),
+            ("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", 429, "TooManyRequests", &unready),
+            ("limit=2", 500, "", why),
+        ] {
+            let answer = cluster.get(&format!("{}?{query}", widgets("v2"))).await;
+            if code == 429 {
+                assert_eq!(answer.header("retry-after"), "1", "{query}");
+            }
+            answer.expect_error(code, reason, told);
+        }
+        cluster.get(&path("v2", "w000")).await.expect_error(500, "", why);
+        let _ = cluster.get(&widgets("v1")).await.expect(200);
+        hook.set(Manner::Converts(convert));
+        assert_eq!(hues(&cluster.get(&widgets("v2")).await.expect(200).json()), ["red", "green", "red"]);
         cluster.stop().await;
     });
 }
@@ -191,7 +253,7 @@ fn webhooks_that_take_one_object_at_a_time_work() {
             converted
         }));
         let why = "conversion webhook for example.com/v1, Kind=Widget returned invalid object at index 0: invalid kind (expected Widget, received Gadget)";
-        cluster.get(&widgets("v2")).await.expect_error(500, "", why);
+        cluster.get(&format!("{}?limit=9", widgets("v2"))).await.expect_error(500, "", why);
         cluster.stop().await;
     });
 }

@@ -46,6 +46,7 @@ fn definition(stored: &str, conversion: &Value) -> Value {
                 "status": {},
                 "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
             },
+            "selectableFields": [{"jsonPath": format!(".spec.{property}")}],
             "additionalPrinterColumns": [{"name": property, "type": "string", "jsonPath": format!(".spec.{property}")}],
         })
     };

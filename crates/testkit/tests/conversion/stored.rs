@@ -192,9 +192,11 @@ fn objects_of_versions_that_are_gone_cannot_be_read() {
         let _ = cluster.patch(DEFINITION, "json", gone.to_string()).await.expect(200);
         while cluster.get(&widgets("v1")).await.status != 404 {}
         let why = "request to convert CR from an invalid group/version: example.com/v1";
-        for path in [widgets("v2"), path("v2", "a")] {
+        for path in [format!("{}?limit=1", widgets("v2")), path("v2", "a")] {
             cluster.get(&path).await.expect_error(500, "", why);
         }
+        let unready = format!("storage is (re)initializing: failed to list example.com/v2, Kind=Widget: {why}");
+        cluster.get(&widgets("v2")).await.expect_error(429, "TooManyRequests", &unready);
         cluster.delete(&path("v2", "a")).await.expect_error(500, "", why);
         let _ = cluster.delete(DEFINITION).await.expect(200);
         while cluster.get(DEFINITION).await.status != 404 {}

@@ -130,6 +130,27 @@ fn collections_are_deleted_by_fields() {
 }
 
 #[test]
+fn values_by_default_are_selected_whenever_they_came() {
+    pintle_testkit::run(async {
+        let cluster = with_marbles(Cluster::start().await).await;
+        let size = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size";
+        let change = json!([{"op": "add", "path": format!("{size}/default"), "value": 7}]).to_string();
+        let _ = cluster.patch(&format!("{DEFINITIONS}/marbles.example.com"), "json", change).await.expect(200);
+        while cluster.get(&format!("{MARBLES}/a")).await.expect(200).json()["spec"]["size"] != 7 {}
+        check(&cluster, MARBLES, "spec.size=7", "a c").await;
+        check(&cluster, MARBLES, "spec.size=", "").await;
+        check(&cluster, MARBLES, "spec.size!=7", "b").await;
+        let mut watch = cluster.watch(&format!("{MARBLES}?watch=1&fieldSelector=spec.size%3D7")).await;
+        for name in ["a", "c"] {
+            assert_eq!(watch.expect("ADDED", name).await["spec"]["size"], 7);
+        }
+        let _ = cluster.patch(&format!("{MARBLES}/c"), MERGE, r#"{"spec": {"size": 8}}"#).await.expect(200);
+        watch.expect("DELETED", "c").await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn a_definition_may_change_its_fields() {
     pintle_testkit::run(async {
         let cluster = with_marbles(Cluster::start().await).await;
