@@ -14,6 +14,7 @@ use pintle_value::Str;
 use tokio::task::JoinHandle;
 
 pub use self::fill::Filled;
+use crate::encodings::Encodings;
 use crate::frames::Framed;
 use crate::log::{Log, Written};
 use crate::progress::Progress;
@@ -76,6 +77,7 @@ impl From<pintle_store::Error> for CacheError {
 /// The logs of a logical cluster.
 pub struct Cache {
     shared: Arc<Shared>,
+    encodings: Arc<Encodings>,
     feeder: JoinHandle<()>,
 }
 
@@ -149,7 +151,7 @@ impl Cache {
             let Some(key) = record.key.strip_prefix(folder.as_str()) else { continue };
             let (key, revision) = (Key::from(key), record.mod_revision.get());
             let described = describe.outline(prefix, &record.value);
-            let object = described.map(|outline| Object { key: key.clone(), revision, json: record.value, outline });
+            let object = described.map(|outline| Object::new(key.clone(), revision, record.value, outline));
             log.seed(Written { key, revision, object: object.ok() });
         }
         logs.write().entry(prefix.into()).or_insert_with(|| Arc::new(log));
@@ -204,6 +206,12 @@ impl Cache {
         self.shared.progress.reaches(revision).await;
     }
 
+    /// The budget of the encodings of all objects.
+    #[must_use]
+    pub fn encodings(&self) -> &Encodings {
+        &self.encodings
+    }
+
     /// Keeps states at a revision readable for as long as the pin lives, if they are now.
     #[must_use]
     pub fn pin(&self, revision: u64) -> Pin {
@@ -224,7 +232,7 @@ impl Drop for Cache {
     }
 }
 
-async fn follow(shared: Arc<Shared>, mut feed: ChangeFeed) {
+async fn follow(shared: Arc<Shared>, encodings: Arc<Encodings>, mut feed: ChangeFeed) {
     let mut tick = tokio::time::interval(Duration::from_secs(5));
     loop {
         tokio::select! {
@@ -236,7 +244,10 @@ async fn follow(shared: Arc<Shared>, mut feed: ChangeFeed) {
                     return;
                 }
             },
-            _ = tick.tick() => shared.trim(),
+            _ = tick.tick() => {
+                shared.trim();
+                encodings.tick();
+            }
         }
     }
 }
@@ -261,7 +272,7 @@ impl Shared {
         let (log, prefix, rest) = self.place(full)?;
         let (key, revision) = (Key::from(rest), revision.get());
         let object = value.and_then(|value| match self.describe.outline(prefix, value) {
-            Ok(outline) => Some(Object { key: key.clone(), revision, json: value.clone(), outline }),
+            Ok(outline) => Some(Object::new(key.clone(), revision, value.clone(), outline)),
             Err(error) => {
                 tracing::error!(prefix, rest, revision, error, "a stored object cannot be read");
                 None

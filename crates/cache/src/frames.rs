@@ -49,7 +49,7 @@ mod tests {
 
     fn event(revision: u64, length: usize) -> Arc<Event> {
         let json = Bytes::from(vec![b' '; length]);
-        let object = Arc::new(Object { key: "key".into(), revision, json, outline: Outline::default() });
+        let object = Arc::new(Object::new("key".into(), revision, json, Outline::default()));
         Arc::new(Event::new("key".into(), revision, Some(object), None))
     }
 

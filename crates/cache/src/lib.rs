@@ -4,6 +4,7 @@
 
 mod cache;
 mod counts;
+mod encodings;
 mod fields;
 mod frames;
 mod log;
@@ -12,6 +13,7 @@ mod progress;
 mod watcher;
 
 pub use cache::{Cache, CacheError, Describe, Filled, Pin, Window};
+pub use encodings::{Encoding, Encodings};
 pub use fields::Fields;
 pub use log::{KeyRange, Log, Page, TooOld};
 pub use object::{Event, Frame, FrameKey, Key, Object, Outline};

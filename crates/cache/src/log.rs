@@ -349,7 +349,7 @@ impl Log {
                 && let Some(outline) = outline(&object.json)
             {
                 let (key, revision, json) = (object.key.clone(), object.revision, object.json.clone());
-                place.insert(Arc::new(Object { key, revision, json, outline }));
+                place.insert(Arc::new(Object::new(key, revision, json, outline)));
             }
         }
         // What was appended meanwhile is described already.

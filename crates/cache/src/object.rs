@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::encodings::Encoding;
 use crate::fields::Fields;
 
 /// What selection and splicing need to know of an object without parsing it. There is one for every object in memory, so
@@ -36,9 +37,17 @@ pub struct Object {
     pub json: Bytes,
     /// What is known of it without parsing.
     pub outline: Outline,
+    /// Another encoding of it, at the same version and with the resourceVersion.
+    pub encoding: Encoding,
 }
 
 impl Object {
+    /// A version of an object.
+    #[must_use]
+    pub fn new(key: Key, revision: u64, json: Bytes, outline: Outline) -> Self {
+        Self { key, revision, json, outline, encoding: Encoding::default() }
+    }
+
     /// The namespace, or `""`.
     #[must_use]
     pub fn namespace(&self) -> &str {
@@ -198,7 +207,7 @@ mod tests {
         let start = json.find('{').unwrap() + 1;
         let labels = (start as u32, json.len() as u32 - 1);
         let outline = Outline { labels, ..Outline::default() };
-        let object = Object { key: "k".into(), revision: 1, json: Bytes::copy_from_slice(json.as_bytes()), outline };
+        let object = Object::new("k".into(), 1, Bytes::copy_from_slice(json.as_bytes()), outline);
         assert_eq!(object.label(key), expect, "{key} of {json}");
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pintle_cache::{Cache, Describe, KeyRange, Outline, Window};
+use pintle_cache::{Cache, Describe, Encodings, KeyRange, Outline, Window};
 use pintle_store::{
     Change, ChangeFeed, Committed, Key, Memory, Pending, Range, Record, Revision, Span, Store, SystemClock,
 };
@@ -84,7 +84,7 @@ async fn check(moves: usize) {
     let store = Arc::new(Moving { store, moves: AtomicUsize::new(moves) });
     let fill =
         Cache::fill(store, "/registry", ["things".into()], Arc::new(Plain), Arc::new(SystemClock), Window::default());
-    let cache = fill.await.unwrap_or_else(|error| panic!("{moves} moves: {error}")).follow([]);
+    let cache = fill.await.unwrap_or_else(|error| panic!("{moves} moves: {error}")).follow([], Encodings::new(0));
     let log = cache.log("things").expect("a log");
     let page = log.page(&KeyRange::All, None, newest, 10).expect("the newest state");
     let found: Vec<_> = page.objects.iter().map(|object| String::from_utf8_lossy(&object.json)).collect();
@@ -120,7 +120,7 @@ async fn collections_that_others_tell_of_are_taken_in_with_their_history() {
         Cache::fill(store.clone(), "/registry", ["things".into()], Arc::new(Plain), Arc::new(SystemClock), window);
     let filled = fill.await.expect("a cache");
     assert!(filled.log("things").is_some() && filled.log("later").is_none());
-    let cache = filled.follow(["later".into()]);
+    let cache = filled.follow(["later".into()], Encodings::new(0));
     let log = cache.log("later").expect("a log");
     let show = |at: u64| {
         let page = log.page(&KeyRange::All, None, at, 10).ok()?;

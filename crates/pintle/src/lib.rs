@@ -8,4 +8,4 @@ mod server;
 pub use kubeconfig::kubeconfig;
 pub use pintle_server::Component;
 pub use pintle_store::{Clock, ManualClock, SystemClock, Timestamp};
-pub use server::{Engine, Options, Server, StartError};
+pub use server::{ENCODING_CACHE_MIB, Engine, Options, Server, StartError};

@@ -66,6 +66,9 @@ struct Serve {
     /// and on disk.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     watch_window_mib: usize,
+    /// Up to how many MiB the Protobuf of objects is kept that is asked for often.
+    #[arg(long, value_name = "MIB", default_value_t = pintle::ENCODING_CACHE_MIB)]
+    encoding_cache_mib: usize,
     /// How many seconds a watch lasts at least that has no timeout of its own; it ends at random before twice that.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     min_request_timeout: u32,
@@ -162,6 +165,7 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         kubeconfig: serve.kubeconfig,
         tokens,
         window: Window { bytes: serve.watch_window_mib << 20, ..Window::default() },
+        encoding_cache: serve.encoding_cache_mib << 20,
         min_request_timeout: Duration::from_secs(serve.min_request_timeout.into()),
         gates,
         ..Options::default()

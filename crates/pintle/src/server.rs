@@ -23,6 +23,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// What kube-apiserver takes for `--min-request-timeout`.
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 
+/// Up to how many MiB encodings of objects are kept, unless something else is said: those of 64,000 pods of a kilobyte.
+pub const ENCODING_CACHE_MIB: usize = 64;
+
 /// Where objects are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -50,6 +53,8 @@ pub struct Options {
     pub tokens: Option<String>,
     /// How much history is kept.
     pub window: Window,
+    /// Up to how many bytes encodings of objects are kept that are asked for beside JSON.
+    pub encoding_cache: usize,
     /// The components whose health clients can ask for.
     pub components: Vec<Component>,
     /// How long a watch lasts at least that has no time of its own; it ends at random before twice that.
@@ -70,6 +75,7 @@ impl Default for Options {
             kubeconfig: None,
             tokens: None,
             window: Window::default(),
+            encoding_cache: ENCODING_CACHE_MIB << 20,
             components: Component::usual(),
             min_request_timeout: MIN_REQUEST_TIMEOUT,
             gates: Gates::default(),
@@ -152,6 +158,7 @@ impl Server {
         let cluster = Cluster::start(Settings {
             store: store.clone(),
             window: options.window,
+            encoding_cache: options.encoding_cache,
             clock: options.clock.clone(),
             min_request_timeout: options.min_request_timeout,
             authenticator: Box::new(FirstOf(authenticators)),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use pintle_admission::{Chain, Closing, NamespaceLifecycle};
 use pintle_auth::{Authenticator, Authorizer};
-use pintle_cache::{Cache, CacheError, Log, Window};
+use pintle_cache::{Cache, CacheError, Encodings, Log, Window};
 use pintle_catalog::Catalog;
 use pintle_gates::Gates;
 use pintle_registry::{ApiError, Context, GroupResource, Registry, Resource};
@@ -34,6 +34,8 @@ pub struct Settings {
     pub store: Arc<dyn Store>,
     /// How much history is kept in memory.
     pub window: Window,
+    /// Up to how many bytes encodings of objects are kept that are asked for beside JSON.
+    pub encoding_cache: usize,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// How long a watch lasts at least that has no time of its own; at most it is twice that (upstream:
@@ -131,7 +133,8 @@ impl Cluster {
         for record in definitions.served().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r) {
             described.set(record);
         }
-        let cache = filled.follow(definitions.served().map(|(prefix, _)| prefix.clone()));
+        let encodings = Encodings::new(settings.encoding_cache);
+        let cache = filled.follow(definitions.served().map(|(prefix, _)| prefix.clone()), encodings);
         let cluster = Arc::new(Self {
             documents: crate::documents::Documents::default(),
             catalog,

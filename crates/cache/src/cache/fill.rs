@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::{Cache, CacheError, Describe, Shared, Window, follow};
-use crate::Log;
 use crate::progress::Progress;
+use crate::{Encodings, Log};
 
 /// How many records are read at once.
 const FILL: usize = 25_000;
@@ -94,8 +94,9 @@ impl Filled {
     }
 
     /// Takes these collections in as well, which objects of the others have told of, and follows the store from now on.
+    /// Encodings of objects are kept within this budget.
     #[must_use]
-    pub fn follow(self, more: impl IntoIterator<Item = Str>) -> Cache {
+    pub fn follow(self, more: impl IntoIterator<Item = Str>, encodings: Encodings) -> Cache {
         let Self { shared, feed, apart } = self;
         shared.begin(more);
         shared.seed(&apart.records);
@@ -103,8 +104,9 @@ impl Filled {
         // Events leave the window in their order over all logs.
         shared.history.lock().events.make_contiguous().sort_by_key(|(.., revision)| *revision);
         shared.trim();
-        let feeder = tokio::spawn(follow(shared.clone(), feed));
-        Cache { shared, feeder }
+        let encodings = Arc::new(encodings);
+        let feeder = tokio::spawn(follow(shared.clone(), encodings.clone(), feed));
+        Cache { shared, encodings, feeder }
     }
 }
 

@@ -201,7 +201,7 @@ impl View {
         let json = self.bytes(&tree);
         let prefix = self.hub.collection().map_or("", |collection| &collection.prefix);
         let outline = self.cluster.described.outline(prefix, &json).map_err(|error| unreadable(&error))?;
-        Ok(Object { key: object.key.clone(), revision: object.revision, json, outline })
+        Ok(Object::new(object.key.clone(), object.revision, json, outline))
     }
 }
 
@@ -219,7 +219,7 @@ impl Equal {
         let labels = if to == 0 { (0, 0) } else { (moved(from)?, moved(to)?) };
         let (version_at, item_at) = (moved(version_at)?, moved(item_at)?);
         let outline = Outline { version_at, item_at, labels, fields: object.outline.fields.clone() };
-        Some(Arc::new(Object { key: object.key.clone(), revision: object.revision, json: json.into(), outline }))
+        Some(Arc::new(Object::new(object.key.clone(), object.revision, json.into(), outline)))
     }
 }
 

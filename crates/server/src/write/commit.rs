@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
 pub(crate) fn as_cached(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
     let places = outline::places(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
     let outline = Outline { version_at: places.version_at, item_at: places.item_at, ..Outline::default() };
-    Ok(Arc::new(Object { key: key.into(), revision, json, outline }))
+    Ok(Arc::new(Object::new(key.into(), revision, json, outline)))
 }
 
 /// Commits one change of an object, `json` being `None` for its removal, and waits until reads see it.

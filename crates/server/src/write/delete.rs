@@ -203,12 +203,7 @@ async fn remove(
     match commit(cluster, hub, &current.key, at(current.revision), None).await? {
         Outcome::Done(revision) => {
             release(change, hub, &current.key, old, objects).await;
-            let last = Object {
-                key: current.key.clone(),
-                revision,
-                json: current.json.clone(),
-                outline: current.outline.clone(),
-            };
+            let last = Object::new(current.key.clone(), revision, current.json.clone(), current.outline.clone());
             Ok(Some(Deleted::Gone(Arc::new(last))))
         }
         Outcome::Conflict => Ok(None),
