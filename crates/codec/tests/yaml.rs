@@ -13,7 +13,8 @@ fn reads(text: &str, expect: &str) {
 #[track_caller]
 fn refuses(text: impl AsRef<[u8]>, expect: &str) {
     let text = text.as_ref();
-    assert_eq!(yaml::decode(text).expect_err("an error").to_string(), expect, "{}", text.escape_ascii());
+    let shown = &text[..text.len().min(400)];
+    assert_eq!(yaml::decode(text).expect_err("an error").to_string(), expect, "{}", shown.escape_ascii());
 }
 
 #[track_caller]
@@ -77,10 +78,9 @@ fn expansion_is_bounded() {
     // Upstream has no bound for this one.
     let long = format!("a: &a {}\nb: [{}]", "x".repeat(1 << 20), vec!["*a"; 1000].join(","));
     refuses(&long, "yaml: document contains excessive aliasing");
-    // Nor are these its words: the depth of brackets is bounded by the parser.
-    refuses("[".repeat(3 << 20), "yaml: exceeded max depth of 10000");
-    refuses("{a: ".repeat(1 << 19), "yaml: exceeded max depth of 10000");
-    refuses("- ".repeat(1 << 20), "yaml: line 1: exceeded max depth of 10000");
+    for endless in ["[".repeat(3 << 20), "{a: ".repeat(1 << 19), "- ".repeat(1 << 20), "? ".repeat(1 << 20)] {
+        refuses(endless, "yaml: exceeded max depth of 10000");
+    }
 }
 
 #[test]
@@ -151,42 +151,5 @@ fn fixtures_are_read_as_their_json_and_written_byte_for_byte() {
             String::from_utf8_lossy(&fixture.bytes("yaml")),
             "{name}"
         );
-    }
-}
-
-/// What is read and written is read again as the same, and nothing panics.
-#[test]
-fn mutated_texts_are_read_or_refused() {
-    let seeds = [
-        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {a: b, \"c\": 'd'}\nspec:\n  containers:\n  - name: x\n    args: [a, \"b\\n\", |]\n    env:\n    - {name: a, value: \"1\"}\n",
-        "a: &x\n  - |+\n    text\n\n  - >-\n    folded\n    text\nb: *x\n? c\n: !!str 1\n<<: {d: e}\n",
-    ];
-    let mut random = 0x2545_f491_4f6c_dd1du64;
-    let mut next = |below: usize| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random % below as u64) as usize
-    };
-    for round in 0..20_000 {
-        let mut text = seeds[round % seeds.len()].as_bytes().to_vec();
-        for _ in 0..=next(4) {
-            let at = next(text.len());
-            let byte = b" \n:-[]{},#&*!|>'\"%@?\t\\0ay~.<\xff\xe2"[next(30)];
-            match next(4) {
-                0 => text.truncate(at + 1),
-                1 => drop(text.remove(at)),
-                2 => text[at] = byte,
-                _ => text.insert(at, byte),
-            }
-            if text.is_empty() {
-                break;
-            }
-        }
-        let Ok(decoded) = yaml::decode(&text) else { continue };
-        let written = yaml::encode(&decoded.value);
-        let again = yaml::decode(&written).unwrap_or_else(|e| panic!("{e}:\n{}", written.escape_ascii()));
-        assert_eq!(again.value, decoded.value, "{}", text.escape_ascii());
-        assert_eq!(again.strict, None);
     }
 }

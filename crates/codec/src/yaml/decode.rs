@@ -5,17 +5,31 @@ use std::collections::{HashMap, HashSet};
 
 use pintle_schema::{base64, leaf};
 use pintle_value::{Object, Str, Value};
-use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 use thiserror::Error;
 
 use super::number::{format_g, format_g32};
+use super::parser::{Event, Parser};
+use super::reader::{Cursor, Text};
 use super::resolve::{Scalar, resolve_tagged};
+use super::scanner::Scanner;
 use crate::json::MAX_DEPTH;
 
 /// Why a text could not be read, in the words that a Go server gives.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct DecodeError(String);
+
+impl DecodeError {
+    /// An error of the YAML library.
+    pub(super) fn new(problem: impl std::fmt::Display) -> Self {
+        Self(format!("yaml: {problem}"))
+    }
+
+    /// The same, with a line; line 0 is not told.
+    pub(super) fn at_line(line: usize, problem: &str) -> Self {
+        if line == 0 { Self::new(problem) } else { Self::new(format_args!("line {line}: {problem}")) }
+    }
+}
 
 /// What was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,88 +46,92 @@ const MAX_ALIASED_BYTES: usize = 32 << 20;
 /// How many duplicate keys are told. (goyaml tells all.)
 const MOST_REPEATED: usize = 100;
 
-/// How many `%TAG` lines there may be, each of which is compared with all others.
-const MAX_TAG_DIRECTIVES: usize = 1_000;
-
 /// Reads the first document of a text. An empty text is null.
 ///
 /// # Errors
 /// If the text is not YAML, or holds what JSON cannot say (infinities, keys that are lists).
 pub fn decode(text: &[u8]) -> Result<Decoded, DecodeError> {
-    let text = to_utf8(text)?;
-    let nodes = parse(&text)?;
+    let text = Text::new(text);
+    let nodes = parse(Parser::new(Scanner::new(Cursor::new(&text))))?;
     if nodes.is_empty() {
         return Ok(Decoded { value: Value::Null, strict: None });
     }
-    let mut builder = Builder { text: &text, nodes: &nodes, ..Builder::default() };
+    let mut builder = Builder { nodes: &nodes, ..Builder::default() };
     let value = builder.value(0)?;
+    // What JSON cannot say is found when the whole text has been read.
+    if let Some(message) = builder.unsupported_key {
+        return Err(DecodeError(message));
+    }
+    if let Some(name) = builder.infinite.then(|| infinite(&value)).flatten() {
+        return Err(DecodeError(format!("json: unsupported value: {name}")));
+    }
     let strict =
         (!builder.repeated.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", builder.repeated.join("\n  ")));
     Ok(Decoded { value, strict })
 }
 
 fn fail<T>(message: impl std::fmt::Display) -> Result<T, DecodeError> {
-    Err(DecodeError(format!("yaml: {message}")))
+    Err(DecodeError::new(message))
+}
+
+/// Go's name of the first number in a tree that is none in JSON.
+fn infinite(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Float(f) if f.is_nan() => Some("NaN"),
+        Value::Float(f) if f.is_infinite() => Some(if *f > 0.0 { "+Inf" } else { "-Inf" }),
+        Value::Array(items) => items.iter().find_map(infinite),
+        Value::Object(object) => object.values().find_map(infinite),
+        _ => None,
+    }
 }
 
 /// A node of the document; the root is the first.
-struct Node {
+struct Node<'t> {
     /// Counted from 1.
     line: usize,
-    content: Content,
+    content: Content<'t>,
 }
 
-enum Content {
+enum Content<'t> {
     Scalar {
-        tag: String,
-        text: String,
+        tag: Cow<'t, str>,
+        text: Cow<'t, str>,
         plain: bool,
     },
     Sequence(Vec<usize>),
     /// Keys and values in turn.
     Mapping(Vec<usize>),
-    /// `at` counts characters.
     Alias {
-        at: usize,
+        name: &'t str,
         target: usize,
     },
 }
 
-fn parse(text: &str) -> Result<Vec<Node>, DecodeError> {
-    if text.lines().filter(|line| line.starts_with("%TAG")).nth(MAX_TAG_DIRECTIVES).is_some() {
-        return fail("too many %TAG directives");
-    }
-    let mut nodes: Vec<Node> = Vec::new();
-    let mut anchors: HashMap<usize, usize> = HashMap::new();
+fn parse<'t>(mut parser: Parser<'t>) -> Result<Vec<Node<'t>>, DecodeError> {
+    let mut nodes: Vec<Node<'t>> = Vec::new();
+    let mut anchors: HashMap<&str, usize> = HashMap::new();
     let mut open: Vec<usize> = Vec::new();
-    for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|e| in_gos_words(&e, text))?;
-        let line = span.start.line();
-        let (anchor, content) = match event {
-            Event::Nothing | Event::StreamStart | Event::DocumentStart(_) => continue,
-            // Only the first document is read.
-            Event::StreamEnd | Event::DocumentEnd => break,
-            Event::SequenceEnd | Event::MappingEnd => {
+    loop {
+        let parsed = parser.next()?;
+        let content = match parsed.event {
+            Event::DocumentEnd => return Ok(nodes),
+            Event::End => {
                 open.pop();
                 continue;
             }
-            Event::Alias(anchor) => {
-                let target = anchors.get(&anchor).copied().unwrap_or(usize::MAX);
-                (0, Content::Alias { at: span.start.index(), target })
-            }
-            Event::Scalar(value, style, anchor, tag) => {
-                let tag = tag.map_or_else(String::new, |t| format!("{}{}", t.handle, t.suffix));
-                let plain = style == ScalarStyle::Plain && tag != "!";
-                (anchor, Content::Scalar { tag, text: value.into_owned(), plain })
-            }
-            Event::SequenceStart(anchor, _) => (anchor, Content::Sequence(Vec::new())),
-            Event::MappingStart(anchor, _) => (anchor, Content::Mapping(Vec::new())),
+            Event::Alias(name) => match anchors.get(name) {
+                Some(target) => Content::Alias { name, target: *target },
+                None => return fail(format_args!("unknown anchor '{name}' referenced")),
+            },
+            Event::Scalar(text, plain) => Content::Scalar { tag: parsed.tag, text, plain },
+            Event::SequenceStart => Content::Sequence(Vec::new()),
+            Event::MappingStart => Content::Mapping(Vec::new()),
         };
         let node = nodes.len();
         let opens = matches!(content, Content::Sequence(_) | Content::Mapping(_));
-        nodes.push(Node { line, content });
+        nodes.push(Node { line: parsed.line + 1, content });
         // An anchor is known inside of its own collection, where using it is an error that is found later.
-        if anchor > 0 {
+        if let Some(anchor) = parsed.anchor {
             anchors.insert(anchor, node);
         }
         let parent = open.last().and_then(|parent| nodes.get_mut(*parent)).map(|n| &mut n.content);
@@ -122,81 +140,8 @@ fn parse(text: &str) -> Result<Vec<Node>, DecodeError> {
         }
         if opens {
             open.push(node);
-            if open.len() > MAX_DEPTH {
-                return fail(format_args!("line {line}: exceeded max depth of {MAX_DEPTH}"));
-            }
         }
     }
-    Ok(nodes)
-}
-
-/// The text as UTF-8. UTF-16 is known by its byte order mark.
-fn to_utf8(text: &[u8]) -> Result<Cow<'_, str>, DecodeError> {
-    let unit: fn([u8; 2]) -> u16 = match text {
-        [0xff, 0xfe, ..] => u16::from_le_bytes,
-        [0xfe, 0xff, ..] => u16::from_be_bytes,
-        _ => return utf8(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)).map(Cow::Borrowed),
-    };
-    let (pairs, rest) = text[2..].as_chunks::<2>();
-    if !rest.is_empty() {
-        return fail("incomplete UTF-16 character");
-    }
-    let decoded: Result<String, _> = char::decode_utf16(pairs.iter().map(|pair| unit(*pair))).collect();
-    decoded.map(Cow::Owned).or_else(|_| fail("unexpected low surrogate area"))
-}
-
-/// Finds bytes that are not UTF-8 and characters that YAML does not allow; goyaml's reader has words for both.
-fn utf8(text: &[u8]) -> Result<&str, DecodeError> {
-    match std::str::from_utf8(text) {
-        Ok(text) => {
-            let control = |c: char| {
-                matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{84}')
-                    || matches!(c, '\u{86}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')
-            };
-            if text.contains(control) { fail("control characters are not allowed") } else { Ok(text) }
-        }
-        Err(error) if error.error_len().is_none() => fail("incomplete UTF-8 octet sequence"),
-        Err(error) => match text.get(error.valid_up_to()) {
-            Some(0xc2..=0xf4) => fail("invalid trailing UTF-8 octet"),
-            _ => fail("invalid leading UTF-8 octet"),
-        },
-    }
-}
-
-/// The parser's message in goyaml's words, as far as both have the same kind of error.
-fn in_gos_words(error: &ScanError, text: &str) -> DecodeError {
-    let info = error.info();
-    // goyaml says what it found and not what it was doing.
-    let problem = match info.strip_prefix("while ").and_then(|rest| rest.split_once(", ")) {
-        Some((_, problem)) => problem,
-        None => info,
-    };
-    // goyaml's lines are counted from 0, except for what its scanner finds, and line 0 is not named.
-    let line = error.marker().line().saturating_sub(1);
-    let by_parser = (info.contains("did not find expected ") && !info.contains(" a tag") && !info.contains("scalar"))
-        || info.contains("expected ',' or ']'")
-        || info == "misplaced bracket";
-    let line = if line > 0 && !by_parser { line + 1 } else { line };
-    let problem = match problem {
-        "expected ',' or ']'" => "did not find expected ',' or ']'",
-        "misplaced bracket" => "did not find expected node content",
-        "simple key expect ':'" | "simple key expected" => "could not find expected ':'",
-        "found unknown anchor" => {
-            let name = name_at(text, error.marker().index());
-            return DecodeError(format!("yaml: unknown anchor '{name}' referenced"));
-        }
-        "recursion limit exceeded" => "exceeded max depth of 10000",
-        _ if problem.starts_with("unexpected character") => "found character that cannot start any token",
-        _ if problem.starts_with("tab") => "found character that cannot start any token",
-        other => other,
-    };
-    let place = if line > 0 { format!("line {line}: ") } else { String::new() };
-    DecodeError(format!("yaml: {place}{problem}"))
-}
-
-/// The name of the alias at a position that counts characters.
-fn name_at(text: &str, at: usize) -> String {
-    text.chars().skip(at + 1).take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-')).collect()
 }
 
 /// The longest and shortest documents between which the part of aliases that is allowed shrinks.
@@ -205,8 +150,7 @@ const ALIAS_RANGE: (f64, f64) = (400_000.0, 4_000_000.0);
 /// Makes values of nodes.
 #[derive(Default)]
 struct Builder<'n> {
-    text: &'n str,
-    nodes: &'n [Node],
+    nodes: &'n [Node<'n>],
     /// What strict decoding says of keys that came before.
     repeated: Vec<String>,
     /// How many nodes were made values of, and how many of these through an alias.
@@ -214,10 +158,19 @@ struct Builder<'n> {
     aliased: u32,
     /// The bytes of text that came through aliases.
     aliased_bytes: usize,
+    /// The message for the first key that is no text in JSON.
+    unsupported_key: Option<String>,
+    /// There is a number that is none in JSON.
+    infinite: bool,
+    /// What is read goes into a message: keys are what Go prints of them, and may be anything that Go's maps may have.
+    printing: bool,
     /// The aliases that are being followed.
     following: HashSet<usize>,
     depth: usize,
 }
+
+/// The type of keys that JSON has no text for.
+const UNSUPPORTED: &str = "unsupported";
 
 /// A mapping under construction. Keys are told apart by type as well as text.
 #[derive(Default)]
@@ -242,14 +195,8 @@ impl Builder<'_> {
                 #[allow(clippy::cast_precision_loss)] // as Go converts
                 (Scalar::Uint(u), _) => Value::Float(u as f64),
                 (Scalar::Float(f), _) if !f.is_finite() => {
-                    let name = if f.is_nan() {
-                        "NaN"
-                    } else if f > 0.0 {
-                        "+Inf"
-                    } else {
-                        "-Inf"
-                    };
-                    return Err(DecodeError(format!("json: unsupported value: {name}")));
+                    self.infinite = true;
+                    Value::Float(f)
                 }
                 (Scalar::Float(f), _) => leaf::float_value(f),
                 (Scalar::Timestamp | Scalar::Text, text) => Value::String(text),
@@ -292,8 +239,8 @@ impl Builder<'_> {
 
     fn follow(&mut self, alias: usize) -> Result<(), DecodeError> {
         match self.nodes.get(alias).map(|n| &n.content) {
-            Some(Content::Alias { at, .. }) if !self.following.insert(alias) => {
-                fail(format_args!("anchor '{}' value contains itself", name_at(self.text, *at)))
+            Some(Content::Alias { name, .. }) if !self.following.insert(alias) => {
+                fail(format_args!("anchor '{name}' value contains itself"))
             }
             _ => Ok(()),
         }
@@ -311,7 +258,7 @@ impl Builder<'_> {
             }
         }
         if tag.is_empty() && !plain {
-            return Ok((Scalar::Text, Str::from(text)));
+            return Ok((Scalar::Text, Str::from(text.as_ref())));
         }
         if tag == "tag:yaml.org,2002:binary" {
             let Ok(bytes) = base64::decode(text.as_bytes()) else {
@@ -320,7 +267,7 @@ impl Builder<'_> {
             return Ok((Scalar::Text, Str::from_utf8_lossy(&bytes)));
         }
         let scalar = resolve_tagged(tag, text).or_else(fail)?;
-        Ok((scalar, Str::from(text)))
+        Ok((scalar, Str::from(text.as_ref())))
     }
 
     fn mapping(&mut self, node: usize, entries: &mut Entries) -> Result<(), DecodeError> {
@@ -333,9 +280,19 @@ impl Builder<'_> {
             }
             let (kind, key, printed) = self.key(key_node)?;
             let value = self.value(value_node)?;
-            if kind == "unsupported" {
-                let text = format!("unsupported map key of type: {printed}, value: {}", printed_value(&value));
-                return Err(DecodeError(text));
+            if self.printing {
+                entries.entries.push((Str::from(printed), value));
+                continue;
+            }
+            if kind == UNSUPPORTED {
+                if self.unsupported_key.is_none() {
+                    let value = self.printed(value_node)?;
+                    let of = if printed.starts_with("0x") { "uint64" } else { "%!s(<nil>)" };
+                    let key = printed.strip_prefix("interface {}").map_or(printed.as_str(), |_| "<nil>");
+                    let message = format!("unsupported map key of type: {of}, key: {key}, value: {value}");
+                    self.unsupported_key = Some(message);
+                }
+                continue;
             }
             if !entries.seen.insert((kind, key.clone())) && self.repeated.len() < MOST_REPEATED {
                 let line = self.nodes.get(value_node).map_or(0, |n| n.line);
@@ -352,6 +309,14 @@ impl Builder<'_> {
             if text == "<<" && (*plain || tag == "tag:yaml.org,2002:merge"))
     }
 
+    /// A value in a message.
+    fn printed(&mut self, node: usize) -> Result<String, DecodeError> {
+        let before = std::mem::replace(&mut self.printing, true);
+        let value = self.value(node);
+        self.printing = before;
+        value.map(|value| printed_value(&value))
+    }
+
     /// A key as its type, its text, and as Go prints it in messages.
     fn key(&mut self, node: usize) -> Result<(&'static str, Str, String), DecodeError> {
         self.count()?;
@@ -363,15 +328,15 @@ impl Builder<'_> {
             return key;
         }
         if !matches!(self.nodes.get(node), Some(Node { content: Content::Scalar { .. }, .. })) {
-            let key = self.value(node)?;
-            return fail(format_args!("invalid map key: {}", printed_value(&key)));
+            let key = self.printed(node)?;
+            return fail(format_args!("invalid map key: {key}"));
         }
         Ok(match self.scalar(node)? {
             (Scalar::Int(i), _) => ("int", Str::from(i.to_string()), i.to_string()),
             (Scalar::Bool(b), _) => ("bool", Str::from(b.to_string()), b.to_string()),
             (Scalar::Float(f), _) => ("float64", Str::from(format_g32(f)), format_g32(f)),
-            (Scalar::Uint(u), _) => ("unsupported", Str::default(), format!("uint64, key: {u:#x}")),
-            (Scalar::Null, _) => ("unsupported", Str::default(), "%!s(<nil>), key: <nil>".to_owned()),
+            (Scalar::Uint(u), _) => (UNSUPPORTED, Str::default(), format!("{u:#x}")),
+            (Scalar::Null, _) => (UNSUPPORTED, Str::default(), "interface {}(nil)".to_owned()),
             (Scalar::Text | Scalar::Timestamp, text) => {
                 let printed = crate::go::quote(&text);
                 ("string", text, printed)
@@ -415,7 +380,7 @@ impl Builder<'_> {
     }
 }
 
-/// A value in a message, as Go's `%#v` prints it.
+/// A value in a message, as Go's `%#v` prints it; its keys are printed already.
 fn printed_value(value: &Value) -> String {
     let inner = |value: &Value| match value {
         Value::Null => "interface {}(nil)".to_owned(),
@@ -431,7 +396,7 @@ fn printed_value(value: &Value) -> String {
             format!("[]interface {{}}{{{}}}", items.iter().map(inner).collect::<Vec<_>>().join(", "))
         }
         Value::Object(object) => {
-            let entries = object.iter().map(|(k, v)| format!("{}:{}", crate::go::quote(k), inner(v)));
+            let entries = object.iter().map(|(key, value)| format!("{key}:{}", inner(value)));
             format!("map[interface {{}}]interface {{}}{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }
     }

@@ -1,12 +1,18 @@
 //! YAML as `sigs.k8s.io/yaml` reads and writes it: YAML 1.1 scalars as goyaml v2 resolves them, keys made strings, and an
-//! output that people know from `kubectl get -o yaml`. The events of a text come from a parser crate; what they mean, and
-//! all of the writing, is here.
+//! output that people know from `kubectl get -o yaml`. Reading goes through five layers, each of which knows only the one
+//! before it: characters (`reader`), tokens (`scanner`, with `scalars` and `tags`), events (`parser`), nodes and values
+//! (`decode`), and what plain text means (`resolve`).
 
 mod decode;
 mod emit;
 mod encode;
 mod number;
+mod parser;
+mod reader;
 mod resolve;
+mod scalars;
+mod scanner;
+mod tags;
 
 pub use decode::{DecodeError, Decoded, decode};
 pub use encode::encode;

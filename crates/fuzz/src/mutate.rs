@@ -1,0 +1,125 @@
+//! Changes of good inputs: what breaks decoders is mostly one small thing away from what they know.
+
+use crate::Random;
+
+/// Pieces that mean something to one of the decoders.
+const PIECES: &[&[u8]] = &[
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b":",
+    b",",
+    b"\"",
+    b"\\",
+    b"null",
+    b"true",
+    b"1e999",
+    b"-0",
+    b"9223372036854775808",
+    b"\\ud800",
+    b"\\u0000",
+    b"\xef\xbb\xbf",
+    b"\xff",
+    b"\xc0\x80",
+    b"\xed\xa0\x80",
+    b"\xe2\x80\xa8",
+    b"\xc2\x85",
+    b"\0",
+    b"\n",
+    b"\r",
+    b"\t",
+    b" ",
+    b"\n\n",
+    b"\n  ",
+    b"- ",
+    b": ",
+    b"? ",
+    b"# ",
+    b"&a ",
+    b"*a",
+    b"<<: ",
+    b"!!int ",
+    b"!!binary ",
+    b"!",
+    b"!<x>",
+    b"|",
+    b">",
+    b"|+",
+    b">-",
+    b"|2",
+    b"'",
+    b"''",
+    b"---\n",
+    b"...\n",
+    b"%YAML 1.1\n",
+    b"%TAG ! x\n",
+    b"~",
+    b"yes",
+    b"0x1f",
+    b"0o7",
+    b".inf",
+    b".nan",
+    b"2001-01-01",
+    b"k8s\0",
+    b"\x0a\x00",
+    b"\x12\x00",
+    b"\x80\x80\x80\x80\x10",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    b"\x0b",
+    b"\x0c",
+    b"\xd9\xd9\xf7",
+    b"\xbf",
+    b"\x9f",
+    b"\xf6",
+    b"\xfb",
+    b"in (",
+    b"!=",
+    b"==",
+    b"$patch",
+    b"$setElementOrder/a",
+    b"$retainKeys",
+    b"/-",
+    b"~1",
+    b"f:a",
+    b"k:{}",
+    b"v:1",
+    b"i:0",
+];
+
+/// A changed input: of `seed`, with some of `other`.
+#[must_use]
+pub fn mutate(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() + 1);
+        let end = at + random.below((bytes.len() - at).min(32) + 1);
+        match random.below(9) {
+            0 => bytes.truncate(at),
+            1 => drop(bytes.drain(at..end)),
+            2 => drop(bytes.splice(at..at, random.pick(PIECES).iter().copied())),
+            3 => drop(bytes.splice(at..end, random.pick(PIECES).iter().copied())),
+            4 => {
+                let piece = bytes[at..end].to_vec();
+                let times = 1 + random.below(3);
+                drop(bytes.splice(at..at, piece.repeat(times)));
+            }
+            5 => {
+                let from = random.below(other.len() + 1);
+                let to = from + random.below((other.len() - from).min(64) + 1);
+                drop(bytes.splice(at..end, other[from..to].iter().copied()));
+            }
+            6 => {
+                let byte = random.number().to_le_bytes()[0];
+                bytes.insert(at, byte);
+            }
+            _ => {
+                let bit = 1 << random.below(8);
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= bit;
+                }
+            }
+        }
+    }
+    bytes
+}

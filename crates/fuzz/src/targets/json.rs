@@ -1,0 +1,71 @@
+//! JSON, without a type and read into a kind.
+
+use pintle_codec::json::{self, Options};
+use pintle_schema::{Problems, normalise};
+
+use super::{kind_of, kinds};
+use crate::{Bound, Random, bounded, sample};
+
+/// A value takes 24 bytes, as an item of a list while that is built about four times as much, and a text may be of
+/// nothing but `[],`.
+const BOUND: Bound = Bound { per_byte: 200, at_least: 64 << 10 };
+
+pub(super) fn untyped(input: &[u8]) {
+    let _ = bounded(input.len(), BOUND, || json::strictness_untyped(input));
+    let read = bounded(input.len(), BOUND, || json::decode(input, Options { duplicates: true }));
+    let Ok(read) = read else { return };
+    assert_eq!(read.has_duplicates, !read.duplicates.is_empty(), "duplicates are listed");
+    let _ = json::type_meta(&read.value);
+    // What is written is read as what it says: a float that is whole becomes an integer, so the texts are compared.
+    let rewritten = |text: &[u8]| json::decode(text, Options::default()).map(|again| json::encode(&again.value));
+    let once = json::encode(&read.value);
+    let twice = rewritten(&once).expect("what is written is read");
+    assert_eq!(rewritten(&json::encode_pretty(&read.value)).as_ref(), Ok(&twice));
+    assert_eq!(rewritten(&twice).as_ref(), Ok(&twice));
+    // A zero below zero is one as a float alone.
+    assert!(once == twice || once.windows(2).any(|two| two == b"-0"), "{}", once.escape_ascii());
+}
+
+pub(super) fn typed(input: &[u8]) {
+    let Some((catalog, type_id, text)) = kind_of(input) else { return };
+    let types = catalog.types();
+    let _ = bounded(text.len(), BOUND, || json::strictness(text, types, type_id));
+    let Ok(read) = bounded(text.len(), BOUND, || json::decode_typed(text, types, type_id)) else { return };
+    let write = |value| {
+        let mut out = Vec::new();
+        json::encode_typed(value, types, type_id, &mut out);
+        out
+    };
+    // In what has no type, floats that are whole become integers, so the texts are compared.
+    let once = write(&read.value);
+    let again = json::decode_typed(&once, types, type_id).expect("what is written is read");
+    let twice = write(&again.value);
+    assert!(once == twice || once.windows(2).any(|two| two == b"-0"), "{}", once.escape_ascii());
+    let mut normal = again.value.clone();
+    let mut problems = Problems::default();
+    normalise(types, type_id, &mut normal, &mut problems);
+    assert_eq!((normal, problems), (again.value, Problems::default()), "what is read is normal");
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    [
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"a":"b\u00e9\ud83d\ude00"}},"spec":{"n":[1,-2.5e3,true,false,null,{}]}}"#,
+        r#"[0.5,1e10,-0,"\\\"/\b\f\n\r\t",{"":""},9223372036854775807,9223372036854775808,1e-400]"#,
+        "{\"a\": [ ] , \"b\"\n:\t{ } }",
+        r#"{"a":1,"a":{"b":[{"c":0,"c":1}]}}"#,
+        "\"é😀\"",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
+
+pub(super) fn typed_seeds() -> Vec<Vec<u8>> {
+    let types = pintle_catalog::shared().types();
+    let mut random = Random::new(1);
+    let mut seed = |(number, type_id): ([u8; 2], _)| {
+        let mut seed = number.to_vec();
+        json::encode_into(&sample(&mut random, types, type_id), &mut seed);
+        seed
+    };
+    kinds().map(&mut seed).collect()
+}

@@ -1,0 +1,76 @@
+//! Patches. An input is a document and a patch, with a zero byte between them.
+
+use pintle_codec::json::{self, Options};
+use pintle_patch::{JsonPatch, check_merge_patch, check_strategic_patch};
+use pintle_value::Value;
+
+fn document_and_patch(input: &[u8]) -> Option<(Value, Value)> {
+    let zero = input.iter().position(|byte| *byte == 0)?;
+    let read = |text| json::decode(text, Options::default()).ok().map(|read| read.value);
+    Some((read(&input[..zero])?, read(&input[zero + 1..])?))
+}
+
+/// Both texts are JSON, so what becomes of them must be.
+fn is_json(value: &Value) {
+    let written = json::encode(value);
+    let again = json::decode(&written, Options::default()).expect("what is written is read");
+    assert_eq!(again.value, *value, "{}", written.escape_ascii());
+}
+
+pub(super) fn json_patch(input: &[u8]) {
+    let Some((document, patch)) = document_and_patch(input) else { return };
+    for typed in [false, true] {
+        let Ok(patch) = JsonPatch::decode(&patch, typed) else { continue };
+        if let Ok(patched) = patch.apply(document.clone()) {
+            is_json(&patched);
+        }
+    }
+}
+
+pub(super) fn merge_patch(input: &[u8]) {
+    let Some((document, patch)) = document_and_patch(input) else { return };
+    if check_merge_patch(&patch).is_err() {
+        return;
+    }
+    let Ok(once) = pintle_patch::merge_patch(document, patch.clone()) else { return };
+    is_json(&once);
+    let twice = pintle_patch::merge_patch(once.clone(), patch);
+    assert_eq!(twice, Ok(once), "a merge patch changes nothing the second time");
+}
+
+pub(super) fn strategic(input: &[u8]) {
+    let Some((document, patch)) = document_and_patch(input) else { return };
+    if check_strategic_patch(&patch).is_err() {
+        return;
+    }
+    let catalog = pintle_catalog::shared();
+    let Some(pod) = catalog.kind_type("", "v1", "Pod") else { return };
+    if let Ok(patched) = pintle_patch::strategic(document, patch, catalog.types(), pod) {
+        is_json(&patched);
+    }
+}
+
+pub(super) fn json_patch_seeds() -> Vec<Vec<u8>> {
+    [
+        r#"{"a":[1,2,{"b":3}]}|[{"op":"add","path":"/a/-","value":4},{"op":"remove","path":"/a/0"},{"op":"test","path":"/a/0","value":2}]"#,
+        r#"{"a":{"b~/":1}}|[{"op":"move","from":"/a/b~0~1","path":"/c"},{"op":"copy","from":"/a","path":"/d"},{"op":"replace","path":"","value":[]}]"#,
+        r#"[[],{}]|[{"op":"add","path":"/-1","value":null},{"op":"add","path":"/1/x","value":{"a":[]}}]"#,
+    ]
+    .map(with_zero)
+    .to_vec()
+}
+
+pub(super) fn patch_seeds() -> Vec<Vec<u8>> {
+    [
+        r#"{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","ports":[{"containerPort":80}]}]}}|{"metadata":{"labels":{"a":null,"c":"d"}},"spec":{"containers":[{"name":"b"},{"$patch":"delete","name":"a"}]}}"#,
+        r#"{"spec":{"containers":[{"name":"a"},{"name":"b"}],"volumes":[{"name":"v","emptyDir":{}}]}}|{"spec":{"$setElementOrder/containers":[{"name":"b"},{"name":"a"}],"containers":[{"name":"b","image":"i"}],"volumes":[{"$retainKeys":["name","hostPath"],"name":"v","hostPath":{"path":"/"}}]}}"#,
+        r#"{"metadata":{"finalizers":["a","b"]},"spec":{"tolerations":[{"key":"k"}]}}|{"metadata":{"$deleteFromPrimitiveList/finalizers":["a"],"finalizers":["c"]},"spec":{"$patch":"replace","tolerations":null}}"#,
+    ]
+    .map(with_zero)
+    .to_vec()
+}
+
+/// The bar between document and patch is easier to read than a zero byte.
+fn with_zero(text: &str) -> Vec<u8> {
+    text.replace('|', "\0").into_bytes()
+}

@@ -1,0 +1,54 @@
+//! Protobuf: messages of every kind, and the envelope around them.
+
+use pintle_codec::protobuf;
+use pintle_schema::{Problems, normalise};
+
+use super::{kind_of, kinds};
+use crate::{Bound, Random, bounded, sample};
+
+/// An empty message in a list takes two bytes, and its tree all the value structs that are always there.
+const BOUND: Bound = Bound { per_byte: 1_000, at_least: 64 << 10 };
+
+pub(super) fn message(input: &[u8]) {
+    let Some((catalog, type_id, bytes)) = kind_of(input) else { return };
+    let types = catalog.types();
+    let Ok(value) = bounded(bytes.len(), BOUND, || protobuf::decode(bytes, types, type_id)) else { return };
+    let mut written = Vec::new();
+    protobuf::encode(&value, types, type_id, &mut written);
+    let again = protobuf::decode(&written, types, type_id).expect("what is written is read");
+    assert_eq!(again, value, "{}", written.escape_ascii());
+}
+
+pub(super) fn envelope(input: &[u8]) {
+    let Ok(opened) = bounded(input.len(), BOUND, || protobuf::open_envelope(input)) else { return };
+    let mut written = Vec::new();
+    protobuf::encode_envelope(&opened.api_version, &opened.kind, &mut written, |out| out.extend_from_slice(opened.raw));
+    let again = protobuf::open_envelope(&written).expect("what is written is read");
+    assert_eq!((again.api_version, again.kind, again.raw), (opened.api_version, opened.kind, opened.raw));
+}
+
+/// A message of every kind, with its number.
+fn messages() -> impl Iterator<Item = ([u8; 2], Vec<u8>)> {
+    let types = pintle_catalog::shared().types();
+    let mut random = Random::new(3);
+    kinds().map(move |(number, type_id)| {
+        let mut value = sample(&mut random, types, type_id);
+        normalise(types, type_id, &mut value, &mut Problems::default());
+        let mut message = Vec::new();
+        protobuf::encode(&value, types, type_id, &mut message);
+        (number, message)
+    })
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    messages().map(|(number, message)| [&number[..], &message].concat()).collect()
+}
+
+pub(super) fn envelope_seeds() -> Vec<Vec<u8>> {
+    let enveloped = |(_, message): (_, Vec<u8>)| {
+        let mut out = Vec::new();
+        protobuf::encode_envelope("v1", "Pod", &mut out, |out| out.extend_from_slice(&message));
+        out
+    };
+    messages().step_by(9).map(enveloped).collect()
+}

@@ -1,0 +1,42 @@
+//! Selectors of labels and fields.
+
+use pintle_selector::{FieldSelector, LabelSelector};
+
+use crate::{Bound, bounded};
+
+const BOUND: Bound = Bound { per_byte: 400, at_least: 16 << 10 };
+
+pub(super) fn parsed(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Ok(selector) = bounded(text.len(), BOUND, || LabelSelector::parse(text)) {
+        let written = selector.to_string();
+        let again = LabelSelector::parse(&written).unwrap_or_else(|e| panic!("{written:?}: {e}"));
+        assert_eq!(again.to_string(), written);
+        let _ = selector.matches(|key| (key.len() % 2 == 0).then_some("1"));
+    }
+    if let Ok(selector) = bounded(text.len(), BOUND, || FieldSelector::parse(text)) {
+        let written = selector.to_string();
+        let again = FieldSelector::parse(&written).unwrap_or_else(|e| panic!("{written:?}: {e}"));
+        // Terms are in the order of their texts before they are read, so that `a==` comes elsewhere than `a=`.
+        let terms = |selector: &FieldSelector| {
+            let mut terms: Vec<String> = selector.requirements().iter().map(|r| format!("{r:?}")).collect();
+            terms.sort_unstable();
+            terms
+        };
+        assert_eq!(terms(&again), terms(&selector), "{written:?}");
+        let _ = selector.matches(|_| Some("1"));
+    }
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    [
+        "a=b,c!=d",
+        "a in (b,c),d notin (e),!f,g",
+        "x>1,y<2",
+        "metadata.name=a\\,b\\=c\\\\,spec.nodeName!=d",
+        "a==,b=",
+        "in in (in)",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
