@@ -186,6 +186,11 @@ impl Cluster {
         self.built_in.iter().filter_map(|resource| resource.collection()).any(|c| c.prefix == prefix)
     }
 
+    /// True if there are built-in kinds in a group.
+    pub(crate) fn is_built_in_group(&self, group: &str) -> bool {
+        self.built_in.iter().any(|resource| resource.group == group)
+    }
+
     /// The time now.
     pub(crate) fn now(&self) -> Time {
         let millis = self.clock.now().0;

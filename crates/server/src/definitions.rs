@@ -77,7 +77,8 @@ impl Definitions {
         }
         self.kinds.retain(|name, _| there.contains(name));
         let groups: BTreeSet<Str> = self.kinds.values().map(|kind| kind.group().into()).collect();
-        cluster.publish(groups.into_iter().map(|group| (group.clone(), self.records(&group))));
+        let groups = groups.into_iter().filter(|group| !cluster.is_built_in_group(group));
+        cluster.publish(groups.map(|group| (group.clone(), self.records(&group))));
         let unsettled = self.kinds.iter().filter(|(_, kind)| !kind.settled);
         let names: Vec<Str> = unsettled.map(|(name, _)| name.clone()).collect();
         let (weak, mut closing) = (Arc::downgrade(cluster), cluster.closing.subscribe());
@@ -165,8 +166,11 @@ impl Definitions {
         records
     }
 
+    /// Serves the records of a group. Upstream routes whatever is of a built-in group to those who know no others.
     fn publish(&self, cluster: &Cluster, group: &str) {
-        cluster.publish([(group.into(), self.records(group))]);
+        if !cluster.is_built_in_group(group) {
+            cluster.publish([(group.into(), self.records(group))]);
+        }
     }
 
     /// Remembers a stored definition. Returns true if its records have changed.
@@ -365,6 +369,10 @@ async fn say(cluster: &Weak<Cluster>, name: &str, condition: &Condition) -> Resu
 async fn empty(cluster: &Weak<Cluster>, resource: &Arc<Resource>) -> Result<(), ApiError> {
     let (log, mut watcher) = {
         let Some(cluster) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
+        if cluster.is_built_in_group(&resource.group) {
+            // They were never served.
+            return Ok(());
+        }
         let log = cluster.log(resource)?;
         let watcher = log.watch(Scope::All, cluster.catch_up().await?);
         (log, watcher)

@@ -159,3 +159,39 @@ fn a_definition_of_what_is_built_in_takes_nothing_with_it() {
         cluster.stop().await;
     });
 }
+
+/// Upstream establishes such a definition, but routes requests about its group to those who serve the built-in kinds.
+#[test]
+fn a_definition_of_a_built_in_group_is_not_served() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        for version in ["v1", "v7"] {
+            let groups = cluster.get("/apis").await.expect(200).text();
+            let resources = cluster.get("/apis/coordination.k8s.io/v1").await.expect(200).text();
+            let mut definition = widgets();
+            definition["metadata"] = json!({
+                "name": "widgets.coordination.k8s.io",
+                "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+            });
+            definition["spec"]["group"] = json!("coordination.k8s.io");
+            definition["spec"]["versions"].as_array_mut().expect("versions").truncate(1);
+            definition["spec"]["versions"][0]["name"] = json!(version);
+            definition["spec"]["versions"][0]["storage"] = json!(true);
+            let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+            until(&cluster, "widgets.coordination.k8s.io", "Established", "True").await;
+            for path in [
+                format!("/apis/coordination.k8s.io/{version}/namespaces/default/widgets"),
+                format!("/apis/coordination.k8s.io/{version}/widgets"),
+            ] {
+                let _ = cluster.get(&path).await.expect(404);
+            }
+            assert_eq!(cluster.get("/apis").await.expect(200).text(), groups);
+            assert_eq!(cluster.get("/apis/coordination.k8s.io/v1").await.expect(200).text(), resources);
+            let _ = cluster.get("/apis/coordination.k8s.io/v1/leases").await.expect(200);
+            let path = format!("{DEFINITIONS}/widgets.coordination.k8s.io");
+            let _ = cluster.delete(&path).await.expect(200);
+            while cluster.get(&path).await.status != 404 {}
+        }
+        cluster.stop().await;
+    });
+}
