@@ -1,5 +1,5 @@
 //! Rules in CEL: what definitions may say, and what becomes of objects. The tables are in `rules/*.txt` and read top to
-//! bottom; what they expect is what kube-apiserver 1.36 answers. `UPDATE_EXPECT=1` writes what is found into them.
+//! bottom; what they expect is what kube-apiserver 1.36 answers (`tools/rules`). `UPDATE_EXPECT=1` writes what is found into them.
 //!
 //! `schema {…}` is the schema of an object; or `field {…}` is that of its only field `a`, and `rule …` is one rule of the
 //! object (`rules […]` several). `was {…}` before it is the schema that it replaces, `scale {…}`
