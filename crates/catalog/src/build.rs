@@ -74,7 +74,7 @@ struct Builder {
     /// Structs and named scalars; basic types have no package.
     ids: HashMap<Name, TypeId>,
     lists: HashMap<ListKey, TypeId>,
-    maps: HashMap<(TypeId, bool, Str), TypeId>,
+    maps: HashMap<(TypeId, bool, Str, Str), TypeId>,
     /// Copies of a struct that merge in another way than the struct declares, by (struct, atomic).
     variants: HashMap<(TypeId, bool), TypeId>,
 }
@@ -250,8 +250,8 @@ impl Builder {
         } else if let Some(item) = text.strip_prefix("[]") {
             self.list(package, item, topology, Str::default())?
         } else if let Some(rest) = text.strip_prefix("map[") {
-            let value = rest.split_once(']').ok_or_else(|| FactsError::new(0, format!("map type {text}")))?.1;
-            self.map(package, value, topology, Str::default())?
+            let of = rest.split_once(']').ok_or_else(|| FactsError::new(0, format!("map type {text}")))?;
+            self.map(package, of, topology, Str::default())?
         } else if text == "interface{}" {
             self.named(("", "interface{}"), |_| Type::Any)
         } else {
@@ -294,8 +294,8 @@ impl Builder {
             );
         }
         if let Some(rest) = alias.ty.strip_prefix("map[") {
-            let value = rest.split_once(']').map_or("", |(_, value)| value);
-            return self.map(name.0, value, topology, qualified(name.0, name.1));
+            let of = rest.split_once(']').unwrap_or_default();
+            return self.map(name.0, of, topology, qualified(name.0, name.1));
         }
         if let Some(id) = self.ids.get(&name) {
             return Ok(*id);
@@ -336,17 +336,22 @@ impl Builder {
     fn map(
         &mut self,
         package: &'static str,
-        value: &'static str,
+        (key, value): (&'static str, &'static str),
         topology: Topology,
         name: Str,
     ) -> Result<TypeId, FactsError> {
         let (value, _) = self.resolve(package, value, Topology::default())?;
-        let key = (value, topology.map == "atomic", name);
-        if let Some(id) = self.maps.get(&key) {
+        let key = match split_name(package, key) {
+            ("", _) => Str::default(),
+            (package, name) => qualified(package, name),
+        };
+        let known = (value, topology.map == "atomic", name, key);
+        if let Some(id) = self.maps.get(&known) {
             return Ok(*id);
         }
-        let id = self.types.add(Type::Map(Map { value: key.0, atomic: key.1, name: key.2.clone() }));
-        self.maps.insert(key, id);
+        let (value, atomic, name, key) = known.clone();
+        let id = self.types.add(Type::Map(Map { value, atomic, name, key }));
+        self.maps.insert(known, id);
         Ok(id)
     }
 

@@ -244,8 +244,6 @@ mod tests {
 
     #[test]
     fn every_feature_has_a_gate() {
-        for feature in [Feature::CBOR] {
-            assert!(position(feature.name()).is_some(), "{feature:?}");
-        }
+        assert!(position(Feature::CBOR.name()).is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! How Go names the types of this model in its messages: `map[string]string`, `[]v1.Container`, `v1.Protocol`.
 
-use crate::{Scalar, Type, TypeId, Types};
+use crate::{Map, Scalar, Type, TypeId, Types};
 
 impl Types {
     /// The Go type's name as `reflect` prints it, with the last element of the package path (`v1.Pod`).
@@ -11,12 +11,20 @@ impl Types {
             Type::Scalar(scalar) => scalar.kind.go_name().to_owned(),
             Type::Struct(ty) => short(&ty.name).to_owned(),
             Type::Map(map) if !map.name.is_empty() => short(&map.name).to_owned(),
-            Type::Map(map) => format!("map[string]{}", self.go_name(map.value)),
+            Type::Map(map) => format!("map[{}]{}", map.key_name(), self.go_name(map.value)),
             Type::List(list) if !list.name.is_empty() => short(&list.name).to_owned(),
             Type::List(list) => format!("[]{}{}", if list.pointers { "*" } else { "" }, self.go_name(list.item)),
             Type::Union(union) => union.kind.go_name().to_owned(),
             Type::Any => "interface {}".to_owned(),
         }
+    }
+}
+
+impl Map {
+    /// The Go type of its keys as `reflect` prints it.
+    #[must_use]
+    pub fn key_name(&self) -> &str {
+        if self.key.is_empty() { Scalar::String.go_name() } else { short(&self.key) }
     }
 }
 

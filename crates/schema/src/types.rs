@@ -375,6 +375,8 @@ pub struct Map {
     pub atomic: bool,
     /// The Go type where it is a named one (`core/v1.ResourceList`), else empty.
     pub name: Str,
+    /// The Go type of its keys where that is not `string` itself (`core/v1.ResourceName`), else empty.
+    pub key: Str,
 }
 
 /// An array.

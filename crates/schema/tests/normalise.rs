@@ -15,7 +15,7 @@ fn list(types: &mut Types, item: TypeId, pointers: bool) -> TypeId {
 }
 
 fn map(types: &mut Types, value: TypeId) -> TypeId {
-    types.add(Type::Map(Map { value, atomic: false, name: Str::default() }))
+    types.add(Type::Map(Map { value, atomic: false, name: Str::default(), key: Str::default() }))
 }
 
 /// A field; its name ends with `*` for a pointer, `?` for omitempty, `~` for omitzero.

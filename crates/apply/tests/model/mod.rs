@@ -54,7 +54,9 @@ impl Model {
         let list = |types: &mut Types, item, topology| {
             types.add(Type::List(List { item, pointers: false, topology, name: Str::default() }))
         };
-        let map = |types: &mut Types, value, atomic| types.add(Type::Map(Map { value, atomic, name: Str::default() }));
+        let map = |types: &mut Types, value, atomic| {
+            types.add(Type::Map(Map { value, atomic, name: Str::default(), key: Str::default() }))
+        };
         let structure = |types: &mut Types, atomic, fields: Vec<(&str, TypeId)>| {
             let fields = fields.into_iter().map(|(name, ty)| field(name, ty)).collect();
             let mut made = Struct::new("", "", fields);
@@ -70,7 +72,10 @@ impl Model {
         let atomic_map = map(&mut types, string, true);
         let lists = map(&mut types, set, false);
         let recursive = types.add(Type::Any);
-        types.replace(recursive, Type::Map(Map { value: recursive, atomic: false, name: Str::default() }));
+        types.replace(
+            recursive,
+            Type::Map(Map { value: recursive, atomic: false, name: Str::default(), key: Str::default() }),
+        );
         let inner = structure(&mut types, false, vec![("a", numeric), ("b", numeric)]);
         let mut protocol = field("protocol", string);
         protocol.default = Some(Value::from("TCP"));

@@ -141,7 +141,7 @@ impl Builder {
                 Additional::Values(values) => self.part(values, preserve),
                 Additional::Any | Additional::None | Additional::Undeclared => self.common.any,
             };
-            return self.add(ApplyType::Map(Map { value, atomic, name: Str::default() }));
+            return self.add(ApplyType::Map(Map { value, atomic, name: Str::default(), key: Str::default() }));
         }
         let mut fields = Vec::new();
         if resource {
