@@ -91,8 +91,8 @@ impl Object {
     }
 
     /// A part of the finished JSON that the resourceVersion goes into, with it, appended to `out`.
-    pub fn write_part(&self, part: Range<u32>, out: &mut Vec<u8>) {
-        self.write_around(part.start as usize..part.end as usize, self.revision, out);
+    pub fn write_part(&self, part: Range<u32>, revision: u64, out: &mut Vec<u8>) {
+        self.write_around(part.start as usize..part.end as usize, revision, out);
     }
 
     fn write_around(&self, part: Range<usize>, revision: u64, out: &mut Vec<u8>) {

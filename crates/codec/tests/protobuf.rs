@@ -57,7 +57,7 @@ fn recorded_objects_lists_and_watch_frames_come_out_the_same() {
     let frame = base64::decode(FRAME.as_bytes()).unwrap();
     let object = &frame[frame.len() - 0x68..];
     let mut out = Vec::new();
-    protobuf::watch_frame("ADDED", object, &mut out);
+    protobuf::watch_frame("ADDED", &mut out, |out| out.extend_from_slice(object));
     assert_eq!(out, frame);
     let mut small = Vec::new();
     protobuf::encode_object(&read(object, types, type_id).unwrap(), types, type_id, &mut small);
@@ -69,8 +69,7 @@ fn recorded_objects_lists_and_watch_frames_come_out_the_same() {
     let len = items.iter().map(|i| protobuf::framed_len(i.len())).sum();
     let mut list = protobuf::list_head("v1", "ConfigMapList", &meta, len);
     for item in &items {
-        protobuf::write_item_head(item.len(), &mut list);
-        list.extend_from_slice(item);
+        protobuf::write_item(&mut list, |out| out.extend_from_slice(item));
     }
     list.extend_from_slice(&protobuf::LIST_TAIL);
     let (types, type_id) = type_of("ConfigMapList");

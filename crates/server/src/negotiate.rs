@@ -89,7 +89,7 @@ pub(crate) struct Endpoint {
     pub(crate) transforms: bool,
     /// The answer is a stream of events.
     pub(crate) stream: bool,
-    /// There is a Protobuf form.
+    /// Objects that are not transformed have a Protobuf form.
     pub(crate) protobuf: bool,
     /// It is a collection's, which can be watched.
     pub(crate) collection: bool,
@@ -100,11 +100,10 @@ impl Endpoint {
     pub(crate) const PLAIN: Endpoint = Endpoint { transforms: false, stream: false, protobuf: true, collection: false };
 
     fn encodings(self) -> &'static [Encoding] {
-        match (self.stream, self.protobuf) {
-            (false, true) => &[Encoding::Json, Encoding::Yaml, Encoding::Protobuf],
-            (true, true) => &[Encoding::Json, Encoding::Protobuf],
-            (false, false) => &[Encoding::Json, Encoding::Yaml],
-            (true, false) => &[Encoding::Json],
+        if self.stream {
+            &[Encoding::Json, Encoding::Protobuf]
+        } else {
+            &[Encoding::Json, Encoding::Yaml, Encoding::Protobuf]
         }
     }
 }
@@ -219,7 +218,8 @@ fn accept_clause(clause: &Clause<'_>, encoding: Encoding, endpoint: Endpoint) ->
         }
     }
     if target.is_none() && group.is_empty() && version.is_empty() {
-        return Some(accepted);
+        // Objects of custom kinds have no Protobuf form; what they are transformed into has.
+        return (endpoint.protobuf || encoding != Encoding::Protobuf).then_some(accepted);
     }
     if !endpoint.transforms || group != "meta.k8s.io" {
         return None;

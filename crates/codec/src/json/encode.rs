@@ -3,6 +3,8 @@
 
 use pintle_value::Value;
 
+use super::indent::indent;
+
 /// The JSON of a value, keys sorted.
 #[must_use]
 pub fn encode(value: &Value) -> Vec<u8> {
@@ -49,58 +51,6 @@ pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
 #[must_use]
 pub fn encode_pretty(value: &Value) -> Vec<u8> {
     indent(&encode(value))
-}
-
-/// Spreads finished JSON over many lines, two spaces per level, as Go's `json.Indent` does. Strings stay as they are.
-#[must_use]
-pub fn indent(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len() * 2);
-    let mut depth = 0usize;
-    let mut in_string = false;
-    let mut escaped = false;
-    let mut just_opened = false;
-    for &byte in json {
-        if in_string {
-            out.push(byte);
-            in_string = escaped || byte != b'"';
-            escaped = !escaped && byte == b'\\';
-            continue;
-        }
-        if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
-            continue;
-        }
-        let closes = matches!(byte, b']' | b'}');
-        if just_opened && !closes {
-            depth += 1;
-            new_line(depth, &mut out);
-        }
-        match byte {
-            b'{' | b'[' => out.push(byte),
-            b',' => {
-                out.push(byte);
-                new_line(depth, &mut out);
-            }
-            b':' => out.extend_from_slice(b": "),
-            b'}' | b']' => {
-                if !just_opened {
-                    depth = depth.saturating_sub(1);
-                    new_line(depth, &mut out);
-                }
-                out.push(byte);
-            }
-            _ => {
-                in_string = byte == b'"';
-                out.push(byte);
-            }
-        }
-        just_opened = matches!(byte, b'{' | b'[');
-    }
-    out
-}
-
-fn new_line(depth: usize, out: &mut Vec<u8>) {
-    out.push(b'\n');
-    out.resize(out.len() + 2 * depth, b' ');
 }
 
 pub(super) fn write_int(i: i64, out: &mut Vec<u8>) {

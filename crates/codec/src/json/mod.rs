@@ -5,6 +5,7 @@
 mod decode;
 mod encode;
 mod fields;
+mod indent;
 mod project;
 mod read;
 mod strict;
@@ -14,8 +15,9 @@ mod typed;
 mod walk;
 
 pub use decode::{DecodeError, Decoded, MAX_DEPTH, Options, TypeMeta, decode, type_meta};
-pub use encode::{encode, encode_into, encode_pretty, indent, write_string};
+pub use encode::{encode, encode_into, encode_pretty, write_string};
 pub(crate) use fields::encode_fields;
+pub use indent::{Indent, indent};
 pub use project::Projection;
 pub use read::{Typed, decode_typed};
 pub use strict::{Strictness, strictness, strictness_untyped};

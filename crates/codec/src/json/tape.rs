@@ -68,6 +68,12 @@ impl Tape {
         Some(Marked { text, marks: &self.marks })
     }
 
+    /// Gives memory back that it has for more than so many values.
+    pub fn shrink_to(&mut self, values: usize) {
+        self.marks.shrink_to(values);
+        self.open.shrink_to(values);
+    }
+
     fn values(&mut self, json: &[u8]) -> Option<()> {
         let mut at = 0;
         loop {

@@ -5,8 +5,9 @@
 use pintle_schema::{Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind};
 use pintle_value::{Object, Value};
 
-use super::encode::{encode_into, indent, write_string};
+use super::encode::{encode_into, write_string};
 use super::fields::encode_fields;
+use super::indent::indent;
 
 /// Appends the JSON of a value of this type.
 pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {

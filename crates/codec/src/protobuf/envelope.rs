@@ -128,10 +128,9 @@ pub fn list_head(api_version: &str, kind: &str, list_meta: &Value, items_len: us
     out
 }
 
-/// Appends what stands before an item's message in a list.
-pub fn write_item_head(item_len: usize, out: &mut Vec<u8>) {
-    write_tag(2, BYTES, out);
-    write_varint(item_len as u64, out);
+/// Appends an item of a list, whose message is appended by `write`, with what stands before it.
+pub fn write_item(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    write_nested(2, out, write);
 }
 
 /// How many bytes an item's message of this length takes in a list.
@@ -140,12 +139,13 @@ pub fn framed_len(item_len: usize) -> usize {
     1 + varint_len(item_len as u64) + item_len
 }
 
-/// Appends a frame of a watch: four bytes of length, then a `WatchEvent` around an object in its envelope.
-pub fn watch_frame(event_type: &str, object: &[u8], out: &mut Vec<u8>) {
+/// Appends a frame of a watch: four bytes of length, then a `WatchEvent` around an object in its envelope, which is appended
+/// by `object`.
+pub fn watch_frame(event_type: &str, out: &mut Vec<u8>, object: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     write_bytes(1, event_type.as_bytes(), out);
-    write_nested(2, out, |out| write_bytes(1, object, out));
+    write_nested(2, out, |out| write_nested(1, out, object));
     // A frame longer than a length can say cannot be made of an object that passed the size limits.
     let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());

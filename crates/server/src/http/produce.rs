@@ -41,6 +41,11 @@ impl Turns {
         let turns = self.0.clone();
         Box::pin(async move { turns.acquire_owned().await.ok() })
     }
+
+    /// Waits for a turn at something that takes as long as a piece. It is over when what is returned is dropped.
+    pub async fn take(&self) -> impl Sized + use<> {
+        self.next().await
+    }
 }
 
 /// A producer on its way through its pieces.

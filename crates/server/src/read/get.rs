@@ -31,7 +31,7 @@ pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Respons
         Some(revision) => super::wait_for(&call.cluster, revision).await?,
     }
     let object = find(call, resource)?;
-    let body = form.body(&*form.view.show_one(&object).await?)?;
+    let body = form.body(&form.view.show_one(&object).await?)?;
     Ok(compress(call, form.respond(StatusCode::OK, body)))
 }
 

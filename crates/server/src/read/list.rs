@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use pintle_cache::{Key, KeyRange, Log, Object, Pin, TooOld};
 use pintle_registry::{ApiError, Resource, Scope};
 use pintle_selector::FieldSelector;
@@ -12,10 +11,10 @@ use pintle_value::Str;
 use super::Selection;
 use super::continue_token::{self, Continue};
 use crate::cluster::Cluster;
-use crate::http::{Body, Response};
+use crate::http::Response;
 use crate::pipeline::Call;
 use crate::query::{ListOptions, VersionMatch, revision_parameter};
-use crate::represent::{Form, ListBody, ListHead, Source, compress};
+use crate::represent::{Form, ListHead, Source, Walk, compress};
 
 /// Keys looked at at once.
 const STRIDE: usize = 512;
@@ -30,22 +29,19 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
     let (head, source) = match reading.limit {
         Some(limit) => {
             let (head, objects) = reading.chunk(&form, limit).await?;
-            (head, Source::Objects(objects.into_iter()))
+            (head, Source::objects(objects))
         }
         None => {
             // Finds out now, not in the middle of the answer, whether the revision is still there.
             reading.page(reading.after.as_deref(), 1)?;
             let Reading { log, range, selection, at, after, pin, .. } = reading;
             let head = ListHead { revision: at.to_string(), ..ListHead::default() };
-            (head, Source::Walk { log, range, selection, at, after, done: false, _pin: pin })
+            let walk = Walk { log, range, selection, at, start: after, reached: None, done: false, _pin: pin };
+            (head, Source::Walk(walk))
         }
     };
-    let body = ListBody::make(form.clone(), &head, source).await;
-    let response = match body.map_err(|error| if of_cache { form.view.unready(error) } else { error })? {
-        Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body), &call.cluster.turns).await),
-        Err(bytes) => form.respond(StatusCode::OK, bytes),
-    };
-    Ok(compress(call, response))
+    let response = form.respond_list(&head, source).await;
+    Ok(compress(call, response.map_err(|error| if of_cache { form.view.unready(error) } else { error })?))
 }
 
 /// What a deletecollection is about: the objects, and the head of the list that has them.

@@ -1,7 +1,10 @@
 //! Watch events as frames. The frames that most watchers want are made once per event and shared by all of them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use pintle_cache::{Event, FrameKey, Object};
+use pintle_codec::protobuf;
 use pintle_registry::ApiError;
 use pintle_schema::{Problems, normalise};
 use pintle_value::{Value, object};
@@ -63,21 +66,46 @@ impl Form {
     /// A frame of an object at hand.
     pub(crate) fn object_frame(
         &self,
-        object: &Object,
+        object: &Arc<Object>,
         revision: u64,
         kind: EventKind,
         columns: bool,
     ) -> Result<Bytes, ApiError> {
-        if self.is_stored() {
+        if self.is_stored(Encoding::Json) {
             let mut out = Vec::with_capacity(object.json.len() + 80);
             open(kind, &mut out);
             object.write_json(0, revision, &mut out);
             out.extend_from_slice(b"}\n");
             return Ok(out.into());
         }
+        if let Some(frame) = self.message_frame(object, revision, kind) {
+            return frame;
+        }
         let mut tree = self.tree(object)?;
         tree.set_at(&["metadata", "resourceVersion"], revision.to_string());
         Ok(self.tree_frame(&tree, kind, columns))
+    }
+
+    /// The frame of an object whose message is made of its stored bytes.
+    fn message_frame(&self, object: &Arc<Object>, revision: u64, kind: EventKind) -> Option<Result<Bytes, ApiError>> {
+        let mut out = Vec::with_capacity(object.json.len());
+        let mut written = Ok(());
+        match self.accepted.transform {
+            _ if self.accepted.encoding != Encoding::Protobuf => return None,
+            None if self.resource.is_hub() => protobuf::watch_frame(kind.name(), &mut out, |out| {
+                written = self.write_object(out, |out| match object.revision == revision {
+                    true => self.write_message(object, out),
+                    false => self.write_message_at(object, revision, out),
+                });
+            }),
+            Some(Transform::Partial(version) | Transform::PartialList(version)) => {
+                protobuf::watch_frame(kind.name(), &mut out, |out| {
+                    written = self.write_partial_object(version, object, revision, out);
+                });
+            }
+            _ => return None,
+        }
+        Some(written.map(|()| out.into()))
     }
 
     /// The frame of an object's tree.
@@ -127,7 +155,7 @@ impl Form {
             Encoding::Protobuf => {
                 let object = encode(value, shape, Encoding::Protobuf, false);
                 let mut out = Vec::with_capacity(object.len() + 32);
-                pintle_codec::protobuf::watch_frame(kind.name(), &object, &mut out);
+                protobuf::watch_frame(kind.name(), &mut out, |out| out.extend_from_slice(&object));
                 out.into()
             }
             _ => {

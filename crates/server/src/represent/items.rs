@@ -1,10 +1,13 @@
-//! Items of JSON lists. Most are copied out of the stored bytes: whole objects, metadata alone, and tables' rows, of which
-//! only the cells are made, from the few fields that they show. Whatever is left is made from the object's tree.
+//! Items of lists. Most are copied out of stored bytes: whole objects, metadata alone, and tables' rows, of which only the
+//! cells are made, from the few fields that they show; Protobuf is made of the same bytes. Whatever is left is made from the
+//! object's tree.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pintle_cache::Object;
 use pintle_codec::json::{Projection, Walk};
+use pintle_codec::{protobuf, yaml};
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
@@ -15,28 +18,41 @@ use crate::negotiate::{Encoding, MetaVersion, Transform};
 /// How the items of a list are made.
 #[derive(Clone)]
 pub(super) enum Items {
-    /// Copied, from the place where an item of a typed list starts or from the first byte.
+    /// JSON copied, from the place where an item of a typed list starts or from the first byte.
     Stored { typed: bool },
-    /// Metadata copied into objects of this version.
+    /// JSON of metadata, copied into objects of this version.
     Partial(MetaVersion),
-    /// Rows with cells made of these fields, with metadata or without.
+    /// JSON of rows with cells made of these fields, with metadata or without.
     Rows { cells: Arc<Projection>, metadata: bool },
+    /// Messages of whole objects.
+    Messages,
+    /// Messages of metadata.
+    PartialMessages,
     /// Made of the tree.
     Tree,
 }
 
 impl Items {
-    /// The cheapest way to make the items of a list in JSON in this form.
+    /// The cheapest way to make the items of a list in this form.
     pub(super) fn of(form: &Form) -> Self {
-        if form.accepted.encoding != Encoding::Json || form.accepted.pretty {
-            return Items::Tree;
+        match form.accepted.encoding {
+            Encoding::Json => Self::json(form),
+            Encoding::Protobuf => match form.accepted.transform {
+                None if form.is_hub() => Items::Messages,
+                // Metadata is the same in every version.
+                Some(Transform::Partial(_) | Transform::PartialList(_)) => Items::PartialMessages,
+                _ => Items::Tree,
+            },
+            Encoding::Yaml => Items::Tree,
         }
+    }
+
+    fn json(form: &Form) -> Self {
         let typed = form.resource.typed;
         match form.accepted.transform {
-            None if form.resource.is_hub() => Items::Stored { typed },
-            // Metadata is the same in every version.
+            None if form.is_hub() => Items::Stored { typed },
             Some(Transform::Partial(version) | Transform::PartialList(version)) if typed => Items::Partial(version),
-            Some(Transform::Table(_)) if typed && form.resource.is_hub() && form.include != IncludeObject::Object => {
+            Some(Transform::Table(_)) if typed && form.is_hub() && form.include != IncludeObject::Object => {
                 let cells = Arc::new(Projection::of(form.hub.table.sources().iter().copied()));
                 Items::Rows { cells, metadata: form.include == IncludeObject::Metadata }
             }
@@ -48,7 +64,7 @@ impl Items {
     ///
     /// # Errors
     /// The stored bytes cannot be read.
-    pub(super) fn write(&self, form: &Form, object: &Object, out: &mut Vec<u8>) -> Result<(), ApiError> {
+    pub(super) fn write(&self, form: &Form, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), ApiError> {
         let unreadable = || ApiError::Internal("the stored object cannot be read".to_owned());
         match self {
             Items::Stored { typed: true } => {
@@ -67,13 +83,38 @@ impl Items {
                 }
                 out.push(b'}');
             }
-            Items::Tree => write_json(&form.item_tree(object)?, form.item_shape(), out),
+            Items::Messages => form.write_message(object, out)?,
+            Items::PartialMessages => form.write_partial_message(object, object.revision, out)?,
+            Items::Tree => form.write_item(form.item_tree(object)?, out),
         }
         Ok(())
+    }
+
+    /// How long an object's item is. `work` is anything.
+    ///
+    /// # Errors
+    /// The stored bytes cannot be read.
+    pub(super) fn length(&self, form: &Form, object: &Arc<Object>, work: &mut Vec<u8>) -> Result<usize, ApiError> {
+        if let (Items::Messages, Some(length)) = (self, object.encoding.length()) {
+            return Ok(length);
+        }
+        work.clear();
+        self.write(form, object, work)?;
+        Ok(work.len())
     }
 }
 
 impl Form {
+    /// Appends an item's tree.
+    pub(super) fn write_item(&self, item: Value, out: &mut Vec<u8>) {
+        let shape = self.item_shape();
+        match (self.accepted.encoding, shape) {
+            (Encoding::Yaml, _) => out.extend_from_slice(&yaml::encode(&Value::Array(vec![item]))),
+            (Encoding::Protobuf, Shape::Typed(types, id)) => protobuf::encode(&item, types, id, out),
+            (Encoding::Json | Encoding::Protobuf, _) => write_json(&item, shape, out),
+        }
+    }
+
     /// Appends a row without its object and without its end.
     fn write_row(&self, tree: &Value, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"cells\":");
@@ -91,18 +132,27 @@ impl Form {
     }
 }
 
+/// Where an object's metadata is, its name included.
+pub(super) fn metadata_of(object: &Object) -> Option<Range<u32>> {
+    let from = object.outline.item_at;
+    let mut walk = Walk::new(object.json.get(from as usize..)?);
+    loop {
+        let start = walk.at();
+        let found = walk.name()? == b"metadata";
+        walk.value()?;
+        if found {
+            return Some(from + u32::try_from(start).ok()?..from + u32::try_from(walk.at()).ok()?);
+        }
+        walk.byte(b',')?;
+    }
+}
+
 /// Appends a typed object's metadata as an object of its own.
 fn write_partial(object: &Object, version: MetaVersion, out: &mut Vec<u8>) -> Option<()> {
     out.extend_from_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
     out.extend_from_slice(version.api_version().as_bytes());
     out.extend_from_slice(b"\",");
-    // An item starts with its metadata.
-    let rest = object.json.get(object.outline.item_at as usize..)?;
-    let mut walk = Walk::new(rest);
-    (walk.name()? == b"metadata").then_some(())?;
-    walk.value()?;
-    let end = object.outline.item_at + u32::try_from(walk.at()).ok()?;
-    object.write_part(object.outline.item_at..end, out);
+    object.write_part(metadata_of(object)?, object.revision, out);
     out.push(b'}');
     Some(())
 }

@@ -3,9 +3,12 @@
 
 mod encode;
 mod event;
+mod framing;
 mod gzip;
 mod items;
 mod list;
+mod message;
+mod source;
 mod table;
 
 use std::sync::Arc;
@@ -26,7 +29,8 @@ use crate::versions::View;
 pub(crate) use encode::{Shape, encode};
 pub(crate) use event::EventKind;
 pub(crate) use gzip::compress;
-pub(crate) use list::{ListBody, ListHead, Source};
+pub(crate) use list::ListHead;
+pub(crate) use source::{Source, Walk};
 
 /// How much of an object a table row carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +83,14 @@ impl Form {
         Ok(Self { cluster: call.cluster.clone(), resource: resource.clone(), hub, view, accepted, include })
     }
 
-    /// True if an object's stored bytes are what the client gets.
-    pub(crate) fn is_stored(&self) -> bool {
-        self.accepted.encoding == Encoding::Json && self.accepted.transform.is_none() && self.resource.is_hub()
+    /// True if the request's version is the one that objects are stored at.
+    fn is_hub(&self) -> bool {
+        self.resource.is_hub()
+    }
+
+    /// True if an object's stored bytes are what the client gets in an encoding that it accepts.
+    fn is_stored(&self, encoding: Encoding) -> bool {
+        self.accepted.encoding == encoding && self.accepted.transform.is_none() && self.is_hub()
     }
 
     /// An object's tree at the request's version.
@@ -101,11 +110,24 @@ impl Form {
     ///
     /// # Errors
     /// The stored bytes cannot be read, or the form is one of a list.
-    pub(crate) fn body(&self, object: &Object) -> Result<Vec<u8>, ApiError> {
+    pub(crate) fn body(&self, object: &Arc<Object>) -> Result<Vec<u8>, ApiError> {
         let mut out = Vec::with_capacity(object.json.len() + 64);
-        if self.is_stored() && !self.accepted.pretty {
+        if self.is_stored(Encoding::Json) {
             object.write_json(0, object.revision, &mut out);
+            if self.accepted.pretty {
+                out = pintle_codec::json::indent(&out);
+            }
             out.push(b'\n');
+            return Ok(out);
+        }
+        if self.is_stored(Encoding::Protobuf) {
+            self.write_object(&mut out, |out| self.write_message(object, out))?;
+            return Ok(out);
+        }
+        if let (Encoding::Protobuf, Some(Transform::Partial(version))) =
+            (self.accepted.encoding, self.accepted.transform)
+        {
+            self.write_partial_object(version, object, object.revision, &mut out)?;
             return Ok(out);
         }
         let tree = self.tree(object)?;

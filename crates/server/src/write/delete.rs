@@ -17,12 +17,12 @@ use super::decode::{Expected, Undecodable, read};
 use super::metadata;
 use super::update::{Change, Judge};
 use crate::cluster::{Cluster, tree};
-use crate::http::{Body, Response};
+use crate::http::Response;
 use crate::negotiate;
 use crate::pipeline::{Call, Warnings};
 use crate::query::{DeleteOptions, ListOptions, Propagation};
 use crate::read::{collect, select};
-use crate::represent::{Form, ListBody, Source, from_hub, success};
+use crate::represent::{Form, Source, from_hub, success};
 
 /// How many objects of a collection are deleted at a time.
 const DELETIONS: usize = 64;
@@ -48,12 +48,12 @@ pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Resp
                 Some(false) => StatusCode::ACCEPTED,
                 _ => StatusCode::OK,
             };
-            Ok(form.respond(code, form.body(&*form.view.show_one(&object).await?)?))
+            Ok(form.respond(code, form.body(&form.view.show_one(&object).await?)?))
         }
         Deleted::Gone(object) => {
             let returned = resource.collection().is_some_and(|c| c.returns_deleted);
             if returned {
-                return Ok(form.respond(StatusCode::OK, form.body(&*form.view.show_one(&object).await?)?));
+                return Ok(form.respond(StatusCode::OK, form.body(&form.view.show_one(&object).await?)?));
             }
             let tree = tree(&object)?;
             success(call, details(resource, tree.name(), tree.uid()))
@@ -396,9 +396,5 @@ pub(crate) async fn delete_collection(call: &Call, resource: &Arc<Resource>) -> 
         }
     });
     stream::iter(deletions).buffer_unordered(DELETIONS).try_collect::<()>().await?;
-    let source = Source::Objects(objects.into_iter());
-    Ok(match ListBody::make(form.clone(), &head, source).await? {
-        Ok(body) => form.respond(StatusCode::OK, Body::from_producer(Box::new(body), &form.cluster.turns).await),
-        Err(bytes) => form.respond(StatusCode::OK, bytes),
-    })
+    form.respond_list(&head, Source::objects(objects)).await
 }

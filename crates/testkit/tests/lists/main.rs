@@ -3,6 +3,7 @@
 
 mod chunks;
 mod deletes;
+mod encodings;
 mod fields;
 mod revisions;
 mod selectors;

@@ -1,0 +1,192 @@
+//! Lists in every encoding: written piece by piece, they are what an encoder makes of the list as a whole.
+
+use pintle_codec::{json, protobuf, yaml};
+use pintle_testkit::{Cluster, Options, manual_clock};
+use pintle_value::{Object, Value};
+use serde_json::json as literal;
+
+use crate::{MAPS, cluster, make};
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS: &str = "/apis/example.com/v1/widgets";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// What a list is shown as.
+#[derive(Clone, Copy)]
+struct Form {
+    /// The parameters of the media type.
+    parameters: &'static str,
+    /// The type that the list has then, or none where that is the kind's own.
+    list: Option<&'static str>,
+}
+
+const PLAIN: Form = Form { parameters: "", list: None };
+const TABLE: Form = Form { parameters: ";as=Table;v=v1;g=meta.k8s.io", list: Some("meta/v1.Table") };
+const PARTIAL: Form = Form {
+    parameters: ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+    list: Some("meta/v1.PartialObjectMetadataList"),
+};
+
+async fn get(cluster: &Cluster, path: &str, accept: &str) -> Vec<u8> {
+    let answer = cluster.ask("GET", path).header("accept", accept).send().await.expect(200);
+    assert_eq!(answer.header("content-type"), accept.split(';').next().unwrap_or_default(), "{path} as {accept}");
+    answer.body.to_vec()
+}
+
+fn tree(text: &[u8]) -> Value {
+    json::decode(text, json::Options::default()).expect("JSON").value
+}
+
+/// Sees to it that a list is the same in every encoding. `kind`: its type among the built-in ones.
+async fn check(cluster: &Cluster, path: &str, form: Form, kind: Option<&str>) {
+    let catalog = pintle_catalog::shared();
+    let types = catalog.types();
+    let id = match form.list {
+        Some(list) => catalog.struct_type(list),
+        None => kind.and_then(|kind| catalog.kind_type("", "v1", kind)),
+    };
+    let accept = |media_type: &str| format!("{media_type}{}", form.parameters);
+    let text = get(cluster, path, &accept("application/json")).await;
+    let list = tree(&text);
+    let mut whole = Vec::new();
+    match id {
+        Some(id) => json::encode_typed(&list, types, id, &mut whole),
+        None => json::encode_into(&list, &mut whole),
+    }
+    whole.push(b'\n');
+    let said = format!("{path} as {}", form.parameters);
+    // Within rows are whole objects, in the order of their own types.
+    let in_order = form.list == TABLE.list || text == whole;
+    assert!(in_order, "{said}: {}", String::from_utf8_lossy(&text[..text.len().min(2000)]));
+
+    let pretty = format!("{path}{}pretty=true", if path.contains('?') { '&' } else { '?' });
+    let pretty = get(cluster, &pretty, &accept("application/json")).await;
+    let mut lines = json::indent(&text);
+    lines.push(b'\n');
+    assert!(pretty == lines, "{said}, pretty: {}", String::from_utf8_lossy(&pretty[..pretty.len().min(2000)]));
+
+    let text = get(cluster, path, &accept("application/yaml")).await;
+    let expect = yaml::encode(&list);
+    assert!(text == expect, "{said}, YAML: {}", String::from_utf8_lossy(&text[..text.len().min(2000)]));
+
+    if let (Some(id), false) = (id, form.list == TABLE.list) {
+        let mut expect = Vec::new();
+        protobuf::encode_object(&list, types, id, &mut expect);
+        // Twice: the second time from what is kept.
+        for round in ["first", "second"] {
+            let message = get(cluster, path, &accept(PROTOBUF)).await;
+            assert!(message == expect, "{said}, Protobuf, {round} time");
+        }
+    }
+}
+
+#[test]
+fn lists_are_the_same_in_every_encoding() {
+    pintle_testkit::run(async {
+        for encoding_cache in [64 << 20, 20_000, 0] {
+            // Ages do not change meanwhile.
+            let options = Options { encoding_cache, clock: manual_clock(), ..Options::default() };
+            let cluster = cluster(options).await;
+            for (count, query) in [(0, ""), (1, ""), (2, "?limit=1"), (300, ""), (300, "?limit=200")] {
+                for i in 0..count {
+                    let text = format!("{} <&>\u{2028} \"{i}\"\nline: two\n", "some text ".repeat(i % 200));
+                    let map = literal!({"metadata": {"name": format!("m{i:04}"), "labels": {"i": i.to_string()}},
+                        "data": {"text": text, "i": i.to_string()}, "binaryData": {"b": "AAEC"}});
+                    let _ = cluster.post(MAPS, map.to_string()).await;
+                }
+                for form in [PLAIN, TABLE, PARTIAL] {
+                    check(&cluster, &format!("{MAPS}{query}"), form, Some("ConfigMapList")).await;
+                }
+                if count == 300 {
+                    break;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_changes_is_encoded_anew() {
+    pintle_testkit::run(async {
+        let cluster = cluster(Options::default()).await;
+        for round in 0..3 {
+            let map = literal!({"metadata": {"name": "m"}, "data": {"round": round.to_string()}}).to_string();
+            match round {
+                0 => drop(cluster.post(MAPS, map).await.expect(201)),
+                _ => drop(cluster.put(&format!("{MAPS}/m"), map).await.expect(200)),
+            }
+            check(&cluster, MAPS, PLAIN, Some("ConfigMapList")).await;
+            check(&cluster, &format!("{MAPS}/m"), PLAIN, Some("ConfigMap")).await;
+        }
+        let _ = cluster.delete(&format!("{MAPS}/m")).await.expect(200);
+        check(&cluster, MAPS, PLAIN, Some("ConfigMapList")).await;
+    });
+}
+
+#[test]
+fn lists_of_other_versions_and_of_what_is_deleted_are_whole() {
+    pintle_testkit::run(async {
+        let cluster = cluster(Options::default()).await;
+        for i in 0..3 {
+            make(&cluster, MAPS, literal!({"metadata": {"name": format!("m{i}")}, "data": {"i": "1"}})).await;
+        }
+        let before = get(&cluster, MAPS, PROTOBUF).await;
+        let gone = cluster.ask("DELETE", MAPS).header("accept", PROTOBUF).send().await.expect(200);
+        // The answer is the list as it was.
+        assert!(before == gone.body);
+        let events = "/apis/events.k8s.io/v1/namespaces/n/events";
+        for i in 0..2 {
+            let event = literal!({"metadata": {"name": format!("e{i}")}, "action": "a", "reason": "r", "type": "Normal",
+                "reportingController": "example.com/c", "reportingInstance": "c-1", "eventTime": "2030-01-01T00:00:00.000001Z",
+                "regarding": {"namespace": "n"}});
+            let _ = cluster.post(events, event.to_string()).await.expect(201);
+        }
+        let catalog = pintle_catalog::shared();
+        for (path, group, version) in [(events, "events.k8s.io", "v1"), ("/api/v1/namespaces/n/events", "", "v1")] {
+            let id = catalog.kind_type(group, version, "EventList").expect("a kind");
+            let list = tree(&get(&cluster, path, "application/json").await);
+            let mut expect = Vec::new();
+            protobuf::encode_object(&list, catalog.types(), id, &mut expect);
+            assert!(get(&cluster, path, PROTOBUF).await == expect, "{path}");
+        }
+    });
+}
+
+#[test]
+fn lists_of_custom_kinds_are_the_same_in_every_encoding() {
+    pintle_testkit::run(async {
+        let cluster = cluster(Options { clock: manual_clock(), ..Options::default() }).await;
+        let schema = literal!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let definition = literal!({
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Cluster",
+                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]
+            }
+        });
+        let _ = cluster.post(CRDS, definition.to_string()).await.expect(201);
+        let mut watch = cluster.watch(&format!("{CRDS}?watch=1")).await;
+        while let Some(event) = watch.next().await {
+            let conditions = event["object"]["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            if conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True") {
+                break;
+            }
+        }
+        for form in [PLAIN, TABLE, PARTIAL] {
+            check(&cluster, WIDGETS, form, None).await;
+        }
+        for i in 0..400 {
+            let widget = literal!({"apiVersion": "example.com/v1", "kind": "Widget", "data": ["sorts before kind"],
+                "metadata": {"name": format!("w{i}"), "labels": {"i": i.to_string()}}, "spec": {"z": i, "a": "b".repeat(500)}});
+            let _ = cluster.post(WIDGETS, widget.to_string()).await.expect(201);
+        }
+        for form in [PLAIN, TABLE, PARTIAL] {
+            check(&cluster, WIDGETS, form, None).await;
+            check(&cluster, &format!("{WIDGETS}?limit=7"), form, None).await;
+        }
+        let list = tree(&get(&cluster, WIDGETS, "application/json").await);
+        let members: Vec<&str> = list.as_object().map(Object::keys).into_iter().flatten().collect();
+        assert_eq!(members, ["apiVersion", "items", "kind", "metadata"]);
+    });
+}
