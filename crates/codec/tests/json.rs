@@ -1,7 +1,10 @@
 //! JSON in and out, in Go's words. Every expectation was printed by Go (`encoding/json` of Go 1.26, `sigs.k8s.io/json`).
 
+mod rows;
+
 use pintle_codec::json::{self, DecodeError, Options};
 use pintle_value::{Value, object};
+use rows::Answer;
 
 fn decode(text: impl AsRef<[u8]>) -> Result<Value, DecodeError> {
     json::decode(text.as_ref(), Options::default()).map(|d| d.value)
@@ -257,4 +260,16 @@ fn mutated_texts_are_read_or_refused_and_never_panic() {
             );
         }
     }
+}
+
+#[test]
+fn recorded_texts_are_read_as_upstream_does() {
+    rows::all_hold(include_str!("json/rows.json"), |text| match json::decode(text, Options { duplicates: true }) {
+        Err(error) => Answer { error: error.to_string(), ..Answer::default() },
+        Ok(read) => Answer {
+            json: json::encode(&read.value),
+            strict: json::strictness_untyped(text).expect("what is read is well-formed").problems.join("\n"),
+            ..Answer::default()
+        },
+    });
 }

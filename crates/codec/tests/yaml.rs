@@ -1,8 +1,10 @@
 //! YAML in and out. Expectations were printed by `sigs.k8s.io/yaml` 1.6, where no comment says otherwise.
 
+mod rows;
 mod support;
 
 use pintle_codec::{json, yaml};
+use rows::Answer;
 
 #[track_caller]
 fn reads(text: &str, expect: &str) {
@@ -152,4 +154,17 @@ fn fixtures_are_read_as_their_json_and_written_byte_for_byte() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn recorded_texts_are_read_and_written_as_upstream_does() {
+    rows::all_hold(include_str!("yaml/rows.json"), |text| match yaml::decode(text) {
+        Err(error) => Answer { error: error.to_string(), ..Answer::default() },
+        Ok(read) => Answer {
+            json: json::encode(&read.value),
+            strict: read.strict.unwrap_or_default(),
+            written: yaml::encode(&read.value),
+            ..Answer::default()
+        },
+    });
 }

@@ -20,4 +20,4 @@ static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     target
 });
 
-fuzz_target!(init: let _ = LazyLock::force(&TARGET), |input: &[u8]| (TARGET.run)(input));
+fuzz_target!(init: { LazyLock::force(&TARGET); }, |input: &[u8]| (TARGET.run)(input));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
 
 use pintle_schema::{base64, leaf};
 use pintle_value::{Object, Str, Value};
@@ -43,8 +44,8 @@ pub struct Decoded {
 /// How many bytes of text aliases may stand for. Upstream has no such bound.
 const MAX_ALIASED_BYTES: usize = 32 << 20;
 
-/// How many duplicate keys are told. (goyaml tells all.)
-const MOST_REPEATED: usize = 100;
+/// How many bytes may be told of duplicate keys. Upstream has no such bound.
+const MAX_REPEATED_BYTES: usize = 1 << 20;
 
 /// Reads the first document of a text. An empty text is null.
 ///
@@ -65,8 +66,7 @@ pub fn decode(text: &[u8]) -> Result<Decoded, DecodeError> {
     if let Some(name) = builder.infinite.then(|| infinite(&value)).flatten() {
         return Err(DecodeError(format!("json: unsupported value: {name}")));
     }
-    let strict =
-        (!builder.repeated.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", builder.repeated.join("\n  ")));
+    let strict = (!builder.repeated.is_empty()).then(|| format!("yaml: unmarshal errors:{}", builder.repeated));
     Ok(Decoded { value, strict })
 }
 
@@ -152,7 +152,7 @@ const ALIAS_RANGE: (f64, f64) = (400_000.0, 4_000_000.0);
 struct Builder<'n> {
     nodes: &'n [Node<'n>],
     /// What strict decoding says of keys that came before.
-    repeated: Vec<String>,
+    repeated: String,
     /// How many nodes were made values of, and how many of these through an alias.
     decoded: u32,
     aliased: u32,
@@ -294,9 +294,12 @@ impl Builder<'_> {
                 }
                 continue;
             }
-            if !entries.seen.insert((kind, key.clone())) && self.repeated.len() < MOST_REPEATED {
+            // What is not a number is not equal to itself either.
+            let is_new = entries.seen.insert((kind, key.clone())) || key == ".nan" && kind == "float64";
+            if !is_new && self.repeated.len() < MAX_REPEATED_BYTES {
                 let line = self.nodes.get(value_node).map_or(0, |n| n.line);
-                self.repeated.push(format!("line {line}: key {printed} already set in map"));
+                // Writing to a string cannot fail.
+                let _ = write!(self.repeated, "\n  line {line}: key {printed} already set in map");
             }
             entries.entries.push((key, value));
         }

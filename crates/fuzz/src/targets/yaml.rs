@@ -45,7 +45,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         "a: &x\n  - |+\n    text\n\n  - >-\n    folded\n    text\nb: *x\n? c\n: !!str 1\n<<: {d: e}\n",
         "%YAML 1.1\n%TAG !e! tag:example.com,2000:\n--- !e!x\n- &a !!map {a: 1}\n- *a\n- !<tag:yaml.org,2002:int> \"3\"\n...\n# end\n",
         "- [yes, no, on, 0x1f, 0o7, 017, 1_000, .5, 1e3, .inf, ~, 2001-01-01, 12:30:45]\n- ? [a]\n  : b\n- \"\\x41\\u00e9\\U0001F600\\\n  folded\"\n",
-        "a: 1\na: 2\nb: {<<: [{c: 1}, {c: 2}], c: 3}\n'1': x\n1: y\ntrue: z\n",
+        "a: 1\na: 2\nb: {<<: [{c: 1}, {c: 2}], c: 3}\n1: y\ntrue: z\n",
         "text: >2\n   a\n  b\n\n  c\n---\nsecond\n",
     ];
     let types = pintle_catalog::shared().types();

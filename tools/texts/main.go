@@ -1,7 +1,9 @@
-// Records what sigs.k8s.io/yaml makes of texts, for the tests of the YAML codec: every row of the file is read as a server
-// reads it (to JSON, and that by sigs.k8s.io/json), strictly too, and what it is read as is written again.
+// Records what upstream's libraries make of texts, for the tests of the codecs: sigs.k8s.io/json of JSON, and
+// sigs.k8s.io/yaml of YAML, whose JSON the other reads then. Every row of the file is read, strictly too, and what YAML is
+// read as is written again.
 //
-//	go run . ../../crates/codec/tests/yaml/rows.json
+//	go run . yaml ../../crates/codec/tests/yaml/rows.json
+//	go run . json ../../crates/codec/tests/json/rows.json
 //
 // Without a file it answers lines of base64 with the row of each, for comparisons of many texts that are not kept.
 package main
@@ -12,6 +14,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -21,12 +24,16 @@ import (
 
 // row is a text and what comes of it.
 type row struct {
-	// Text is what is read. Bytes take its place where it is not UTF-8, in base64.
-	Text  string `json:"text,omitempty"`
-	Bytes []byte `json:"bytes,omitempty"`
+	// Text is what is read. Bytes take its place where it is not UTF-8, in base64. Both may be repeated, and have an end.
+	Text   string `json:"text,omitempty"`
+	Bytes  []byte `json:"bytes,omitempty"`
+	Repeat int    `json:"repeat,omitempty"`
+	End    string `json:"end,omitempty"`
 	// JSON is what the text is read as; Error why it is not read.
 	JSON  string `json:"json,omitempty"`
 	Error string `json:"error,omitempty"`
+	// Long is how many bytes the JSON has that is too long for the file.
+	Long int `json:"long,omitempty"`
 	// Strict is why it is not read strictly.
 	Strict string `json:"strict,omitempty"`
 	// Written is the JSON as YAML; Unwritten why there is none.
@@ -34,9 +41,22 @@ type row struct {
 	Unwritten string `json:"unwritten,omitempty"`
 }
 
+// longest is how many bytes of JSON are kept.
+const longest = 8 << 10
+
+// A reader fills a row.
+type reader func(*row, []byte)
+
 func main() {
-	if len(os.Args) == 2 {
-		check(record(os.Args[1]))
+	if len(os.Args) < 2 {
+		check(fmt.Errorf("usage: texts json|yaml [FILE]"))
+	}
+	read := map[string]reader{"json": readJSON, "yaml": readYAML}[os.Args[1]]
+	if read == nil {
+		check(fmt.Errorf("%q is neither json nor yaml", os.Args[1]))
+	}
+	if len(os.Args) > 2 {
+		check(record(os.Args[2], read))
 		return
 	}
 	in := bufio.NewReader(os.Stdin)
@@ -48,16 +68,15 @@ func main() {
 		}
 		text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(line))
 		check(err)
-		r := row{Bytes: text}
-		r.read()
-		r.Bytes = nil
+		var r row
+		read(&r, text)
 		check(write(out, r))
 		check(out.Flush())
 	}
 }
 
 // record fills the rows of a file.
-func record(path string) error {
+func record(path string, read reader) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -69,8 +88,11 @@ func record(path string) error {
 	var out bytes.Buffer
 	for i, r := range rows {
 		out.WriteString(map[bool]string{true: "[\n", false: ",\n"}[i == 0])
-		r = row{Text: r.Text, Bytes: r.Bytes}
-		r.read()
+		r = row{Text: r.Text, Bytes: r.Bytes, Repeat: r.Repeat, End: r.End}
+		read(&r, r.text())
+		if len(r.JSON) > longest {
+			r.JSON, r.Written, r.Long = "", "", len(r.JSON)
+		}
 		var line bytes.Buffer
 		if err := write(&line, r); err != nil {
 			return err
@@ -80,35 +102,52 @@ func record(path string) error {
 	return os.WriteFile(path, append(out.Bytes(), "\n]\n"...), 0o644)
 }
 
-func write(out interface{ Write([]byte) (int, error) }, r row) error {
+// text is what is read.
+func (r *row) text() []byte {
+	text := r.Bytes
+	if text == nil {
+		text = []byte(r.Text)
+	}
+	return append(bytes.Repeat(text, max(r.Repeat, 1)), r.End...)
+}
+
+func write(out io.Writer, r row) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(r)
 }
 
-// read fills a row.
-func (r *row) read() {
-	text := r.Bytes
-	if text == nil {
-		text = []byte(r.Text)
+func readJSON(r *row, text []byte) {
+	var tree any
+	strict, err := kjson.UnmarshalStrict(text, &tree)
+	if err != nil {
+		r.Error = err.Error()
+		return
 	}
+	value, err := json.Marshal(tree)
+	check(err)
+	r.JSON = string(value)
+	problems := make([]string, len(strict))
+	for i, problem := range strict {
+		problems[i] = problem.Error()
+	}
+	r.Strict = strings.Join(problems, "\n")
+}
+
+func readYAML(r *row, text []byte) {
 	value, err := try(func() ([]byte, error) { return yaml.YAMLToJSON(text) })
 	if err != nil {
 		r.Error = err.Error()
 		return
 	}
-	var tree any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &tree); err != nil {
-		r.Error = err.Error()
+	readJSON(r, value)
+	if r.Error != "" {
 		return
 	}
-	value, err = json.Marshal(tree)
-	check(err)
-	r.JSON = string(value)
 	if _, err := try(func() ([]byte, error) { return yaml.YAMLToJSONStrict(text) }); err != nil {
 		r.Strict = err.Error()
 	}
-	written, err := try(func() ([]byte, error) { return yaml.JSONToYAML(value) })
+	written, err := try(func() ([]byte, error) { return yaml.JSONToYAML([]byte(r.JSON)) })
 	if err != nil {
 		r.Unwritten = err.Error()
 		return
@@ -128,7 +167,7 @@ func try(read func() ([]byte, error)) (value []byte, err error) {
 
 func check(err error) {
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "yaml:", err)
+		fmt.Fprintln(os.Stderr, "texts:", err)
 		os.Exit(1)
 	}
 }

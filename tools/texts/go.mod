@@ -1,4 +1,4 @@
-module pintle.dev/tools/yaml
+module pintle.dev/tools/texts
 
 go 1.26.0
 

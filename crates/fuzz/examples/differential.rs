@@ -1,13 +1,14 @@
-//! Compares how YAML is read and written with `sigs.k8s.io/yaml`, for texts that are made by mutation, or for the files of
-//! a folder:
+//! Compares how JSON and YAML are read, and YAML is written, with what upstream's libraries do, for texts that are made by
+//! mutation, or for the files of a folder:
 //!
 //! ```text
-//! cd tools/yaml && go build -o /tmp/upstream .
-//! cargo run --release -p pintle-fuzz --example yaml_differential -- /tmp/upstream 100000 [SEED | FOLDER]
+//! cd tools/texts && go build -o /tmp/upstream .
+//! cargo run --release -p pintle-fuzz --example differential -- /tmp/upstream yaml 100000 [SEED | FOLDER]
 //! ```
 #![allow(clippy::print_stdout)] // it is a report
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use pintle_codec::{json, yaml};
@@ -24,7 +25,18 @@ struct Answer {
     written: String,
 }
 
-fn ours(text: &[u8]) -> Answer {
+fn json(text: &[u8]) -> Answer {
+    match json::decode(text, json::Options::default()) {
+        Err(error) => Answer { error: error.to_string(), ..Answer::default() },
+        Ok(read) => Answer {
+            json: String::from_utf8_lossy(&json::encode(&read.value)).into_owned(),
+            strict: json::strictness_untyped(text).map(|found| found.problems.join("\n")).unwrap_or_default(),
+            ..Answer::default()
+        },
+    }
+}
+
+fn yaml(text: &[u8]) -> Answer {
     match yaml::decode(text) {
         Err(error) => Answer { error: error.to_string(), ..Answer::default() },
         Ok(read) => Answer {
@@ -43,8 +55,9 @@ struct Upstream {
 }
 
 impl Upstream {
-    fn start(program: &str) -> Self {
-        let mut process = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect(program);
+    fn start(program: &str, codec: &str) -> Self {
+        let mut process =
+            Command::new(program).arg(codec).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect(program);
         let (input, output) = (process.stdin.take().expect("piped"), process.stdout.take().expect("piped"));
         Self { process, input, output: BufReader::new(output) }
     }
@@ -61,20 +74,19 @@ impl Upstream {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [program, rounds, rest @ ..] = &arguments[..] else { panic!("usage: PROGRAM ROUNDS [SEED | FOLDER]") };
+    let [program, codec, rounds, rest @ ..] = &arguments[..] else {
+        panic!("usage: PROGRAM json|yaml ROUNDS [SEED | FOLDER]")
+    };
+    let ours = if codec == "json" { json } else { yaml };
     let rounds: usize = rounds.parse().expect("a number of rounds");
     let seed = rest.first().map_or("1", String::as_str);
-    let mut upstream = Upstream::start(program);
-    let texts: Box<dyn Iterator<Item = Vec<u8>>> = match seed.parse() {
-        Ok(seed) => Box::new(mutated(seed).take(rounds)),
-        Err(_) => {
-            let mut files: Vec<_> = std::fs::read_dir(seed).expect("a folder").flatten().map(|f| f.path()).collect();
-            files.sort();
-            Box::new(files.into_iter().map(|file| std::fs::read(file).expect("a file")))
-        }
+    let mut upstream = Upstream::start(program, codec);
+    let mut texts = match seed.parse() {
+        Ok(seed) => Texts::mutants_of(codec, seed, rounds),
+        Err(_) => Texts::files_of(seed),
     };
     let (mut asked, mut accepted, mut differing) = (0, 0, 0);
-    for text in texts {
+    while let Some(text) = texts.next() {
         let theirs = upstream.ask(&text);
         let mut ours = ours(&text);
         // goyaml reads the JSON that it writes, and so neither passes control characters nor NEL.
@@ -82,7 +94,6 @@ fn main() {
             ours.written.clone_from(&theirs.written);
         }
         asked += 1;
-        accepted += usize::from(theirs.error.is_empty());
         if ours != theirs {
             differing += 1;
             println!(
@@ -91,6 +102,10 @@ fn main() {
                 short(&ours, &theirs),
                 short(&theirs, &ours)
             );
+        }
+        if theirs.error.is_empty() {
+            accepted += 1;
+            texts.keep(text);
         }
     }
     println!("{asked} texts, {accepted} of them accepted by upstream, {differing} differ");
@@ -112,17 +127,42 @@ fn short(answer: &Answer, other: &Answer) -> String {
     .collect()
 }
 
-fn mutated(seed: u64) -> impl Iterator<Item = Vec<u8>> {
-    let seeds = TARGETS.iter().find(|target| target.name == "yaml").map(|target| (target.seeds)()).unwrap_or_default();
-    let mut random = Random::new(seed);
-    let mut inputs = seeds.clone();
-    std::iter::repeat_with(move || {
-        let (one, other) = (random.below(inputs.len()), random.below(seeds.len()));
-        let text = mutate(&mut random, &inputs[one], &seeds[other]);
-        if random.once_in(4) && text.len() < 2048 {
-            let place = seeds.len() + random.below(512);
-            if place < inputs.len() { inputs[place].clone_from(&text) } else { inputs.push(text.clone()) }
+/// Where texts come from.
+struct Texts {
+    random: Random,
+    seeds: Vec<Vec<u8>>,
+    /// What was accepted lately, to go on from.
+    kept: Vec<Vec<u8>>,
+    left: usize,
+    files: std::vec::IntoIter<PathBuf>,
+}
+
+impl Texts {
+    fn mutants_of(codec: &str, seed: u64, left: usize) -> Self {
+        let target = TARGETS.iter().find(|target| target.name == codec);
+        let seeds = target.map(|target| (target.seeds)()).unwrap_or_default();
+        Self { random: Random::new(seed), kept: seeds.clone(), seeds, left, files: Vec::new().into_iter() }
+    }
+
+    fn files_of(folder: &str) -> Self {
+        let mut files: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().map(|f| f.path()).collect();
+        files.sort();
+        Self { random: Random::new(0), kept: Vec::new(), seeds: Vec::new(), left: 0, files: files.into_iter() }
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if self.left == 0 {
+            return self.files.next().map(|file| std::fs::read(file).expect("a file"));
         }
-        text
-    })
+        self.left -= 1;
+        let (one, other) = (self.random.below(self.kept.len()), self.random.below(self.seeds.len()));
+        Some(mutate(&mut self.random, &self.kept[one], &self.seeds[other]))
+    }
+
+    fn keep(&mut self, text: Vec<u8>) {
+        if !text.is_empty() && text.len() < 2048 && self.random.once_in(4) {
+            let place = self.seeds.len() + self.random.below(512);
+            if place < self.kept.len() { self.kept[place] = text } else { self.kept.push(text) }
+        }
+    }
 }
