@@ -75,6 +75,10 @@ struct Serve {
     /// Features to turn on or off, as NAME=true|false; separated by commas, or the flag more than once.
     #[arg(long, value_name = "[kube:]NAME=BOOL,...", long_help = feature_gates_help())]
     feature_gates: Vec<String>,
+    /// Origins whose scripts browsers may let in, as regular expressions, separated by commas. Each has to say where the
+    /// host starts, with '^' or '//', and where it ends, with '$' or ':', such as '//example\.com(:|$)'.
+    #[arg(long, value_name = "REGEX,...", value_delimiter = ',')]
+    cors_allowed_origins: Vec<String>,
 }
 
 fn feature_gates_help() -> String {
@@ -168,6 +172,7 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         encoding_cache: serve.encoding_cache_mib << 20,
         min_request_timeout: Duration::from_secs(serve.min_request_timeout.into()),
         gates,
+        cors_allowed_origins: serve.cors_allowed_origins,
         ..Options::default()
     })
     .await?;

@@ -9,7 +9,7 @@ use pintle_auth::{AllowAll, Authenticator, ClientCertificate, FirstOf, TokenFile
 use pintle_cache::Window;
 use pintle_gates::Gates;
 use pintle_server::http::{Listener, TlsError, server_config, verifier};
-use pintle_server::{Cluster, ClusterError, Component, Settings};
+use pintle_server::{Cluster, ClusterError, Component, Cors, Settings};
 use pintle_store::{Clock, Embedded, Memory, Store, SystemClock};
 use rustls::pki_types::UnixTime;
 use tokio::sync::watch;
@@ -61,6 +61,8 @@ pub struct Options {
     pub min_request_timeout: Duration,
     /// Which features are on.
     pub gates: Gates,
+    /// The origins, as regular expressions, whose scripts browsers may let in.
+    pub cors_allowed_origins: Vec<String>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -79,6 +81,7 @@ impl Default for Options {
             components: Component::usual(),
             min_request_timeout: MIN_REQUEST_TIMEOUT,
             gates: Gates::default(),
+            cors_allowed_origins: Vec::new(),
             clock: Arc::new(SystemClock),
         }
     }
@@ -165,6 +168,7 @@ impl Server {
             authorizer: Box::new(AllowAll),
             components: options.components,
             gates: options.gates,
+            cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
         })
         .await?;
         let address = SocketAddr::new(options.bind_address, options.port);

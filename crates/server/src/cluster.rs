@@ -18,6 +18,7 @@ use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
 use crate::components::Component;
+use crate::cors::Cors;
 use crate::definitions::Definitions;
 use crate::http::Turns;
 use crate::metrics::Metrics;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub components: Vec<Component>,
     /// Which features are on.
     pub gates: Gates,
+    /// The origins whose scripts browsers may let in.
+    pub cors: Cors,
 }
 
 /// A logical cluster.
@@ -71,6 +74,7 @@ pub struct Cluster {
     pub(crate) metrics: Metrics,
     /// Which features are on.
     gates: Gates,
+    pub(crate) cors: Cors,
     pub(crate) components: Vec<Component>,
     /// Those who are asked to convert objects.
     pub(crate) webhooks: Webhooks,
@@ -151,6 +155,7 @@ impl Cluster {
             admission: Chain(vec![Box::new(Closing), Box::new(NamespaceLifecycle)]),
             metrics: Metrics::new(&settings.gates),
             gates: settings.gates,
+            cors: settings.cors,
             components: settings.components,
             webhooks: Webhooks::default(),
             converted: Converted::default(),

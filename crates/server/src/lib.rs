@@ -4,6 +4,7 @@
 
 mod cluster;
 mod components;
+mod cors;
 mod custom;
 mod definitions;
 mod discovery;
@@ -23,8 +24,10 @@ mod status;
 mod stored;
 mod version;
 mod versions;
+mod warnings;
 mod write;
 
 pub use cluster::{Cluster, ClusterError, Settings};
 pub use components::Component;
+pub use cors::Cors;
 pub use version::version;

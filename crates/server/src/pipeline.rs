@@ -23,7 +23,8 @@ use crate::negotiate::{self, Endpoint};
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::versions::Conversions;
-use crate::{custom, discovery, health, openapi, read, represent, status, write};
+use crate::warnings::Warnings;
+use crate::{cors, custom, discovery, health, openapi, read, represent, status, write};
 
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -46,21 +47,6 @@ pub(crate) struct Call {
     pub(crate) warnings: Warnings,
     /// What is known of the objects that are written at other versions.
     pub(crate) conversions: Arc<Conversions>,
-}
-
-/// What a client is to be warned of.
-#[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<Vec<String>>);
-
-impl Warnings {
-    /// Adds a warning; the same one is sent once.
-    pub(crate) fn push(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut warnings = self.0.lock();
-        if !warnings.contains(&text) {
-            warnings.push(text);
-        }
-    }
 }
 
 impl Call {
@@ -152,6 +138,11 @@ impl Handler for Cluster {
 async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incoming>) -> Response {
     let started = Instant::now();
     let (mut parts, body) = request.into_parts();
+    let origin = cluster.cors.allowed(&parts.headers).cloned();
+    if origin.is_some() && parts.method == Method::OPTIONS {
+        // A browser asks whether it may ask: nobody has to say who they are.
+        return preflight(&parts.headers, origin);
+    }
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
     // Whoever it is, these may be asked by anyone (upstream: `system:public-info-viewer`).
@@ -185,7 +176,13 @@ async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incomi
         Err(error) => Err(error),
     };
     let mut response = result.unwrap_or_else(|error| failure(&call, &error));
-    finish(&call, &mut response);
+    finish(&call.headers, origin, &mut response);
+    for warning in call.warnings.headers() {
+        response.headers_mut().append(WARNING, warning);
+    }
+    if call.method == Method::HEAD {
+        *response.body_mut() = Body::empty();
+    }
     call.cluster.metrics.request(&call.info, response.status(), started.elapsed());
     response
 }
@@ -440,42 +437,26 @@ pub(crate) fn failure(call: &Call, error: &ApiError) -> Response {
     response
 }
 
-/// What every answer has.
-fn finish(call: &Call, response: &mut Response) {
+/// The answer to a browser that asks what scripts of an origin may do.
+fn preflight(headers: &HeaderMap, origin: Option<HeaderValue>) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    finish(headers, origin, &mut response);
+    response
+}
+
+/// What every answer has. `asked` are the headers of the request, `origin` is that of a script that may ask.
+fn finish(asked: &HeaderMap, origin: Option<HeaderValue>, response: &mut Response) {
     let headers = response.headers_mut();
     if !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     }
-    if let Ok(id) = HeaderValue::from_str(&audit_id(&call.headers)) {
+    if let Ok(id) = HeaderValue::from_str(&audit_id(asked)) {
         headers.insert(HeaderName::from_static("audit-id"), id);
     }
-    for text in call.warnings.0.lock().iter() {
-        let text = format!("299 - {}", quoted(text));
-        if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
-            headers.append(WARNING, value);
-        }
+    if let Some(origin) = origin {
+        cors::tell(origin, headers);
     }
-    if call.method == Method::HEAD {
-        *response.body_mut() = Body::empty();
-    }
-}
-
-/// A warning's text as a quoted string of a header: quotes and backslashes escaped, control characters dropped.
-fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if c.is_control() => {}
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// The id under which a request is known: the client's, where it sends one, else a new one.

@@ -18,10 +18,11 @@ use super::ownership::Ownership;
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
 use crate::negotiate;
-use crate::pipeline::{Call, Warnings};
+use crate::pipeline::Call;
 use crate::query::{WriteOptions, Writing};
 use crate::represent::{Form, to_hub};
 use crate::versions::View;
+use crate::warnings::Warnings;
 
 /// How often another name is tried when a generated one is taken.
 const NAME_TRIES: usize = 8;

@@ -14,9 +14,6 @@ use crate::negotiate::Encoding;
 use crate::pipeline::Call;
 use crate::query::FieldValidation;
 
-/// How many warnings about fields a client gets.
-const MOST_WARNINGS: usize = 50;
-
 /// A kind that a body may be of: a resource's, or another one with a schema (`Scale`, `DeleteOptions`).
 #[derive(Clone)]
 pub(crate) struct Expected<'a> {
@@ -242,7 +239,7 @@ pub(crate) fn answer(call: &Call, problems: &[String], validation: FieldValidati
                 Some(lines) => lines.split('\n').map(str::trim).collect(),
                 None => vec![problem.as_str()],
             });
-            lines.take(MOST_WARNINGS).for_each(|line| call.warn(line));
+            lines.for_each(|line| call.warn(line));
         }
         FieldValidation::Strict => return Err(format!("strict decoding error: {}", problems.join(", "))),
     }

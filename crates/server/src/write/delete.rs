@@ -19,10 +19,11 @@ use super::update::{Change, Judge};
 use crate::cluster::{Cluster, tree};
 use crate::http::Response;
 use crate::negotiate;
-use crate::pipeline::{Call, Warnings};
+use crate::pipeline::Call;
 use crate::query::{DeleteOptions, ListOptions, Propagation};
 use crate::read::{collect, select};
 use crate::represent::{Form, Source, from_hub, success};
+use crate::warnings::Warnings;
 
 /// How many objects of a collection are deleted at a time.
 const DELETIONS: usize = 64;

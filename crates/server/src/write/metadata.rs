@@ -1,10 +1,9 @@
 //! The rules of `metadata` that hold for every kind (upstream: `registry/rest`: `BeforeCreate`, `BeforeUpdate`).
 
+use crate::warnings::Warnings;
 use pintle_registry::{ApiError, Context, GroupVersionKind, Resource, Scope};
 use pintle_value::metadata::is_finalizer_of_someone;
 use pintle_value::{Errors, FieldPath, Str, Value};
-
-use crate::pipeline::Warnings;
 
 /// Letters of generated names: no vowels and nothing that looks like something else.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

@@ -14,8 +14,8 @@ use super::decode::default;
 use super::ownership::Ownership;
 use super::update::{Change, Judge};
 use crate::cluster::{Cluster, object_key, tree};
-use crate::pipeline::Warnings;
 use crate::versions::View;
+use crate::warnings::Warnings;
 
 /// Objects of a cluster, read and written as the server itself.
 pub(crate) struct Access(pub(crate) Arc<Cluster>);

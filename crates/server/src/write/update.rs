@@ -18,10 +18,11 @@ use super::ownership::{self, Ownership};
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
 use crate::negotiate;
-use crate::pipeline::{Call, Warnings};
+use crate::pipeline::Call;
 use crate::query::{WriteOptions, Writing};
 use crate::represent::{Form, from_hub, to_hub};
 use crate::versions::{Conversions, View};
+use crate::warnings::Warnings;
 
 /// Answers an update.
 pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
