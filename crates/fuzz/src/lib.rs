@@ -13,4 +13,4 @@ pub use bounded::{Bound, bounded};
 pub use mutate::mutate;
 pub use random::Random;
 pub use sample::sample;
-pub use targets::{TARGETS, Target};
+pub use targets::{TARGETS, Target, survives_yaml};

@@ -110,6 +110,10 @@ impl Sampler<'_> {
                 let rare = self.rare + depth / 3;
                 let mut object = Object::new();
                 for field in &ty.fields {
+                    // `apiVersion` and `kind` are in no message; of the whole object the envelope has them.
+                    if depth > 0 && field.number == 0 {
+                        continue;
+                    }
                     if self.random.once_in(rare) {
                         let value = if field.pointer && self.random.once_in(12) {
                             Value::Null

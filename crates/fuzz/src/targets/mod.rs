@@ -10,6 +10,13 @@ mod yaml;
 
 use pintle_catalog::Catalog;
 use pintle_schema::TypeId;
+use pintle_value::Value;
+
+/// False for a tree that goyaml writes as YAML of something else.
+#[must_use]
+pub fn survives_yaml(value: &Value) -> bool {
+    yaml::comes_back(value)
+}
 
 /// A decoder under test.
 #[derive(Clone, Copy, Debug)]

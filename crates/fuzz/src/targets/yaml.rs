@@ -29,7 +29,7 @@ pub(super) fn decoded(input: &[u8]) {
 
 /// False for what goyaml writes as something else: a key `<<` is written without quotes, and the line breaks that only YAML
 /// has are written as they are.
-fn comes_back(value: &Value) -> bool {
+pub(crate) fn comes_back(value: &Value) -> bool {
     let odd = |text: &str| text.contains(['\u{85}', '\u{2028}', '\u{2029}']);
     match value {
         Value::String(text) => !odd(text),
