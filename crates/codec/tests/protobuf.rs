@@ -1,10 +1,12 @@
 //! Protobuf against upstream's fixtures and against recorded bytes, and bytes that are not messages.
 
+mod rows;
 mod support;
 
 use pintle_codec::{json, protobuf};
 use pintle_schema::{TypeId, Types, base64};
 use pintle_value::{Value, object};
+use rows::Answer;
 
 fn type_of(kind: &str) -> (&'static Types, TypeId) {
     let catalog = pintle_catalog::shared();
@@ -160,4 +162,26 @@ fn broken_fixtures_are_read_or_refused_and_what_is_read_is_stable() {
         protobuf::encode_object(&again, types, fixture.type_id, &mut twice);
         assert!(once == twice, "{}: {}", fixture.kind, bytes.escape_ascii());
     }
+}
+
+#[test]
+fn recorded_bodies_are_read_as_upstream_does() {
+    rows::all_hold(include_str!("protobuf/rows.json"), |body| {
+        let error = |error: String| Answer { error, ..Answer::default() };
+        if body.strip_prefix(&protobuf::PREFIX).is_none_or(<[u8]>::is_empty) {
+            return error("no envelope".to_owned());
+        }
+        let envelope = match protobuf::open_envelope(body) {
+            Ok(envelope) => envelope,
+            Err(e) => return error(e.to_string()),
+        };
+        let catalog = pintle_catalog::shared();
+        let Some(kind) = catalog.kind_type("", &envelope.api_version, &envelope.kind) else {
+            return error("no kind".to_owned());
+        };
+        match protobuf::decode_object(&envelope, catalog.types(), kind) {
+            Ok(value) => Answer { json: json::encode(&value), ..Answer::default() },
+            Err(e) => error(e.to_string()),
+        }
+    });
 }

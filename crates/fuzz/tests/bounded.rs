@@ -56,4 +56,4 @@ macro_rules! targets {
     };
 }
 
-targets!(json, json_typed, yaml, protobuf, envelope, selector, json_patch, merge_patch, strategic, fields);
+targets!(json, json_typed, yaml, protobuf, object, envelope, selector, json_patch, merge_patch, strategic, fields);

@@ -23,7 +23,7 @@ impl Kind {
     }
 
     #[track_caller]
-    fn from_json(&self, text: &[u8]) -> Value {
+    fn read_json(&self, text: &[u8]) -> Value {
         let read = json::decode_typed(text, self.types, self.id).unwrap_or_else(|e| panic!("{}: {e}", self.name));
         assert_eq!(read.strict, Vec::<String>::new(), "{}", self.name);
         read.value
@@ -36,7 +36,7 @@ impl Kind {
     }
 
     #[track_caller]
-    fn from_protobuf(&self, message: &[u8]) -> Value {
+    fn read_protobuf(&self, message: &[u8]) -> Value {
         let read = protobuf::open_envelope(message).and_then(|e| protobuf::decode_object(&e, self.types, self.id));
         read.unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
@@ -47,7 +47,7 @@ impl Kind {
         let mut problems = Problems::default();
         normalise(self.types, self.id, &mut value, &mut problems);
         assert_eq!(problems, Problems::default(), "{}: {}", self.name, json::encode(&value).escape_ascii());
-        self.from_json(&self.json(&value))
+        self.read_json(&self.json(&value))
     }
 }
 
@@ -84,17 +84,17 @@ fn without_empty(value: Value) -> Value {
 }
 
 #[test]
-fn objects_come_back_from_json_and_yaml() {
+fn objects_come_back_read_json_and_yaml() {
     let mut in_yaml = 0;
     for (seeds, kind) in kinds() {
         for seed in seeds..seeds + OBJECTS {
             let object = kind.object(seed);
             let text = kind.json(&object);
-            same(&kind, "JSON", &kind.from_json(&text), &object);
+            same(&kind, "JSON", &kind.read_json(&text), &object);
             same(
                 &kind,
                 "pretty JSON",
-                &kind.from_json(&json::encode_typed_pretty(&object, kind.types, kind.id)),
+                &kind.read_json(&json::encode_typed_pretty(&object, kind.types, kind.id)),
                 &object,
             );
             if !survives_yaml(&object) {
@@ -104,31 +104,31 @@ fn objects_come_back_from_json_and_yaml() {
             let written = yaml::encode(&object);
             let read = yaml::decode(&written).unwrap_or_else(|e| panic!("{}: {e}", kind.name));
             assert_eq!(read.strict, None, "{}", kind.name);
-            same(&kind, "YAML", &kind.from_json(&json::encode(&read.value)), &object);
+            same(&kind, "YAML", &kind.read_json(&json::encode(&read.value)), &object);
             // JSON is YAML too, but for characters that YAML does not allow as they are.
             if String::from_utf8_lossy(&text).contains(|c| matches!(c, '\u{7f}'..='\u{9f}')) {
                 continue;
             }
             let read = yaml::decode(&text).unwrap_or_else(|e| panic!("{}: {e}: {}", kind.name, text.escape_ascii()));
-            same(&kind, "JSON as YAML", &kind.from_json(&json::encode(&read.value)), &object);
+            same(&kind, "JSON as YAML", &kind.read_json(&json::encode(&read.value)), &object);
         }
     }
     assert!(in_yaml > 1_000, "{in_yaml} objects came back from YAML");
 }
 
 #[test]
-fn objects_come_back_from_protobuf() {
+fn objects_come_back_read_protobuf() {
     // A table is no message.
     let is_message = |kind: &Kind| matches!(kind.types.get(kind.id), Type::Struct(ty) if ty.message(0).len() > 0);
     for (seeds, kind) in kinds().filter(|(_, kind)| is_message(kind)) {
         for seed in seeds..seeds + OBJECTS {
             let message = kind.protobuf(&kind.object(seed));
             // From here on lists without items are null, which a message does not tell apart.
-            let object = kind.from_protobuf(&message);
+            let object = kind.read_protobuf(&message);
             same(&kind, "Protobuf", &without_empty(object.clone()), &without_empty(kind.object(seed)));
-            let came = kind.from_protobuf(&kind.protobuf(&object));
+            let came = kind.read_protobuf(&kind.protobuf(&object));
             same(&kind, "Protobuf twice", &came, &object);
-            same(&kind, "Protobuf and JSON", &kind.from_json(&kind.json(&came)), &object);
+            same(&kind, "Protobuf and JSON", &kind.read_json(&kind.json(&came)), &object);
         }
     }
 }

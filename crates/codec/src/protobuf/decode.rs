@@ -207,6 +207,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// An entry of a map. Generated code lets keys and values go on behind the entry, to the end of the message, so that a
+    /// short message may have long keys without number; here they end with the entry.
     fn entry(&mut self, id: TypeId, bytes: &[u8]) -> Result<(Str, Value), DecodeError> {
         let mut key = Str::default();
         // Slices that are not there are read as empty ones.

@@ -33,11 +33,13 @@ const FIXED32: u8 = 5;
 /// Reads a message's bytes from front to back.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
+    /// How many bytes the message has.
+    total: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes }
+        Self { bytes, total: bytes.len() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -84,7 +86,9 @@ impl<'a> Reader<'a> {
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.varint()?;
-        if length > i64::MAX as u64 {
+        // Go looks at the sign of the length, and of the index where it ends.
+        let behind = (self.total - self.bytes.len()) as u64;
+        if length > i64::MAX as u64 - behind {
             return Err(DecodeError::NegativeLength);
         }
         let length = usize::try_from(length).map_err(|_| DecodeError::NegativeLength)?;

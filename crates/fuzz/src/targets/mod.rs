@@ -35,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "json_typed", run: json::typed, seeds: json::typed_seeds },
     Target { name: "yaml", run: yaml::decoded, seeds: yaml::seeds },
     Target { name: "protobuf", run: protobuf::message, seeds: protobuf::seeds },
+    Target { name: "object", run: protobuf::object, seeds: protobuf::object_seeds },
     Target { name: "envelope", run: protobuf::envelope, seeds: protobuf::envelope_seeds },
     Target { name: "selector", run: selector::parsed, seeds: selector::seeds },
     Target { name: "json_patch", run: patch::json_patch, seeds: patch::json_patch_seeds },

@@ -27,6 +27,35 @@ pub(super) fn envelope(input: &[u8]) {
     assert_eq!((again.api_version, again.kind, again.raw), (opened.api_version, opened.kind, opened.raw));
 }
 
+/// A body: what it is, is in its envelope.
+pub(super) fn object(input: &[u8]) {
+    let Ok(envelope) = protobuf::open_envelope(input) else { return };
+    let catalog = pintle_catalog::shared();
+    let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));
+    let Some(kind) = catalog.kind_type(group, version, &envelope.kind) else { return };
+    let types = catalog.types();
+    let Ok(value) = bounded(input.len(), BOUND, || protobuf::decode_object(&envelope, types, kind)) else { return };
+    let mut written = Vec::new();
+    protobuf::encode_object(&value, types, kind, &mut written);
+    let again = protobuf::open_envelope(&written).and_then(|again| protobuf::decode_object(&again, types, kind));
+    assert_eq!(again.as_ref(), Ok(&value), "{}", written.escape_ascii());
+}
+
+pub(super) fn object_seeds() -> Vec<Vec<u8>> {
+    let catalog = pintle_catalog::shared();
+    let mut random = Random::new(4);
+    let enveloped = |(group, version, kind, type_id): (&str, &str, &str, _)| {
+        let mut value = sample(&mut random, catalog.types(), type_id);
+        value.set("apiVersion", if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") });
+        value.set("kind", kind);
+        normalise(catalog.types(), type_id, &mut value, &mut Problems::default());
+        let mut out = Vec::new();
+        protobuf::encode_object(&value, catalog.types(), type_id, &mut out);
+        out
+    };
+    catalog.kinds().map(enveloped).collect()
+}
+
 /// A message of every kind, with its number.
 fn messages() -> impl Iterator<Item = ([u8; 2], Vec<u8>)> {
     let types = pintle_catalog::shared().types();
