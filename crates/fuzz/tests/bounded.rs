@@ -56,4 +56,18 @@ macro_rules! targets {
     };
 }
 
-targets!(json, json_typed, yaml, protobuf, object, envelope, selector, json_patch, merge_patch, strategic, fields);
+targets!(
+    json,
+    json_typed,
+    yaml,
+    protobuf,
+    object,
+    envelope,
+    cbor,
+    cbor_typed,
+    selector,
+    json_patch,
+    merge_patch,
+    strategic,
+    fields
+);

@@ -1,7 +1,7 @@
 //! Objects of every kind, made up from the facts of their types, come back from every encoding as they were, and from each
 //! through each other.
 
-use pintle_codec::{json, protobuf, yaml};
+use pintle_codec::{cbor, json, protobuf, yaml};
 use pintle_fuzz::{Random, sample, survives_yaml};
 use pintle_schema::{Problems, Type, TypeId, Types, normalise};
 use pintle_value::Value;
@@ -39,6 +39,24 @@ impl Kind {
     fn read_protobuf(&self, message: &[u8]) -> Value {
         let read = protobuf::open_envelope(message).and_then(|e| protobuf::decode_object(&e, self.types, self.id));
         read.unwrap_or_else(|e| panic!("{}: {e}", self.name))
+    }
+
+    fn cbor(&self, value: &Value) -> Vec<u8> {
+        let mut out = cbor::SELF_DESCRIBED.to_vec();
+        cbor::encode_typed(value, self.types, self.id, &mut out);
+        out
+    }
+
+    #[track_caller]
+    fn read_cbor(&self, bytes: &[u8]) -> Value {
+        let read = cbor::decode_typed(bytes, self.types, self.id, cbor::Limits::default());
+        let read = read.unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        assert_eq!(read.unknown, None, "{}", self.name);
+        let mut value = read.value;
+        let mut problems = Problems::default();
+        normalise(self.types, self.id, &mut value, &mut problems);
+        assert_eq!(problems, Problems::default(), "{}", self.name);
+        value
     }
 
     /// An object as it is stored: read from JSON.
@@ -129,6 +147,20 @@ fn objects_come_back_read_protobuf() {
             let came = kind.read_protobuf(&kind.protobuf(&object));
             same(&kind, "Protobuf twice", &came, &object);
             same(&kind, "Protobuf and JSON", &kind.read_json(&kind.json(&came)), &object);
+        }
+    }
+}
+
+#[test]
+fn objects_come_back_from_cbor() {
+    for (seeds, kind) in kinds() {
+        for seed in seeds..seeds + OBJECTS {
+            let object = kind.object(seed);
+            let bytes = kind.cbor(&object);
+            let came = kind.read_cbor(&bytes);
+            same(&kind, "CBOR", &came, &object);
+            assert!(kind.cbor(&came) == bytes, "{}", kind.name);
+            same(&kind, "CBOR and JSON", &kind.read_json(&kind.json(&came)), &object);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! what they accept is written and read back as the same.
 
 mod apply;
+mod cbor;
 mod json;
 mod patch;
 mod protobuf;
@@ -37,6 +38,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "protobuf", run: protobuf::message, seeds: protobuf::seeds },
     Target { name: "object", run: protobuf::object, seeds: protobuf::object_seeds },
     Target { name: "envelope", run: protobuf::envelope, seeds: protobuf::envelope_seeds },
+    Target { name: "cbor", run: cbor::untyped, seeds: cbor::seeds },
+    Target { name: "cbor_typed", run: cbor::typed, seeds: cbor::typed_seeds },
     Target { name: "selector", run: selector::parsed, seeds: selector::seeds },
     Target { name: "json_patch", run: patch::json_patch, seeds: patch::json_patch_seeds },
     Target { name: "merge_patch", run: patch::merge_patch, seeds: patch::patch_seeds },
