@@ -8,7 +8,7 @@ use pintle_fuzz::{Random, TARGETS, Target, mutate};
 const STACK: usize = 256 << 20;
 
 /// How many inputs there are for each target, by their total length: long ones take longer.
-const BYTES: usize = 6 << 20;
+const BYTES: usize = 3 << 20;
 
 fn run(target: &Target) {
     let seeds = (target.seeds)();

@@ -35,6 +35,16 @@ impl Kind {
         out
     }
 
+    /// The same without a tree, from JSON as it is stored.
+    fn json_as_protobuf(&self, value: &Value) -> Vec<u8> {
+        let (text, mut tape) = (self.json(value), json::Tape::default());
+        let mut message = Vec::new();
+        protobuf::encode_json(&text, &mut tape, self.types, self.id, &mut message).expect("what is stored is JSON");
+        let mut out = Vec::new();
+        protobuf::encode_envelope(value.api_version(), value.kind(), &mut out, |out| out.extend_from_slice(&message));
+        out
+    }
+
     #[track_caller]
     fn read_protobuf(&self, message: &[u8]) -> Value {
         let read = protobuf::open_envelope(message).and_then(|e| protobuf::decode_object(&e, self.types, self.id));
@@ -141,6 +151,7 @@ fn objects_come_back_read_protobuf() {
     for (seeds, kind) in kinds().filter(|(_, kind)| is_message(kind)) {
         for seed in seeds..seeds + OBJECTS {
             let message = kind.protobuf(&kind.object(seed));
+            assert!(kind.json_as_protobuf(&kind.object(seed)) == message, "{}", kind.name);
             // From here on lists without items are null, which a message does not tell apart.
             let object = kind.read_protobuf(&message);
             same(&kind, "Protobuf", &without_empty(object.clone()), &without_empty(kind.object(seed)));

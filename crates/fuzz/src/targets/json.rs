@@ -1,7 +1,8 @@
 //! JSON, without a type and read into a kind.
 
 use pintle_codec::json::{self, Options};
-use pintle_schema::{Problems, normalise};
+use pintle_codec::protobuf;
+use pintle_schema::{Problems, TypeId, Types, normalise};
 
 use super::{kind_of, kinds};
 use crate::{Bound, Random, bounded, sample};
@@ -30,6 +31,8 @@ pub(super) fn typed(input: &[u8]) {
     let Some((catalog, type_id, text)) = kind_of(input) else { return };
     let types = catalog.types();
     let _ = bounded(text.len(), BOUND, || json::strictness(text, types, type_id));
+    // Meant for what is stored, but whatever it is given, it ends.
+    let _ = bounded(text.len(), BOUND, || message_of(text, types, type_id));
     let Ok(read) = bounded(text.len(), BOUND, || json::decode_typed(text, types, type_id)) else { return };
     let write = |value| {
         let mut out = Vec::new();
@@ -41,10 +44,19 @@ pub(super) fn typed(input: &[u8]) {
     let again = json::decode_typed(&once, types, type_id).expect("what is written is read");
     let twice = write(&again.value);
     assert!(once == twice || once.windows(2).any(|two| two == b"-0"), "{}", once.escape_ascii());
+    let mut message = Vec::new();
+    protobuf::encode(&again.value, types, type_id, &mut message);
+    assert_eq!(message_of(&twice, types, type_id), Some(message), "{}", twice.escape_ascii());
     let mut normal = again.value.clone();
     let mut problems = Problems::default();
     normalise(types, type_id, &mut normal, &mut problems);
     assert_eq!((normal, problems), (again.value, Problems::default()), "what is read is normal");
+}
+
+/// JSON as a message, without a tree between them.
+fn message_of(text: &[u8], types: &Types, type_id: TypeId) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    protobuf::encode_json(text, &mut json::Tape::default(), types, type_id, &mut out).map(|()| out)
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
