@@ -8,7 +8,7 @@ use pintle_schema::{base64, leaf};
 use pintle_value::{Object, Str, Value};
 use thiserror::Error;
 
-use super::number::{format_g, format_g32};
+use super::key::{Key, printed_value};
 use super::parser::{Event, Parser};
 use super::reader::{Cursor, Text};
 use super::resolve::{Scalar, resolve_tagged};
@@ -169,14 +169,11 @@ struct Builder<'n> {
     depth: usize,
 }
 
-/// The type of keys that JSON has no text for.
-const UNSUPPORTED: &str = "unsupported";
-
 /// A mapping under construction. Keys are told apart by type as well as text.
 #[derive(Default)]
 struct Entries {
     entries: Vec<(Str, Value)>,
-    seen: HashSet<(&'static str, Str)>,
+    seen: HashSet<(std::mem::Discriminant<Key>, Str)>,
 }
 
 impl Builder<'_> {
@@ -278,30 +275,25 @@ impl Builder<'_> {
                 self.merge(value_node, entries)?;
                 continue;
             }
-            let (kind, key, printed) = self.key(key_node)?;
+            let key = self.key(key_node)?;
             let value = self.value(value_node)?;
             if self.printing {
-                entries.entries.push((Str::from(printed), value));
+                entries.entries.push((Str::from(key.printed()), value));
                 continue;
             }
-            if kind == UNSUPPORTED {
+            let Some(text) = key.text() else {
                 if self.unsupported_key.is_none() {
-                    let value = self.printed(value_node)?;
-                    let of = if printed.starts_with("0x") { "uint64" } else { "%!s(<nil>)" };
-                    let key = printed.strip_prefix("interface {}").map_or(printed.as_str(), |_| "<nil>");
-                    let message = format!("unsupported map key of type: {of}, key: {key}, value: {value}");
-                    self.unsupported_key = Some(message);
+                    self.unsupported_key = Some(key.unsupported(&self.printed(value_node)?));
                 }
                 continue;
-            }
-            // What is not a number is not equal to itself either.
-            let is_new = entries.seen.insert((kind, key.clone())) || key == ".nan" && kind == "float64";
+            };
+            let is_new = entries.seen.insert((std::mem::discriminant(&key), text.clone())) || key.is_nan();
             if !is_new && self.repeated.len() < MAX_REPEATED_BYTES {
                 let line = self.nodes.get(value_node).map_or(0, |n| n.line);
                 // Writing to a string cannot fail.
-                let _ = write!(self.repeated, "\n  line {line}: key {printed} already set in map");
+                let _ = write!(self.repeated, "\n  line {line}: key {} already set in map", key.printed());
             }
-            entries.entries.push((key, value));
+            entries.entries.push((text, value));
         }
         Ok(())
     }
@@ -320,8 +312,7 @@ impl Builder<'_> {
         value.map(|value| printed_value(&value))
     }
 
-    /// A key as its type, its text, and as Go prints it in messages.
-    fn key(&mut self, node: usize) -> Result<(&'static str, Str, String), DecodeError> {
+    fn key(&mut self, node: usize) -> Result<Key, DecodeError> {
         self.count()?;
         if let Some(Node { content: Content::Alias { target, .. }, .. }) = self.nodes.get(node) {
             let target = *target;
@@ -334,17 +325,8 @@ impl Builder<'_> {
             let key = self.printed(node)?;
             return fail(format_args!("invalid map key: {key}"));
         }
-        Ok(match self.scalar(node)? {
-            (Scalar::Int(i), _) => ("int", Str::from(i.to_string()), i.to_string()),
-            (Scalar::Bool(b), _) => ("bool", Str::from(b.to_string()), b.to_string()),
-            (Scalar::Float(f), _) => ("float64", Str::from(format_g32(f)), format_g32(f)),
-            (Scalar::Uint(u), _) => (UNSUPPORTED, Str::default(), format!("{u:#x}")),
-            (Scalar::Null, _) => (UNSUPPORTED, Str::default(), "interface {}(nil)".to_owned()),
-            (Scalar::Text | Scalar::Timestamp, text) => {
-                let printed = crate::go::quote(&text);
-                ("string", text, printed)
-            }
-        })
+        let (scalar, text) = self.scalar(node)?;
+        Ok(Key::new(&scalar, text))
     }
 
     /// Puts what a merge key refers to into a mapping. As in goyaml, a merge overrides what stands before it.
@@ -380,27 +362,5 @@ impl Builder<'_> {
         };
         self.depth -= 1;
         result
-    }
-}
-
-/// A value in a message, as Go's `%#v` prints it; its keys are printed already.
-fn printed_value(value: &Value) -> String {
-    let inner = |value: &Value| match value {
-        Value::Null => "interface {}(nil)".to_owned(),
-        other => printed_value(other),
-    };
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(b) => b.to_string(),
-        Value::Int(i) => i.to_string(),
-        Value::Float(f) => format_g(*f),
-        Value::String(text) => crate::go::quote(text),
-        Value::Array(items) => {
-            format!("[]interface {{}}{{{}}}", items.iter().map(inner).collect::<Vec<_>>().join(", "))
-        }
-        Value::Object(object) => {
-            let entries = object.iter().map(|(key, value)| format!("{key}:{}", inner(value)));
-            format!("map[interface {{}}]interface {{}}{{{}}}", entries.collect::<Vec<_>>().join(", "))
-        }
     }
 }

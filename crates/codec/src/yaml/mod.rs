@@ -6,6 +6,7 @@
 mod decode;
 mod emit;
 mod encode;
+mod key;
 mod number;
 mod parser;
 mod reader;

@@ -139,6 +139,7 @@ impl<'t> Scanner<'t> {
                 gap.join(cursor, &mut text);
                 let start = cursor.at();
                 cursor.skip();
+                cursor.skip_word();
                 text.take(cursor, start..cursor.at());
                 cursor.need(2)?;
             }
@@ -195,6 +196,7 @@ impl<'t> Scanner<'t> {
                 } else {
                     let start = cursor.at();
                     cursor.skip();
+                    cursor.skip_word();
                     text.take(cursor, start..cursor.at());
                 }
                 cursor.need(2)?;
@@ -240,6 +242,7 @@ impl<'t> Scanner<'t> {
             let start = cursor.at();
             while !cursor.is_line_end(0) {
                 cursor.skip();
+                cursor.skip_word();
                 cursor.need(1)?;
             }
             text.take(cursor, start..cursor.at());

@@ -2,7 +2,7 @@
 //! collections, and with the keys that are only known to be keys when their colon is seen.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::decode::DecodeError;
 use super::reader::Cursor;
@@ -77,8 +77,9 @@ pub(super) struct Scanner<'t> {
     pub(super) key_allowed: bool,
     /// One for each flow collection that is open, and one for the block.
     keys: Vec<SimpleKey>,
-    /// Which of them begins at which token. As in goyaml it may still name keys that have been given up.
-    keys_by_token: HashMap<usize, usize>,
+    /// Which of them begins at which token, from the next one to be taken on. As in goyaml it may still name keys that have
+    /// been given up.
+    keys_by_token: VecDeque<Option<usize>>,
 }
 
 impl<'t> Scanner<'t> {
@@ -93,7 +94,7 @@ impl<'t> Scanner<'t> {
             flow_level: 0,
             key_allowed: true,
             keys: vec![SimpleKey::default()],
-            keys_by_token: HashMap::new(),
+            keys_by_token: VecDeque::new(),
         }
     }
 
@@ -112,6 +113,7 @@ impl<'t> Scanner<'t> {
             return None;
         }
         self.taken += 1;
+        self.keys_by_token.pop_front();
         self.tokens.pop_front()
     }
 
@@ -124,9 +126,9 @@ impl<'t> Scanner<'t> {
         if self.tokens.is_empty() {
             return Ok(true);
         }
-        match self.keys_by_token.get(&self.taken) {
-            Some(key) => self.is_valid(*key),
-            None => Ok(false),
+        match self.keys_by_token.front() {
+            Some(Some(key)) => self.is_valid(*key),
+            _ => Ok(false),
         }
     }
 
@@ -170,8 +172,19 @@ impl<'t> Scanner<'t> {
         if let Some(slot) = self.keys.get_mut(last) {
             *slot = key;
         }
-        self.keys_by_token.insert(key.token, last);
+        self.note_key(key.token, Some(last));
         Ok(())
+    }
+
+    /// Notes which key begins at a token, unless that has been taken.
+    fn note_key(&mut self, token: usize, key: Option<usize>) {
+        let Some(place) = token.checked_sub(self.taken) else { return };
+        if key.is_some() && self.keys_by_token.len() <= place {
+            self.keys_by_token.resize(place + 1, None);
+        }
+        if let Some(slot) = self.keys_by_token.get_mut(place) {
+            *slot = key;
+        }
     }
 
     /// Gives up the key of the innermost collection.
@@ -181,7 +194,8 @@ impl<'t> Scanner<'t> {
             return self.cursor.fault("could not find expected ':'");
         }
         key.possible = false;
-        self.keys_by_token.remove(&key.token);
+        let token = key.token;
+        self.note_key(token, None);
         Ok(())
     }
 
@@ -376,7 +390,7 @@ impl<'t> Scanner<'t> {
         if self.in_flow() {
             self.flow_level -= 1;
             if let Some(key) = self.keys.pop() {
-                self.keys_by_token.remove(&key.token);
+                self.note_key(key.token, None);
             }
         }
         self.key_allowed = false;
@@ -421,7 +435,7 @@ impl<'t> Scanner<'t> {
             if let Some(key) = self.keys.get_mut(last) {
                 key.possible = false;
             }
-            self.keys_by_token.remove(&key.token);
+            self.note_key(key.token, None);
             self.key_allowed = false;
         } else {
             if !self.in_flow() {
