@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_extensions::records;
-use pintle_registry::{Definition, Resource};
+use pintle_registry::{Definition, Effort, Resource};
 use pintle_value::{Errors, Value, object};
 
 /// Twenty rules: the path of the node, and the rule.
@@ -85,7 +85,7 @@ fn main() -> std::io::Result<()> {
     let ruled = kind(&schema).ok_or_else(no_kind)?;
     let judge = |kind: &Resource, old| {
         let mut errors = Errors::new();
-        kind.behaviour.validate_last(&object, old, &mut errors);
+        kind.behaviour.validate_last(&object, old, &mut errors, Effort::Little);
         errors
     };
     let mut out = std::io::stdout().lock();

@@ -6,7 +6,7 @@ use pintle_kinds::{CompiledRule, Ruled, SchemaJudge};
 use pintle_registry::Resource;
 use pintle_value::{Errors, FieldPath, Value, object};
 
-use crate::rules::{Rules, Subject, Verdict, compile_nodes};
+use crate::rules::{Limits, Rules, Subject, Verdict, compile_nodes};
 use crate::schema::{Malformed, Schema};
 
 /// The field of the object that a default is put in to be judged.
@@ -101,7 +101,7 @@ impl SchemaJudge for Judge {
         let Ok(schema) = Schema::parse(schema) else { return (Errors::new(), budget) };
         let part = schema.root();
         let Some(rules) = Rules::of(part, resource) else { return (Errors::new(), budget) };
-        let judge = |old| rules.judge(Subject { part, new: value, old, ratchets: false }, budget, path);
+        let judge = |old| rules.judge(Subject { part, new: value, old, ratchets: false }, Limits::of(budget), path);
         // A default must be good for objects that had it before, and for those that get it.
         let Verdict { errors, budget: left, .. } = judge(Some(value));
         if !errors.is_empty() {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, Effort, SubresourceRules};
 use pintle_value::metadata::{MANAGED_FIELDS, is_finalizer_of_someone};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
@@ -92,8 +92,14 @@ impl Behaviour for Custom {
         errors
     }
 
-    fn validate_last(&self, object: &Value, old: Option<&Value>, found: &mut Errors) -> Vec<String> {
-        self.held.rules.judge(&self.schema, object, old, found)
+    fn validate_last(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        found: &mut Errors,
+        effort: Effort,
+    ) -> Option<Vec<String>> {
+        self.held.rules.judge(&self.schema, object, old, found, effort)
     }
 
     fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -168,8 +174,8 @@ impl SubresourceRules for Status {
         errors
     }
 
-    fn validate_last(&self, object: &Value, old: &Value, found: &mut Errors) -> Vec<String> {
-        self.held.rules.judge(&self.schema, object, Some(old), found)
+    fn validate_last(&self, object: &Value, old: &Value, found: &mut Errors, effort: Effort) -> Option<Vec<String>> {
+        self.held.rules.judge(&self.schema, object, Some(old), found, effort)
     }
 }
 

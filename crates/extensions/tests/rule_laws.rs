@@ -6,7 +6,7 @@ mod trees;
 use std::sync::Arc;
 
 use pintle_extensions::judge_definitions;
-use pintle_registry::{Behaviour, Context, Resource};
+use pintle_registry::{Behaviour, Context, Effort, Resource};
 use pintle_value::time::Time;
 use pintle_value::{Errors, Object, Value, object};
 use proptest::prelude::*;
@@ -27,7 +27,12 @@ fn definitions() -> Arc<dyn Behaviour> {
 
 fn judge(kind: &Resource, new: &Value, old: Option<&Value>) -> (Errors, Vec<String>) {
     let mut errors = Errors::new();
-    let warnings = kind.behaviour.validate_last(new, old, &mut errors);
+    let warnings = kind.behaviour.validate_last(new, old, &mut errors, Effort::Any).unwrap_or_default();
+    // With little effort the verdict is the same, or there is none.
+    let mut quick = Errors::new();
+    if let Some(found) = kind.behaviour.validate_last(new, old, &mut quick, Effort::Little) {
+        assert_eq!((format!("{quick:?}"), found), (format!("{errors:?}"), warnings.clone()));
+    }
     (errors, warnings)
 }
 

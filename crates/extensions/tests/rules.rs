@@ -13,7 +13,7 @@ mod tables;
 use std::sync::Arc;
 
 use pintle_extensions::judge_definitions;
-use pintle_registry::{Behaviour, Context, Resource};
+use pintle_registry::{Behaviour, Context, Effort, Resource};
 use pintle_value::time::Time;
 use pintle_value::{Errors, Object, Value, object};
 use served::definition;
@@ -71,15 +71,15 @@ impl State {
                 let rules = rules.subresource("status").expect("there is a status");
                 rules.prepare_for_update(&context(), &mut new, old);
                 errors = rules.validate_update(&context(), &new, old);
-                warnings = rules.validate_last(&new, old, &mut errors);
+                warnings = rules.validate_last(&new, old, &mut errors, Effort::Any).unwrap_or_default();
             }
             Some(old) => {
                 errors = rules.validate_update(&context(), &new, old);
-                warnings = rules.validate_last(&new, Some(old), &mut errors);
+                warnings = rules.validate_last(&new, Some(old), &mut errors, Effort::Any).unwrap_or_default();
             }
             None => {
                 errors = rules.validate(&context(), &new);
-                warnings = rules.validate_last(&new, None, &mut errors);
+                warnings = rules.validate_last(&new, None, &mut errors, Effort::Any).unwrap_or_default();
             }
         }
         said(errors, warnings)

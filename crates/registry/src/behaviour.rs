@@ -30,6 +30,15 @@ pub struct Context {
     pub dry_run: bool,
 }
 
+/// How much work a check may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Some milliseconds at most, for which others can wait.
+    Little,
+    /// Whatever it takes.
+    Any,
+}
+
 /// The rules of a kind. All methods work on the tree at the hub version (the version that objects are stored at or, for
 /// kinds whose versions are equals, that of the record that holds the behaviour),
 /// normalised (see `schema::normalise`) and defaulted; `defaults`, `convert_to_hub` and `convert_from_hub` at the version of the record
@@ -78,9 +87,10 @@ pub trait Behaviour: Send + Sync {
     fn canonicalize(&self, _object: &mut Value) {}
 
     /// Checks what is worth a look only once all else has been checked. `found` is what is wrong so far, for a new object
-    /// with its metadata. Adds to it what is wrong, and returns what the client is told although it may stay.
-    fn validate_last(&self, _object: &Value, _old: Option<&Value>, _found: &mut Errors) -> Vec<String> {
-        Vec::new()
+    /// with its metadata. Adds to it what is wrong, and returns what the client is told although it may stay. `None` if
+    /// that takes more effort; then nothing has been added.
+    fn validate_last(&self, _: &Value, _old: Option<&Value>, _found: &mut Errors, _: Effort) -> Option<Vec<String>> {
+        Some(Vec::new())
     }
 
     /// Warnings for the client (upstream: `WarningsOnCreate`, `WarningsOnUpdate`).
@@ -221,8 +231,8 @@ pub trait SubresourceRules: Send + Sync {
     }
 
     /// Checks what is worth a look only once all else has been checked, as [`Behaviour::validate_last`] does.
-    fn validate_last(&self, _object: &Value, _old: &Value, _found: &mut Errors) -> Vec<String> {
-        Vec::new()
+    fn validate_last(&self, _: &Value, _old: &Value, _found: &mut Errors, _: Effort) -> Option<Vec<String>> {
+        Some(Vec::new())
     }
 
     /// Warnings for the client (upstream: `WarningsOnUpdate`).

@@ -55,7 +55,7 @@ impl Walk {
     }
 
     fn rule(&mut self, spot: &Spot<'_>, applied: &Applied<'_>) -> Goes {
-        let Evaluation { result, cost } = applied.program.evaluate(applied.bindings, Budget::limit(Budget::PER_CALL));
+        let Evaluation { result, cost } = applied.program.evaluate(applied.bindings, Budget::limit(self.per_call));
         if !self.spend(cost) {
             return self.end(spot, OUT_OF_BUDGET);
         }

@@ -21,4 +21,4 @@ mod walk;
 pub(crate) use definitions::compile_nodes;
 pub(crate) use lazy::LazyRules;
 pub(crate) use tree::Rules;
-pub(crate) use walk::{Subject, Verdict};
+pub(crate) use walk::{Limits, Subject, Verdict};

@@ -1,5 +1,6 @@
 //! Rules applied to an object (upstream: `Validator.Validate` of apiextensions-apiserver's `pkg/apiserver/schema/cel`).
 
+use pintle_cel::Budget;
 use pintle_value::{Errors, FieldPath, Value as Json};
 
 use super::correlate::{Level, Ratchet};
@@ -30,10 +31,32 @@ pub(crate) struct Subject<'a> {
     pub(crate) ratchets: bool,
 }
 
+/// What judging may cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// All rules together.
+    budget: i64,
+    /// A rule once.
+    per_call: u64,
+}
+
+impl Limits {
+    /// A budget, and upstream's limit for each rule.
+    pub(crate) fn of(budget: i64) -> Self {
+        Self { budget, per_call: Budget::PER_CALL }
+    }
+
+    /// The same limit for all rules and for each.
+    pub(crate) fn together(limit: u32) -> Self {
+        Self { budget: limit.into(), per_call: limit.into() }
+    }
+}
+
 impl Rules {
-    /// Applies the rules. `budget` is what that may cost; `path` is where the value is.
-    pub(crate) fn judge(&self, subject: Subject<'_>, budget: i64, path: &FieldPath<'_>) -> Verdict {
-        let mut walk = Walk { verdict: Verdict { budget, ..Verdict::default() } };
+    /// Applies the rules. `path` is where the value is.
+    pub(crate) fn judge(&self, subject: Subject<'_>, limits: Limits, path: &FieldPath<'_>) -> Verdict {
+        let Limits { budget, per_call } = limits;
+        let mut walk = Walk { verdict: Verdict { budget, ..Verdict::default() }, per_call };
         let Subject { part, new, old, ratchets } = subject;
         let level = old.filter(|_| ratchets).map(|old| Level::new(part, new, old));
         // That it ended early shows in the budget.
@@ -60,6 +83,8 @@ impl Spot<'_> {
 /// A walk over an object, by its rules.
 pub(super) struct Walk {
     pub(super) verdict: Verdict,
+    /// What one rule may cost.
+    pub(super) per_call: u64,
 }
 
 /// Nothing more is to be done: the budget did not suffice.

@@ -13,8 +13,8 @@ use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::commit::{Outcome, as_cached, commit};
 use super::decode::{Expected, decode};
-use super::metadata;
 use super::ownership::Ownership;
+use super::{at_any_length, metadata};
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
 use crate::negotiate;
@@ -164,7 +164,7 @@ impl Creation<'_> {
         } else {
             errors.append(hub.behaviour.validate(context, object));
         }
-        for warning in hub.behaviour.validate_last(object, None, &mut errors) {
+        for warning in at_any_length(|effort| hub.behaviour.validate_last(object, None, &mut errors, effort)) {
             self.warnings.push(warning);
         }
         metadata::refuse(resource, name, errors)?;

@@ -13,8 +13,8 @@ use pintle_value::{Errors, Value};
 use super::commit::{Outcome, as_cached, at, commit};
 use super::create::Creation;
 use super::decode::{Expected, decode};
-use super::metadata;
 use super::ownership::{self, Ownership};
+use super::{at_any_length, metadata};
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
 use crate::negotiate;
@@ -314,10 +314,10 @@ impl<'a> Change<'a> {
             Some(rules) => rules.validate_update(context, &object, old),
             None => self.validate(hub, &object, old),
         };
-        let warnings = match rules {
-            Some(rules) => rules.validate_last(&object, old, &mut found),
-            None => hub.behaviour.validate_last(&object, Some(old), &mut found),
-        };
+        let warnings = at_any_length(|effort| match rules {
+            Some(rules) => rules.validate_last(&object, old, &mut found, effort),
+            None => hub.behaviour.validate_last(&object, Some(old), &mut found, effort),
+        });
         for warning in warnings {
             self.warnings.push(warning);
         }

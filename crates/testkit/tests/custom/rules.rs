@@ -155,3 +155,40 @@ fn what_was_so_before_may_stay_but_is_told() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn rules_that_take_long_are_applied_to_their_end() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let list = json!({"type": "array", "maxItems": 1000, "items": {"type": "integer"}});
+        let mut definition = widgets();
+        for version in definition["spec"]["versions"].as_array_mut().expect("versions") {
+            version["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {"spec": {
+                "type": "object",
+                "properties": {"a": list, "b": list, "replicas": {"type": "integer"}},
+                "x-kubernetes-validations": [{"rule": "self.a.all(x, self.b.all(y, x != y))", "message": "one is in both"}],
+            }}});
+        }
+        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        until(&cluster, "widgets.example.com", "Established", "True").await;
+        let with = |a: Vec<i64>, b: Vec<i64>| widget("a", &json!({"a": a, "b": b})).to_string();
+        let costly = "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: one is in both";
+        for (a, b, refused) in [
+            (0..5, 5..10, None),
+            (0..150, 150..300, None),
+            (0..150, 149..300, Some("one is in both")),
+            (0..600, 600..1200, Some(costly)),
+        ] {
+            let tried = cluster.post(&format!("{WIDGETS}?dryRun=All"), with(a.collect(), b.collect())).await;
+            match refused {
+                None => drop(tried.expect(201)),
+                Some(why) => {
+                    let why = invalid(&format!("spec: Invalid value: {why}"));
+                    let found = tried.expect(422).json()["message"].as_str().expect("a message").to_owned();
+                    assert_eq!(found.replace("\"object\": ", ""), why);
+                }
+            }
+        }
+        cluster.stop().await;
+    });
+}
