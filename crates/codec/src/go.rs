@@ -1,6 +1,22 @@
-//! Text as Go's `strconv` prints it, for messages.
+//! Text as Go has it: as `encoding/json` makes it of bytes, and as `strconv` prints it, for messages.
 
 use std::fmt::Write;
+
+use pintle_value::Str;
+
+/// Bytes as the text that Go's `encoding/json` makes of them: every byte that is not part of a character becomes U+FFFD.
+#[must_use]
+pub fn utf8(bytes: &[u8]) -> Str {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Str::from(text);
+    }
+    let mut out = Str::default();
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    out
+}
 
 /// `strconv.Quote`: a Go string literal. (Which characters count as printable follows Rust's tables for `Debug`.)
 #[must_use]

@@ -13,7 +13,7 @@ use pintle_value::{Object, Str, Value};
 use super::check::{Limits, well_formed};
 use super::error::Error;
 use super::reader::{FALSE, Head, Later, Major, NULL, Reader, TRUE};
-use super::untyped::{Entries, Untyped, lossy, misfit, negative, object, text_of};
+use super::untyped::{Entries, Untyped, misfit, negative, object, text_of};
 use crate::json::TypeMeta;
 
 /// An object of a built-in kind as it was read.
@@ -437,7 +437,7 @@ impl Key {
     /// As Go's `%#v` prints it.
     fn text(&self) -> String {
         match self {
-            Key::Text(text) => crate::go::quote(&lossy(text)),
+            Key::Text(text) => crate::go::quote(&crate::go::utf8(text)),
             Key::Int(i) => i.to_string(),
             Key::Bool(b) => b.to_string(),
             Key::Float(bits) => f64::from_bits(*bits).to_string(),

@@ -89,23 +89,10 @@ pub(super) fn negative(head: Head, go: &str) -> Result<i64, Error> {
     })
 }
 
-/// Text of bytes that need not be UTF-8: each bad one becomes U+FFFD, as when Go writes such a string as JSON.
-pub(super) fn lossy(bytes: &[u8]) -> Str {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return text.into();
-    }
-    let mut out = Str::default();
-    for chunk in bytes.utf8_chunks() {
-        out.push_str(chunk.valid());
-        chunk.invalid().iter().for_each(|_| out.push(char::REPLACEMENT_CHARACTER));
-    }
-    out
-}
-
 /// The text that a byte string stands for, in the encoding that the nearest tag asks for.
 pub(super) fn text_of(bytes: &[u8], later: Option<Later>) -> Str {
     match later {
-        None => lossy(bytes),
+        None => crate::go::utf8(bytes),
         Some(Later::Base64) => base64::encode(bytes).into(),
         Some(Later::Base64Url) => {
             let mut text = base64::encode(bytes).replace('+', "-").replace('/', "_");

@@ -8,6 +8,7 @@ use pintle_value::{Object, Str, Value};
 
 use super::envelope::Envelope;
 use super::wire::{BYTES, DecodeError, FIXED64, Reader, VARINT};
+use crate::go::utf8 as text;
 use crate::json;
 
 /// Reads a message of a struct type into a normalised tree.
@@ -284,19 +285,6 @@ fn integer(kind: Scalar, bits: u64) -> Value {
         Scalar::Uint8 => i64::from(bits as u8),
         _ => bits as i64,
     })
-}
-
-/// Go keeps broken UTF-8 and replaces it when it writes JSON.
-fn text(bytes: &[u8]) -> Str {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return Str::from(text);
-    }
-    let mut out = Str::default();
-    for chunk in bytes.utf8_chunks() {
-        out.push_str(chunk.valid());
-        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
-    }
-    out
 }
 
 fn expect(wire: u8, wanted: u8, field: &str) -> Result<(), DecodeError> {

@@ -4,6 +4,7 @@
 use pintle_value::{Str, Value};
 
 use super::wire::{BYTES, DecodeError, Reader, VARINT, varint_len, write_bytes, write_nested, write_tag, write_varint};
+use crate::go::utf8 as text;
 
 /// What every body begins with.
 pub const PREFIX: [u8; 4] = *b"k8s\0";
@@ -67,10 +68,6 @@ pub fn open_envelope(body: &[u8]) -> Result<Envelope<'_>, DecodeError> {
         }
     }
     Ok(envelope)
-}
-
-fn text(bytes: &[u8]) -> Str {
-    Str::from_utf8_lossy(bytes)
 }
 
 fn type_meta(bytes: &[u8], envelope: &mut Envelope<'_>) -> Result<(), DecodeError> {

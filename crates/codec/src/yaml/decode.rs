@@ -261,7 +261,7 @@ impl Builder<'_> {
             let Ok(bytes) = base64::decode(text.as_bytes()) else {
                 return fail("!!binary value contains invalid base64 data");
             };
-            return Ok((Scalar::Text, Str::from_utf8_lossy(&bytes)));
+            return Ok((Scalar::Text, crate::go::utf8(&bytes)));
         }
         let scalar = resolve_tagged(tag, text).or_else(fail)?;
         Ok((scalar, Str::from(text.as_ref())))
@@ -278,7 +278,7 @@ impl Builder<'_> {
             let key = self.key(key_node)?;
             let value = self.value(value_node)?;
             if self.printing {
-                entries.entries.push((Str::from(key.printed()), value));
+                entries.entries.push((key.in_message(), value));
                 continue;
             }
             let Some(text) = key.text() else {

@@ -58,6 +58,14 @@ impl Key {
         }
     }
 
+    /// The same in a tree that goes into a message, where texts are to be in their own order: only a quote is before them.
+    pub(super) fn in_message(&self) -> Str {
+        match self {
+            Self::Text(text) => Str::from(format!("\"{text}")),
+            other => Str::from(other.printed()),
+        }
+    }
+
     /// The message for a key that cannot be in JSON; `value` is what Go prints of what it leads to.
     pub(super) fn unsupported(&self, value: &str) -> String {
         let (of, key) = match self {
@@ -68,7 +76,7 @@ impl Key {
     }
 }
 
-/// A value in a message, as Go's `%#v` prints it; its keys are printed already.
+/// A value in a message, as Go's `%#v` prints it, with keys as [`Key::in_message`] has them.
 pub(super) fn printed_value(value: &Value) -> String {
     let inner = |value: &Value| match value {
         Value::Null => "interface {}(nil)".to_owned(),
@@ -84,7 +92,8 @@ pub(super) fn printed_value(value: &Value) -> String {
             format!("[]interface {{}}{{{}}}", items.iter().map(inner).collect::<Vec<_>>().join(", "))
         }
         Value::Object(object) => {
-            let entries = object.iter().map(|(key, value)| format!("{key}:{}", inner(value)));
+            let printed = |key: &str| key.strip_prefix('"').map_or_else(|| key.to_owned(), crate::go::quote);
+            let entries = object.iter().map(|(key, value)| format!("{}:{}", printed(key), inner(value)));
             format!("map[interface {{}}]interface {{}}{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }
     }
