@@ -48,6 +48,7 @@ var steps = []step{
 	{"openapi", openAPI},
 	{"lease", lead},
 	{"events", recordEvents},
+	{"metadata", metadataOnly},
 	{"informers-list", func(ctx context.Context, c clients) error { return followChanges(ctx, c, false) }},
 	{"informers-stream", func(ctx context.Context, c clients) error { return followChanges(ctx, c, true) }},
 }

@@ -259,12 +259,13 @@ impl Struct {
         self.wire[start..end].iter().map(|i| usize::from(*i)).map(|i| (i, &self.fields[i]))
     }
 
-    /// The field with this number in one Protobuf message of this struct.
+    /// The field with this number in one Protobuf message of this struct, with its place in [`Struct::fields`].
     #[must_use]
-    pub fn numbered(&self, message: u8, number: u32) -> Option<&Field> {
+    pub fn numbered(&self, message: u8, number: u32) -> Option<(usize, &Field)> {
         let key = |i: &u16| (self.fields[usize::from(*i)].embedded, self.fields[usize::from(*i)].number);
         let at = self.wire.binary_search_by_key(&(message, number), key).ok()?;
-        Some(&self.fields[usize::from(self.wire[at])])
+        let place = usize::from(self.wire[at]);
+        Some((place, &self.fields[place]))
     }
 
     /// The field with this JSON name.

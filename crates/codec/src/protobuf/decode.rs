@@ -1,7 +1,7 @@
 //! Messages to normalised trees, by the field numbers of the schema. Unknown fields are skipped, a field that comes twice
 //! is merged, repeated numbers may be packed, as in generated code.
 
-use pintle_schema::{List, Problems, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind};
+use pintle_schema::{Field, List, Omit, Problems, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind};
 use pintle_schema::{bare_name, base64, leaf, normalise};
 use pintle_value::time::{Duration, Time};
 use pintle_value::{Object, Str, Value};
@@ -55,9 +55,9 @@ impl Decoder<'_> {
         }
         match types.get(id) {
             Type::Struct(ty) => {
-                if let Some(object) = value.or_object() {
-                    self.message(ty, 0, bytes, object)?;
-                }
+                let mut members = Members::of(ty, value.take());
+                self.message(ty, 0, bytes, &mut members)?;
+                *value = members.object();
             }
             Type::Union(union) => self.union(union, bytes, value)?,
             Type::Scalar(ScalarType { kind, .. }) => *value = scalar_message(*kind, bytes)?,
@@ -68,12 +68,19 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn message(&mut self, ty: &Struct, message: u8, bytes: &[u8], object: &mut Object) -> Result<(), DecodeError> {
+    fn message(
+        &mut self,
+        ty: &Struct,
+        message: u8,
+        bytes: &[u8],
+        members: &mut Members<'_>,
+    ) -> Result<(), DecodeError> {
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
-            let (number, wire) = reader.tag(bare_name(&ty.name))?;
-            if let Some(field) = ty.numbered(message, number) {
-                self.field(field.ty, &field.name, wire, &mut reader, object)?;
+            let (number, wire) = reader.tag(&ty.name)?;
+            if let Some((place, field)) = ty.numbered(message, number) {
+                self.field(field.ty, &field.name, wire, &mut reader, members.entry(place))?;
+                members.settle(field);
                 continue;
             }
             let inlined = (1u8..).zip(&ty.embedded).find(|(_, e)| e.parent == message && e.number == number);
@@ -84,7 +91,7 @@ impl Decoder<'_> {
                     if inner <= message {
                         return Err(DecodeError::Malformed(format!("proto: {}: inlined in itself", ty.name)));
                     }
-                    self.message(ty, inner, reader.bytes()?, object)?;
+                    self.message(ty, inner, reader.bytes()?, members)?;
                 }
                 None => reader.skip(wire)?,
             }
@@ -98,22 +105,22 @@ impl Decoder<'_> {
         name: &str,
         wire: u8,
         reader: &mut Reader<'_>,
-        object: &mut Object,
+        value: &mut Value,
     ) -> Result<(), DecodeError> {
         match self.types.get(id) {
             Type::Map(map) => {
                 expect(wire, BYTES, name)?;
-                let (key, value) = self.entry(map.value, reader.bytes()?)?;
-                if let Some(entries) = object.entry(name).or_object() {
-                    entries.insert(key, value);
+                let (key, item) = self.entry(map.value, reader.bytes()?)?;
+                if let Some(entries) = value.or_object() {
+                    entries.insert(key, item);
                 }
             }
             Type::List(list) if !list.name.is_empty() => {
                 expect(wire, BYTES, name)?;
-                self.items(list, reader.bytes()?, object.entry(name))?;
+                self.items(list, reader.bytes()?, value)?;
             }
-            Type::List(list) => self.repeated(list, name, wire, reader, object.entry(name))?,
-            _ => self.single(id, name, wire, reader, object.entry(name))?,
+            Type::List(list) => self.repeated(list, name, wire, reader, value)?,
+            _ => self.single(id, name, wire, reader, value)?,
         }
         Ok(())
     }
@@ -132,7 +139,9 @@ impl Decoder<'_> {
             Type::Any | Type::Map(_) => return reader.skip(wire),
             Type::Struct(ty) => {
                 // Go's field is called after its type here.
-                expect(wire, BYTES, if name == "metadata" { bare_name(&ty.name) } else { name })?;
+                if wire != BYTES {
+                    expect(wire, BYTES, if name == "metadata" { bare_name(&ty.name) } else { name })?;
+                }
                 return self.merge(id, reader.bytes()?, value);
             }
             Type::Union(_) | Type::List(_) => {
@@ -200,7 +209,7 @@ impl Decoder<'_> {
         value.or_array();
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
-            match reader.tag(bare_name(&list.name))? {
+            match reader.tag(&list.name)? {
                 (1, wire) => self.repeated(list, "items", wire, &mut reader, value)?,
                 (_, wire) => reader.skip(wire)?,
             }
@@ -274,6 +283,55 @@ impl Decoder<'_> {
             _ => schema,
         };
         Ok(())
+    }
+}
+
+/// The members of an object that is being read, by the places of their fields.
+struct Members<'t> {
+    ty: &'t Struct,
+    values: Vec<(usize, Value)>,
+}
+
+impl<'t> Members<'t> {
+    /// The members that a value has already, if it was read in part before.
+    fn of(ty: &'t Struct, value: Value) -> Self {
+        let mut members = Self { ty, values: Vec::with_capacity(8) };
+        if let Value::Object(object) = value {
+            let known = object.into_iter().filter_map(|(name, value)| Some((ty.position(&name)?, value)));
+            members.values.extend(known);
+        }
+        members
+    }
+
+    /// The value of a field, null at first. It is the last one from now on.
+    fn entry(&mut self, place: usize) -> &mut Value {
+        // Repeated fields stand together, and few fields come again later.
+        match self.values.iter().rposition(|(at, _)| *at == place) {
+            Some(known) => self.values[known..].rotate_left(1),
+            None => self.values.push((place, Value::Null)),
+        }
+        let last = self.values.len() - 1;
+        &mut self.values[last].1
+    }
+
+    /// Forgets the last field if it says no more than if it were not there, as most fields of messages do.
+    fn settle(&mut self, field: &Field) {
+        let silent = field.omit == Omit::Empty && !field.pointer;
+        let zero = match self.values.last() {
+            Some((_, Value::String(text))) => text.is_empty(),
+            Some((_, Value::Int(i))) => *i == 0,
+            Some((_, Value::Bool(b))) => !b,
+            _ => false,
+        };
+        if silent && zero {
+            self.values.pop();
+        }
+    }
+
+    fn object(self) -> Value {
+        let Self { ty, values } = self;
+        let named = values.into_iter().map(|(place, value)| (ty.fields[place].name.clone(), value));
+        Value::Object(Object::from_entries(named.collect()))
     }
 }
 
@@ -351,7 +409,7 @@ impl<'a> LeafFields<'a> {
         let mut reader = Reader::new(bytes);
         let name = match kind {
             Scalar::Time | Scalar::MicroTime => "Timestamp",
-            _ => bare_name(kind.go_name()),
+            _ => kind.go_name(),
         };
         while !reader.is_empty() {
             let (number, wire) = reader.tag(name)?;

@@ -3,7 +3,9 @@
 
 use pintle_value::{Str, Value};
 
-use super::wire::{BYTES, DecodeError, Reader, VARINT, varint_len, write_bytes, write_nested, write_tag, write_varint};
+use super::wire::{
+    BYTES, DecodeError, Reader, VARINT, varint_len, write_bytes, write_nested, write_object, write_tag, write_varint,
+};
 use crate::go::utf8 as text;
 
 /// What every body begins with.
@@ -91,7 +93,7 @@ fn wrong(wire: u8, field: &str) -> DecodeError {
 /// Appends an envelope whose message is written by `write`.
 pub fn encode_envelope(api_version: &str, kind: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     head(api_version, kind, out);
-    write_nested(2, out, write);
+    write_object(2, out, write);
     out.extend_from_slice(&LIST_TAIL);
 }
 
@@ -127,7 +129,16 @@ pub fn list_head(api_version: &str, kind: &str, list_meta: &Value, items_len: us
 
 /// Appends an item of a list, whose message is appended by `write`, with what stands before it.
 pub fn write_item(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    write_nested(2, out, write);
+    write_object(2, out, write);
+}
+
+/// The first field of a message, with what stands before it, if that is a message with this number.
+#[must_use]
+pub fn first_field(message: &[u8], number: u32) -> Option<&[u8]> {
+    let mut reader = Reader::new(message);
+    (reader.tag("") == Ok((number, BYTES))).then_some(())?;
+    reader.bytes().ok()?;
+    Some(&message[..message.len() - reader.left()])
 }
 
 /// How many bytes an item's message of this length takes in a list.
@@ -142,7 +153,7 @@ pub fn watch_frame(event_type: &str, out: &mut Vec<u8>, object: impl FnOnce(&mut
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     write_bytes(1, event_type.as_bytes(), out);
-    write_nested(2, out, |out| write_nested(1, out, object));
+    write_object(2, out, |out| write_object(1, out, object));
     // A frame longer than a length can say cannot be made of an object that passed the size limits.
     let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());

@@ -10,6 +10,7 @@ mod wire;
 pub use decode::{decode, decode_object};
 pub use encode::{encode, encode_json, encode_object};
 pub use envelope::{
-    Envelope, LIST_TAIL, PREFIX, encode_envelope, framed_len, list_head, open_envelope, watch_frame, write_item,
+    Envelope, LIST_TAIL, PREFIX, encode_envelope, first_field, framed_len, list_head, open_envelope, watch_frame,
+    write_item,
 };
 pub use wire::DecodeError;

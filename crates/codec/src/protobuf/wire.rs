@@ -1,5 +1,6 @@
 //! The wire format: tags, varints, lengths, and how to skip what is not known. Errors have gogo's words.
 
+use pintle_schema::bare_name;
 use thiserror::Error;
 
 /// Why bytes are not a message. The text is what a Go server says.
@@ -46,6 +47,11 @@ impl<'a> Reader<'a> {
         self.bytes.is_empty()
     }
 
+    /// How many bytes are left.
+    pub(super) fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(super) fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for (i, byte) in self.bytes.iter().enumerate() {
@@ -62,17 +68,18 @@ impl<'a> Reader<'a> {
         Err(if self.bytes.len() > 9 { DecodeError::Overflow } else { DecodeError::UnexpectedEof })
     }
 
-    /// The next field's number and wire type, for the message `name`.
+    /// The next field's number and wire type, for the message of the type `name`.
     pub(super) fn tag(&mut self, name: &str) -> Result<(u32, u8), DecodeError> {
         let tag = self.varint()?;
         let wire = (tag & 7) as u8;
         // Go takes the number as a signed 32-bit integer.
         let number = (tag >> 3) as u32;
         if wire == END_GROUP {
+            let name = bare_name(name);
             return Err(DecodeError::Malformed(format!("proto: {name}: wiretype end group for non-group")));
         }
         if number == 0 || number > i32::MAX as u32 {
-            let number = number as i32;
+            let (name, number) = (bare_name(name), number as i32);
             return Err(DecodeError::Malformed(format!("proto: {name}: illegal tag {number} (wire type {tag})")));
         }
         Ok((number, wire))
@@ -150,23 +157,33 @@ pub(super) fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
 
 /// Writes a field whose bytes are made by `write`, with their length before them.
 pub(super) fn write_nested(number: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    // Most messages are short.
+    write_with_room::<1>(number, out, write);
+}
+
+/// The same for messages of more than a hundred bytes, as most objects are.
+pub(super) fn write_object(number: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    write_with_room::<2>(number, out, write);
+}
+
+/// Keeps so many bytes for the length; where it takes more or fewer, the message is moved.
+fn write_with_room<const ROOM: usize>(number: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write_tag(number, BYTES, out);
     let start = out.len();
-    // Most messages are short: a byte is kept for the length, and the longer ones are moved.
-    out.push(0);
+    out.extend_from_slice(&[0; ROOM]);
     write(out);
-    let end = out.len();
-    let length = end - start - 1;
-    if length < 0x80 {
-        out[start] = length as u8;
-        return;
+    let length = out.len() - start - ROOM;
+    let needed = varint_len(length as u64);
+    if needed != ROOM {
+        let end = out.len();
+        out.resize(end.max(start + needed + length), 0);
+        out.copy_within(start + ROOM..end, start + needed);
+        out.truncate(start + needed + length);
     }
-    // The length is written behind the message and then the two change places.
-    write_varint(length as u64, out);
-    let more = out.len() - end - 1;
-    let mut varint = [0; 10];
-    varint[..=more].copy_from_slice(&out[end..]);
-    out.truncate(end + more);
-    out.copy_within(start + 1..end, start + 1 + more);
-    out[start..=start + more].copy_from_slice(&varint[..=more]);
+    let mut rest = length;
+    for byte in &mut out[start..start + needed] {
+        *byte = (rest & 0x7f) as u8 | 0x80;
+        rest >>= 7;
+    }
+    out[start + needed - 1] &= 0x7f;
 }

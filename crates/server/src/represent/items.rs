@@ -95,11 +95,22 @@ impl Items {
     /// # Errors
     /// The stored bytes cannot be read.
     pub(super) fn length(&self, form: &Form, object: &Arc<Object>, work: &mut Vec<u8>) -> Result<usize, ApiError> {
-        if let (Items::Messages, Some(length)) = (self, object.encoding.length()) {
-            return Ok(length);
-        }
         work.clear();
-        self.write(form, object, work)?;
+        match self {
+            Items::Messages => {
+                if let Some(length) = object.encoding.length() {
+                    return Ok(length);
+                }
+                form.write_message(object, work)?;
+            }
+            // The whole message is hardly more work than the metadata in it, and if it is kept, this is all there is to do.
+            Items::PartialMessages if form.is_hub() && form.resource.typed && object.encoding.length().is_none() => {
+                form.write_message(object, work)?;
+                work.clear();
+                self.write(form, object, work)?;
+            }
+            _ => self.write(form, object, work)?,
+        }
         Ok(work.len())
     }
 }

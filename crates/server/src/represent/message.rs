@@ -28,6 +28,9 @@ thread_local! {
 /// How much room for a long object is kept for the next one, in bytes.
 const KEPT: usize = 64 * 1024;
 
+/// The number of `metadata` in the messages of all kinds.
+const METADATA: u32 = 1;
+
 /// Appends the message of the JSON that `write` appends.
 fn append(shape: Shape<'_>, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Result<(), ApiError> {
     let appended = WORK.with_borrow_mut(|Work { json, tape }| {
@@ -111,6 +114,14 @@ impl Form {
         revision: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), ApiError> {
+        // What is kept of an object begins with its metadata.
+        if revision == object.revision
+            && let Some(true) = object.encoding.look(|message| {
+                protobuf::first_field(message, METADATA).map(|metadata| out.extend_from_slice(metadata)).is_some()
+            })
+        {
+            return Ok(());
+        }
         append(Shape::named(&self.cluster.catalog, "meta/v1.PartialObjectMetadata"), out, |json| {
             json.push(b'{');
             object.write_part(metadata_of(object)?, revision, json);
