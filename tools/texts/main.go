@@ -49,11 +49,11 @@ type reader func(*row, []byte)
 
 func main() {
 	if len(os.Args) < 2 {
-		check(fmt.Errorf("usage: texts json|protobuf|yaml [FILE]"))
+		check(fmt.Errorf("usage: texts json|protobuf|typed|yaml [FILE]"))
 	}
-	read := map[string]reader{"json": readJSON, "protobuf": readProtobuf, "yaml": readYAML}[os.Args[1]]
+	read := map[string]reader{"json": readJSON, "protobuf": readProtobuf, "typed": readTyped, "yaml": readYAML}[os.Args[1]]
 	if read == nil {
-		check(fmt.Errorf("%q is none of json, protobuf and yaml", os.Args[1]))
+		check(fmt.Errorf("%q is none of json, protobuf, typed and yaml", os.Args[1]))
 	}
 	if len(os.Args) > 2 {
 		check(record(os.Args[2], read))

@@ -36,15 +36,20 @@ pub fn quote(text: &str) -> String {
             '\u{b}' => out.push_str("\\v"),
             ' '..='~' => out.push(c),
             '\0'..='\u{7f}' => write_escape(&mut out, format_args!("\\x{:02x}", u32::from(c))),
-            // Rust's `Debug` escapes what is not printable; combining marks are the only printable ones that it escapes too.
-            _ if c.escape_debug().len() == 1 => out.push(c),
-            '\u{300}'..='\u{36f}' => out.push(c),
+            _ if is_printable(c) => out.push(c),
             '\0'..='\u{ffff}' => write_escape(&mut out, format_args!("\\u{:04x}", u32::from(c))),
             _ => write_escape(&mut out, format_args!("\\U{:08x}", u32::from(c))),
         }
     }
     out.push('"');
     out
+}
+
+/// What is not printable is what Rust escapes; at the start of a text it also escapes marks, which Go prints.
+fn is_printable(c: char) -> bool {
+    let mut buffer = [b'a'; 5];
+    let length = 1 + c.encode_utf8(&mut buffer[1..]).len();
+    std::str::from_utf8(&buffer[..length]).is_ok_and(|text| text.escape_debug().count() == 2)
 }
 
 fn write_escape(out: &mut String, escape: std::fmt::Arguments<'_>) {

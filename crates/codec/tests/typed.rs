@@ -238,3 +238,38 @@ fn quantities_are_what_their_text_says() {
         ),
     );
 }
+
+#[test]
+fn fields_that_come_twice_are_merged() {
+    let twice = |fields: &str| fields.split(' ').map(|f| format!("; duplicate field \"{f}\"")).collect::<String>();
+    let is =
+        |kind: &str, body: &str, expect: &str, fields: &str| check(kind, body, &(expect.to_owned() + &twice(fields)));
+    // Structs and maps keep what the second does not name.
+    is(
+        "ConfigMap",
+        r#"{"metadata":{"name":"a","labels":{"a":"1"}},"data":{"a":"1","b":"1"},"metadata":{"labels":{"b":"2"}},"data":{"b":"2"}}"#,
+        r#"{"metadata":{"name":"a","labels":{"a":"1","b":"2"}},"data":{"a":"1","b":"2"}}"#,
+        "metadata data",
+    );
+    // Items of lists are read into those before them; there are as many as the last list has.
+    is(
+        "Pod",
+        r#"{"spec":{"containers":[{"name":"a","image":"i"},{"name":"b"}],"containers":[{"name":"c"}]}}"#,
+        r#"{"metadata":{},"spec":{"containers":[{"name":"c","image":"i","resources":{}}]},"status":{}}"#,
+        "spec.containers",
+    );
+    // Null takes away what is a pointer, a map or a list, and nothing else.
+    is(
+        "ConfigMap",
+        r#"{"metadata":{"name":"a","name":null},"immutable":true,"immutable":null,"data":{"a":"1"},"data":null}"#,
+        r#"{"metadata":{"name":"a"}}"#,
+        "metadata.name immutable data",
+    );
+    // What unmarshals itself begins anew.
+    is(
+        "apps/v1/ControllerRevision",
+        r#"{"data":{"a":1},"data":{"b":2}}"#,
+        r#"{"metadata":{},"data":{"b":2},"revision":0}"#,
+        "data",
+    );
+}

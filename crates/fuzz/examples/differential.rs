@@ -66,6 +66,24 @@ fn protobuf(body: &[u8]) -> Answer {
     }
 }
 
+fn typed(text: &[u8]) -> Answer {
+    let error = |error: String| Answer { error, ..Answer::default() };
+    let read = json::decode(text, json::Options::default()).ok();
+    let Some(meta) = read.and_then(|read| json::type_meta(&read.value).ok()) else {
+        return error("no kind".to_owned());
+    };
+    let (group, version) = meta.api_version.split_once('/').unwrap_or(("", &meta.api_version));
+    let catalog = pintle_catalog::shared();
+    let Some(kind) = catalog.kind_type(group, version, &meta.kind) else { return error("no kind".to_owned()) };
+    match json::decode_typed(text, catalog.types(), kind) {
+        Err(e) => error(e.to_string()),
+        Ok(read) => {
+            let json = String::from_utf8_lossy(&json::encode(&read.value)).into_owned();
+            Answer { json, strict: read.strict.join("\n"), ..Answer::default() }
+        }
+    }
+}
+
 struct Upstream {
     process: Child,
     input: ChildStdin,
@@ -93,11 +111,12 @@ impl Upstream {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [program, codec, rounds, rest @ ..] = &arguments[..] else {
-        panic!("usage: PROGRAM json|protobuf|yaml ROUNDS [SEED | FOLDER]")
+        panic!("usage: PROGRAM json|protobuf|typed|yaml ROUNDS [SEED | FOLDER]")
     };
     let ours = match codec.as_str() {
         "json" => json,
         "protobuf" => protobuf,
+        "typed" => typed,
         _ => yaml,
     };
     let rounds: usize = rounds.parse().expect("a number of rounds");
@@ -163,7 +182,11 @@ struct Texts {
 
 impl Texts {
     fn mutants_of(codec: &str, seed: u64, left: usize) -> Self {
-        let name = if codec == "protobuf" { "object" } else { codec };
+        let name = match codec {
+            "protobuf" => "object",
+            "typed" => "json_object",
+            other => other,
+        };
         let target = TARGETS.iter().find(|target| target.name == name);
         let seeds = target.map(|target| (target.seeds)()).unwrap_or_default();
         Self { random: Random::new(seed), kept: seeds.clone(), seeds, left, files: Vec::new().into_iter() }

@@ -59,6 +59,7 @@ macro_rules! targets {
 targets!(
     json,
     json_typed,
+    json_object,
     yaml,
     protobuf,
     object,

@@ -6,6 +6,7 @@ mod decode;
 mod encode;
 mod fields;
 mod indent;
+mod merge;
 mod project;
 mod read;
 mod strict;

@@ -5,10 +5,11 @@
 use std::fmt::Write;
 
 use pintle_schema::leaf::Mismatch;
-use pintle_schema::{List, Map, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name};
+use pintle_schema::{List, Map, Problems, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name, normalise};
 use pintle_value::{Str, Value};
 
 use super::decode::{DecodeError, Token, Walk, to_utf8};
+use super::merge;
 
 /// What a second look at a text found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,12 +20,17 @@ pub struct Strictness {
     pub problems: Vec<String>,
     /// The quantities that are numbers, where they stand and in their canonical form.
     quantities: Vec<(Vec<Step>, Value)>,
+    /// The normal tree of a text with duplicate fields.
+    merged: Option<Value>,
 }
 
 impl Strictness {
-    /// Sets the quantities of a tree that was read from the text to what the text says: a tree does not tell `1e3` from
-    /// `1000`.
+    /// Sets what a tree that was read from the text does not tell to what the text says: quantities, since `1e3` is
+    /// `1000` there, and fields that come twice, which Go's decoder merges.
     pub fn correct(self, tree: &mut Value) {
+        if let Some(merged) = self.merged {
+            *tree = merged;
+        }
         for (steps, quantity) in self.quantities {
             let place = steps.iter().try_fold(&mut *tree, |value, step| match step {
                 Step::Key(key) => value.get_mut(key),
@@ -52,7 +58,14 @@ pub fn strictness(text: &[u8], types: &Types, type_id: TypeId) -> Result<Strictn
     let text = checked(text)?;
     let mut look = Look::new(&text, Some(types));
     let fatal = look.value(Some(type_id), false).err();
-    Ok(look.finish(fatal))
+    let repeated = !look.duplicates.is_empty();
+    let mut found = look.finish(fatal);
+    if repeated && found.error.is_none() {
+        let mut tree = merge::merged(&text, types, type_id);
+        normalise(types, type_id, &mut tree, &mut Problems::default());
+        found.merged = Some(tree);
+    }
+    Ok(found)
 }
 
 /// Looks at a text as Go's decoder does when it reads it into untyped data: there are no unknown fields.
@@ -141,7 +154,7 @@ impl<'a> Look<'a> {
 
     fn finish(self, fatal: Option<GoError>) -> Strictness {
         let error = fatal.or(self.saved).map(|e| e.to_string());
-        Strictness { error, problems: self.problems, quantities: self.quantities }
+        Strictness { error, problems: self.problems, quantities: self.quantities, merged: None }
     }
 
     fn problem(&mut self, what: &str, name: &str) {

@@ -29,7 +29,21 @@ pub(super) fn untyped(input: &[u8]) {
 
 pub(super) fn typed(input: &[u8]) {
     let Some((catalog, type_id, text)) = kind_of(input) else { return };
-    let types = catalog.types();
+    read_into(text, catalog.types(), type_id);
+}
+
+/// A body: it says itself what it is.
+pub(super) fn object(input: &[u8]) {
+    let Ok(read) = json::decode(input, Options::default()) else { return };
+    let Ok(meta) = json::type_meta(&read.value) else { return };
+    let (group, version) = meta.api_version.split_once('/').unwrap_or(("", &meta.api_version));
+    let catalog = pintle_catalog::shared();
+    if let Some(kind) = catalog.kind_type(group, version, &meta.kind) {
+        read_into(input, catalog.types(), kind);
+    }
+}
+
+fn read_into(text: &[u8], types: &Types, type_id: TypeId) {
     let _ = bounded(text.len(), BOUND, || json::strictness(text, types, type_id));
     // Meant for what is stored, but whatever it is given, it ends.
     let _ = bounded(text.len(), BOUND, || message_of(text, types, type_id));
@@ -80,4 +94,16 @@ pub(super) fn typed_seeds() -> Vec<Vec<u8>> {
         seed
     };
     kinds().map(&mut seed).collect()
+}
+
+pub(super) fn object_seeds() -> Vec<Vec<u8>> {
+    let catalog = pintle_catalog::shared();
+    let mut random = Random::new(8);
+    let body = |(group, version, kind, type_id): (&str, &str, &str, _)| {
+        let mut value = sample(&mut random, catalog.types(), type_id);
+        value.set("apiVersion", if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") });
+        value.set("kind", kind);
+        json::encode(&value)
+    };
+    catalog.kinds().map(body).collect()
 }

@@ -34,6 +34,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "json", run: json::untyped, seeds: json::seeds },
     Target { name: "json_typed", run: json::typed, seeds: json::typed_seeds },
+    Target { name: "json_object", run: json::object, seeds: json::object_seeds },
     Target { name: "yaml", run: yaml::decoded, seeds: yaml::seeds },
     Target { name: "protobuf", run: protobuf::message, seeds: protobuf::seeds },
     Target { name: "object", run: protobuf::object, seeds: protobuf::object_seeds },
