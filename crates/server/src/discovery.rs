@@ -11,6 +11,7 @@ use pintle_value::{Object, Value, object};
 
 use crate::documents::{Document, Of};
 use crate::http::Response;
+use crate::negotiate::Endpoint;
 use crate::pipeline::Call;
 use crate::represent;
 
@@ -42,7 +43,14 @@ pub(crate) fn answer(call: &Call) -> Result<Option<Response>, ApiError> {
         [""] => return Ok(Some(crate::pipeline::json(call, StatusCode::OK, &paths(&registry)))),
         _ => return Ok(None),
     };
-    represent::meta(call, &format!("meta/v1.{kind}"), value).map(Some)
+    // Upstream shows what is in CBOR only there where the objects are served that way, and custom kinds nowhere.
+    let built_in = |group: &str| registry.group(group).is_some_and(|group| group.has_built_in());
+    let endpoint = match parts.as_slice() {
+        ["api", _] => call.endpoint(),
+        ["apis", group, _] if built_in(group) => call.endpoint(),
+        _ => Endpoint::PLAIN,
+    };
+    represent::meta(call, &format!("meta/v1.{kind}"), value, endpoint).map(Some)
 }
 
 /// The paths that there are, for people.

@@ -16,6 +16,8 @@ pub(crate) enum Encoding {
     Yaml,
     /// `application/vnd.kubernetes.protobuf`
     Protobuf,
+    /// `application/cbor`
+    Cbor,
 }
 
 impl Encoding {
@@ -26,6 +28,7 @@ impl Encoding {
             Encoding::Json => "application/json",
             Encoding::Yaml => "application/yaml",
             Encoding::Protobuf => "application/vnd.kubernetes.protobuf",
+            Encoding::Cbor => "application/cbor",
         }
     }
 
@@ -36,9 +39,27 @@ impl Encoding {
             Encoding::Json => "application/json",
             Encoding::Yaml => "application/yaml",
             Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            Encoding::Cbor => "application/cbor-seq",
         }
     }
+
+    /// How messages name its streams, if there are any.
+    const fn named_stream(self) -> Option<&'static str> {
+        match self {
+            Encoding::Json => Some("application/json;stream=watch"),
+            Encoding::Yaml => None,
+            Encoding::Protobuf | Encoding::Cbor => Some(self.stream_type()),
+        }
+    }
+
+    /// True if tables are shown in it. Protobuf cannot say values of any type; in CBOR upstream shows none either.
+    const fn shows_tables(self) -> bool {
+        matches!(self, Encoding::Json | Encoding::Yaml)
+    }
 }
+
+/// All encodings in the order of upstream's serializers; the last is a feature of its own.
+const ENCODINGS: [Encoding; 4] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf, Encoding::Cbor];
 
 /// What an object is turned into for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,18 +114,46 @@ pub(crate) struct Endpoint {
     pub(crate) protobuf: bool,
     /// It is a collection's, which can be watched.
     pub(crate) collection: bool,
+    /// There is a CBOR form.
+    pub(crate) cbor: bool,
 }
 
 impl Endpoint {
     /// An endpoint that answers with plain objects.
-    pub(crate) const PLAIN: Endpoint = Endpoint { transforms: false, stream: false, protobuf: true, collection: false };
+    pub(crate) const PLAIN: Endpoint =
+        Endpoint { transforms: false, stream: false, protobuf: true, collection: false, cbor: false };
 
-    fn encodings(self) -> &'static [Encoding] {
-        if self.stream {
-            &[Encoding::Json, Encoding::Protobuf]
-        } else {
-            &[Encoding::Json, Encoding::Yaml, Encoding::Protobuf]
-        }
+    /// The encodings that answers may have.
+    fn encodings(self) -> impl Iterator<Item = Encoding> {
+        self.served().filter(move |encoding| !self.stream || encoding.named_stream().is_some())
+    }
+
+    /// The encodings that the server has at all. Messages name them all, also to those who ask for custom kinds.
+    fn served(self) -> impl Iterator<Item = Encoding> {
+        ENCODINGS.into_iter().filter(move |encoding| self.cbor || *encoding != Encoding::Cbor)
+    }
+
+    /// The media types of single objects, as messages name them.
+    fn wholes(self) -> impl Iterator<Item = &'static str> {
+        self.served().map(Encoding::media_type)
+    }
+
+    /// The media types of streams, as messages name them.
+    fn streams(self) -> impl Iterator<Item = &'static str> {
+        self.served().filter_map(Encoding::named_stream)
+    }
+
+    /// The media types that the router knows of.
+    fn routed(self) -> impl Iterator<Item = &'static str> {
+        self.wholes().chain(self.streams().filter(move |_| self.collection))
+    }
+
+    /// True if the router finds one of the accepted media types, whatever its parameters, among those that it knows.
+    fn routes(self, accept: &str) -> bool {
+        accept.split(',').any(|clause| {
+            let media_type = clause.split(';').next().unwrap_or_default().trim();
+            media_type == "*/*" || self.routed().any(|known| known == media_type)
+        })
     }
 }
 
@@ -157,43 +206,27 @@ pub(crate) fn output(headers: &HeaderMap, query: &Query, endpoint: Endpoint) -> 
         return Ok(Accepted { encoding: Encoding::Json, transform: None, pretty: pretty_wanted });
     }
     // For built-in kinds upstream's router has a look first, and knows whole media types only.
-    if endpoint.protobuf && !routed(&accept) {
+    if endpoint.protobuf && !endpoint.routes(&accept) {
         return Err(unroutable(endpoint));
     }
     let clauses = clauses(&accept);
-    let accepted = |encodings: &[Encoding]| {
-        clauses.iter().find_map(|clause| encodings.iter().find_map(|e| accept_clause(clause, *e, endpoint)))
+    let accepted = |endpoint: Endpoint| {
+        clauses.iter().find_map(|clause| endpoint.encodings().find_map(|e| accept_clause(clause, e, endpoint)))
     };
-    if let Some(mut accepted) = accepted(endpoint.encodings()) {
+    if let Some(mut accepted) = accepted(endpoint) {
         accepted.pretty |= pretty_wanted;
         return Ok(accepted);
     }
     // A watch is negotiated as if it were a list, and then as a stream.
     let whole = Endpoint { stream: false, ..endpoint };
-    let stream = endpoint.stream && accepted(whole.encodings()).is_some();
-    Err(ApiError::NotAcceptable(format!(
-        "only the following media types are accepted: {}",
-        if stream { STREAMS } else { WHOLE }.join(", ")
-    )))
-}
-
-const WHOLE: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-const STREAMS: &[&str] = &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
-
-/// True if one of the accepted media types, whatever its parameters, is served at all.
-fn routed(accept: &str) -> bool {
-    accept.split(',').any(|clause| {
-        let media_type = clause.split(';').next().unwrap_or_default().trim();
-        media_type == "*/*" || WHOLE.contains(&media_type)
-    })
+    let stream = endpoint.stream && accepted(whole).is_some();
+    let types: Vec<_> = if stream { endpoint.streams().collect() } else { endpoint.wholes().collect() };
+    Err(ApiError::NotAcceptable(format!("only the following media types are accepted: {}", types.join(", "))))
 }
 
 /// The router's error, which says what could have been accepted.
 fn unroutable(endpoint: Endpoint) -> ApiError {
-    let mut types = WHOLE.to_vec();
-    if endpoint.collection {
-        types.extend(STREAMS);
-    }
+    let types: Vec<_> = endpoint.routed().collect();
     ApiError::NotAcceptable(format!("406: Not Acceptable\n\nAvailable representations: {}", types.join(", ")))
 }
 
@@ -230,8 +263,7 @@ fn accept_clause(clause: &Clause<'_>, encoding: Encoding, endpoint: Endpoint) ->
         _ => return None,
     };
     accepted.transform = Some(match target? {
-        // Tables hold values of any type, which Protobuf cannot say.
-        "Table" if encoding != Encoding::Protobuf => Transform::Table(version),
+        "Table" if encoding.shows_tables() => Transform::Table(version),
         "PartialObjectMetadata" => Transform::Partial(version),
         "PartialObjectMetadataList" => Transform::PartialList(version),
         _ => return None,
@@ -252,22 +284,11 @@ fn pretty(headers: &HeaderMap, query: &Query) -> bool {
 ///
 /// # Errors
 /// The encoding is none that is read here.
-pub(crate) fn input(headers: &HeaderMap, protobuf: bool) -> Result<Encoding, ApiError> {
-    let known: &[Encoding] = if protobuf {
-        &[Encoding::Json, Encoding::Yaml, Encoding::Protobuf]
-    } else {
-        &[Encoding::Json, Encoding::Yaml]
-    };
-    match media_type(headers) {
-        None => Ok(Encoding::Json),
-        Some(media_type) => {
-            known.iter().find(|e| e.media_type() == media_type).copied().ok_or_else(|| {
-                // Upstream names Protobuf among what custom kinds take, too.
-                let named = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
-                ApiError::UnsupportedMediaType(named.iter().map(|e| e.media_type().to_owned()).collect())
-            })
-        }
-    }
+pub(crate) fn input(headers: &HeaderMap, endpoint: Endpoint) -> Result<Encoding, ApiError> {
+    let Some(media_type) = media_type(headers) else { return Ok(Encoding::Json) };
+    let known = |encoding: &Encoding| endpoint.protobuf || *encoding != Encoding::Protobuf;
+    let unsupported = || ApiError::UnsupportedMediaType(endpoint.wholes().map(str::to_owned).collect());
+    endpoint.served().filter(known).find(|encoding| encoding.media_type() == media_type).ok_or_else(unsupported)
 }
 
 /// The media type of a body, in lower case and without parameters; `None` if there is none. What is malformed is a

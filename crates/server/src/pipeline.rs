@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use pintle_auth::{Attributes, Credentials, Decision, Identity, Refused};
+use pintle_gates::Feature;
 use pintle_registry::{ApiError, Backing, Context, GroupResource, Resource, Scope, Subresource, Verb};
 use pintle_value::Value;
 
@@ -50,6 +51,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// An endpoint that answers with plain objects, in all encodings that are served.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint { cbor: self.cluster.gates().enabled(Feature::CBOR), ..Endpoint::PLAIN }
+    }
+
     /// What the rules of kinds may know of the request.
     pub(crate) fn context(&self, dry_run: bool) -> Context {
         Context {
@@ -425,7 +431,7 @@ pub(crate) fn json(call: &Call, code: StatusCode, value: &Value) -> Response {
 /// An error as an answer: a `Status` in the encoding that the client wants, or JSON.
 pub(crate) fn failure(call: &Call, error: &ApiError) -> Response {
     let failure = status::failure(error);
-    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { transforms: true, ..Endpoint::PLAIN });
+    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { transforms: true, ..call.endpoint() });
     let (encoding, pretty) = accepted.map_or((negotiate::Encoding::Json, false), |a| (a.encoding, a.pretty));
     let mut response = represent::status(call, failure.code, &failure.status, encoding, pretty);
     if let Some(seconds) = failure.retry_after {

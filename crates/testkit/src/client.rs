@@ -226,7 +226,8 @@ impl Ask<'_> {
     pub async fn stream(self) -> Result<Result<Stream, Answer>, Broken> {
         let (what, response) = self.start().await?;
         if response.status() == StatusCode::OK {
-            return Ok(Ok(Stream { what, body: response.into_body() }));
+            let (head, body) = response.into_parts();
+            return Ok(Ok(Stream { what, headers: head.headers, body }));
         }
         whole(what, response).await.map(Err)
     }
@@ -319,6 +320,8 @@ impl Answer {
 #[derive(Debug)]
 pub struct Stream {
     what: String,
+    /// The headers.
+    pub headers: HeaderMap,
     body: Incoming,
 }
 

@@ -9,6 +9,12 @@ use super::float::to_half;
 /// What every object begins with: the tag that says that this is CBOR.
 pub const SELF_DESCRIBED: [u8; 3] = [0xd9, 0xd9, 0xf7];
 
+/// The head of an array that ends with a [`BREAK`].
+pub const ARRAY_UNTIL_BREAK: u8 = 0x9f;
+
+/// Ends such an array.
+pub const BREAK: u8 = 0xff;
+
 const POSITIVE: u8 = 0x00;
 const NEGATIVE: u8 = 0x20;
 const BYTES: u8 = 0x40;

@@ -14,7 +14,10 @@ mod untyped;
 
 pub use check::Limits;
 pub use diagnostic::diagnostic;
-pub use encode::{SELF_DESCRIBED, encode, encode_into, encode_typed, write_array_head, write_map_head, write_string};
+pub use encode::{
+    ARRAY_UNTIL_BREAK, BREAK, SELF_DESCRIBED, encode, encode_into, encode_typed, write_array_head, write_map_head,
+    write_string,
+};
 pub use error::Error;
 pub use typed::{Typed, decode_typed, type_meta};
 pub use untyped::{decode, decode_object};

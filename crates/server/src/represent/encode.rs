@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pintle_catalog::Catalog;
+use pintle_codec::cbor;
 use pintle_registry::Resource;
 use pintle_schema::{Schema, TypeId, Types};
 use pintle_value::Value;
@@ -56,6 +57,19 @@ pub(crate) fn encode(value: &Value, shape: Shape<'_>, encoding: Encoding, pretty
             }
             Shape::Untyped => json(value, shape),
         },
+        Encoding::Cbor => {
+            let mut out = cbor::SELF_DESCRIBED.to_vec();
+            write_cbor(value, shape, &mut out);
+            out
+        }
+    }
+}
+
+/// Appends a tree as CBOR.
+pub(crate) fn write_cbor(value: &Value, shape: Shape<'_>, out: &mut Vec<u8>) {
+    match shape {
+        Shape::Typed(types, id) => cbor::encode_typed(value, types, id, out),
+        Shape::Untyped => cbor::encode_into(value, out),
     }
 }
 

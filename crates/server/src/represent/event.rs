@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pintle_cache::{Event, FrameKey, Object};
-use pintle_codec::protobuf;
+use pintle_codec::{cbor, protobuf};
 use pintle_registry::ApiError;
 use pintle_schema::{Problems, normalise};
 use pintle_value::{Value, object};
@@ -158,7 +158,16 @@ impl Form {
                 protobuf::watch_frame(kind.name(), &mut out, |out| out.extend_from_slice(&object));
                 out.into()
             }
-            _ => {
+            Encoding::Cbor => {
+                let mut out = cbor::SELF_DESCRIBED.to_vec();
+                cbor::write_map_head(2, &mut out);
+                for text in ["type", kind.name(), "object"] {
+                    cbor::write_string(text.as_bytes(), &mut out);
+                }
+                out.extend_from_slice(&encode(value, shape, Encoding::Cbor, false));
+                out.into()
+            }
+            Encoding::Json | Encoding::Yaml => {
                 let mut out = Vec::with_capacity(512);
                 open(kind, &mut out);
                 out.extend_from_slice(&json(value, shape));
@@ -178,6 +187,8 @@ impl Form {
             (Encoding::Protobuf, None) => 1,
             (Encoding::Json, Some(Transform::Partial(MetaVersion::V1))) => 2,
             (Encoding::Protobuf, Some(Transform::Partial(MetaVersion::V1))) => 3,
+            (Encoding::Cbor, None) => 4,
+            (Encoding::Cbor, Some(Transform::Partial(MetaVersion::V1))) => 5,
             _ => return None,
         };
         Some(FrameKey(form * 8 + kind as u32))

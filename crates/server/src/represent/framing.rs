@@ -2,7 +2,7 @@
 //! written as its items come, so that none of it has to be held.
 
 use pintle_codec::json::{Indent, Walk};
-use pintle_codec::{protobuf, yaml};
+use pintle_codec::{cbor, protobuf, yaml};
 use pintle_registry::ApiError;
 use pintle_value::{Value, object};
 
@@ -16,9 +16,10 @@ pub(super) enum Framing {
     Pretty(Text, Pretty),
     Yaml(Text),
     Protobuf(Messages),
+    Cbor(Text),
 }
 
-/// What stands before the items and behind them in a text.
+/// What stands before the items and behind them where both are known at the start.
 pub(super) struct Text {
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -59,6 +60,7 @@ impl Framing {
                 metadata: list["metadata"].clone(),
                 left: 0,
             }),
+            Encoding::Cbor => Framing::Cbor(Text::cbor(&list, form.items_name())),
         }
     }
 
@@ -102,7 +104,7 @@ impl Framing {
                 indent.write(item, out);
                 Ok(())
             }
-            Framing::Yaml(text) => {
+            Framing::Yaml(text) | Framing::Cbor(text) => {
                 if text.begins() {
                     out.extend_from_slice(&text.head);
                 }
@@ -126,7 +128,7 @@ impl Framing {
     /// Items that were measured are missing.
     pub(super) fn end(&mut self, out: &mut Vec<u8>) -> Result<(), ApiError> {
         match self {
-            Framing::Json(text) | Framing::Yaml(text) => out.extend_from_slice(text.end()),
+            Framing::Json(text) | Framing::Yaml(text) | Framing::Cbor(text) => out.extend_from_slice(text.end()),
             Framing::Pretty(text, pretty) => {
                 pretty.indent.write(text.end(), out);
                 out.push(b'\n');
@@ -159,6 +161,19 @@ impl Text {
         let line = format!("\n{items}: []\n");
         let at = empty.windows(line.len()).position(|window| window == line.as_bytes()).unwrap_or(empty.len());
         Self::new(empty, at..at + line.len(), format!("\n{items}:\n").as_bytes())
+    }
+
+    /// A list in CBOR, around the array of its items, which ends where it ends: upstream's decoder takes such arrays.
+    fn cbor(list: &Value, items: &str) -> Self {
+        let empty = cbor::encode(list);
+        let mut member = Vec::new();
+        cbor::write_string(items.as_bytes(), &mut member);
+        cbor::write_array_head(0, &mut member);
+        let at = empty.windows(member.len()).position(|window| window == member).unwrap_or(empty.len());
+        let place = at + member.len() - 1..at + member.len();
+        let mut text = Self::new(empty, place, &[cbor::ARRAY_UNTIL_BREAK]);
+        text.tail.insert(0, cbor::BREAK);
+        text
     }
 
     /// True the first time.

@@ -11,7 +11,7 @@ use pintle_codec::{protobuf, yaml};
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use super::encode::{Shape, write_json};
+use super::encode::{Shape, write_cbor, write_json};
 use super::{Form, IncludeObject};
 use crate::negotiate::{Encoding, MetaVersion, Transform};
 
@@ -43,7 +43,7 @@ impl Items {
                 Some(Transform::Partial(_) | Transform::PartialList(_)) => Items::PartialMessages,
                 _ => Items::Tree,
             },
-            Encoding::Yaml => Items::Tree,
+            Encoding::Yaml | Encoding::Cbor => Items::Tree,
         }
     }
 
@@ -121,6 +121,7 @@ impl Form {
         let shape = self.item_shape();
         match (self.accepted.encoding, shape) {
             (Encoding::Yaml, _) => out.extend_from_slice(&yaml::encode(&Value::Array(vec![item]))),
+            (Encoding::Cbor, _) => write_cbor(&item, shape, out),
             (Encoding::Protobuf, Shape::Typed(types, id)) => protobuf::encode(&item, types, id, out),
             (Encoding::Json | Encoding::Protobuf, _) => write_json(&item, shape, out),
         }

@@ -64,7 +64,7 @@ impl Form {
     /// It asks for something that there is not.
     pub(crate) fn negotiate(call: &Call, resource: &Arc<Resource>, stream: bool) -> Result<Self, ApiError> {
         let collection = matches!(call.info.verb, "list" | "watch" | "deletecollection");
-        let endpoint = Endpoint { transforms: true, stream, protobuf: resource.typed, collection };
+        let endpoint = Endpoint { transforms: true, stream, protobuf: resource.typed, collection, ..call.endpoint() };
         let accepted = negotiate::output(&call.headers, &call.query, endpoint)?;
         let include = match call.query.get("includeObject").unwrap_or_default() {
             "" | "Metadata" => IncludeObject::Metadata,
@@ -220,14 +220,14 @@ pub(crate) fn status(call: &Call, code: StatusCode, status: &Value, encoding: En
 
 /// A `Status` of success, in the encoding that the client accepts.
 pub(crate) fn success(call: &Call, details: Value) -> Result<Response, ApiError> {
-    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { transforms: true, ..Endpoint::PLAIN })?;
+    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { transforms: true, ..call.endpoint() })?;
     let value = crate::status::success(details);
     Ok(status(call, StatusCode::OK, &value, accepted.encoding, accepted.pretty))
 }
 
 /// A document of the type `name` (`meta/v1.APIGroup`) as an answer, in the encoding that the client accepts.
-pub(crate) fn meta(call: &Call, name: &str, value: Value) -> Result<Response, ApiError> {
-    let accepted = negotiate::output(&call.headers, &call.query, Endpoint::PLAIN)?;
+pub(crate) fn meta(call: &Call, name: &str, value: Value, endpoint: Endpoint) -> Result<Response, ApiError> {
+    let accepted = negotiate::output(&call.headers, &call.query, endpoint)?;
     let bytes = encode(&value, Shape::named(&call.cluster.catalog, name), accepted.encoding, accepted.pretty);
     Ok(respond(StatusCode::OK, accepted.encoding, bytes))
 }

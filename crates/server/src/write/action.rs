@@ -10,7 +10,7 @@ use super::review::review;
 use super::subresource::answer;
 use super::update::{Change, Judge};
 use crate::http::Response;
-use crate::negotiate::{self, Endpoint};
+use crate::negotiate;
 use crate::pipeline::Call;
 use crate::represent::status;
 
@@ -50,7 +50,7 @@ async fn bind(call: &Call, binding: Value, dry_run: bool) -> Result<Response, Ap
             Ok(pod)
         })
         .await?;
-    let accepted = negotiate::output(&call.headers, &call.query, Endpoint::PLAIN)?;
+    let accepted = negotiate::output(&call.headers, &call.query, call.endpoint())?;
     let value = object! {
         "kind": "Status",
         "apiVersion": "v1",

@@ -17,7 +17,7 @@ use super::ownership::Ownership;
 use super::{at_any_length, metadata};
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
-use crate::negotiate;
+use crate::negotiate::{self, Endpoint};
 use crate::pipeline::Call;
 use crate::query::{WriteOptions, Writing};
 use crate::represent::{Form, to_hub};
@@ -30,7 +30,7 @@ const NAME_TRIES: usize = 8;
 /// Answers a create.
 pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
-    let encoding = negotiate::input(&call.headers, resource.typed)?;
+    let encoding = negotiate::input(&call.headers, Endpoint { protobuf: resource.typed, ..call.endpoint() })?;
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, Writing::Create)?;
     let expected = Expected::of(resource);

@@ -67,7 +67,7 @@ impl<'a> Expected<'a> {
         found
     }
 
-    fn unfit(&self, why: String) -> Undecodable {
+    pub(super) fn unfit(&self, why: String) -> Undecodable {
         Undecodable::Unfit { kind: self.kind.to_owned(), version: self.group_version.version.clone(), why }
     }
 }
@@ -154,6 +154,7 @@ pub(crate) fn read(
     let (mut value, problems) = match encoding {
         Encoding::Protobuf => (protobuf(body, expected, known)?, Vec::new()),
         Encoding::Json => json(body, expected, known)?,
+        Encoding::Cbor => super::cbor::read(body, expected, known)?,
         Encoding::Yaml => {
             let decoded = yaml::decode(body).map_err(|error| Undecodable::Unread(error.to_string()))?;
             let mut value = decoded.value;

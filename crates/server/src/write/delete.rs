@@ -78,7 +78,7 @@ async fn options(call: &Call) -> Result<DeleteOptions, ApiError> {
     if body.is_empty() {
         return DeleteOptions::from_query(&call.query);
     }
-    let encoding = negotiate::input(&call.headers, true)?;
+    let encoding = negotiate::input(&call.headers, call.endpoint())?;
     let catalog = &call.cluster.catalog;
     let schema = catalog
         .struct_type("meta/v1.DeleteOptions")

@@ -3,6 +3,7 @@
 //! are the only ways to the store; every verb ends in one of them.
 
 mod action;
+mod cbor;
 mod commit;
 mod create;
 mod custom;

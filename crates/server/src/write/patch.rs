@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use pintle_codec::{json, yaml};
+use pintle_codec::{cbor, json, yaml};
 use pintle_patch::{
     JsonPatch, PatchError, PatchErrorKind, check_merge_patch, check_strategic_patch, merge_patch, spent, strategic,
 };
@@ -18,6 +18,7 @@ use super::ownership::Ownership;
 use super::shown::{opened_by_merge, opened_by_operations, shown};
 use super::update::Change;
 use crate::http::Response;
+use crate::negotiate::Encoding;
 use crate::pipeline::Call;
 use crate::query::{FieldValidation, WriteOptions, Writing};
 use crate::represent::Form;
@@ -41,20 +42,32 @@ enum PatchKind {
     Json,
     Merge,
     Strategic,
-    Apply,
+    /// In YAML or CBOR.
+    Apply(Encoding),
 }
 
 impl PatchKind {
+    const fn is_apply(self) -> bool {
+        matches!(self, PatchKind::Apply(_))
+    }
+
     /// Unlike elsewhere, the media type has to be spelled exactly.
     fn of(call: &Call, typed: bool) -> Result<Self, ApiError> {
         let known = [
             ("application/json-patch+json", PatchKind::Json),
             ("application/merge-patch+json", PatchKind::Merge),
             ("application/strategic-merge-patch+json", PatchKind::Strategic),
-            ("application/apply-patch+yaml", PatchKind::Apply),
+            ("application/apply-patch+yaml", PatchKind::Apply(Encoding::Yaml)),
+            ("application/apply-patch+cbor", PatchKind::Apply(Encoding::Cbor)),
         ];
-        // Custom kinds have no strategies of merging.
-        let known: Vec<_> = known.into_iter().filter(|(_, kind)| typed || *kind != PatchKind::Strategic).collect();
+        let cbor = call.endpoint().cbor;
+        let served = |kind: PatchKind| match kind {
+            // Custom kinds have no strategies of merging.
+            PatchKind::Strategic => typed,
+            PatchKind::Apply(encoding) => cbor || encoding != Encoding::Cbor,
+            PatchKind::Json | PatchKind::Merge => true,
+        };
+        let known: Vec<_> = known.into_iter().filter(|(_, kind)| served(*kind)).collect();
         let said = call.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let said = said.split_once(';').map_or(said, |(media_type, _)| media_type);
         known.iter().find(|(media_type, _)| *media_type == said).map(|(_, kind)| *kind).ok_or_else(|| {
@@ -69,8 +82,10 @@ impl Patch {
     /// # Errors
     /// The body is malformed.
     fn read(kind: PatchKind, body: &[u8], strict: bool) -> Result<(Self, Vec<String>), ApiError> {
-        if kind == PatchKind::Apply {
-            return configuration(body);
+        match kind {
+            PatchKind::Apply(Encoding::Cbor) => return cbor_configuration(body),
+            PatchKind::Apply(_) => return configuration(body),
+            PatchKind::Json | PatchKind::Merge | PatchKind::Strategic => {}
         }
         let decoded = json::decode(body, json::Options { duplicates: true }).map_err(|error| {
             ApiError::BadRequest(match (kind, strict) {
@@ -92,7 +107,7 @@ impl Patch {
                 check_merge_patch(&decoded.value).map_err(patch_error)?;
                 Patch::Merge(decoded.value)
             }
-            PatchKind::Strategic | PatchKind::Apply => {
+            PatchKind::Strategic | PatchKind::Apply(_) => {
                 check_strategic_patch(&decoded.value).map_err(patch_error)?;
                 Patch::Strategic(decoded.value)
             }
@@ -124,6 +139,13 @@ fn configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
     Err(unread(format!(
         "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}"
     )))
+}
+
+/// Reads a configuration in CBOR, of which upstream speaks as of YAML.
+fn cbor_configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
+    let config = cbor::decode_object(body, cbor::Limits::default())
+        .map_err(|error| ApiError::BadRequest(format!("error decoding YAML: {error}")))?;
+    Ok((Patch::Apply(if config.is_null() { Value::object() } else { config }), Vec::new()))
 }
 
 fn patch_error(error: PatchError) -> ApiError {
@@ -162,7 +184,7 @@ pub(crate) async fn patch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
         Ok(object)
     };
     // Through a subresource nothing is made.
-    if prepared.kind == PatchKind::Apply && change.subresource.is_empty() {
+    if prepared.kind.is_apply() && change.subresource.is_empty() {
         let (code, object) = change.run_or_create(call, || ownership.nothing(), make).await?;
         return form.answer(code, &object).await;
     }
@@ -185,7 +207,7 @@ impl Prepared {
     pub(crate) async fn read(call: &Call, typed: bool) -> Result<Self, ApiError> {
         let kind = PatchKind::of(call, typed)?;
         let body = call.body().await?;
-        let writing = if kind == PatchKind::Apply { Writing::Apply } else { Writing::Patch };
+        let writing = if kind.is_apply() { Writing::Apply } else { Writing::Patch };
         let options = WriteOptions::read(&call.query, writing)?;
         let patch = Patch::read(kind, &body, options.field_validation != FieldValidation::Ignore);
         Ok(Self { kind, patch, options })

@@ -56,7 +56,7 @@ impl Scale<'_> {
         let Self { call, resource, expected, .. } = self;
         let body = call.body().await?;
         let options = WriteOptions::read(&call.query, Writing::Update)?;
-        let encoding = negotiate::input(&call.headers, true)?;
+        let encoding = negotiate::input(&call.headers, call.endpoint())?;
         let mut wanted = decode(call, &body, encoding, expected, options.field_validation)?;
         let change = Change::of(call, resource, options.dry_run);
         metadata::ensure_namespace(&mut wanted, resource, &change.namespace)?;

@@ -15,7 +15,7 @@ use super::patch::patch;
 use super::scale::Scale;
 use super::update::update;
 use crate::http::Response;
-use crate::negotiate::{self, Endpoint};
+use crate::negotiate;
 use crate::pipeline::Call;
 use crate::query::{WriteOptions, Writing};
 use crate::read::get;
@@ -46,7 +46,7 @@ pub(crate) async fn subresource(
     match (&subresource.role, verb) {
         (Role::Scale(paths), verb) => Scale { call, resource, paths, expected }.respond(verb).await,
         (Role::Action(action), Verb::Create) => {
-            let encoding = negotiate::input(&call.headers, true)?;
+            let encoding = negotiate::input(&call.headers, call.endpoint())?;
             let body = call.body().await?;
             let options = WriteOptions::read(&call.query, Writing::Create)?;
             let mut object = decode(call, &body, encoding, &expected, options.field_validation)?;
@@ -67,7 +67,7 @@ pub(crate) async fn subresource(
 
 /// An object of a kind as an answer.
 pub(crate) fn answer(call: &Call, code: StatusCode, value: &Value, schema: &Schema) -> Result<Response, ApiError> {
-    let accepted = negotiate::output(&call.headers, &call.query, Endpoint::PLAIN)?;
+    let accepted = negotiate::output(&call.headers, &call.query, call.endpoint())?;
     let bytes = encode(value, Shape::Typed(&schema.types, schema.root), accepted.encoding, accepted.pretty);
     Ok(respond(code, accepted.encoding, bytes))
 }

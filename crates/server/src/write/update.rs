@@ -17,7 +17,7 @@ use super::ownership::{self, Ownership};
 use super::{at_any_length, metadata};
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
-use crate::negotiate;
+use crate::negotiate::{self, Endpoint};
 use crate::pipeline::Call;
 use crate::query::{WriteOptions, Writing};
 use crate::represent::{Form, from_hub, to_hub};
@@ -30,7 +30,7 @@ pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, Writing::Update)?;
     // Unlike for a create, the options are looked at before the media type.
-    let encoding = negotiate::input(&call.headers, resource.typed)?;
+    let encoding = negotiate::input(&call.headers, Endpoint { protobuf: resource.typed, ..call.endpoint() })?;
     let expected = Expected::of(resource);
     let mut object = decode(call, &body, encoding, &expected, options.field_validation)?;
     let change = Change::of(call, resource, options.dry_run);

@@ -1,0 +1,64 @@
+//! Bodies in CBOR: of built-in kinds, whose types say what is read, and of custom kinds, which are any map.
+
+use pintle_codec::cbor::{self, Limits};
+use pintle_codec::json::TypeMeta;
+use pintle_registry::GroupVersion;
+use pintle_schema::Schema;
+use pintle_value::Value;
+
+use super::decode::{Expected, Known, Undecodable};
+
+/// Reads a body as an object of a kind, and what strict decoding says of it.
+///
+/// # Errors
+/// It is none.
+pub(super) fn read(
+    body: &[u8],
+    expected: &Expected<'_>,
+    known: Known<'_>,
+) -> Result<(Value, Vec<String>), Undecodable> {
+    let (mut value, mut problems) =
+        if expected.is_typed() { typed(body, expected, known)? } else { (untyped(body, expected)?, Vec::new()) };
+    let found = expected.normalise(&mut value);
+    if let Some(error) = found.errors.into_iter().next() {
+        return Err(expected.unfit(error));
+    }
+    problems.extend(found.unknown.iter().map(|field| format!("unknown field \"{field}\"")));
+    Ok((value, problems))
+}
+
+fn type_meta(body: &[u8]) -> Result<TypeMeta, Undecodable> {
+    cbor::type_meta(body, Limits::default())
+        .map_err(|error| Undecodable::Unread(format!("unable to determine group/version/kind: {error}")))
+}
+
+fn typed(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value, Vec<String>), Undecodable> {
+    let meta = type_meta(body)?;
+    let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
+    // Upstream takes a version that it cannot parse for none.
+    let version = GroupVersion::parse(&meta.api_version).filter(|version| !version.version.is_empty());
+    known(&version.unwrap_or_else(|| expected.group_version.clone()), kind)?;
+    let Schema { types, root } = expected.schema;
+    let read =
+        cbor::decode_typed(body, types, *root, Limits::default()).map_err(|error| expected.unfit(error.to_string()))?;
+    Ok((read.value, read.unknown.iter().map(ToString::to_string).collect()))
+}
+
+/// Unlike bodies of built-in kinds, and unlike those in JSON, these have to say what they are.
+fn untyped(body: &[u8], expected: &Expected<'_>) -> Result<Value, Undecodable> {
+    let value = match cbor::decode_object(body, Limits::default()) {
+        Ok(value) => value,
+        Err(error) => return Err(type_meta(body).map_or_else(|unread| unread, |_| expected.unfit(error.to_string()))),
+    };
+    let missing = |name: &str| format!("Object '{name}' is missing in '{}'", cbor::diagnostic(body));
+    let (kind, version) = (value.str_at(&["kind"]), value.str_at(&["apiVersion"]));
+    if kind.is_empty() {
+        return Err(Undecodable::Unread(missing("Kind")));
+    }
+    if version.is_empty() {
+        let (kind, version) = (kind.to_owned(), version.into());
+        return Err(Undecodable::Unfit { kind, version, why: missing("apiVersion") });
+    }
+    super::custom::named(&value, expected, kind, version)?;
+    Ok(value)
+}
