@@ -8,8 +8,8 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    apply, big_list, conversion, create, custom, definitions, delete, fanout, get, list, memory, mixed, narrow, open,
-    start, stored, update,
+    apply, big_list, codecs, conversion, create, custom, definitions, delete, fanout, get, list, memory, mixed, narrow,
+    open, start, stored, update,
 };
 use crate::target::{Process, Server, Target};
 
@@ -30,6 +30,7 @@ pub(crate) struct Scenario {
 
 /// All there are, in the order of the report.
 pub(crate) const ALL: &[Scenario] = &[
+    codecs::SCENARIO,
     start::SCENARIO,
     stored::SCENARIO,
     definitions::SCENARIO,

@@ -37,6 +37,8 @@ const SMALL_RATE: f64 = 200.0;
 const SMALL_CLIENTS: usize = 16;
 /// How long the lists are under way before small requests begin.
 const LEAD: Duration = Duration::from_secs(1);
+/// What may be kept of encodings: the server's own bound of 64 MiB, and what the allocator adds.
+const KEPT: f64 = 80.0;
 /// Objects in the lists that the peer was measured with.
 const PEER_OBJECTS: f64 = 10_000.0;
 
@@ -117,6 +119,16 @@ fn asking_for(collection: &str, form: Option<&'static str>) -> impl Fn() -> Outg
 async fn memory(bench: &mut Bench, server: &Server, collection: &str) -> Result<()> {
     bench.report.section("memory");
     for (name, form, ..) in FORMS {
+        if form == Some(PROTOBUF) {
+            // What is kept of it is bounded, and not the request's.
+            let Some(before) = server.settled(&bench.plan).await? else { return Ok(()) };
+            let cpu = server.meter.cpu()?;
+            server.connect().await?.fetch(asking_for(collection, form)(), StatusCode::OK).await?;
+            let cpu = server.meter.cpu_since(cpu)?.map(|cpu| cpu.as_secs_f64() * 1e3);
+            let kept = server.settled(&bench.plan).await?.unwrap_or_default().saturating_sub(before);
+            bench.report.row("what is kept of Protobuf", megabytes(kept), "MB").at_most(KEPT);
+            bench.report.row_if("the first list in Protobuf, CPU", cpu, "ms", |row| row);
+        }
         for clients in IN_FLIGHT {
             // Once: what the first takes from the system, the next may find there.
             let Some(before) = server.settled(&bench.plan).await? else { return Ok(()) };

@@ -56,7 +56,7 @@ const FULL_SPEED: Case = Case {
     peer: peer::EVENT_FULL_SPEED,
 };
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     FULL_SPEED,
     Case { name: "1,000 watchers, full speed", watchers: 1000, ..FULL_SPEED },
     Case {
@@ -65,6 +65,7 @@ const CASES: [Case; 4] = [
         framing: Framing::Lengths,
         ..FULL_SPEED
     },
+    Case { name: "1,000 watchers, full speed, Protobuf", watchers: 1000, framing: Framing::Lengths, ..FULL_SPEED },
     Case {
         name: "1,000 watchers, 10 writes/s",
         watchers: 1000,
@@ -117,7 +118,7 @@ fn report(bench: &mut Bench, case: &Case, alone: Round, watched: Vec<Watched>) {
     let note = format!("from the create's answer p50 {answered:.2} ms");
     let row = bench.report.row(format!("{}: last watcher has it, p99", case.name), late.p99, "ms");
     row.since_due(late).note(note);
-    if case.pace.is_none() && case.protocol == Protocol::Http1 {
+    if case.pace.is_none() && case.framing == Framing::Lines {
         let name = format!("{}: memory kept per create", case.name);
         bench.report.row(name, kept, "bytes").note("resident, with the object itself");
     }

@@ -3,6 +3,7 @@
 pub(crate) mod apply;
 pub(crate) mod big_list;
 pub(crate) mod changes;
+pub(crate) mod codecs;
 pub(crate) mod conversion;
 pub(crate) mod create;
 pub(crate) mod custom;
