@@ -164,6 +164,26 @@ fn broken_fixtures_are_read_or_refused_and_what_is_read_is_stable() {
     }
 }
 
+/// As many entries as fit a body, in no order, and over many messages: in time that grows with their number alone.
+#[test]
+fn maps_with_many_entries_are_read_in_any_order() {
+    const ENTRIES: usize = 100_003;
+    let (types, type_id) = type_of("ConfigMap");
+    let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
+    let entry = |i: usize| field(1, format!("k{:06}", i * 7919 % ENTRIES).as_bytes());
+    let mut message = Vec::new();
+    for i in 0..ENTRIES {
+        message.extend(field(2, &entry(i)));
+        message.extend(field(1, &field(12, &entry(i))));
+    }
+    message.extend(field(2, &[entry(0), field(2, b"last")].concat()));
+    let value = protobuf::decode(&message, types, type_id).unwrap();
+    assert_eq!(value.entries_at(&["data"]).count(), ENTRIES);
+    assert_eq!(value.entries_at(&["metadata", "annotations"]).count(), ENTRIES);
+    assert_eq!(value.str_at(&["data", "k000000"]), "last");
+    assert!(value.entries_at(&["data"]).map(|(key, _)| key).is_sorted());
+}
+
 #[test]
 fn recorded_bodies_are_read_as_upstream_does() {
     rows::all_hold(include_str!("protobuf/rows.json"), |body| {

@@ -17,7 +17,11 @@ use crate::json;
 /// If the bytes are not a message of the type.
 pub fn decode(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, DecodeError> {
     let mut value = Value::object();
-    Decoder { types, depth: 0 }.merge(type_id, bytes, &mut value)?;
+    let mut decoder = Decoder { types, depth: 0, unsorted: false };
+    decoder.merge(type_id, bytes, &mut value)?;
+    if decoder.unsorted {
+        decoder.sort(type_id, &mut value);
+    }
     let mut problems = Problems::default();
     normalise(types, type_id, &mut value, &mut problems);
     match problems.errors.into_iter().next() {
@@ -43,7 +47,13 @@ pub fn decode_object(envelope: &Envelope<'_>, types: &Types, type_id: TypeId) ->
 struct Decoder<'t> {
     types: &'t Types,
     depth: usize,
+    /// Some maps are lists of keys and values, in turn, so far.
+    unsorted: bool,
 }
+
+/// How many entries of a map are kept in order while more come. Those of larger maps are put in order once, at the end:
+/// there is no limit to how often a message may add one.
+const SORTED: usize = 64;
 
 impl Decoder<'_> {
     /// Reads a message into what is already known of the value.
@@ -111,9 +121,7 @@ impl Decoder<'_> {
             Type::Map(map) => {
                 expect(wire, BYTES, name)?;
                 let (key, item) = self.entry(map.value, reader.bytes()?)?;
-                if let Some(entries) = value.or_object() {
-                    entries.insert(key, item);
-                }
+                self.add(value, key, item);
             }
             Type::List(list) if !list.name.is_empty() => {
                 expect(wire, BYTES, name)?;
@@ -123,6 +131,54 @@ impl Decoder<'_> {
             _ => self.single(id, name, wire, reader, value)?,
         }
         Ok(())
+    }
+
+    /// Adds an entry to a map.
+    fn add(&mut self, map: &mut Value, key: Str, value: Value) {
+        if let Value::Object(entries) = map
+            && entries.len() >= SORTED
+        {
+            let pairs = entries.iter_mut().flat_map(|(key, value)| [Value::from(key), value.take()]);
+            *map = Value::Array(pairs.collect());
+            self.unsorted = true;
+        }
+        if let Value::Array(pairs) = map {
+            pairs.extend([Value::String(key), value]);
+        } else if let Some(entries) = map.or_object() {
+            entries.insert(key, value);
+        }
+    }
+
+    /// Puts the entries of maps in order; of equal keys the last wins.
+    fn sort(&self, id: TypeId, value: &mut Value) {
+        match (self.types.get(id), value) {
+            (Type::Struct(ty), Value::Object(object)) => {
+                for (name, value) in object.iter_mut() {
+                    if let Some(field) = ty.field(name) {
+                        self.sort(field.ty, value);
+                    }
+                }
+            }
+            (Type::Map(map), value) => {
+                if let Value::Array(pairs) = value {
+                    let mut pairs = std::mem::take(pairs).into_iter();
+                    let mut entries = Vec::with_capacity(pairs.len() / 2);
+                    while let (Some(Value::String(key)), Some(value)) = (pairs.next(), pairs.next()) {
+                        entries.push((key, value));
+                    }
+                    *value = Value::Object(Object::from_entries(entries));
+                }
+                if let Value::Object(entries) = value {
+                    entries.iter_mut().for_each(|(_, value)| self.sort(map.value, value));
+                }
+            }
+            (Type::List(list), Value::Array(items)) => items.iter_mut().for_each(|item| self.sort(list.item, item)),
+            (Type::Union(union), Value::Array(items)) => {
+                items.iter_mut().for_each(|item| self.sort(union.schema, item));
+            }
+            (Type::Union(union), value) => self.sort(union.schema, value),
+            _ => {}
+        }
     }
 
     /// One value behind its tag.
