@@ -14,7 +14,11 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 pub struct NamespaceLifecycle;
 
 impl NamespaceLifecycle {
-    fn check(request: &Request<'_>) -> Result<(), ApiError> {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// Its namespace is not there, is going away, or may not go.
+    pub fn check(request: &Request<'_>) -> Result<(), ApiError> {
         let resource = request.resource.group_resource();
         let namespaces = GroupResource::new("", "namespaces");
         if resource == namespaces {
@@ -62,10 +66,6 @@ impl Plugin for NamespaceLifecycle {
     }
 
     fn mutate<'a>(&'a self, request: &'a Request<'a>, _: &'a mut Value) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move { Self::check(request) })
-    }
-
-    fn validate<'a>(&'a self, request: &'a Request<'a>, _: &'a Value) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move { Self::check(request) })
     }
 }

@@ -83,6 +83,8 @@ pub struct Cluster {
     pub(crate) documents: crate::documents::Documents,
     /// Who makes the next piece of a large answer.
     pub(crate) turns: Turns,
+    /// Held for reading while something is created, from the last look at its namespace until it is stored.
+    pub(crate) creates: tokio::sync::RwLock<()>,
     /// Turns true when the server goes down, so that watches end.
     pub(crate) closing: tokio::sync::watch::Sender<bool>,
 }
@@ -160,10 +162,12 @@ impl Cluster {
             webhooks: Webhooks::default(),
             converted: Converted::default(),
             turns: Turns::default(),
+            creates: tokio::sync::RwLock::default(),
             closing: tokio::sync::watch::Sender::new(false),
         });
         cluster.bootstrap().await.map_err(ClusterError::Bootstrap)?;
         definitions.follow(&cluster).await.map_err(ClusterError::Bootstrap)?;
+        crate::controllers::start(&cluster);
         Ok(cluster)
     }
 

@@ -283,7 +283,7 @@ impl Definitions {
         // The names are taken from now on. Others need not wait until it is stored that they are.
         let of = Str::from(name);
         tokio::spawn(async move {
-            if let Err(error) = access.update_status(&definitions(), "", &of, settled).await {
+            if let Err(error) = access.update_subresource(&definitions(), "status", ("", &of), settled).await {
                 tracing::info!(%error, name = %of, "a definition went while its names were accepted");
             }
         });
@@ -362,7 +362,7 @@ async fn say(cluster: &Weak<Cluster>, name: &str, condition: &Condition) -> Resu
         set_condition(&mut definition, condition, now);
         definition
     };
-    Access(cluster).update_status(&definitions(), "", name, said).await.map(drop)
+    Access(cluster).update_subresource(&definitions(), "status", ("", name), said).await.map(drop)
 }
 
 /// Deletes the objects of a kind until there are none.
@@ -379,7 +379,7 @@ async fn empty(cluster: &Weak<Cluster>, resource: &Arc<Resource>) -> Result<(), 
     };
     loop {
         let Some(strong) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
-        delete_all(&strong, resource).await?;
+        delete_all(&strong, resource, "").await?;
         drop(strong);
         if is_empty(&log) {
             return Ok(());

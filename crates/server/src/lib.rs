@@ -4,6 +4,7 @@
 
 mod cluster;
 mod components;
+mod controllers;
 mod cors;
 mod custom;
 mod definitions;

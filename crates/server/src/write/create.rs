@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_admission::{Operation, Request};
+use pintle_admission::{NamespaceLifecycle, Operation, Request};
 use pintle_auth::Identity;
 use pintle_cache::Object;
 use pintle_registry::{ApiError, Backing, Context, Resource, Write};
@@ -188,6 +188,9 @@ impl Creation<'_> {
             }
             return as_cached(&key, 0, json);
         }
+        // Whoever empties a namespace waits for those who were let in before it began to go.
+        let _let_in = cluster.creates.read().await;
+        NamespaceLifecycle::check(request)?;
         match commit(cluster, hub, &key, Expect::Absent, Some(json.clone())).await? {
             Outcome::Done(revision) => as_cached(&key, revision, json),
             Outcome::Conflict => Err(taken()),

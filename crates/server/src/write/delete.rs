@@ -312,12 +312,18 @@ fn add_finalizer(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// Deletes all objects of a collection that are there now, as the server itself.
-pub(crate) async fn delete_all(cluster: &Arc<Cluster>, resource: &Arc<Resource>) -> Result<(), ApiError> {
+/// Deletes all objects of a collection that are there now, in a namespace or (with an empty one) in all, as the server
+/// itself. What depends on them does not keep them.
+pub(crate) async fn delete_all(
+    cluster: &Arc<Cluster>,
+    resource: &Arc<Resource>,
+    namespace: &str,
+) -> Result<(), ApiError> {
     let identity = super::objects::own_identity();
-    let (options, warnings) = (DeleteOptions::default(), Warnings::default());
+    let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+    let warnings = Warnings::default();
     let hub = cluster.hub(resource);
-    let objects = super::objects::Access(cluster.clone()).list(&hub.group_resource(), "")?;
+    let objects = super::objects::Access(cluster.clone()).list(&hub.group_resource(), namespace)?;
     let deletions = objects.into_iter().map(|object| {
         let change = Change {
             cluster,

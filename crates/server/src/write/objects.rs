@@ -36,21 +36,21 @@ impl Access {
 }
 
 impl Access {
-    /// Changes what one object says of itself through its status, as the server itself. `compute` makes the new object
-    /// of the one there is.
+    /// Changes an object through one of its subresources, as the server itself. `compute` makes the new object of the
+    /// one there is.
     ///
     /// # Errors
     /// The object is not there, or the change is refused.
-    pub(crate) async fn update_status(
+    pub(crate) async fn update_subresource(
         &self,
         resource: &GroupResource,
-        namespace: &str,
-        name: &str,
+        subresource: &str,
+        (namespace, name): (&str, &str),
         compute: impl Fn(&Value) -> Value,
     ) -> Result<Value, ApiError> {
         let hub = self.0.stored(resource)?;
-        let ownership = Ownership::own(&self.0, &hub, "status");
-        self.change(&hub, "status", (namespace, name), |old| {
+        let ownership = Ownership::own(&self.0, &hub, subresource);
+        self.change(&hub, subresource, (namespace, name), |old| {
             let mut object = compute(old);
             ownership.update(old, &mut object);
             object

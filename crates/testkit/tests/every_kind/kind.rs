@@ -172,20 +172,22 @@ impl Kind {
         let _ = cluster.get(&path).await.expect(404);
     }
 
-    /// Does what controllers do to let a terminating object go: takes its finalizers away.
+    /// Does what controllers elsewhere do to let a terminating object go: takes its finalizers away. What the server
+    /// itself holds it lets go.
     pub(crate) async fn let_go(&self, cluster: &Cluster, path: &str) {
-        let found = cluster.get(path).await;
-        if found.status.as_u16() != 200 {
-            return;
-        }
-        let mut object = found.json();
-        if object["metadata"].get("finalizers").is_some() {
-            let patch = r#"{"metadata": {"finalizers": null}}"#;
-            object = cluster.patch(path, "merge", patch).await.expect(200).json();
-        }
-        if self.subresource("finalize").is_some() && object["spec"].get("finalizers").is_some() {
-            object["spec"]["finalizers"] = json!([]);
-            let _ = cluster.put(&format!("{path}/finalize"), object.to_string()).await.expect(200);
+        loop {
+            let found = cluster.get(path).await;
+            if found.status.as_u16() != 200 {
+                return;
+            }
+            let object = found.json();
+            let held = self.subresource("finalize").is_some() && object["metadata"].get("deletionTimestamp").is_some();
+            if object["metadata"].get("finalizers").is_some() {
+                let patched = cluster.patch(path, "merge", r#"{"metadata": {"finalizers": null}}"#).await;
+                assert!(matches!(patched.status.as_u16(), 200 | 404), "{path}: {}", patched.text());
+            } else if !held {
+                return;
+            }
         }
     }
 }

@@ -132,16 +132,6 @@ impl Kubectl {
         self.run(line).works()
     }
 
-    /// Does what the controller of namespaces does when nothing is left in one.
-    #[track_caller]
-    pub(crate) fn finalize(&self, namespace: &str) {
-        let mut object: serde_json::Value =
-            serde_json::from_str(&self.works(&format!("get ns {namespace} -o json")).stdout).expect("a namespace");
-        object["spec"]["finalizers"] = serde_json::json!([]);
-        let path = format!("/api/v1/namespaces/{namespace}/finalize");
-        self.pipe(&format!("replace --raw {path} -f -"), &object.to_string()).works();
-    }
-
     /// Starts a command that goes on, such as `get -w`.
     pub(crate) fn follow(&self, line: &str) -> Follow {
         let mut command = self.command(line);

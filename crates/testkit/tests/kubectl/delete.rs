@@ -48,10 +48,12 @@ fn an_object_with_a_finalizer_waits_for_it() {
 }
 
 #[test]
-fn a_namespace_is_terminating_until_it_is_finalized() {
+fn a_namespace_is_terminating_until_it_is_empty() {
     let k = Kubectl::start();
     k.works("create namespace team");
     k.works("create configmap settings -n team");
+    k.works("create configmap held -n team");
+    k.works(r#"patch cm held -n team --type=merge -p '{"metadata": {"finalizers": ["example.com/hold"]}}'"#);
     let delete = k.follow("delete namespace team");
     delete.prints("namespace \"team\" deleted");
     k.prints("get ns team --no-headers", "team  Terminating  AGE");
@@ -60,8 +62,9 @@ fn a_namespace_is_terminating_until_it_is_finalized() {
         "error: failed to create configmap: configmaps \"late\" is forbidden: unable to create new content in namespace \
         team because it is being terminated",
     );
-    k.works("delete configmap settings -n team");
-    k.finalize("team");
+    k.works("wait ns team --for=condition=NamespaceFinalizersRemaining");
+    k.prints("get cm -n team -o name", "configmap/held");
+    k.works(r#"patch cm held -n team --type=json -p '[{"op": "remove", "path": "/metadata/finalizers"}]'"#);
     delete.ends();
     k.fails("get ns team", "Error from server (NotFound): namespaces \"team\" not found");
 }

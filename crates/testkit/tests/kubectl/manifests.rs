@@ -57,7 +57,7 @@ fn check(manifest: &Manifest) {
     }
     assert_eq!(deleted.lines().count(), manifest.objects.len(), "{}: {deleted}", manifest.file);
     for namespace in manifest.objects.iter().filter_map(|object| object.strip_prefix("namespace/")) {
-        k.finalize(namespace);
+        k.works(&format!("wait --for=delete namespace/{namespace}"));
     }
     let left = k.pipe("get -f - --ignore-not-found -o name", &edited);
     assert_eq!(left.stdout, "", "{}: {}", manifest.file, left.stderr);

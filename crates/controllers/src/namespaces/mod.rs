@@ -1,0 +1,241 @@
+//! Namespaces that go: everything in them is deleted, their status says what is left, and when nothing is they are let go
+//! (upstream: `pkg/controller/namespace`).
+
+mod conditions;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::select_all;
+use pintle_cache::{KeyRange, Log, Object, Scope, Watcher};
+use pintle_registry::{ApiError, GroupResource, Resource, Scope as Reach, Verb};
+use pintle_value::{Str, Value};
+use tokio::task::{Id, JoinSet};
+
+use self::conditions::Findings;
+use crate::World;
+
+/// The finalizer that is taken off when nothing is left.
+const FINALIZER: &str = "kubernetes";
+/// What goes before everything else: it may need the rest until its end.
+const FIRST: &str = "pods";
+/// How long a failure is waited out.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Objects looked at at once.
+const STRIDE: usize = 512;
+
+fn namespaces_resource() -> GroupResource {
+    GroupResource::new("", "namespaces")
+}
+
+/// Follows the namespaces of a cluster for as long as it is there, and empties those that go.
+pub async fn namespaces(world: Weak<dyn World>) {
+    let Some((log, from)) = begin(&world).await else { return };
+    let mut watcher = log.watch(Scope::All, from);
+    let mut tasks = Tasks::default();
+    for namespace in objects(&log, &KeyRange::All) {
+        tasks.look_at(&world, &namespace);
+    }
+    drop(log);
+    loop {
+        tokio::select! {
+            events = watcher.next() => {
+                let Ok(events) = events else {
+                    tracing::error!("namespaces are no longer followed: their history is gone");
+                    return;
+                };
+                for namespace in events.iter().filter_map(|event| event.object.as_ref()) {
+                    tasks.look_at(&world, namespace);
+                }
+            }
+            Some(ended) = tasks.running.join_next_with_id() => {
+                tasks.names.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
+            }
+        }
+        if world.strong_count() == 0 {
+            return;
+        }
+    }
+}
+
+/// The log of namespaces, and where following it begins.
+async fn begin(world: &Weak<dyn World>) -> Option<(Arc<Log>, u64)> {
+    let world = world.upgrade()?;
+    let registry = world.registry();
+    let log = world.log(registry.resource("", "v1", "namespaces")?)?;
+    let from = world.catch_up().await.ok()?;
+    Some((log, from))
+}
+
+/// The namespaces that are being emptied, each by a task.
+#[derive(Default)]
+struct Tasks {
+    running: JoinSet<()>,
+    names: HashMap<Id, Str>,
+}
+
+impl Tasks {
+    /// Begins to empty a namespace that goes, unless that is under way.
+    fn look_at(&mut self, world: &Weak<dyn World>, namespace: &Object) {
+        let name = namespace.name();
+        let goes = tree(namespace).is_some_and(|namespace| namespace.is_terminating());
+        if !goes || self.names.values().any(|known| known == name) {
+            return;
+        }
+        let task = self.running.spawn(empty(world.clone(), name.to_owned()));
+        self.names.insert(task.id(), name.into());
+    }
+}
+
+/// What is to be done next about a namespace.
+enum Next {
+    /// Nothing: it is gone, it stays, or others have to finish it.
+    Nothing,
+    /// It is looked at again when one of these has changed.
+    Changes(Vec<Watcher>),
+    /// It is looked at again after a while.
+    Time,
+}
+
+/// Empties a namespace until it is gone.
+async fn empty(world: Weak<dyn World>, name: String) {
+    loop {
+        let Some(strong) = world.upgrade() else { return };
+        let mut kinds = strong.kinds();
+        let next = attempt(&strong, &name).await.unwrap_or_else(|error| {
+            tracing::info!(%error, namespace = %name, "a namespace is not empty yet");
+            Next::Time
+        });
+        drop(strong);
+        match next {
+            Next::Nothing => return,
+            Next::Time => tokio::time::sleep(AGAIN).await,
+            Next::Changes(mut watchers) => {
+                let changes = watchers.iter_mut().map(|watcher| Box::pin(watcher.next()));
+                tokio::select! {
+                    _ = select_all(changes) => {}
+                    // There may be something of a new kind in it.
+                    changed = kinds.changed() => if changed.is_err() { return },
+                }
+            }
+        }
+    }
+}
+
+/// Deletes what is in a namespace now, and lets it go if nothing is left.
+async fn attempt(world: &Arc<dyn World>, name: &str) -> Result<Next, ApiError> {
+    // Nobody else is let in, and who was let in before is done.
+    world.clone().creates_have_ended().await;
+    world.clone().catch_up().await?;
+    if !is_ours(world, name) {
+        return Ok(Next::Nothing);
+    }
+    let mut findings = Findings::default();
+    let collections = collections(world);
+    let (first, others): (Vec<_>, Vec<_>) =
+        collections.into_iter().partition(|resource| resource.group.is_empty() && resource.plural == FIRST);
+    let mut watchers = delete(world, name, &first, &mut findings).await?;
+    if findings.are_empty() {
+        watchers.extend(delete(world, name, &others, &mut findings).await?);
+    }
+    let findings = Arc::new(findings);
+    say(world, name, findings.clone()).await?;
+    if findings.are_empty() {
+        let let_go = |namespace: &Value| {
+            let mut namespace = namespace.clone();
+            let finalizers = namespace.items_at(&["spec", "finalizers"]).iter();
+            let left: Vec<Value> = finalizers.filter(|f| f.as_str() != Some(FINALIZER)).cloned().collect();
+            match left.is_empty() {
+                true => drop(namespace.remove_at(&["spec", "finalizers"])),
+                false => namespace.set_at(&["spec", "finalizers"], left),
+            }
+            namespace
+        };
+        world.clone().change(namespaces_resource(), "finalize", name.to_owned(), Arc::new(let_go)).await?;
+        return Ok(Next::Nothing);
+    }
+    Ok(if findings.failures.is_empty() && !watchers.is_empty() { Next::Changes(watchers) } else { Next::Time })
+}
+
+/// True if a namespace is going, and waits for its content to go.
+fn is_ours(world: &Arc<dyn World>, name: &str) -> bool {
+    let registry = world.registry();
+    let log = registry.resource("", "v1", "namespaces").and_then(|namespaces| world.log(namespaces));
+    let object = log.and_then(|log| log.get(name, None).ok().flatten());
+    let Some(namespace) = object.and_then(|object| tree(&object)) else { return false };
+    let finalizers = namespace.items_at(&["spec", "finalizers"]);
+    namespace.is_terminating() && finalizers.iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER))
+}
+
+/// One resource for each collection of objects that are in namespaces and can be deleted.
+fn collections(world: &Arc<dyn World>) -> Vec<Arc<Resource>> {
+    let mut found = BTreeMap::new();
+    for resource in world.registry().resources() {
+        let stored = resource.scope == Reach::Namespaced && resource.verbs.has(Verb::Delete) && resource.is_hub();
+        if let Some(collection) = resource.collection().filter(|_| stored) {
+            found.entry(collection.prefix.clone()).or_insert_with(|| resource.clone());
+        }
+    }
+    found.into_values().collect()
+}
+
+/// Deletes what is in a namespace of some collections, and finds what remains. Returns who hears of changes to that.
+async fn delete(
+    world: &Arc<dyn World>,
+    namespace: &str,
+    collections: &[Arc<Resource>],
+    findings: &mut Findings,
+) -> Result<Vec<Watcher>, ApiError> {
+    let range = KeyRange::Namespace(namespace.into());
+    let mut remaining = Vec::new();
+    for resource in collections {
+        let Some(log) = world.log(resource) else { continue };
+        if objects(&log, &range).next().is_none() {
+            continue;
+        }
+        if let Err(error) = world.clone().delete_all(resource.clone(), namespace.to_owned()).await {
+            findings.failures.push(error.to_string());
+        }
+        remaining.push((resource, log));
+    }
+    let now = world.clone().catch_up().await?;
+    let mut watchers = Vec::new();
+    for (resource, log) in remaining {
+        let name = format!("{}.{}", resource.plural, resource.group);
+        let mut any = false;
+        for object in objects(&log, &range) {
+            let finalizers = tree(&object).map(|tree| tree.items_at(&["metadata", "finalizers"]).to_vec());
+            let finalizers = finalizers.unwrap_or_default();
+            findings.note(&name, finalizers.iter().filter_map(Value::as_str).map(str::to_owned));
+            any = true;
+        }
+        if any {
+            watchers.push(log.watch(Scope::Namespace(namespace.into()), now));
+        }
+    }
+    Ok(watchers)
+}
+
+/// Says in the status of a namespace what was found.
+async fn say(world: &Arc<dyn World>, name: &str, findings: Arc<Findings>) -> Result<(), ApiError> {
+    let now = world.now();
+    let compute = move |namespace: &Value| findings.said(namespace, now);
+    world.clone().change(namespaces_resource(), "status", name.to_owned(), Arc::new(compute)).await.map(drop)
+}
+
+/// The objects in a range now. The newest state can always be read.
+fn objects(log: &Arc<Log>, range: &KeyRange) -> impl Iterator<Item = Arc<Object>> {
+    let mut next = Some(None);
+    let pages = std::iter::from_fn(move || {
+        let after: Option<pintle_cache::Key> = next.take()?;
+        let page = log.page(range, after.as_deref(), u64::MAX, STRIDE).ok()?;
+        next = page.last.map(Some);
+        Some(page.objects)
+    });
+    pages.flatten()
+}
+
+fn tree(object: &Object) -> Option<Value> {
+    Some(pintle_codec::json::decode(&object.json, pintle_codec::json::Options::default()).ok()?.value)
+}
