@@ -7,19 +7,28 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/scale"
 )
 
+// inJSON is for clients that read no CBOR, although they ask for it where that is preferred.
+func inJSON(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	return config
+}
+
 // mapper resolves kinds the way kubectl and controllers do.
 func mapper(c clients) (*restmapper.DeferredDiscoveryRESTMapper, discovery.DiscoveryInterface, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(c.config)
+	client, err := discovery.NewDiscoveryClientForConfig(inJSON(c.config))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,7 +56,7 @@ func scaleDeployment(ctx context.Context, c clients) error {
 		return err
 	}
 	resolver := scale.NewDiscoveryScaleKindResolver(client)
-	scales, err := scale.NewForConfig(c.config, mapper, dynamic.LegacyAPIPathResolverFunc, resolver)
+	scales, err := scale.NewForConfig(inJSON(c.config), mapper, dynamic.LegacyAPIPathResolverFunc, resolver)
 	if err != nil {
 		return err
 	}

@@ -1,17 +1,22 @@
 // Drives a cluster through client-go as controllers do, and prints OK or what went wrong. It reads the kubeconfig that its
 // first argument names; every step works in a namespace of its own, so that one failure does not cause the next. With the
-// name of a namespace as its second argument it keeps informers on that and is told when to compare them.
+// name of a namespace as its second argument it keeps informers on that and is told when to compare them. All speak CBOR if
+// client-go's features say so: KUBE_FEATURE_ClientsAllowCBOR and KUBE_FEATURE_ClientsPreferCBOR.
 package main
 
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/features"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -22,7 +27,7 @@ const patience = 2 * time.Minute
 
 // clients is what a step works with.
 type clients struct {
-	// config speaks JSON; typed speaks Protobuf.
+	// config speaks JSON; typed speaks Protobuf. With CBOR, both speak that.
 	config    *rest.Config
 	typed     kubernetes.Interface
 	namespace string
@@ -82,12 +87,49 @@ func connect(kubeconfig string) (clients, error) {
 		return clients{}, err
 	}
 	config.QPS, config.Burst = -1, 0
-	protobuf := rest.CopyConfig(config)
-	protobuf.ContentType = runtime.ContentTypeProtobuf
-	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf
-	typed, err := kubernetes.NewForConfig(protobuf)
+	binary := rest.CopyConfig(config)
+	binary.ContentType = runtime.ContentTypeProtobuf
+	if prefersCBOR() {
+		config.Wrap(countCBOR)
+		binary = rest.CopyConfig(config)
+		binary.ContentType = runtime.ContentTypeCBOR
+	}
+	binary.AcceptContentTypes = binary.ContentType
+	typed, err := kubernetes.NewForConfig(binary)
 	return clients{config: config, typed: typed}, err
 }
+
+func prefersCBOR() bool {
+	gates := features.FeatureGates()
+	return gates.Enabled(features.ClientsAllowCBOR) && gates.Enabled(features.ClientsPreferCBOR)
+}
+
+// sentCBOR and gotCBOR are how many requests and answers were in CBOR.
+var sentCBOR, gotCBOR atomic.Int64
+
+// countCBOR counts what goes through a connection, and lets nothing else come back from what was asked in CBOR alone.
+func countCBOR(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(request.Header.Get("Content-Type"), "cbor") {
+			sentCBOR.Add(1)
+		}
+		response, err := next.RoundTrip(request)
+		if err != nil {
+			return nil, err
+		}
+		switch got := response.Header.Get("Content-Type"); {
+		case got == runtime.ContentTypeCBOR || got == runtime.ContentTypeCBORSequence:
+			gotCBOR.Add(1)
+		case request.Header.Get("Accept") == runtime.ContentTypeCBOR:
+			return nil, fmt.Errorf("%s %s: %s where CBOR was wanted", request.Method, request.URL, got)
+		}
+		return response, nil
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 func run(c clients) error {
 	failed := 0
@@ -103,6 +145,9 @@ func run(c clients) error {
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d steps failed", failed, len(steps))
+	}
+	if sent, got := sentCBOR.Load(), gotCBOR.Load(); prefersCBOR() && (sent < 50 || got < 50) {
+		return fmt.Errorf("only %d requests and %d answers in CBOR", sent, got)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ use pintle_admission::{Chain, Closing, NamespaceLifecycle};
 use pintle_auth::{Authenticator, Authorizer};
 use pintle_cache::{Cache, CacheError, Encodings, Log, Window};
 use pintle_catalog::Catalog;
-use pintle_gates::Gates;
+use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, Context, GroupResource, Registry, Resource};
 use pintle_store::{Clock, Sleep, Store};
 use pintle_value::time::Time;
@@ -74,6 +74,8 @@ pub struct Cluster {
     pub(crate) metrics: Metrics,
     /// Which features are on.
     gates: Gates,
+    /// True if CBOR is one of the encodings: every request asks.
+    pub(crate) cbor: bool,
     pub(crate) cors: Cors,
     pub(crate) components: Vec<Component>,
     /// Those who are asked to convert objects.
@@ -156,6 +158,7 @@ impl Cluster {
             authorizer: settings.authorizer,
             admission: Chain(vec![Box::new(Closing), Box::new(NamespaceLifecycle)]),
             metrics: Metrics::new(&settings.gates),
+            cbor: settings.gates.enabled(Feature::CBOR),
             gates: settings.gates,
             cors: settings.cors,
             components: settings.components,

@@ -14,7 +14,6 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use pintle_auth::{Attributes, Credentials, Decision, Identity, Refused};
-use pintle_gates::Feature;
 use pintle_registry::{ApiError, Backing, Context, GroupResource, Resource, Scope, Subresource, Verb};
 use pintle_value::Value;
 
@@ -53,7 +52,7 @@ pub(crate) struct Call {
 impl Call {
     /// An endpoint that answers with plain objects, in all encodings that are served.
     pub(crate) fn endpoint(&self) -> Endpoint {
-        Endpoint { cbor: self.cluster.gates().enabled(Feature::CBOR), ..Endpoint::PLAIN }
+        Endpoint { cbor: self.cluster.cbor, ..Endpoint::PLAIN }
     }
 
     /// What the rules of kinds may know of the request.

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-use pintle_testkit::Cluster;
+use pintle_gates::Gates;
+use pintle_testkit::{Cluster, Options};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// How long informers may take to agree.
@@ -24,11 +25,25 @@ fn binary() -> PathBuf {
 
 #[test]
 fn client_go_finds_what_it_expects() {
+    walks_through(Options::default(), &[]);
+}
+
+#[test]
+fn client_go_finds_the_same_in_cbor() {
+    let settings = [("CBORServingAndStorage".to_owned(), true)];
+    let (gates, _) = Gates::with(&settings.into()).expect("a gate that can be set");
+    const FEATURES: &[(&str, &str)] =
+        &[("KUBE_FEATURE_ClientsAllowCBOR", "true"), ("KUBE_FEATURE_ClientsPreferCBOR", "true")];
+    walks_through(Options { gates, ..Options::default() }, FEATURES);
+}
+
+/// Sees to it that the program finds nothing wrong.
+fn walks_through(options: Options, features: &'static [(&str, &str)]) {
     let output = pintle_testkit::run(async move {
-        let mut cluster = Cluster::start().await;
+        let mut cluster = Cluster::with_options(options).await;
         let kubeconfig = cluster.kubeconfig_file();
-        let run = tokio::task::spawn_blocking(move || Command::new(binary()).arg(kubeconfig).output());
-        let output = run.await.expect("a result").expect("the program runs");
+        let program = move || Command::new(binary()).arg(kubeconfig).envs(features.iter().copied()).output();
+        let output = tokio::task::spawn_blocking(program).await.expect("a result").expect("the program runs");
         cluster.stop().await;
         output
     });
