@@ -17,8 +17,11 @@ use crate::json;
 /// If the bytes are not a message of the type.
 pub fn decode(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, DecodeError> {
     let mut value = Value::object();
-    let mut decoder = Decoder { types, depth: 0, unsorted: false };
+    let mut decoder = Decoder { types, depth: 0, unsorted: false, refused: None };
     decoder.merge(type_id, bytes, &mut value)?;
+    if let Some(error) = decoder.refused {
+        return Err(error);
+    }
     if decoder.unsorted {
         decoder.sort(type_id, &mut value);
     }
@@ -47,6 +50,8 @@ pub fn decode_object(envelope: &Envelope<'_>, types: &Types, type_id: TypeId) ->
 struct Decoder<'t> {
     types: &'t Types,
     depth: usize,
+    /// The first leaf whose content is refused. Upstream finds that when it makes use of the whole message.
+    refused: Option<DecodeError>,
     /// Some maps are lists of keys and values, in turn, so far.
     unsorted: bool,
 }
@@ -70,7 +75,7 @@ impl Decoder<'_> {
                 *value = members.object();
             }
             Type::Union(union) => self.union(union, bytes, value)?,
-            Type::Scalar(ScalarType { kind, .. }) => *value = scalar_message(*kind, bytes)?,
+            Type::Scalar(ScalarType { kind, .. }) => *value = self.leaf(*kind, bytes)?,
             Type::List(list) => self.items(list, bytes, value)?,
             Type::Map(_) | Type::Any => {}
         }
@@ -131,6 +136,18 @@ impl Decoder<'_> {
             _ => self.single(id, name, wire, reader, value)?,
         }
         Ok(())
+    }
+
+    /// A leaf that is a message of its own.
+    fn leaf(&mut self, kind: Scalar, bytes: &[u8]) -> Result<Value, DecodeError> {
+        let fields = LeafFields::read(kind, bytes)?;
+        if bytes.is_empty() && matches!(kind, Scalar::Time | Scalar::MicroTime) {
+            return Ok(Value::Null);
+        }
+        leaf_value(kind, fields).or_else(|error| {
+            self.refused.get_or_insert(error);
+            Ok(Value::Null)
+        })
     }
 
     /// Adds an entry to a map.
@@ -228,7 +245,7 @@ impl Decoder<'_> {
             }
             _ => {
                 expect(wire, BYTES, name)?;
-                scalar_message(kind, reader.bytes()?)?
+                self.leaf(kind, reader.bytes()?)?
             }
         };
         Ok(())
@@ -405,18 +422,35 @@ fn expect(wire: u8, wanted: u8, field: &str) -> Result<(), DecodeError> {
     if wire == wanted {
         return Ok(());
     }
-    let mut name = field.to_owned();
+    Err(DecodeError::Malformed(format!("proto: wrong wireType = {wire} for field {}", go_name(field))))
+}
+
+/// The words at the beginning of names that Go writes in capitals.
+const CAPITALS: &str = " api aws ca cidr cpu csi dns fc fs gce gmsa grpc http id ip iscsi json nfs os pd qos rbd se tcp tls ttl uid \
+                        uri url wwid ";
+
+/// The name of a field in Go, of that in JSON: `uid` is `UID`, `fsGroup` is `FSGroup`, `cidrs` is `CIDRs`. (A few volumes
+/// have fields with other names altogether.)
+fn go_name(json: &str) -> String {
+    let first = json.find(|c: char| c.is_ascii_uppercase()).unwrap_or(json.len());
+    let (word, rest) = json.split_at(first);
+    let is_capital = |word: &str| CAPITALS.contains(&format!(" {word} "));
+    if is_capital(word) {
+        return format!("{}{rest}", word.to_ascii_uppercase());
+    }
+    if let Some(single) = word.strip_suffix('s').filter(|single| is_capital(single)) {
+        return format!("{}s{rest}", single.to_ascii_uppercase());
+    }
+    let mut name = json.to_owned();
     if let Some(first) = name.get_mut(..1) {
         first.make_ascii_uppercase();
     }
-    Err(DecodeError::Malformed(format!("proto: wrong wireType = {wire} for field {name}")))
+    name
 }
 
-/// The leaves that are messages of their own.
-fn scalar_message(kind: Scalar, bytes: &[u8]) -> Result<Value, DecodeError> {
-    let fields = LeafFields::read(kind, bytes)?;
+/// The content of a leaf that is a message of its own.
+fn leaf_value(kind: Scalar, fields: LeafFields<'_>) -> Result<Value, DecodeError> {
     Ok(match kind {
-        Scalar::Time | Scalar::MicroTime if bytes.is_empty() => Value::Null,
         Scalar::Time => time(Time { seconds: fields.first, nanos: 0 })?.map_or(Value::Null, |t| t.rfc3339().into()),
         Scalar::MicroTime => {
             let nanos = (fields.second as i32) / 1000 * 1000;
@@ -471,12 +505,19 @@ impl<'a> LeafFields<'a> {
             let (number, wire) = reader.tag(name)?;
             match (kind, number) {
                 (Scalar::Time | Scalar::MicroTime | Scalar::IntOrString, 1 | 2) | (Scalar::Duration, 1) => {
-                    expect(wire, VARINT, "value")?;
+                    let name = match (kind, number) {
+                        (Scalar::IntOrString, 1) => "type",
+                        (Scalar::IntOrString, _) => "intVal",
+                        (Scalar::Duration, _) => "duration",
+                        (_, 1) => "seconds",
+                        _ => "nanos",
+                    };
+                    expect(wire, VARINT, name)?;
                     let slot = if number == 1 { &mut fields.first } else { &mut fields.second };
                     *slot = reader.varint()? as i64;
                 }
                 (Scalar::IntOrString, 3) | (Scalar::Quantity, 1) => {
-                    expect(wire, BYTES, "string")?;
+                    expect(wire, BYTES, if number == 3 { "strVal" } else { "string" })?;
                     fields.text = text(reader.bytes()?);
                     fields.text_read = true;
                 }
