@@ -79,6 +79,17 @@ struct Serve {
     /// host starts, with '^' or '//', and where it ends, with '$' or ':', such as '//example\.com(:|$)'.
     #[arg(long, value_name = "REGEX,...", value_delimiter = ',')]
     cors_allowed_origins: Vec<String>,
+    /// Whether to empty namespaces that go: while no controller manager holds its lease, or never.
+    #[arg(long, value_enum, default_value = "auto")]
+    controllers: Controllers,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Controllers {
+    /// As long as no controller manager renews the lease kube-system/kube-controller-manager.
+    Auto,
+    /// Never.
+    Never,
 }
 
 fn feature_gates_help() -> String {
@@ -173,6 +184,7 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         min_request_timeout: Duration::from_secs(serve.min_request_timeout.into()),
         gates,
         cors_allowed_origins: serve.cors_allowed_origins,
+        controllers: serve.controllers == Controllers::Auto,
         ..Options::default()
     })
     .await?;

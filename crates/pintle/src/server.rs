@@ -63,6 +63,8 @@ pub struct Options {
     pub gates: Gates,
     /// The origins, as regular expressions, whose scripts browsers may let in.
     pub cors_allowed_origins: Vec<String>,
+    /// True if what a controller manager does for the API itself is done here while there is none.
+    pub controllers: bool,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -82,6 +84,7 @@ impl Default for Options {
             min_request_timeout: MIN_REQUEST_TIMEOUT,
             gates: Gates::default(),
             cors_allowed_origins: Vec::new(),
+            controllers: true,
             clock: Arc::new(SystemClock),
         }
     }
@@ -169,6 +172,7 @@ impl Server {
             components: options.components,
             gates: options.gates,
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
+            controllers: options.controllers,
         })
         .await?;
         let address = SocketAddr::new(options.bind_address, options.port);

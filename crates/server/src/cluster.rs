@@ -52,6 +52,8 @@ pub struct Settings {
     pub gates: Gates,
     /// The origins whose scripts browsers may let in.
     pub cors: Cors,
+    /// True if the cluster does by itself what the API promises, unless a controller manager is there.
+    pub controllers: bool,
 }
 
 /// A logical cluster.
@@ -170,7 +172,9 @@ impl Cluster {
         });
         cluster.bootstrap().await.map_err(ClusterError::Bootstrap)?;
         definitions.follow(&cluster).await.map_err(ClusterError::Bootstrap)?;
-        crate::controllers::start(&cluster);
+        if settings.controllers {
+            crate::controllers::start(&cluster);
+        }
         Ok(cluster)
     }
 

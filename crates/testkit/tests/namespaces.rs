@@ -217,3 +217,36 @@ fn nothing_slips_in_while_a_namespace_goes() {
         Arc::into_inner(cluster).expect("nobody else").stop().await;
     });
 }
+
+#[test]
+fn a_controller_manager_is_not_interfered_with() {
+    pintle_testkit::run(async {
+        let cluster = with_namespace(Cluster::start().await).await;
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+        let held = |renewed: &str| {
+            json!({
+                "metadata": {"name": "kube-controller-manager"},
+                "spec": {"holderIdentity": "someone", "leaseDurationSeconds": 3600, "renewTime": renewed},
+            })
+            .to_string()
+        };
+        let _ = cluster.post(leases, held("2200-01-01T00:00:00.000000Z")).await.expect(201);
+        let _ = cluster.post(&within("configmaps"), named("x")).await.expect(201);
+        let _ = cluster.delete(&format!("{NAMESPACES}/n")).await.expect(200);
+        // Whoever would act at once would have done so by the time that another namespace has gone by hand.
+        let mut other = cluster.post(NAMESPACES, named("other")).await.expect(201).json();
+        let _ = cluster.delete(&format!("{NAMESPACES}/other")).await.expect(200);
+        other["spec"] = json!({});
+        other["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+        let _ = cluster.put(&format!("{NAMESPACES}/other/finalize"), other.to_string()).await.expect(200);
+        gone(&cluster, "other").await;
+        let namespace = cluster.get(&format!("{NAMESPACES}/n")).await.expect(200).json();
+        assert_eq!(namespace["status"], json!({"phase": "Terminating"}));
+        assert_eq!(count(&cluster, &within("configmaps")).await, 1);
+        // It has not renewed its lease for long.
+        let lease = format!("{leases}/kube-controller-manager");
+        let _ = cluster.patch(&lease, "merge", held("2020-01-01T00:00:00.000000Z")).await.expect(200);
+        gone(&cluster, "n").await;
+        cluster.stop().await;
+    });
+}

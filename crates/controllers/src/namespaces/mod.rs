@@ -14,16 +14,15 @@ use pintle_value::{Str, Value};
 use tokio::task::{Id, JoinSet};
 
 use self::conditions::Findings;
-use crate::World;
+use crate::objects::{objects, tree};
+use crate::{World, others};
 
 /// The finalizer that is taken off when nothing is left.
 const FINALIZER: &str = "kubernetes";
 /// What goes before everything else: it may need the rest until its end.
 const FIRST: &str = "pods";
-/// How long a failure is waited out.
+/// How long failures and others are waited out.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Objects looked at at once.
-const STRIDE: usize = 512;
 
 fn namespaces_resource() -> GroupResource {
     GroupResource::new("", "namespaces")
@@ -37,7 +36,6 @@ pub async fn namespaces(world: Weak<dyn World>) {
     for namespace in objects(&log, &KeyRange::All) {
         tasks.look_at(&world, &namespace);
     }
-    drop(log);
     loop {
         tokio::select! {
             events = watcher.next() => {
@@ -50,7 +48,10 @@ pub async fn namespaces(world: Weak<dyn World>) {
                 }
             }
             Some(ended) = tasks.running.join_next_with_id() => {
-                tasks.names.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
+                let ended = tasks.names.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
+                // Another of the name may be going by now.
+                let now = ended.and_then(|name| log.get(&name, None).ok().flatten());
+                now.iter().for_each(|namespace| tasks.look_at(&world, namespace));
             }
         }
         if world.strong_count() == 0 {
@@ -79,13 +80,19 @@ impl Tasks {
     /// Begins to empty a namespace that goes, unless that is under way.
     fn look_at(&mut self, world: &Weak<dyn World>, namespace: &Object) {
         let name = namespace.name();
-        let goes = tree(namespace).is_some_and(|namespace| namespace.is_terminating());
-        if !goes || self.names.values().any(|known| known == name) {
+        if !tree(namespace).is_some_and(|namespace| waits(&namespace)) || self.names.values().any(|known| known == name)
+        {
             return;
         }
         let task = self.running.spawn(empty(world.clone(), name.to_owned()));
         self.names.insert(task.id(), name.into());
     }
+}
+
+/// True if a namespace is going, and waits for its content to go.
+fn waits(namespace: &Value) -> bool {
+    let finalizers = namespace.items_at(&["spec", "finalizers"]);
+    namespace.is_terminating() && finalizers.iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER))
 }
 
 /// What is to be done next about a namespace.
@@ -94,7 +101,7 @@ enum Next {
     Nothing,
     /// It is looked at again when one of these has changed.
     Changes(Vec<Watcher>),
-    /// It is looked at again after a while.
+    /// It is looked at again after a while: something failed, or others do what is done here.
     Time,
 }
 
@@ -125,6 +132,9 @@ async fn empty(world: Weak<dyn World>, name: String) {
 
 /// Deletes what is in a namespace now, and lets it go if nothing is left.
 async fn attempt(world: &Arc<dyn World>, name: &str) -> Result<Next, ApiError> {
+    if others::are_there(world) {
+        return Ok(if is_ours(world, name) { Next::Time } else { Next::Nothing });
+    }
     // Nobody else is let in, and who was let in before is done.
     world.clone().creates_have_ended().await;
     world.clone().catch_up().await?;
@@ -158,14 +168,12 @@ async fn attempt(world: &Arc<dyn World>, name: &str) -> Result<Next, ApiError> {
     Ok(if findings.failures.is_empty() && !watchers.is_empty() { Next::Changes(watchers) } else { Next::Time })
 }
 
-/// True if a namespace is going, and waits for its content to go.
+/// True if there still is such a namespace.
 fn is_ours(world: &Arc<dyn World>, name: &str) -> bool {
     let registry = world.registry();
     let log = registry.resource("", "v1", "namespaces").and_then(|namespaces| world.log(namespaces));
     let object = log.and_then(|log| log.get(name, None).ok().flatten());
-    let Some(namespace) = object.and_then(|object| tree(&object)) else { return false };
-    let finalizers = namespace.items_at(&["spec", "finalizers"]);
-    namespace.is_terminating() && finalizers.iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER))
+    object.and_then(|object| tree(&object)).is_some_and(|namespace| waits(&namespace))
 }
 
 /// One resource for each collection of objects that are in namespaces and can be deleted.
@@ -222,20 +230,4 @@ async fn say(world: &Arc<dyn World>, name: &str, findings: Arc<Findings>) -> Res
     let now = world.now();
     let compute = move |namespace: &Value| findings.said(namespace, now);
     world.clone().change(namespaces_resource(), "status", name.to_owned(), Arc::new(compute)).await.map(drop)
-}
-
-/// The objects in a range now. The newest state can always be read.
-fn objects(log: &Arc<Log>, range: &KeyRange) -> impl Iterator<Item = Arc<Object>> {
-    let mut next = Some(None);
-    let pages = std::iter::from_fn(move || {
-        let after: Option<pintle_cache::Key> = next.take()?;
-        let page = log.page(range, after.as_deref(), u64::MAX, STRIDE).ok()?;
-        next = page.last.map(Some);
-        Some(page.objects)
-    });
-    pages.flatten()
-}
-
-fn tree(object: &Object) -> Option<Value> {
-    Some(pintle_codec::json::decode(&object.json, pintle_codec::json::Options::default()).ok()?.value)
 }

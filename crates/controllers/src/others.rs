@@ -1,0 +1,25 @@
+//! Whether someone else does what controllers do: the cluster may have a controller manager of its own.
+
+use std::sync::Arc;
+
+use pintle_value::Value;
+use pintle_value::time::Duration;
+
+use crate::World;
+use crate::objects::tree;
+
+/// The lease that a controller manager holds.
+const LEASE: &str = "kube-system/kube-controller-manager";
+
+/// True while a controller manager renews its lease.
+pub(crate) fn are_there(world: &Arc<dyn World>) -> bool {
+    let registry = world.registry();
+    let log = registry.resource("coordination.k8s.io", "v1", "leases").and_then(|leases| world.log(leases));
+    let lease = log.and_then(|log| log.get(LEASE, None).ok().flatten()).and_then(|lease| tree(&lease));
+    lease.is_some_and(|lease| {
+        let lasts = Duration::from_seconds(lease.int_at(&["spec", "leaseDurationSeconds"]).unwrap_or_default());
+        let held =
+            lease.at(&["spec", "holderIdentity"]).and_then(Value::as_str).is_some_and(|holder| !holder.is_empty());
+        held && lease.time_at(&["spec", "renewTime"]).is_some_and(|renewed| renewed.plus(lasts) > world.now())
+    })
+}
