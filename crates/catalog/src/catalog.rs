@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use pintle_gates::Gates;
 use pintle_schema::{Schema, TypeId, Types};
 use pintle_value::Str;
 
@@ -16,8 +17,38 @@ const TYPES: &str = include_str!("../data/types.txt");
 /// The resource facts; the head of the file documents the format.
 const RESOURCES: &str = include_str!("../data/resources.txt");
 
-/// The feature gates that are off; the head of the file documents the format.
+/// What types.txt does not say of gated fields; the head of the file documents the format.
 const GATES: &str = include_str!("../data/gates.txt");
+
+/// What is said of gates beside the fields.
+#[derive(Default)]
+struct GateFacts {
+    /// Names that fields give, and those of the gates that are meant.
+    names: Vec<(&'static str, &'static str)>,
+    /// Fields of which the types do not say it: where it is said, the gate, the field.
+    fields: Vec<(usize, &'static str, &'static str)>,
+}
+
+impl GateFacts {
+    fn parse(text: &'static str) -> Self {
+        let mut facts = Self::default();
+        for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+            let mut words = line.split(' ');
+            let gate = words.next().unwrap_or_default();
+            for word in words {
+                match word.strip_prefix("called=") {
+                    Some(name) => facts.names.push((name, gate)),
+                    None => facts.fields.push((i + 1, gate, word)),
+                }
+            }
+        }
+        facts
+    }
+
+    fn name_of(&self, gate: &'static str) -> &'static str {
+        self.names.iter().find(|(name, _)| *name == gate).map_or(gate, |(_, meant)| meant)
+    }
+}
 
 /// The facts of the built-in kinds.
 #[derive(Clone, Debug)]
@@ -28,7 +59,7 @@ pub struct Catalog {
     groups: Vec<GroupFacts>,
     resources: Vec<ResourceFacts>,
     unions: Vec<UnionFacts>,
-    disabled: Vec<DisabledField>,
+    gated: Vec<GatedField>,
 }
 
 /// A struct of which at most one member is set (`+union`, published as `x-kubernetes-unions`).
@@ -42,15 +73,23 @@ pub struct UnionFacts {
     pub members: Vec<&'static str>,
 }
 
-/// A field that depends on a feature that is off by default.
+/// A field that depends on features.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DisabledField {
+pub struct GatedField {
     /// The struct.
     pub owner: TypeId,
     /// The field's JSON name.
     pub field: &'static str,
-    /// The feature gate.
-    pub gate: &'static str,
+    /// The feature gates, all of which have to be open. Some are of features that have no gate any more.
+    pub gates: Vec<&'static str>,
+}
+
+impl GatedField {
+    /// True if one of its features is off.
+    #[must_use]
+    pub fn is_disabled(&self, gates: &Gates) -> bool {
+        self.gates.iter().any(|gate| gates.is_off(gate))
+    }
 }
 
 /// Loads the catalog that ships with the program.
@@ -86,15 +125,15 @@ impl Catalog {
             groups,
             resources,
             unions: Vec::new(),
-            disabled: Vec::new(),
+            gated: Vec::new(),
         };
-        catalog.add_unions_and_gated_fields(&packages, gates);
-        catalog.add_gated_fields_of_others(gates)?;
+        let gates = GateFacts::parse(gates);
+        catalog.add_unions_and_gated_fields(&packages, &gates);
+        catalog.add_gated_fields_of_others(&gates)?;
         Ok(catalog)
     }
 
-    fn add_unions_and_gated_fields(&mut self, packages: &[Package<'static>], gates: &'static str) {
-        let off: Vec<&str> = gates.lines().filter_map(|line| line.split(' ').next()).collect();
+    fn add_unions_and_gated_fields(&mut self, packages: &[Package<'static>], gates: &GateFacts) {
         for (package, facts) in packages.iter().flat_map(|p| p.structs.iter().map(move |s| (p, s))) {
             let mut gated = facts.fields.iter().filter(|f| !f.gates.is_empty()).peekable();
             if !facts.union && gated.peek().is_none() {
@@ -102,9 +141,8 @@ impl Catalog {
             }
             let Some(owner) = self.struct_type(&format!("{}.{}", package.name, facts.name)) else { continue };
             for field in gated {
-                if let Some(gate) = field.gates.split(',').find(|gate| off.contains(gate)) {
-                    self.disabled.push(DisabledField { owner, field: field.name, gate });
-                }
+                let gates = field.gates.split(',').map(|gate| gates.name_of(gate)).collect();
+                self.gated.push(GatedField { owner, field: field.name, gates });
             }
             if facts.union {
                 let (discriminators, members): (Vec<&FieldFacts<'_>>, Vec<_>) =
@@ -118,15 +156,11 @@ impl Catalog {
         }
     }
 
-    fn add_gated_fields_of_others(&mut self, gates: &'static str) -> Result<(), FactsError> {
-        for (i, line) in gates.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
-            let mut words = line.split(' ');
-            let gate = words.next().unwrap_or_default();
-            for word in words {
-                let found = word.rsplit_once('.').and_then(|(name, field)| Some((self.struct_type(name)?, field)));
-                let (owner, field) = found.ok_or_else(|| FactsError::new(i + 1, format!("no field {word}")))?;
-                self.disabled.push(DisabledField { owner, field, gate });
-            }
+    fn add_gated_fields_of_others(&mut self, gates: &GateFacts) -> Result<(), FactsError> {
+        for (line, gate, word) in &gates.fields {
+            let found = word.rsplit_once('.').and_then(|(name, field)| Some((self.struct_type(name)?, field)));
+            let (owner, field) = found.ok_or_else(|| FactsError::new(*line, format!("no field {word}")))?;
+            self.gated.push(GatedField { owner, field, gates: vec![*gate] });
         }
         Ok(())
     }
@@ -137,11 +171,11 @@ impl Catalog {
         &self.unions
     }
 
-    /// The fields of features that are off by default. kube-apiserver clears them where the old object does not have
+    /// The fields that depend on features. Where one is off, kube-apiserver clears its fields unless the old object has
     /// them; how far around them it clears is a matter of the kind.
     #[must_use]
-    pub fn disabled_fields(&self) -> &[DisabledField] {
-        &self.disabled
+    pub fn gated_fields(&self) -> &[GatedField] {
+        &self.gated
     }
 
     /// The groups in discovery's order, each with its preferred version first.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use pintle_catalog::shared;
+use pintle_gates::Gates;
 use pintle_schema::{ListTopology, Omit, Struct, Type, TypeId, Types};
 
 fn structure(name: &str) -> &'static Struct {
@@ -170,11 +171,15 @@ fn unions_and_disabled_fields_are_known() {
     let subject = union("flowcontrol/v1.Subject");
     assert_eq!((subject.discriminator, &subject.members[..]), (Some("kind"), &["user", "group", "serviceAccount"][..]));
     assert_eq!(union("core/v1.PodSchedulingGroup").discriminator, None);
+    let gates = Gates::default();
     let disabled = |name: &str, field: &str| {
         let owner = catalog.struct_type(name);
-        catalog.disabled_fields().iter().any(|d| Some(d.owner) == owner && d.field == field)
+        let found = catalog.gated_fields().iter().filter(|gated| Some(gated.owner) == owner && gated.field == field);
+        found.into_iter().any(|gated| gated.is_disabled(&gates))
     };
     assert!(disabled("core/v1.Lifecycle", "stopSignal"));
     assert!(disabled("coordination/v1.LeaseSpec", "strategy"));
+    assert!(disabled("core/v1.VolumeProjection", "podCertificate"));
     assert!(!disabled("core/v1.PodSpec", "resources"), "a feature that is on");
+    assert!(!disabled("storage/v1.CSIDriverSpec", "storageCapacity"), "a feature whose gate is gone");
 }

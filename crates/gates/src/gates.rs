@@ -151,6 +151,12 @@ impl Gates {
         self.on_named(feature.0)
     }
 
+    /// True if there is a gate of this name and it is off.
+    #[must_use]
+    pub fn is_off(&self, name: &str) -> bool {
+        position(name).and_then(|place| self.on.get(place)).is_some_and(|on| !on)
+    }
+
     /// True if there is a gate of this name and it is on.
     #[must_use]
     pub fn on_named(&self, name: &str) -> bool {
