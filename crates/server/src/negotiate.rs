@@ -123,11 +123,6 @@ impl Endpoint {
     pub(crate) const PLAIN: Endpoint =
         Endpoint { transforms: false, stream: false, protobuf: true, collection: false, cbor: false };
 
-    /// The encodings that answers may have.
-    fn encodings(self) -> impl Iterator<Item = Encoding> {
-        self.served().filter(move |encoding| !self.stream || encoding.named_stream().is_some())
-    }
-
     /// The encodings that the server has at all. Messages name them all, also to those who ask for custom kinds.
     fn served(self) -> impl Iterator<Item = Encoding> {
         ENCODINGS.into_iter().filter(move |encoding| self.cbor || *encoding != Encoding::Cbor)
@@ -166,32 +161,56 @@ struct Clause<'a> {
     parameters: Vec<(&'a str, &'a str)>,
 }
 
-fn clauses(header: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = header
-        .split(',')
-        .filter_map(|part| {
-            let mut pieces = part.split(';').map(str::trim);
-            let (kind, subtype) = match pieces.next()?.split_once('/') {
-                Some((kind, subtype)) => (kind.trim(), subtype.trim()),
-                None if part.trim() == "*" => ("*", "*"),
-                None => return None,
-            };
-            let mut quality = 1.0;
-            let mut parameters = Vec::new();
-            for piece in pieces {
-                let (key, value) = piece.split_once('=').unwrap_or((piece, ""));
-                match key.trim() {
-                    "q" => quality = value.trim().parse().unwrap_or(1.0),
-                    "" => {}
-                    key => parameters.push((key, value.trim().trim_matches('"'))),
-                }
+impl<'a> Clause<'a> {
+    /// Reads a clause as `goautoneg` does: what is malformed says nothing.
+    fn read(text: &'a str) -> Option<Self> {
+        let (media_type, parameters) = text.split_once(';').unwrap_or((text, ""));
+        let (kind, subtype) = media_type.split_once('/').unwrap_or((media_type, ""));
+        let (kind, subtype) = (kind.trim_matches(' '), subtype.trim_matches(' '));
+        let subtype = match subtype {
+            "" if kind == "*" => "*",
+            "" => return None,
+            subtype if subtype.contains('/') => return None,
+            subtype => subtype,
+        };
+        let mut clause = Self { kind, subtype, quality: 1.0, parameters: Vec::new() };
+        for parameter in parameters.split(';') {
+            let Some((key, value)) = parameter.split_once('=') else { continue };
+            match key.trim_matches(' ') {
+                _ if value.is_empty() || value.contains('=') => {}
+                "q" => clause.quality = value.parse().unwrap_or_default(),
+                key => clause.parameters.push((key, value.trim_matches(' '))),
             }
-            Some(Clause { kind, subtype, quality, parameters })
-        })
-        .collect();
-    // Better ones first; of the same quality those that say more, in their order.
-    let wildness = |c: &Clause<'_>| u8::from(c.kind == "*") + u8::from(c.subtype == "*");
-    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then(wildness(a).cmp(&wildness(b))));
+        }
+        Some(clause)
+    }
+
+    /// True if it is looked at before another one. What says more comes first, whatever its quality.
+    fn before(&self, other: &Self) -> bool {
+        self.quality > other.quality
+            || (self.kind != "*" && other.kind == "*")
+            || (self.subtype != "*" && other.subtype == "*")
+    }
+}
+
+/// Up to so many clauses are put in order as Go does it with few, where the relation need not be an order.
+const FEW: usize = 12;
+
+fn clauses(header: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(Clause::read).collect();
+    if clauses.len() > FEW {
+        let wildness = |c: &Clause<'_>| u8::from(c.kind == "*") + u8::from(c.subtype == "*");
+        clauses.sort_by(|a, b| wildness(a).cmp(&wildness(b)).then(b.quality.total_cmp(&a.quality)));
+        return clauses;
+    }
+    for end in 1..clauses.len() {
+        for at in (1..=end).rev() {
+            if !clauses[at].before(&clauses[at - 1]) {
+                break;
+            }
+            clauses.swap(at, at - 1);
+        }
+    }
     clauses
 }
 
@@ -200,28 +219,36 @@ fn clauses(header: &str) -> Vec<Clause<'_>> {
 /// # Errors
 /// Nothing that the client accepts can be served.
 pub(crate) fn output(headers: &HeaderMap, query: &Query, endpoint: Endpoint) -> Result<Accepted, ApiError> {
-    let accept = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
+    // Of several headers Go's servers see the first.
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let pretty_wanted = pretty(headers, query);
     if accept.is_empty() {
         return Ok(Accepted { encoding: Encoding::Json, transform: None, pretty: pretty_wanted });
     }
     // For built-in kinds upstream's router has a look first, and knows whole media types only.
-    if endpoint.protobuf && !endpoint.routes(&accept) {
+    if endpoint.protobuf && !endpoint.routes(accept) {
         return Err(unroutable(endpoint));
     }
-    let clauses = clauses(&accept);
-    let accepted = |endpoint: Endpoint| {
-        clauses.iter().find_map(|clause| endpoint.encodings().find_map(|e| accept_clause(clause, e, endpoint)))
-    };
-    if let Some(mut accepted) = accepted(endpoint) {
-        accepted.pretty |= pretty_wanted;
-        return Ok(accepted);
+    let clauses = clauses(accept);
+    let accepted = clauses
+        .iter()
+        .find_map(|clause| endpoint.served().find_map(|encoding| accept_clause(clause, encoding, endpoint)));
+    match accepted {
+        // A watch is negotiated as if it were a list, and then as a stream.
+        Some(accepted) if endpoint.stream && accepted.encoding.named_stream().is_none() => {
+            Err(not_acceptable(endpoint.streams()))
+        }
+        Some(mut accepted) => {
+            accepted.pretty |= pretty_wanted;
+            Ok(accepted)
+        }
+        None => Err(not_acceptable(endpoint.wholes())),
     }
-    // A watch is negotiated as if it were a list, and then as a stream.
-    let whole = Endpoint { stream: false, ..endpoint };
-    let stream = endpoint.stream && accepted(whole).is_some();
-    let types: Vec<_> = if stream { endpoint.streams().collect() } else { endpoint.wholes().collect() };
-    Err(ApiError::NotAcceptable(format!("only the following media types are accepted: {}", types.join(", "))))
+}
+
+fn not_acceptable(types: impl Iterator<Item = &'static str>) -> ApiError {
+    let types: Vec<_> = types.collect();
+    ApiError::NotAcceptable(format!("only the following media types are accepted: {}", types.join(", ")))
 }
 
 /// The router's error, which says what could have been accepted.
@@ -244,7 +271,7 @@ fn accept_clause(clause: &Clause<'_>, encoding: Encoding, endpoint: Endpoint) ->
             "as" => target = Some(*value),
             "g" => group = value,
             "v" => version = value,
-            "stream" if !value.is_empty() && *value != "watch" => return None,
+            "stream" if !value.is_empty() && (*value != "watch" || encoding.named_stream().is_none()) => return None,
             "pretty" => accepted.pretty = *value == "1",
             "sv" if !value.is_empty() => return None,
             _ => {}
@@ -316,28 +343,143 @@ fn media_type(headers: &HeaderMap) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn check(accept: &str, expect: Option<(Encoding, Option<Transform>)>) {
+    /// What is chosen, in short, or the error's text.
+    fn choose(accept: &str, endpoint: Endpoint) -> String {
         let mut headers = HeaderMap::new();
         if !accept.is_empty() {
             headers.insert(ACCEPT, accept.parse().expect("a header value"));
         }
-        let endpoint = Endpoint { transforms: true, ..Endpoint::PLAIN };
-        let found = output(&headers, &Query::default(), endpoint).ok().map(|a| (a.encoding, a.transform));
-        assert_eq!(found, expect, "{accept}");
+        match output(&headers, &Query::default(), endpoint) {
+            Ok(Accepted { encoding, transform, pretty }) => {
+                let transform = transform.map(|transform| format!(" {transform:?}")).unwrap_or_default();
+                format!("{encoding:?}{transform}{}", if pretty { " pretty" } else { "" })
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    const OBJECTS: Endpoint = Endpoint { transforms: true, ..Endpoint::PLAIN };
+    const CUSTOM: Endpoint = Endpoint { protobuf: false, ..OBJECTS };
+    const WATCH: Endpoint = Endpoint { stream: true, collection: true, ..OBJECTS };
+    const NONE: &str = "only the following media types are accepted: application/json, application/yaml, \
+                        application/vnd.kubernetes.protobuf";
+    const NO_STREAM: &str = "only the following media types are accepted: application/json;stream=watch, \
+                             application/vnd.kubernetes.protobuf;stream=watch";
+
+    fn check(endpoint: Endpoint, rows: &[(&str, &str)]) {
+        for (accept, expect) in rows {
+            assert_eq!(choose(accept, endpoint), *expect, "{accept}");
+        }
     }
 
     #[test]
     fn what_clients_send_is_understood() {
-        let table = Some(Transform::Table(MetaVersion::V1));
-        check("", Some((Encoding::Json, None)));
-        check("*/*", Some((Encoding::Json, None)));
-        check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some((Encoding::Json, table)));
-        check("application/vnd.kubernetes.protobuf, application/json", Some((Encoding::Protobuf, None)));
-        check("application/json;q=0.1, application/yaml", Some((Encoding::Yaml, None)));
-        check("application/cbor", None);
         check(
-            "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1, application/json",
-            Some((Encoding::Json, None)),
+            OBJECTS,
+            &[
+                ("", "Json"),
+                ("*/*", "Json"),
+                (
+                    "*",
+                    "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+                ),
+                (
+                    "application/*",
+                    "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+                ),
+                ("application/vnd.kubernetes.protobuf, application/json", "Protobuf"),
+                ("application/vnd.kubernetes.protobuf,application/json;q=0.9", "Protobuf"),
+                ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Json Table(V1)"),
+                ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", "Json Table(V1Beta1)"),
+                ("application/json;as=Table;v=v2;g=meta.k8s.io", NONE),
+                ("application/yaml;as=Table;v=v1;g=meta.k8s.io", "Yaml Table(V1)"),
+                ("application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1, application/json", "Json"),
+                (
+                    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+                    "Protobuf Partial(V1)",
+                ),
+                ("application/json;pretty=1", "Json pretty"),
+                ("application/json;pretty=0", "Json"),
+                ("application/json;sv=v2,application/yaml", "Yaml"),
+                ("application/json;stream=watch", "Json"),
+                ("application/json;stream=other,application/yaml", "Yaml"),
+                ("application/yaml;stream=watch", NONE),
+                ("text/html,application/xhtml+xml,*/*;q=0.8", "Json"),
+                ("application/json;charset=utf-8", "Json"),
+            ],
+        );
+    }
+
+    #[test]
+    fn clauses_are_looked_at_in_gos_order() {
+        check(
+            OBJECTS,
+            &[
+                ("application/json;q=0.1, application/yaml", "Yaml"),
+                ("application/json;q=0.5,application/yaml;q=0.6,application/vnd.kubernetes.protobuf;q=0.55", "Yaml"),
+                // What is wild comes last, whatever its quality.
+                ("*/*;q=0.9,application/yaml;q=0.1", "Yaml"),
+                // What is no number is none.
+                ("application/json;q=high,application/yaml;q=0.1", "Yaml"),
+                ("application/json; q=1,application/yaml;q=0.5", "Json"),
+                ("application/json;q= 1,application/yaml;q=0.5", "Yaml"),
+                ("application/json;q=0,text/plain", "Json"),
+                // Parameters without a value, or with two, are none.
+                ("application/json;as", "Json"),
+                ("application/json;as=a=b", "Json"),
+                ("application/json;as=\"Table\";v=v1;g=meta.k8s.io,application/yaml", "Yaml"),
+                (",;,application,application/a/b,application/json", "Json"),
+            ],
+        );
+    }
+
+    #[test]
+    fn custom_objects_have_no_protobuf_and_their_metadata_has() {
+        check(
+            CUSTOM,
+            &[
+                ("application/vnd.kubernetes.protobuf", NONE),
+                ("application/vnd.kubernetes.protobuf,application/json", "Json"),
+                ("*", "Json"),
+                ("application/*", "Json"),
+                ("text/plain", NONE),
+                (
+                    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                    "Protobuf PartialList(V1)",
+                ),
+                ("application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1", NONE),
+            ],
+        );
+    }
+
+    #[test]
+    fn watches_are_negotiated_as_lists_and_then_as_streams() {
+        check(
+            WATCH,
+            &[
+                ("", "Json"),
+                ("application/vnd.kubernetes.protobuf;stream=watch,application/json", "Protobuf"),
+                ("application/yaml", NO_STREAM),
+                ("application/yaml,application/json;q=0.5", NO_STREAM),
+                ("application/json,application/yaml", "Json"),
+                ("application/json;as=Table;v=v3;g=meta.k8s.io", NONE),
+                ("application/json;as=Table;v=v1;g=meta.k8s.io", "Json Table(V1)"),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_not_transformed_is_chosen_without_transformations() {
+        check(
+            Endpoint::PLAIN,
+            &[
+                ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Json"),
+                ("application/json;as=Table;v=v1;g=meta.k8s.io", NONE),
+                (
+                    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/yaml",
+                    "Yaml",
+                ),
+            ],
         );
     }
 }

@@ -427,12 +427,13 @@ pub(crate) fn json(call: &Call, code: StatusCode, value: &Value) -> Response {
     response
 }
 
-/// An error as an answer: a `Status` in the encoding that the client wants, or JSON.
+/// An error as an answer: a `Status` in the encoding that the client accepts of what is not transformed, or in JSON.
 pub(crate) fn failure(call: &Call, error: &ApiError) -> Response {
     let failure = status::failure(error);
-    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { transforms: true, ..call.endpoint() });
-    let (encoding, pretty) = accepted.map_or((negotiate::Encoding::Json, false), |a| (a.encoding, a.pretty));
-    let mut response = represent::status(call, failure.code, &failure.status, encoding, pretty);
+    let mut response = match negotiate::output(&call.headers, &call.query, call.endpoint()) {
+        Ok(accepted) => represent::status(call, failure.code, &failure.status, accepted.encoding, accepted.pretty),
+        Err(_) => represent::raw_status(call, failure.code, &failure.status),
+    };
     if let Some(seconds) = failure.retry_after {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -218,11 +218,16 @@ pub(crate) fn status(call: &Call, code: StatusCode, status: &Value, encoding: En
     respond(code, encoding, encode(status, shape, encoding, pretty))
 }
 
-/// A `Status` of success, in the encoding that the client accepts.
-pub(crate) fn success(call: &Call, details: Value) -> Result<Response, ApiError> {
-    let accepted = negotiate::output(&call.headers, &call.query, Endpoint { transforms: true, ..call.endpoint() })?;
+/// A `Status` as an answer to a client that accepts nothing which it could have.
+pub(crate) fn raw_status(call: &Call, code: StatusCode, status: &Value) -> Response {
+    let json = encode::json(status, Shape::named(&call.cluster.catalog, "meta/v1.Status"));
+    respond(code, Encoding::Json, pintle_codec::json::indent(&json))
+}
+
+/// A `Status` of success, in the encoding in which the client accepts objects.
+pub(crate) fn success(call: &Call, form: &Form, details: Value) -> Response {
     let value = crate::status::success(details);
-    Ok(status(call, StatusCode::OK, &value, accepted.encoding, accepted.pretty))
+    status(call, StatusCode::OK, &value, form.accepted.encoding, form.accepted.pretty)
 }
 
 /// A document of the type `name` (`meta/v1.APIGroup`) as an answer, in the encoding that the client accepts.

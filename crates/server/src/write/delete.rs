@@ -57,7 +57,7 @@ pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Resp
                 return Ok(form.respond(StatusCode::OK, form.body(&form.view.show_one(&object).await?)?));
             }
             let tree = tree(&object)?;
-            success(call, details(resource, tree.name(), tree.uid()))
+            Ok(success(call, &form, details(resource, tree.name(), tree.uid())))
         }
     }
 }
