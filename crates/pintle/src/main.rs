@@ -82,6 +82,16 @@ struct Serve {
     /// Whether to empty namespaces that go: while no controller manager holds its lease, or never.
     #[arg(long, value_enum, default_value = "auto")]
     controllers: Controllers,
+    /// How long events are kept, in hours, minutes and seconds.
+    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = event_ttl)]
+    event_ttl: Duration,
+}
+
+/// A time as Go writes it, in whole seconds.
+fn event_ttl(text: &str) -> Result<Duration, String> {
+    let pintle_value::time::Duration(nanoseconds) =
+        pintle_value::time::Duration::parse(text).map_err(|error| error.to_string())?;
+    Ok(Duration::from_secs(u64::try_from(nanoseconds / 1_000_000_000).map_err(|_| "it is negative".to_owned())?))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -185,6 +195,7 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         gates,
         cors_allowed_origins: serve.cors_allowed_origins,
         controllers: serve.controllers == Controllers::Auto,
+        event_ttl: serve.event_ttl,
         ..Options::default()
     })
     .await?;

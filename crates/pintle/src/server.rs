@@ -20,6 +20,8 @@ use crate::kubeconfig;
 
 /// How long open requests get to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
+/// What kube-apiserver takes for `--event-ttl`.
+const EVENT_TTL: Duration = Duration::from_secs(3600);
 /// What kube-apiserver takes for `--min-request-timeout`.
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 
@@ -65,6 +67,8 @@ pub struct Options {
     pub cors_allowed_origins: Vec<String>,
     /// True if what a controller manager does for the API itself is done here while there is none.
     pub controllers: bool,
+    /// How long events are kept after they were last written, in whole seconds; without end if that is no time.
+    pub event_ttl: Duration,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -85,6 +89,7 @@ impl Default for Options {
             gates: Gates::default(),
             cors_allowed_origins: Vec::new(),
             controllers: true,
+            event_ttl: EVENT_TTL,
             clock: Arc::new(SystemClock),
         }
     }
@@ -173,6 +178,7 @@ impl Server {
             gates: options.gates,
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
             controllers: options.controllers,
+            event_ttl: options.event_ttl,
         })
         .await?;
         let address = SocketAddr::new(options.bind_address, options.port);

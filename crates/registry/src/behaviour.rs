@@ -189,9 +189,9 @@ pub trait Behaviour: Send + Sync {
         false
     }
 
-    /// How long an object lives after its last write, for kinds that expire (events).
-    fn time_to_live(&self) -> Option<std::time::Duration> {
-        None
+    /// True for kinds whose objects expire a while after their last write (upstream: `TTLFunc`).
+    fn expires(&self) -> bool {
+        false
     }
 
     /// Marks an object as going away, beyond its metadata (a namespace's phase).

@@ -54,6 +54,8 @@ pub struct Settings {
     pub cors: Cors,
     /// True if the cluster does by itself what the API promises, unless a controller manager is there.
     pub controllers: bool,
+    /// How long events are kept after they were last written; without end if that is no time.
+    pub event_ttl: Duration,
 }
 
 /// A logical cluster.
@@ -79,6 +81,7 @@ pub struct Cluster {
     /// True if CBOR is one of the encodings: every request asks.
     pub(crate) cbor: bool,
     pub(crate) cors: Cors,
+    pub(crate) event_ttl: Duration,
     pub(crate) components: Vec<Component>,
     /// Those who are asked to convert objects.
     pub(crate) webhooks: Webhooks,
@@ -163,6 +166,7 @@ impl Cluster {
             cbor: settings.gates.enabled(Feature::CBOR),
             gates: settings.gates,
             cors: settings.cors,
+            event_ttl: settings.event_ttl,
             components: settings.components,
             webhooks: Webhooks::default(),
             converted: Converted::default(),

@@ -1,8 +1,6 @@
 //! The rules of events (upstream: `pkg/apis/core/validation/events.go`, `pkg/registry/core/event`). What comes in through
 //! `events.k8s.io/v1` is held to more than what comes in through the core group, which old clients use.
 
-use std::time::Duration;
-
 use pintle_registry::{Behaviour, Context};
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
@@ -10,9 +8,6 @@ use pintle_value::{Errors, FieldPath, Str, Value, names};
 use super::convert;
 use crate::rules::invalid_each;
 use crate::strategy::{immutable, same_at};
-
-/// What kube-apiserver's flag `--event-ttl` is by default.
-const TIME_TO_LIVE: Duration = Duration::from_secs(60 * 60);
 
 const TEXT_LIMIT: usize = 128;
 const NOTE_LIMIT: usize = 1024;
@@ -118,8 +113,8 @@ impl Behaviour for Event {
         self.view == View::Events
     }
 
-    fn time_to_live(&self) -> Option<Duration> {
-        Some(TIME_TO_LIVE)
+    fn expires(&self) -> bool {
+        true
     }
 
     fn allow_create_on_update(&self) -> bool {

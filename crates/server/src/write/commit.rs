@@ -40,11 +40,9 @@ pub(crate) async fn commit(
     let full = cluster.cache.store_key(prefix, key);
     let change = match json {
         Some(json) => {
-            let change = Change { key: full.into(), expect, op: pintle_store::Op::Put { value: json, ttl: None } };
-            match hub.behaviour.time_to_live() {
-                Some(ttl) => change.with_ttl(ttl),
-                None => change,
-            }
+            // Upstream takes no time at all for all the time there is.
+            let ttl = Some(cluster.event_ttl).filter(|ttl| hub.behaviour.expires() && !ttl.is_zero());
+            Change { key: full.into(), expect, op: pintle_store::Op::Put { value: json, ttl } }
         }
         None => Change::delete(full, expect),
     };
