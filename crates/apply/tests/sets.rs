@@ -31,6 +31,7 @@ fn check(fields: &str, expect: &str) {
 fn what_is_canonical_stays() {
     for fields in [
         "{}",
+        r#"{"v:2.0001e+27":{}}"#,
         r#"{"f:spec":{"f:replicas":{}}}"#,
         r#"{"f:spec":{".":{},"f:replicas":{}}}"#,
         r#"{"f:aaa":{},"f:aab":{},"k:{\"name\":\"first\"}":{},"k:{\"name\":\"second\"}":{},"k:{\"port\":443,\"protocol\":\"tcp\"}":{},"k:{\"port\":443,\"protocol\":\"udp\"}":{},"v:1":{},"v:2":{},"v:10":{},"v:\"aa\"":{},"v:\"ab\"":{},"v:true":{},"i:1":{},"i:2":{},"i:10":{}}"#,

@@ -22,6 +22,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         r#"{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}}}}"#,
         r#"{"f:finalizers":{"v:\"a\"":{},"v:1":{},"v:1.5":{},"v:null":{},"v:true":{}},"i:3":{}}"#,
         r#"{".":{},"f:":{},"f:.":{".":{}}}"#,
+        // Read as the nearest float, and not as one beside it.
+        r#"{"v:2.0001e+27":{},"v:20001000000000000000000000000":{}}"#,
     ]
     .map(|text| text.as_bytes().to_vec())
     .to_vec()
