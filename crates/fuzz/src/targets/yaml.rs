@@ -9,7 +9,7 @@ use crate::{Bound, Random, bounded, sample};
 const BOUND: Bound = Bound { per_byte: 400, at_least: 64 << 10 };
 
 /// What aliases may make of the shortest text, beside that: 32 MiB of text, and 400,000 values.
-const ALIASED: Bound = Bound { at_least: 192 << 20, ..BOUND };
+const ALIASED: Bound = Bound { at_least: 64 << 20, ..BOUND };
 
 pub(super) fn decoded(input: &[u8]) {
     let bound = if input.contains(&b'*') { ALIASED } else { BOUND };
