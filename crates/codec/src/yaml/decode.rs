@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use pintle_schema::{base64, leaf};
+use pintle_schema::base64;
 use pintle_value::{Object, Str, Value};
 use thiserror::Error;
 
@@ -13,7 +13,7 @@ use super::parser::{Event, Parser};
 use super::reader::{Cursor, Text};
 use super::resolve::{Scalar, resolve_tagged};
 use super::scanner::Scanner;
-use crate::json::MAX_DEPTH;
+use crate::json::{self, MAX_DEPTH};
 
 /// Why a text could not be read, in the words that a Go server gives.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -72,6 +72,12 @@ pub fn decode(text: &[u8]) -> Result<Decoded, DecodeError> {
 
 fn fail<T>(message: impl std::fmt::Display) -> Result<T, DecodeError> {
     Err(DecodeError::new(message))
+}
+
+/// A float as it is read from its JSON, where the shortest text of a large one may be that of another integer.
+fn through_json(f: f64) -> Value {
+    let read = json::decode(&json::encode(&Value::Float(f)), json::Options::default());
+    read.map_or(Value::Float(f), |read| read.value)
 }
 
 /// Go's name of the first number in a tree that is none in JSON.
@@ -195,7 +201,7 @@ impl Builder<'_> {
                     self.infinite = true;
                     Value::Float(f)
                 }
-                (Scalar::Float(f), _) => leaf::float_value(f),
+                (Scalar::Float(f), _) => through_json(f),
                 (Scalar::Timestamp | Scalar::Text, text) => Value::String(text),
             },
             Content::Sequence(children) => {

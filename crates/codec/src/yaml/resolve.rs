@@ -76,7 +76,7 @@ pub(super) fn resolve(text: &str) -> Scalar {
         return scalar;
     }
     match text.as_bytes().first() {
-        Some(b'.') => float(text).map_or(Scalar::Text, Scalar::Float),
+        Some(b'.') => fraction(text).map_or(Scalar::Text, Scalar::Float),
         Some(b'+' | b'-' | b'0'..=b'9') if is_timestamp(text) => Scalar::Timestamp,
         Some(b'+' | b'-' | b'0'..=b'9') => number(text).unwrap_or(Scalar::Text),
         _ => Scalar::Text,
@@ -138,6 +138,16 @@ fn is_float(text: &str) -> bool {
         return !exponent.is_empty() && digits(exponent) == exponent.len();
     }
     rest.is_empty()
+}
+
+/// A float that begins with its point, in which Go itself allows underscores: between digits.
+fn fraction(text: &str) -> Option<f64> {
+    let is_digit = |at: Option<usize>| at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
+    let between = |(at, _)| is_digit(usize::checked_sub(at, 1)) && is_digit(Some(at + 1));
+    if !text.match_indices('_').all(between) {
+        return None;
+    }
+    float(&text.replace('_', ""))
 }
 
 /// A decimal float that is in range; others are text.
