@@ -227,7 +227,7 @@ impl Clock<'_> {
         true
     }
 
-    /// `Z`, or hours and minutes of two digits each.
+    /// `Z`, or hours and minutes of two digits each, up to 24 and 60.
     fn zone(&mut self) -> bool {
         if self.skip(b"Z") {
             return true;
@@ -239,7 +239,7 @@ impl Clock<'_> {
             self.rest = self.rest.get(3..)?;
             number.and(first)
         };
-        matches!((two(25), two(60)), (Some(b'+' | b'-'), Some(b':')))
+        matches!((two(25), two(61)), (Some(b'+' | b'-'), Some(b':')))
     }
 }
 
