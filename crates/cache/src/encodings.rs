@@ -17,6 +17,8 @@ const OVERHEAD: usize = 64;
 const ADMITTED: u32 = 16;
 /// At most so many encodings are looked at to find those that give way.
 const LOOKS: usize = 64;
+/// So many are looked at for each one that comes, for those whose objects are gone.
+const FORGOTTEN: usize = 3;
 /// The rounds of all encodings are made in so many ticks: what is not asked for in one of them is given back.
 const TICKS: usize = 60;
 
@@ -107,9 +109,13 @@ impl Encodings {
         Self { held: Arc::default(), limit, ring: Mutex::default() }
     }
 
-    /// Keeps an object's encoding, if there is room for it, or else how long it is.
+    /// Keeps an object's encoding, if there is room for it, or else how long it is. Of an object that nobody else holds,
+    /// such as the answer to a write, nothing is kept: it is gone when the answer is.
     pub fn keep(&self, object: &Arc<Object>, bytes: &[u8]) {
         let Ok(length) = u32::try_from(bytes.len()) else { return };
+        if Arc::strong_count(object) == 1 {
+            return;
+        }
         let state = if self.admit(object, bytes.len() + OVERHEAD) {
             State::Kept(Box::new(Kept { bytes: bytes.into(), used: true, held: self.held.clone() }))
         } else {
@@ -139,6 +145,7 @@ impl Encodings {
         }
         self.held.fetch_add(cost, Ordering::Relaxed);
         ring.objects.push_back(Arc::downgrade(object));
+        ring.forget();
         true
     }
 
@@ -157,6 +164,17 @@ impl Encodings {
 }
 
 impl Ring {
+    /// Looks at a few for objects that are gone, so that at no time there are many more of them than of others.
+    fn forget(&mut self) {
+        for _ in 0..FORGOTTEN {
+            if let Some(object) = self.objects.pop_front()
+                && object.strong_count() > 0
+            {
+                self.objects.push_back(object);
+            }
+        }
+    }
+
     /// Passes the hand over so many objects.
     fn turn(&mut self, count: usize) {
         for _ in 0..count {
@@ -179,6 +197,13 @@ mod tests {
         (0..count).map(|i| Arc::new(object(i))).collect()
     }
 
+    /// Keeps an object's encoding as if a log held the object too.
+    fn keep(encodings: &Encodings, object: &Arc<Object>) {
+        let log = object.clone();
+        encodings.keep(object, &[0; LENGTH]);
+        drop(log);
+    }
+
     const LENGTH: usize = 936;
 
     /// Asks for every object's encoding once, as a list does. How many were kept already?
@@ -190,7 +215,7 @@ mod tests {
                     assert_eq!(length, LENGTH);
                     found += 1;
                 }
-                None => encodings.keep(object, &[0; LENGTH]),
+                None => keep(encodings, object),
             }
             assert!(encodings.held() <= encodings.limit);
             assert_eq!(object.encoding.length(), Some(LENGTH));
@@ -232,6 +257,23 @@ mod tests {
             encodings.tick();
         }
         assert_eq!(encodings.ring.lock().objects.len(), 10);
+    }
+
+    #[test]
+    fn objects_that_are_gone_are_forgotten_while_others_come() {
+        let (encodings, there) = (Encodings::new(100_000), objects(50));
+        list(&encodings, &there);
+        for object in objects(5000) {
+            keep(&encodings, &object);
+        }
+        assert_eq!(encodings.held(), 50_000);
+        let known = encodings.ring.lock().objects.len();
+        assert!(known < 150, "{known}");
+        assert_eq!(list(&encodings, &there), 50);
+        // What nobody else holds is not kept at all.
+        let alone = objects(1);
+        encodings.keep(&alone[0], &[0; LENGTH]);
+        assert_eq!((alone[0].encoding.length(), encodings.held()), (None, 50_000));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::http::{Body, Data, Outlet, Response};
 use crate::negotiate::Transform;
 use crate::pipeline::Call;
 use crate::query::{ListOptions, revision_parameter};
-use crate::represent::{EventKind, Form};
+use crate::represent::Form;
 
 /// Frames go out in one write up to this size.
 const PIECE: usize = 64 * 1024;
@@ -209,12 +209,7 @@ impl Stream {
                 Err(error) => return self.fail(&error).await,
             };
             for object in &found {
-                match self.form.object_frame(
-                    object,
-                    object.revision,
-                    EventKind::Added,
-                    std::mem::take(&mut self.columns),
-                ) {
+                match self.form.added(object, std::mem::take(&mut self.columns)) {
                     Ok(frame) => buffer.extend_from_slice(&frame),
                     Err(error) => return self.fail(&error).await,
                 }

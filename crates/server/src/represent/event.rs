@@ -52,25 +52,31 @@ impl Form {
             Some(key) if !columns => {
                 let mut failed = None;
                 let frame = event.frame(key, || {
-                    self.object_frame(object, event.revision, kind, false).unwrap_or_else(|error| {
+                    self.frame(object, event.revision, kind, false).unwrap_or_else(|error| {
                         failed = Some(error);
                         Bytes::new()
                     })
                 });
                 failed.map_or(Ok(frame), Err)
             }
-            _ => self.object_frame(object, event.revision, kind, columns),
+            _ => self.frame(object, event.revision, kind, columns),
         }
     }
 
-    /// A frame of an object at hand.
-    pub(crate) fn object_frame(
-        &self,
-        object: &Arc<Object>,
-        revision: u64,
-        kind: EventKind,
-        columns: bool,
-    ) -> Result<Bytes, ApiError> {
+    /// The frame of an object that is there when a watch begins. Others will ask for it, as they do for lists.
+    pub(crate) fn added(&self, object: &Arc<Object>, columns: bool) -> Result<Bytes, ApiError> {
+        if self.is_stored(Encoding::Protobuf) {
+            let mut out = Vec::with_capacity(object.json.len());
+            let mut written = Ok(());
+            protobuf::watch_frame(EventKind::Added.name(), &mut out, |out| {
+                written = self.write_object(out, |out| self.write_kept_message(object, out));
+            });
+            return written.map(|()| out.into());
+        }
+        self.frame(object, object.revision, EventKind::Added, columns)
+    }
+
+    fn frame(&self, object: &Object, revision: u64, kind: EventKind, columns: bool) -> Result<Bytes, ApiError> {
         if self.is_stored(Encoding::Json) {
             let mut out = Vec::with_capacity(object.json.len() + 80);
             open(kind, &mut out);
@@ -87,16 +93,13 @@ impl Form {
     }
 
     /// The frame of an object whose message is made of its stored bytes.
-    fn message_frame(&self, object: &Arc<Object>, revision: u64, kind: EventKind) -> Option<Result<Bytes, ApiError>> {
+    fn message_frame(&self, object: &Object, revision: u64, kind: EventKind) -> Option<Result<Bytes, ApiError>> {
         let mut out = Vec::with_capacity(object.json.len());
         let mut written = Ok(());
         match self.accepted.transform {
             _ if self.accepted.encoding != Encoding::Protobuf => return None,
             None if self.resource.is_hub() => protobuf::watch_frame(kind.name(), &mut out, |out| {
-                written = self.write_object(out, |out| match object.revision == revision {
-                    true => self.write_message(object, out),
-                    false => self.write_message_at(object, revision, out),
-                });
+                written = self.write_object(out, |out| self.write_message(object, revision, out));
             }),
             Some(Transform::Partial(version) | Transform::PartialList(version)) => {
                 protobuf::watch_frame(kind.name(), &mut out, |out| {
@@ -177,7 +180,7 @@ impl Form {
         }
     }
 
-    /// The key under which a frame is shared: forms that depend on nothing but the object.
+    /// The key under which a frame is shared: forms that depend on nothing but the object, and when it is first seen.
     fn frame_key(&self, kind: EventKind) -> Option<FrameKey> {
         if !self.resource.is_hub() {
             return None;
@@ -189,6 +192,8 @@ impl Form {
             (Encoding::Protobuf, Some(Transform::Partial(MetaVersion::V1))) => 3,
             (Encoding::Cbor, None) => 4,
             (Encoding::Cbor, Some(Transform::Partial(MetaVersion::V1))) => 5,
+            // Ages in them are those of the first who sees the event, as upstream has it.
+            (Encoding::Json, Some(Transform::Table(MetaVersion::V1))) => 6 + self.include as u32,
             _ => return None,
         };
         Some(FrameKey(form * 8 + kind as u32))

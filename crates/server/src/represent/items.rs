@@ -83,7 +83,7 @@ impl Items {
                 }
                 out.push(b'}');
             }
-            Items::Messages => form.write_message(object, out)?,
+            Items::Messages => form.write_kept_message(object, out)?,
             Items::PartialMessages => form.write_partial_message(object, object.revision, out)?,
             Items::Tree => form.write_item(form.item_tree(object)?, out),
         }
@@ -101,11 +101,11 @@ impl Items {
                 if let Some(length) = object.encoding.length() {
                     return Ok(length);
                 }
-                form.write_message(object, work)?;
+                form.write_kept_message(object, work)?;
             }
             // The whole message is hardly more work than the metadata in it, and if it is kept, this is all there is to do.
             Items::PartialMessages if form.is_hub() && form.resource.typed && object.encoding.length().is_none() => {
-                form.write_message(object, work)?;
+                form.write_kept_message(object, work)?;
                 work.clear();
                 self.write(form, object, work)?;
             }

@@ -46,16 +46,16 @@ fn append(shape: Shape<'_>, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) 
 }
 
 impl Form {
-    /// Appends the message of an object as it is stored, and keeps it.
+    /// Appends the message of an object as it is stored, and keeps it if there is room.
     ///
     /// # Errors
     /// The stored bytes cannot be read.
-    pub(super) fn write_message(&self, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), ApiError> {
+    pub(super) fn write_kept_message(&self, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), ApiError> {
         if object.encoding.look(|message| out.extend_from_slice(message)).is_some() {
             return Ok(());
         }
         let start = out.len();
-        self.write_message_at(object, object.revision, out)?;
+        self.write_message(object, object.revision, out)?;
         self.cluster.cache.encodings().keep(object, &out[start..]);
         Ok(())
     }
@@ -64,7 +64,10 @@ impl Form {
     ///
     /// # Errors
     /// The stored bytes cannot be read.
-    pub(super) fn write_message_at(&self, object: &Object, revision: u64, out: &mut Vec<u8>) -> Result<(), ApiError> {
+    pub(super) fn write_message(&self, object: &Object, revision: u64, out: &mut Vec<u8>) -> Result<(), ApiError> {
+        if revision == object.revision && object.encoding.look(|message| out.extend_from_slice(message)).is_some() {
+            return Ok(());
+        }
         append(self.shape(), out, |json| {
             object.write_json(0, revision, json);
             Some(())

@@ -121,7 +121,7 @@ impl Form {
             return Ok(out);
         }
         if self.is_stored(Encoding::Protobuf) {
-            self.write_object(&mut out, |out| self.write_message(object, out))?;
+            self.write_object(&mut out, |out| self.write_kept_message(object, out))?;
             return Ok(out);
         }
         if let (Encoding::Protobuf, Some(Transform::Partial(version))) =
