@@ -4,12 +4,45 @@ use std::sync::Arc;
 
 use pintle_cache::Log;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
-use pintle_value::Value;
 use pintle_value::time::Time;
+use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
 /// Makes the new object of the one there is.
 pub type Compute = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
+
+/// Where an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its group and resource.
+    pub resource: GroupResource,
+    /// Its namespace; empty for objects of the cluster.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What becomes of the dependents of an object that is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// They lose their owner.
+    Orphan,
+    /// They are deleted after it.
+    Background,
+    /// They are deleted before it.
+    Foreground,
+}
+
+/// How an object is deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// The uid that it has to have.
+    pub uid: Str,
+    /// The revision that it has to have.
+    pub revision: u64,
+    /// What becomes of its dependents.
+    pub propagation: Propagation,
+}
 
 /// What controllers see of a cluster, and what they can do to it. Everything is done as the server itself: nobody's
 /// rights are asked for, but the rules of the kinds hold.
@@ -39,12 +72,15 @@ pub trait World: Send + Sync + 'static {
         namespace: String,
     ) -> BoxFuture<'static, Result<(), ApiError>>;
 
-    /// Changes an object of the cluster's scope through one of its subresources. Returns what has become of it.
+    /// Deletes an object, as a client does.
+    fn delete(self: Arc<Self>, place: Place, deletion: Deletion) -> BoxFuture<'static, Result<(), ApiError>>;
+
+    /// Changes an object, or what a subresource of it shows (with an empty name, the object itself). Returns what has
+    /// become of it.
     fn change(
         self: Arc<Self>,
-        resource: GroupResource,
+        place: Place,
         subresource: &'static str,
-        name: String,
         compute: Compute,
     ) -> BoxFuture<'static, Result<Value, ApiError>>;
 }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use pintle_cache::Log;
-use pintle_controllers::{Compute, World, namespaces};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
+use pintle_controllers::{Compute, Deletion, Place, World, garbage, namespaces};
+use pintle_registry::{ApiError, BoxFuture, Registry, Resource};
 use pintle_value::Value;
 use pintle_value::time::Time;
 use tokio::sync::watch;
@@ -18,7 +18,7 @@ pub(crate) fn start(cluster: &Arc<Cluster>) {
     let mut closing = cluster.closing.subscribe();
     tokio::spawn(async move {
         tokio::select! {
-            () = namespaces(world) => {}
+            ((), ()) = async { tokio::join!(namespaces(world.clone()), garbage(world.clone())) } => {}
             _ = closing.wait_for(|closing| *closing) => {}
         }
     });
@@ -57,16 +57,20 @@ impl World for Cluster {
         Box::pin(async move { delete_all(&self, &resource, &namespace).await })
     }
 
+    fn delete(self: Arc<Self>, place: Place, deletion: Deletion) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async move { Access(self).delete_as_asked(&place, &deletion).await })
+    }
+
     fn change(
         self: Arc<Self>,
-        resource: GroupResource,
+        place: Place,
         subresource: &'static str,
-        name: String,
         compute: Compute,
     ) -> BoxFuture<'static, Result<Value, ApiError>> {
         Box::pin(async move {
+            let Place { resource, namespace, name } = &place;
             let access = Access(self);
-            access.update_subresource(&resource, subresource, ("", &name), |object| compute(object)).await
+            access.update_subresource(resource, subresource, (namespace, name), |object| compute(object)).await
         })
     }
 }

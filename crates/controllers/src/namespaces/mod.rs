@@ -15,7 +15,7 @@ use tokio::task::{Id, JoinSet};
 
 use self::conditions::Findings;
 use crate::objects::{objects, tree};
-use crate::{World, others};
+use crate::{Place, World, others};
 
 /// The finalizer that is taken off when nothing is left.
 const FINALIZER: &str = "kubernetes";
@@ -24,8 +24,8 @@ const FIRST: &str = "pods";
 /// How long failures and others are waited out.
 const AGAIN: Duration = Duration::from_secs(1);
 
-fn namespaces_resource() -> GroupResource {
-    GroupResource::new("", "namespaces")
+fn place(name: &str) -> Place {
+    Place { resource: GroupResource::new("", "namespaces"), namespace: String::new(), name: name.to_owned() }
 }
 
 /// Follows the namespaces of a cluster for as long as it is there, and empties those that go.
@@ -162,7 +162,7 @@ async fn attempt(world: &Arc<dyn World>, name: &str) -> Result<Next, ApiError> {
             }
             namespace
         };
-        world.clone().change(namespaces_resource(), "finalize", name.to_owned(), Arc::new(let_go)).await?;
+        world.clone().change(place(name), "finalize", Arc::new(let_go)).await?;
         return Ok(Next::Nothing);
     }
     Ok(if findings.failures.is_empty() && !watchers.is_empty() { Next::Changes(watchers) } else { Next::Time })
@@ -229,5 +229,5 @@ async fn delete(
 async fn say(world: &Arc<dyn World>, name: &str, findings: Arc<Findings>) -> Result<(), ApiError> {
     let now = world.now();
     let compute = move |namespace: &Value| findings.said(namespace, now);
-    world.clone().change(namespaces_resource(), "status", name.to_owned(), Arc::new(compute)).await.map(drop)
+    world.clone().change(place(name), "status", Arc::new(compute)).await.map(drop)
 }

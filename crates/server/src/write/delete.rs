@@ -7,6 +7,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use http::StatusCode;
 use pintle_admission::{Operation, Request};
 use pintle_cache::Object;
+use pintle_controllers::{Deletion, Place};
 use pintle_registry::{ApiError, GroupResource, GroupVersion, Objects, Resource, Write};
 use pintle_value::metadata::{FOREGROUND, ORPHAN};
 use pintle_value::time::{Duration, Time};
@@ -319,36 +320,66 @@ pub(crate) async fn delete_all(
     resource: &Arc<Resource>,
     namespace: &str,
 ) -> Result<(), ApiError> {
-    let identity = super::objects::own_identity();
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-    let warnings = Warnings::default();
     let hub = cluster.hub(resource);
     let objects = super::objects::Access(cluster.clone()).list(&hub.group_resource(), namespace)?;
     let deletions = objects.into_iter().map(|object| {
-        let change = Change {
-            cluster,
-            resource: &hub,
-            identity: &identity,
-            context: cluster.own_context(),
-            namespace: object.namespace().to_owned(),
-            name: object.name().to_owned(),
-            subresource: "",
-            judge: Judge::Object,
-            uid_is_precondition: true,
-            warnings: &warnings,
-            conversions: Arc::default(),
-            // They can go although nobody knows any more how to convert them.
-            as_stored: true,
-        };
-        let options = &options;
+        let (hub, options) = (&hub, &options);
         async move {
-            match carry_out(&change, options).await {
-                Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+            match delete_ours(cluster, hub, (object.namespace(), object.name()), options).await {
+                Ok(()) | Err(ApiError::NotFound { .. }) => Ok(()),
                 Err(error) => Err(error),
             }
         }
     });
     stream::iter(deletions).buffer_unordered(DELETIONS).try_collect().await
+}
+
+/// Deletes one object as the server itself.
+async fn delete_ours(
+    cluster: &Arc<Cluster>,
+    hub: &Arc<Resource>,
+    (namespace, name): (&str, &str),
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
+    let change = Change {
+        cluster,
+        resource: hub,
+        identity: &super::objects::own_identity(),
+        context: cluster.own_context(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        subresource: "",
+        judge: Judge::Object,
+        uid_is_precondition: true,
+        warnings: &Warnings::default(),
+        conversions: Arc::default(),
+        // They can go although nobody knows any more how to convert them.
+        as_stored: true,
+    };
+    carry_out(&change, options).await.map(drop)
+}
+
+impl super::Access {
+    /// Deletes an object as a controller asks.
+    ///
+    /// # Errors
+    /// It is not there, or not as it has to be.
+    pub(crate) async fn delete_as_asked(&self, place: &Place, deletion: &Deletion) -> Result<(), ApiError> {
+        let hub = self.0.stored(&place.resource)?;
+        let propagation = match deletion.propagation {
+            pintle_controllers::Propagation::Orphan => Propagation::Orphan,
+            pintle_controllers::Propagation::Background => Propagation::Background,
+            pintle_controllers::Propagation::Foreground => Propagation::Foreground,
+        };
+        let options = DeleteOptions {
+            propagation: Some(propagation),
+            precondition_uid: Some(deletion.uid.to_string()),
+            precondition_version: Some(deletion.revision.to_string()),
+            ..DeleteOptions::default()
+        };
+        delete_ours(&self.0, &hub, (&place.namespace, &place.name), &options).await
+    }
 }
 
 /// Marks an object as terminating; the seconds that it has from now on.

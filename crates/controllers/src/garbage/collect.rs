@@ -1,0 +1,211 @@
+//! What is done about one object.
+
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use pintle_cache::Object;
+use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource, Scope};
+use pintle_value::metadata::{FOREGROUND, ORPHAN};
+use pintle_value::{Str, Value};
+
+use super::facts::{Facts, Owner};
+use super::graph::Item;
+use crate::World;
+use crate::world::{Deletion, Place, Propagation};
+
+/// Dependents that lose their owner at a time.
+const AT_A_TIME: usize = 32;
+const OWNERS: [&str; 2] = ["metadata", "ownerReferences"];
+const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
+
+/// An object, and the kind that it is of.
+pub(super) struct Subject {
+    pub(super) item: Item,
+    pub(super) resource: Arc<Resource>,
+    /// What depends on it.
+    pub(super) dependents: Vec<(Item, Arc<Resource>)>,
+    /// True if a foreground deletion of it has to wait.
+    pub(super) is_blocked: bool,
+}
+
+/// What looking at an object came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// All is done that can be done now.
+    Done,
+    /// It depends on something of a kind that is not known.
+    Puzzled,
+}
+
+/// What has become of an owner.
+pub(super) enum Fate {
+    /// It is there.
+    Lives,
+    /// It goes once its dependents are gone.
+    Waits(Item),
+    /// It is not there, or it is another one.
+    Gone,
+    /// Its kind is not known.
+    Unknown,
+    /// An object of the cluster names an owner that would be in a namespace; upstream leaves such objects alone.
+    Misplaced,
+}
+
+/// What has become of the owner of an object in a namespace.
+pub(super) fn fate_of(world: &Arc<dyn World>, namespace: &str, owner: &Owner) -> Fate {
+    let registry = world.registry();
+    let kind = GroupVersion::parse(&owner.api_version)
+        .map(|GroupVersion { group, version }| GroupVersionKind::new(group, version, owner.kind.clone()));
+    let Some(resource) = kind.and_then(|kind| registry.kind(&kind)) else { return Fate::Unknown };
+    let (Some(collection), Some(log)) = (resource.collection(), world.log(resource)) else { return Fate::Unknown };
+    let key: Str = match resource.scope {
+        Scope::Cluster => owner.name.clone(),
+        Scope::Namespaced if namespace.is_empty() => return Fate::Misplaced,
+        Scope::Namespaced => format!("{namespace}/{}", owner.name).into(),
+    };
+    let Some(object) = log.get(&key, None).ok().flatten() else { return Fate::Gone };
+    let facts = Facts::read(&object);
+    match facts.uid == owner.uid {
+        false => Fate::Gone,
+        true if facts.is_terminating && facts.is_foreground => {
+            Fate::Waits(Item { prefix: collection.prefix.clone(), key: object.key.clone(), uid: facts.uid })
+        }
+        true => Fate::Lives,
+    }
+}
+
+/// Does what there is to do about an object.
+///
+/// # Errors
+/// Something could not be changed or deleted; it is to be tried again.
+pub(super) async fn look(world: &Arc<dyn World>, subject: &Subject) -> Result<Looked, ApiError> {
+    // What is not seen yet is not taken for gone.
+    world.clone().catch_up().await?;
+    let Some(object) = current(world, &subject.item, &subject.resource) else { return Ok(Looked::Done) };
+    let facts = Facts::read(&object);
+    if facts.is_terminating {
+        if facts.orphans {
+            leave_behind(world, subject).await?;
+        }
+        if facts.is_foreground && !subject.is_blocked {
+            without_finalizer(world, subject, FOREGROUND).await?;
+        }
+        return Ok(Looked::Done);
+    }
+    let (mut lives, mut waits, mut gone) = (0, Vec::new(), Vec::new());
+    for owner in &facts.owners {
+        match fate_of(world, object.namespace(), owner) {
+            Fate::Lives => lives += 1,
+            Fate::Waits(_) => waits.push(owner.uid.clone()),
+            Fate::Gone => gone.push(owner.uid.clone()),
+            Fate::Unknown => return Ok(Looked::Puzzled),
+            Fate::Misplaced => return Ok(Looked::Done),
+        }
+    }
+    if waits.is_empty() && gone.is_empty() {
+        return Ok(Looked::Done);
+    }
+    if lives > 0 {
+        waits.append(&mut gone);
+        let done = change(world, &subject.item, &subject.resource, move |object| without_owners(object, &waits)).await;
+        return done.map(|()| Looked::Done);
+    }
+    let propagation = match facts.finalizers {
+        _ if !waits.is_empty() && !subject.dependents.is_empty() => {
+            let is_waiting = |(item, resource): &(Item, Arc<Resource>)| {
+                current(world, item, resource).is_some_and(|object| Facts::read(&object).is_foreground)
+            };
+            if subject.dependents.iter().any(is_waiting) {
+                // A circle: nobody waits for this one any more.
+                change(world, &subject.item, &subject.resource, unblocked).await?;
+            }
+            Propagation::Foreground
+        }
+        [true, _] => Propagation::Orphan,
+        [_, true] => Propagation::Foreground,
+        _ => Propagation::Background,
+    };
+    let Some(object) = current(world, &subject.item, &subject.resource) else { return Ok(Looked::Done) };
+    let deletion = Deletion { uid: facts.uid.clone(), revision: object.revision, propagation };
+    if Facts::read(&object).owners.iter().map(|owner| &owner.uid).ne(facts.owners.iter().map(|owner| &owner.uid)) {
+        // Someone has adopted it meanwhile: there will be another look.
+        return Ok(Looked::Done);
+    }
+    found(world.clone().delete(place(&subject.item, &subject.resource), deletion).await)?;
+    Ok(Looked::Done)
+}
+
+/// Takes an owner off its dependents, and then lets it go.
+async fn leave_behind(world: &Arc<dyn World>, subject: &Subject) -> Result<(), ApiError> {
+    let owner = [subject.item.uid.clone()];
+    let changes = subject.dependents.iter().cloned().map(|(item, resource)| {
+        let (world, owner) = (world.clone(), owner.clone());
+        async move { change(&world, &item, &resource, move |object| without_owners(object, &owner)).await }
+    });
+    stream::iter(changes).buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
+    without_finalizer(world, subject, ORPHAN).await
+}
+
+async fn without_finalizer(world: &Arc<dyn World>, subject: &Subject, finalizer: &'static str) -> Result<(), ApiError> {
+    change(world, &subject.item, &subject.resource, move |object| {
+        let left = object.items_at(&FINALIZERS).iter().filter(|found| found.as_str() != Some(finalizer));
+        with(object, &FINALIZERS, left.cloned().collect())
+    })
+    .await
+}
+
+/// An object that these no longer own.
+fn without_owners(object: &Value, owners: &[Str]) -> Value {
+    let left = object.items_at(&OWNERS).iter().filter(|owner| !owners.iter().any(|uid| uid == owner.str_at(&["uid"])));
+    with(object, &OWNERS, left.cloned().collect())
+}
+
+/// An object that no owner waits for.
+fn unblocked(object: &Value) -> Value {
+    let mut owners = object.items_at(&OWNERS).to_vec();
+    for owner in owners.iter_mut().filter(|owner| owner.bool_at(&["blockOwnerDeletion"])) {
+        owner.set("blockOwnerDeletion", false);
+    }
+    with(object, &OWNERS, owners)
+}
+
+/// An object with another list at a path, or none if that is empty.
+fn with(object: &Value, path: &[&str], list: Vec<Value>) -> Value {
+    let mut object = object.clone();
+    match list.is_empty() {
+        true => drop(object.remove_at(path)),
+        false => object.set_at(path, list),
+    }
+    object
+}
+
+/// Changes an object, if it is still there.
+async fn change(
+    world: &Arc<dyn World>,
+    item: &Item,
+    resource: &Resource,
+    compute: impl Fn(&Value) -> Value + Send + Sync + 'static,
+) -> Result<(), ApiError> {
+    let uid = item.uid.clone();
+    let compute = move |object: &Value| if object.uid() == uid { compute(object) } else { object.clone() };
+    found(world.clone().change(place(item, resource), "", Arc::new(compute)).await)
+}
+
+/// What is not there needs nothing done.
+fn found<T>(result: Result<T, ApiError>) -> Result<(), ApiError> {
+    match result {
+        Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn place(item: &Item, resource: &Resource) -> Place {
+    let (namespace, name) = item.key.split_once('/').unwrap_or(("", &item.key));
+    Place { resource: resource.group_resource(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+/// The object as it is now, unless it is another by now.
+fn current(world: &Arc<dyn World>, item: &Item, resource: &Resource) -> Option<Arc<Object>> {
+    let object = world.log(resource)?.get(&item.key, None).ok().flatten()?;
+    (Facts::read(&object).uid == item.uid).then_some(object)
+}
