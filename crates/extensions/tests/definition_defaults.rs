@@ -22,7 +22,15 @@ fn rules() -> Arc<dyn Behaviour> {
 
 fn context() -> Context {
     let now = Time { seconds: 1_700_000_000, nanos: 0 };
-    Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false }
+    Context {
+        now,
+        user: "u".into(),
+        uid: "".into(),
+        groups: Vec::new(),
+        extra: Vec::new(),
+        dry_run: false,
+        gates: Default::default(),
+    }
 }
 
 /// A definition with this schema.

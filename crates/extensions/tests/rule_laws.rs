@@ -15,7 +15,15 @@ use trees::{schemas, values};
 
 fn context() -> Context {
     let now = Time { seconds: 1_700_000_000, nanos: 0 };
-    Context { now, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false }
+    Context {
+        now,
+        user: "u".into(),
+        uid: "".into(),
+        groups: Vec::new(),
+        extra: Vec::new(),
+        dry_run: false,
+        gates: Default::default(),
+    }
 }
 
 fn definitions() -> Arc<dyn Behaviour> {

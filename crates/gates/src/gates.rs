@@ -12,6 +12,26 @@ pub struct Feature(&'static str);
 impl Feature {
     /// CBOR in and out (KEP-4222).
     pub const CBOR: Feature = Feature("CBORServingAndStorage");
+    /// Signals that containers are stopped with (KEP-4960).
+    pub const CONTAINER_STOP_SIGNALS: Feature = Feature("ContainerStopSignals");
+    /// Leases that say how their holder is chosen (KEP-4355).
+    pub const COORDINATED_LEADER_ELECTION: Feature = Feature("CoordinatedLeaderElection");
+    /// Autoscalers that go down to nothing (KEP-2021).
+    pub const HPA_SCALE_TO_ZERO: Feature = Feature("HPAScaleToZero");
+    /// Stateful sets that replace several pods at a time (KEP-961).
+    pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
+    /// Drivers without which pods are not scheduled (KEP-5030).
+    pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
+
+    /// The features that something here depends on. All others are as they are by default, whatever their gates say.
+    pub const HEEDED: [Feature; 6] = [
+        Feature::CBOR,
+        Feature::CONTAINER_STOP_SIGNALS,
+        Feature::COORDINATED_LEADER_ELECTION,
+        Feature::HPA_SCALE_TO_ZERO,
+        Feature::MAX_UNAVAILABLE_STATEFUL_SET,
+        Feature::VOLUME_LIMIT_SCALING,
+    ];
 
     /// The feature of a gate.
     #[must_use]
@@ -163,6 +183,15 @@ impl Gates {
         position(name).and_then(|place| self.on.get(place).copied()).unwrap_or_default()
     }
 
+    /// The gates that are not as they are by default although nothing here depends on them.
+    pub fn unheeded(&self) -> impl Iterator<Item = &'static Gate> {
+        let all = ["AllAlpha", "AllBeta"];
+        self.states()
+            .filter(|(gate, on)| gate.default != *on)
+            .map(|(gate, _)| gate)
+            .filter(move |gate| !all.contains(&gate.name) && !Feature::HEEDED.contains(&Feature::of(gate)))
+    }
+
     /// Every gate, and whether it is on.
     pub fn states(&self) -> impl Iterator<Item = (&'static Gate, bool)> {
         known().iter().zip(self.on.iter().copied())
@@ -250,6 +279,8 @@ mod tests {
 
     #[test]
     fn every_feature_has_a_gate() {
-        assert!(position(Feature::CBOR.name()).is_some());
+        for feature in Feature::HEEDED {
+            assert!(position(feature.name()).is_some(), "{feature:?}");
+        }
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn context() -> Context {
         groups: vec!["system:masters".into()],
         extra: Vec::new(),
         dry_run: false,
+        gates: Default::default(),
     }
 }
 

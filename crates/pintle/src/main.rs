@@ -176,6 +176,9 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
     for warning in warnings {
         tracing::warn!(target: "pintle::start", feature_gate = warning.gate.name, value = warning.value, "{warning}");
     }
+    for gate in gates.unheeded() {
+        tracing::warn!(target: "pintle::start", feature_gate = gate.name, "nothing here depends on this feature gate");
+    }
     let engine = match serve.storage {
         Storage::Embedded => Engine::Embedded,
         Storage::Memory => Engine::Memory,

@@ -4,7 +4,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
+use pintle_gates::Gates;
 use pintle_value::time::Time;
 use pintle_value::{Errors, Str, Value};
 
@@ -28,6 +30,8 @@ pub struct Context {
     pub extra: Vec<(Str, Vec<Str>)>,
     /// True if nothing will be stored.
     pub dry_run: bool,
+    /// Which features are on.
+    pub gates: Arc<Gates>,
 }
 
 /// How much work a check may be.

@@ -77,7 +77,7 @@ pub struct Cluster {
     pub(crate) admission: Chain,
     pub(crate) metrics: Metrics,
     /// Which features are on.
-    gates: Gates,
+    pub(crate) gates: Arc<Gates>,
     /// True if CBOR is one of the encodings: every request asks.
     pub(crate) cbor: bool,
     pub(crate) cors: Cors,
@@ -164,7 +164,7 @@ impl Cluster {
             admission: Chain(vec![Box::new(Closing), Box::new(NamespaceLifecycle)]),
             metrics: Metrics::new(&settings.gates),
             cbor: settings.gates.enabled(Feature::CBOR),
-            gates: settings.gates,
+            gates: Arc::new(settings.gates),
             cors: settings.cors,
             event_ttl: settings.event_ttl,
             components: settings.components,
@@ -236,6 +236,7 @@ impl Cluster {
             groups: vec!["system:masters".into()],
             extra: Vec::new(),
             dry_run: false,
+            gates: self.gates.clone(),
         }
     }
 

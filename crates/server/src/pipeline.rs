@@ -64,6 +64,7 @@ impl Call {
             groups: self.identity.groups.clone(),
             extra: self.identity.extra.clone(),
             dry_run,
+            gates: self.cluster.gates.clone(),
         }
     }
 

@@ -42,7 +42,7 @@ impl Behaviour for DaemonSet {
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
         object.set(
             "status",
             object! {
@@ -51,11 +51,11 @@ impl Behaviour for DaemonSet {
         );
         first_generation(object);
         set_template_generation(object, template_generation(object).max(1));
-        template::drop_disabled(object, None, &["spec", "template"]);
+        template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        template::drop_disabled(object, Some(old), &["spec", "template"]);
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+        template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         keep(object, old, &["status"]);
         let generation = template_generation(old);
         if same_at(object, old, &["spec", "template"]) {

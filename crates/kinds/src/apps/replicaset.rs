@@ -21,15 +21,15 @@ impl Behaviour for ReplicaSet {
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
         object.set("status", object! { "replicas": 0 });
         first_generation(object);
-        template::drop_disabled(object, None, &["spec", "template"]);
+        template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
-        template::drop_disabled(object, Some(old), &["spec", "template"]);
+        template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         generation_follows_spec(object, old);
     }
 

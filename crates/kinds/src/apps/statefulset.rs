@@ -1,6 +1,7 @@
 //! StatefulSet (upstream: `SetDefaults_StatefulSet`, `pkg/registry/apps/statefulset`). Its validation has a file of its
 //! own.
 
+use pintle_gates::Feature;
 use pintle_registry::{Behaviour, Context, SubresourceRules};
 use pintle_value::object;
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -43,17 +44,17 @@ impl Behaviour for StatefulSet {
         claims.into_iter().flatten().for_each(claim_defaults);
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
         object.set("status", object! { "replicas": 0, "availableReplicas": 0 });
         first_generation(object);
-        drop_max_unavailable(object, None);
-        template::drop_disabled(object, None, &["spec", "template"]);
+        drop_max_unavailable(context, object, None);
+        template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
-        drop_max_unavailable(object, Some(old));
-        template::drop_disabled(object, Some(old), &["spec", "template"]);
+        drop_max_unavailable(context, object, Some(old));
+        template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         generation_follows_spec(object, old);
     }
 
@@ -94,8 +95,11 @@ impl Behaviour for StatefulSet {
     }
 }
 
-/// Drops a field of the feature `MaxUnavailableStatefulSet`, which is off by default, unless it is in use.
-fn drop_max_unavailable(object: &mut Value, old: Option<&Value>) {
+/// Drops a field of a feature unless it is on or the field is in use.
+fn drop_max_unavailable(context: &Context, object: &mut Value, old: Option<&Value>) {
+    if context.gates.enabled(Feature::MAX_UNAVAILABLE_STATEFUL_SET) {
+        return;
+    }
     if old.is_none_or(|old| old.at(&MAX_UNAVAILABLE).is_none()) {
         object.remove_at(&MAX_UNAVAILABLE);
     }

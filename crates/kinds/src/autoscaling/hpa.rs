@@ -64,12 +64,12 @@ impl Behaviour for HorizontalPodAutoscaler {
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
-        hpa_rules::validate(object, None)
+    fn validate(&self, context: &Context, object: &Value) -> Errors {
+        hpa_rules::validate(context, object, None)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
-        hpa_rules::validate(object, Some(old))
+    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+        hpa_rules::validate(context, object, Some(old))
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {

@@ -1,6 +1,8 @@
 //! Validation of HorizontalPodAutoscalers (upstream: `pkg/apis/autoscaling/validation`). Metrics have a file of their
 //! own.
 
+use pintle_gates::Feature;
+use pintle_registry::Context;
 use pintle_value::{Errors, FieldPath, Quantity, Value, names};
 
 use super::metric_rules;
@@ -22,7 +24,7 @@ pub(super) struct ReferenceOptions {
 }
 
 /// Checks an autoscaler; `old` is the one before, if it is an update.
-pub(super) fn validate(object: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn validate(context: &Context, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let empty = Value::object();
@@ -30,8 +32,9 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> Errors {
     let old = old.and_then(|old| old.get("spec"));
 
     let min = spec.int_at(&["minReplicas"]);
-    // Scaling to zero is a feature that is off, unless it is in use.
-    let lowest = if old.is_some_and(|old| old.int_at(&["minReplicas"]) == Some(0)) { 0 } else { 1 };
+    // Scaling to zero is a feature; who uses it may go on.
+    let in_use = old.is_some_and(|old| old.int_at(&["minReplicas"]) == Some(0));
+    let lowest = if in_use || context.gates.enabled(Feature::HPA_SCALE_TO_ZERO) { 0 } else { 1 };
     if let Some(min) = min.filter(|min| *min < lowest) {
         let text = format!("must be greater than or equal to {lowest}");
         errors.invalid(&path.child("minReplicas"), min, text);
@@ -163,7 +166,7 @@ pub(super) fn validate_status(object: &Value, _: &Value) -> Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{messages, object};
+    use crate::testing::{context, messages, object};
 
     fn hpa(change: &str) -> Value {
         let mut hpa = object(
@@ -178,7 +181,8 @@ mod tests {
 
     #[test]
     fn specs_are_checked() {
-        let check = |change: &str, expect: &[&str]| assert_eq!(messages(&validate(&hpa(change), None)), expect);
+        let check =
+            |change: &str, expect: &[&str]| assert_eq!(messages(&validate(&context(), &hpa(change), None)), expect);
         check("{}", &[]);
         check(
             r#"{"minReplicas":0,"maxReplicas":-1,"scaleTargetRef":{"kind":"a/b"}}"#,
@@ -218,7 +222,7 @@ mod tests {
     fn what_was_wrong_before_may_stay() {
         let wrong = r#"{"minReplicas":0,"scaleTargetRef":{"kind":"X","name":"r","apiVersion":"v1"},
             "metrics":[{"type":"External","external":{"metric":{"name":"m"},"target":{"type":"Value","value":"1"}}}]}"#;
-        assert_eq!(validate(&hpa(wrong), None).0.len(), 2);
-        assert_eq!(messages(&validate(&hpa(wrong), Some(&hpa(wrong)))), [""; 0]);
+        assert_eq!(validate(&context(), &hpa(wrong), None).0.len(), 2);
+        assert_eq!(messages(&validate(&context(), &hpa(wrong), Some(&hpa(wrong)))), [""; 0]);
     }
 }

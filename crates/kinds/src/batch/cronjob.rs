@@ -37,15 +37,15 @@ impl Behaviour for CronJob {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
         object.set("status", Value::object());
         first_generation(object);
-        template::drop_disabled(object, None, &TEMPLATE);
+        template::drop_disabled(context, object, None, &TEMPLATE);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
-        template::drop_disabled(object, Some(old), &TEMPLATE);
+        template::drop_disabled(context, object, Some(old), &TEMPLATE);
         generation_follows_spec(object, old);
     }
 

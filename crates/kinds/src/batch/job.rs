@@ -41,20 +41,20 @@ impl Behaviour for Job {
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
         if !object.bool_at(&["spec", "manualSelector"]) {
             generate_selector(object);
         }
         label_like_template(object);
         object.set("status", Value::object());
         first_generation(object);
-        template::drop_disabled(object, None, &["spec", "template"]);
+        template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
         label_like_template(object);
         keep(object, old, &["status"]);
-        template::drop_disabled(object, Some(old), &["spec", "template"]);
+        template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         generation_follows_spec(object, old);
     }
 

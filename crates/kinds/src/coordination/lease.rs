@@ -1,6 +1,7 @@
 //! Lease: durations and transitions in range, and the fields of coordinated leader election, which is off by default
 //! (upstream: `pkg/apis/coordination/validation`, `pkg/registry/coordination/lease`).
 
+use pintle_gates::Feature;
 use pintle_registry::{Behaviour, Context};
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -15,18 +16,12 @@ const ELECTION_FIELDS: [&str; 2] = ["strategy", "preferredHolder"];
 pub(super) struct Lease;
 
 impl Behaviour for Lease {
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
-        for field in ELECTION_FIELDS {
-            object.remove_at(&["spec", field]);
-        }
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+        drop_election(context, object, None);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        for field in ELECTION_FIELDS {
-            if old.at(&["spec", field]).is_none() {
-                object.remove_at(&["spec", field]);
-            }
-        }
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+        drop_election(context, object, Some(old));
     }
 
     fn validate(&self, _: &Context, object: &Value) -> Errors {
@@ -43,6 +38,18 @@ impl Behaviour for Lease {
 
     fn allow_unconditional_update(&self) -> bool {
         false
+    }
+}
+
+/// Drops the fields of a feature unless it is on or they are in use.
+fn drop_election(context: &Context, object: &mut Value, old: Option<&Value>) {
+    if context.gates.enabled(Feature::COORDINATED_LEADER_ELECTION) {
+        return;
+    }
+    for field in ELECTION_FIELDS {
+        if old.is_none_or(|old| old.at(&["spec", field]).is_none()) {
+            object.remove_at(&["spec", field]);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pintle_gates::Feature;
 use pintle_registry::{Behaviour, Context};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
@@ -22,6 +23,15 @@ const MAX_NODE_ID: usize = 256;
 /// The rules of CSIDriver.
 pub(super) struct CsiDriver;
 
+/// Drops a field of a feature unless it is on or the field is in use.
+fn drop_scheduling(context: &Context, object: &mut Value, old: Option<&Value>) {
+    const FIELD: [&str; 2] = ["spec", "preventPodSchedulingIfMissing"];
+    let on = context.gates.enabled(Feature::VOLUME_LIMIT_SCALING);
+    if !on && old.is_none_or(|old| old.at(&FIELD).is_none()) {
+        object.remove_at(&FIELD);
+    }
+}
+
 impl Behaviour for CsiDriver {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.at_mut(&["spec"]) else { return };
@@ -35,15 +45,12 @@ impl Behaviour for CsiDriver {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
-        object.remove_at(&["spec", "preventPodSchedulingIfMissing"]);
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+        drop_scheduling(context, object, None);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
-        // The field of an alpha feature stays where it is in use.
-        if old.at(&["spec", "preventPodSchedulingIfMissing"]).is_none() {
-            object.remove_at(&["spec", "preventPodSchedulingIfMissing"]);
-        }
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+        drop_scheduling(context, object, Some(old));
         if !same_at(object, old, &["spec"]) {
             object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
         }

@@ -32,7 +32,15 @@ fn json(text: &str) -> Value {
 }
 
 fn context() -> Context {
-    Context { now: NOW, user: "u".into(), uid: "".into(), groups: Vec::new(), extra: Vec::new(), dry_run: false }
+    Context {
+        now: NOW,
+        user: "u".into(),
+        uid: "".into(),
+        groups: Vec::new(),
+        extra: Vec::new(),
+        dry_run: false,
+        gates: Default::default(),
+    }
 }
 
 /// Calls `see` with every tree that differs from `sample` in one part, which is an oddity or not there.

@@ -1,6 +1,8 @@
 //! Fields of features that are off by default in Kubernetes 1.36: a new object loses them, an object that has them keeps
 //! them (upstream: `DropDisabledPodFields`, `DropDisabledTemplateFields`).
 
+use pintle_gates::Feature;
+use pintle_registry::Context;
 use pintle_value::Value;
 
 use super::defaults::each;
@@ -13,7 +15,7 @@ const PROJECTIONS: [&str; 2] = ["clusterTrustBundle", "podCertificate"];
 pub(crate) const STATUS_LISTS: [&str; 3] = ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
 
 /// Takes disabled fields out of a pod template, or of the spec of a pod.
-pub(crate) fn drop_disabled_template_fields(template: &mut Value, old: Option<&Value>) {
+pub(crate) fn drop_disabled_template_fields(context: &Context, template: &mut Value, old: Option<&Value>) {
     let empty = Value::object();
     let old_spec = old.and_then(|old| old.get("spec")).unwrap_or(&empty);
     let Some(spec) = template.get_mut("spec") else { return };
@@ -36,8 +38,9 @@ pub(crate) fn drop_disabled_template_fields(template: &mut Value, old: Option<&V
     if old_spec.get("schedulingGroup").is_none() {
         spec.remove("schedulingGroup");
     }
-    // ContainerStopSignals. A lifecycle that held nothing else goes too.
-    if !all_containers(old_spec).any(|c| c.at(&["lifecycle", "stopSignal"]).is_some()) {
+    // A lifecycle that held nothing else goes too.
+    let signals = context.gates.enabled(Feature::CONTAINER_STOP_SIGNALS);
+    if !signals && !all_containers(old_spec).any(|c| c.at(&["lifecycle", "stopSignal"]).is_some()) {
         for list in CONTAINER_LISTS {
             each(spec, &[list], |container| {
                 let signal = container.remove_at(&["lifecycle", "stopSignal"]);
@@ -50,8 +53,8 @@ pub(crate) fn drop_disabled_template_fields(template: &mut Value, old: Option<&V
 }
 
 /// Takes disabled fields out of a pod.
-pub(crate) fn drop_disabled_pod_fields(pod: &mut Value, old: Option<&Value>) {
-    drop_disabled_template_fields(pod, old);
+pub(crate) fn drop_disabled_pod_fields(context: &Context, pod: &mut Value, old: Option<&Value>) {
+    drop_disabled_template_fields(context, pod, old);
     let empty = Value::object();
     let old_status = old.and_then(|old| old.get("status")).unwrap_or(&empty);
     let Some(status) = pod.get_mut("status") else { return };
@@ -79,7 +82,7 @@ pub(crate) fn drop_disabled_pod_fields(pod: &mut Value, old: Option<&Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::testing::{context, object};
 
     #[test]
     fn fields_go_unless_they_were_there() {
@@ -88,7 +91,7 @@ mod tests {
             "status":{"containerStatuses":[{"volumeMounts":[{"volumeStatus":{}}]}]}}"#;
         let check = |old: Option<&str>, expect: &str| {
             let mut pod = object(given);
-            drop_disabled_pod_fields(&mut pod, old.map(object).as_ref());
+            drop_disabled_pod_fields(&context(), &mut pod, old.map(object).as_ref());
             assert_eq!(pod, object(expect));
         };
         check(

@@ -47,7 +47,7 @@ impl Behaviour for Pod {
         let class = if asked.is_empty() { qos_class(&pod["spec"]) } else { asked };
         status.set("qosClass", class);
         pod.set("status", status);
-        drop_disabled_pod_fields(pod, None);
+        drop_disabled_pod_fields(context, pod, None);
         if !pod.items_at(&["spec", "schedulingGates"]).is_empty() {
             let mut condition = Value::object();
             condition.set("type", "PodScheduled");
@@ -60,9 +60,9 @@ impl Behaviour for Pod {
         copy_app_armor_annotations(pod);
     }
 
-    fn prepare_for_update(&self, _: &Context, pod: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &Context, pod: &mut Value, old: &Value) {
         keep(pod, old, &["status"]);
-        drop_disabled_pod_fields(pod, Some(old));
+        drop_disabled_pod_fields(context, pod, Some(old));
         set_generation(pod, old);
     }
 
@@ -211,7 +211,7 @@ fn merge_label_keys(pod: &mut Value) {
 struct EphemeralContainersRules;
 
 impl SubresourceRules for EphemeralContainersRules {
-    fn prepare_for_update(&self, _: &Context, pod: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &Context, pod: &mut Value, old: &Value) {
         let containers = pod.at(&["spec", "ephemeralContainers"]).cloned();
         keep(pod, old, &["spec"]);
         match containers {
@@ -222,7 +222,7 @@ impl SubresourceRules for EphemeralContainersRules {
         }
         keep(pod, old, &["status"]);
         keep_metadata(pod, old);
-        drop_disabled_pod_fields(pod, Some(old));
+        drop_disabled_pod_fields(context, pod, Some(old));
         set_generation(pod, old);
     }
 

@@ -18,16 +18,16 @@ impl Behaviour for PodTemplate {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
         first_generation(object);
         if let Some(template) = object.get_mut("template") {
-            drop_disabled_template_fields(template, None);
+            drop_disabled_template_fields(context, template, None);
         }
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
         if let Some(template) = object.get_mut("template") {
-            drop_disabled_template_fields(template, old.get("template"));
+            drop_disabled_template_fields(context, template, old.get("template"));
         }
         keep(object, old, &["metadata", "generation"]);
         if !same_at(object, old, &["template"]) {

@@ -34,20 +34,20 @@ impl Behaviour for ReplicationController {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
         let mut status = Value::object();
         status.set("replicas", 0);
         object.set("status", status);
         first_generation(object);
         if let Some(template) = object.at_mut(&["spec", "template"]) {
-            drop_disabled_template_fields(template, None);
+            drop_disabled_template_fields(context, template, None);
         }
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         if let Some(template) = object.at_mut(&["spec", "template"]) {
-            drop_disabled_template_fields(template, old.at(&["spec", "template"]));
+            drop_disabled_template_fields(context, template, old.at(&["spec", "template"]));
         }
         set_generation(object, old);
     }

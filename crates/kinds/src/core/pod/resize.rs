@@ -16,9 +16,9 @@ use crate::strategy::{keep, same, same_at};
 pub(crate) struct ResizeRules;
 
 impl SubresourceRules for ResizeRules {
-    fn prepare_for_update(&self, _: &Context, pod: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &Context, pod: &mut Value, old: &Value) {
         keep_all_but_resources(pod, old);
-        drop_disabled_pod_fields(pod, Some(old));
+        drop_disabled_pod_fields(context, pod, Some(old));
         set_generation(pod, old);
     }
 

@@ -47,7 +47,7 @@ pub(crate) fn set_condition(pod: &mut Value, mut condition: Value, now: Time) {
 pub(crate) struct StatusRules;
 
 impl SubresourceRules for StatusRules {
-    fn prepare_for_update(&self, _: &Context, pod: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &Context, pod: &mut Value, old: &Value) {
         keep(pod, old, &["spec"]);
         for field in ["deletionTimestamp", "ownerReferences"] {
             keep(pod, old, &["metadata", field]);
@@ -56,7 +56,7 @@ impl SubresourceRules for StatusRules {
             keep(pod, old, &["status", "qosClass"]);
         }
         keep_observed_generations(pod, old);
-        drop_disabled_pod_fields(pod, Some(old));
+        drop_disabled_pod_fields(context, pod, Some(old));
     }
 
     fn validate_update(&self, _: &Context, pod: &Value, old: &Value) -> Errors {
