@@ -16,6 +16,8 @@ impl Feature {
     pub const CONTAINER_STOP_SIGNALS: Feature = Feature("ContainerStopSignals");
     /// Leases that say how their holder is chosen (KEP-4355).
     pub const COORDINATED_LEADER_ELECTION: Feature = Feature("CoordinatedLeaderElection");
+    /// Attributes of devices that are lists.
+    pub const DRA_LIST_TYPE_ATTRIBUTES: Feature = Feature("DRAListTypeAttributes");
     /// Autoscalers that go down to nothing (KEP-2021).
     pub const HPA_SCALE_TO_ZERO: Feature = Feature("HPAScaleToZero");
     /// Stateful sets that replace several pods at a time (KEP-961).
@@ -24,10 +26,11 @@ impl Feature {
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features that something here depends on. All others are as they are by default, whatever their gates say.
-    pub const HEEDED: [Feature; 6] = [
+    pub const HEEDED: [Feature; 7] = [
         Feature::CBOR,
         Feature::CONTAINER_STOP_SIGNALS,
         Feature::COORDINATED_LEADER_ELECTION,
+        Feature::DRA_LIST_TYPE_ATTRIBUTES,
         Feature::HPA_SCALE_TO_ZERO,
         Feature::MAX_UNAVAILABLE_STATEFUL_SET,
         Feature::VOLUME_LIMIT_SCALING,

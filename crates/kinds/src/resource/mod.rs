@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use pintle_gates::Feature;
 use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
-use pintle_value::{Errors, FieldPath, Value};
+use pintle_value::{Errors, FieldPath, Object, Value};
 
 use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, immutable, keep, reset_with_metadata, unchecked};
 
@@ -106,10 +107,12 @@ struct ResourceSlice;
 impl Behaviour for ResourceSlice {
     fn prepare_for_create(&self, context: &Context, object: &mut Value) {
         crate::strategy::first_generation(object);
+        drop_disabled(context, object, None);
         set_taint_times(context, object);
     }
 
     fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+        drop_disabled(context, object, Some(old));
         set_taint_times(context, object);
         crate::strategy::generation_follows_spec(object, old);
     }
@@ -135,6 +138,34 @@ impl Behaviour for ResourceSlice {
             ("spec.nodeName", object.str_at(&["spec", "nodeName"]).into()),
             ("spec.driver", object.str_at(&["spec", "driver"]).into()),
         ]
+    }
+}
+
+/// The lists that attributes of devices may be.
+const LISTS: [&str; 4] = ["ints", "bools", "strings", "versions"];
+
+/// What devices have of the resources of their node: `DRANodeAllocatableResources`, which is not built.
+const MAPPINGS: &str = "nodeAllocatableResourceMappings";
+
+/// Drops the fields of features that are off, unless the slice uses them already.
+fn drop_disabled(context: &Context, slice: &mut Value, old: Option<&Value>) {
+    let used = |has: fn(&Value) -> bool| old.is_some_and(|old| old.items_at(&["spec", "devices"]).iter().any(has));
+    let lists = context.gates.enabled(Feature::DRA_LIST_TYPE_ATTRIBUTES)
+        || used(|device| {
+            device.entries_at(&["attributes"]).any(|(_, value)| LISTS.iter().any(|list| value.get(list).is_some()))
+        });
+    let mappings = used(|device| device.get(MAPPINGS).is_some());
+    let devices = slice.at_mut(&["spec", "devices"]).and_then(Value::as_array_mut);
+    for device in devices.into_iter().flatten() {
+        if !mappings {
+            device.remove(MAPPINGS);
+        }
+        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
+        for (_, attribute) in attributes.into_iter().filter(|_| !lists).flat_map(Object::iter_mut) {
+            for list in LISTS {
+                attribute.remove(list);
+            }
+        }
     }
 }
 
