@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::io::Write;
 use std::time::Instant;
 
-use pintle_codec::{json, protobuf, yaml};
+use pintle_codec::{cbor, json, protobuf, yaml};
 use pintle_schema::{Problems, normalise};
 
 const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-7d4b9c6f5d-x2x8k","generateName":"web-7d4b9c6f5d-","namespace":"default","uid":"5c1f3a1e-8c53-4f0e-9c1a-0a6a3a5d1f11","resourceVersion":"182734","generation":1,"creationTimestamp":"2026-11-20T21:36:27Z","labels":{"app":"web","pod-template-hash":"7d4b9c6f5d"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-7d4b9c6f5d","uid":"1b1f3a1e-8c53-4f0e-9c1a-0a6a3a5d1f12","controller":true,"blockOwnerDeletion":true}]},"spec":{"volumes":[{"name":"kube-api-access-p6t8w","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],"containers":[{"name":"web","image":"registry.example.com/team/web:1.27.3","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"POD_IP","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"status.podIP"}}}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"kube-api-access-p6t8w","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"livenessProbe":{"httpGet":{"path":"/healthz","port":"http","scheme":"HTTP"},"initialDelaySeconds":3,"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-1","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true},"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-11-20T21:36:27Z"}],"qosClass":"Burstable"}}"#;
@@ -47,6 +47,19 @@ fn main() {
     report("tree to Protobuf", message.len(), || {
         out.clear();
         protobuf::encode_object(&read.value, types, pod, &mut out);
+        black_box(&out);
+    });
+    let mut item = cbor::SELF_DESCRIBED.to_vec();
+    cbor::encode_typed(&read.value, types, pod, &mut item);
+    report("CBOR to tree", item.len(), || {
+        let _ = black_box(cbor::decode_typed(&item, types, pod, cbor::Limits::default()));
+    });
+    report("CBOR to tree, untyped", item.len(), || {
+        let _ = black_box(cbor::decode(&item, cbor::Limits::default()));
+    });
+    report("tree to CBOR", item.len(), || {
+        out.clear();
+        cbor::encode_typed(&read.value, types, pod, &mut out);
         black_box(&out);
     });
     let mut stored = Vec::new();

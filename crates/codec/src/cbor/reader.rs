@@ -1,5 +1,7 @@
 //! Steps through bytes whose form was checked. What cannot happen in such bytes reads as an end.
 
+use std::borrow::Cow;
+
 use super::check;
 use super::error::Error;
 
@@ -154,42 +156,41 @@ impl<'a> Reader<'a> {
         &self.bytes[start..self.at]
     }
 
-    /// The chunks of a string whose head is next.
-    pub(super) fn chunks(&mut self) -> Vec<&'a [u8]> {
+    /// Hands out the chunks of a string whose head is next. Most strings are one.
+    fn chunks(&mut self, mut each: impl FnMut(&'a [u8])) {
         let head = self.head();
         if head.info != INDEFINITE {
-            return vec![self.take(usize::try_from(head.argument).unwrap_or(usize::MAX))];
+            return each(self.take(usize::try_from(head.argument).unwrap_or(usize::MAX)));
         }
-        let mut chunks = Vec::new();
         while !self.found_break() {
             let head = self.head();
-            chunks.push(self.take(usize::try_from(head.argument).unwrap_or(usize::MAX)));
+            each(self.take(usize::try_from(head.argument).unwrap_or(usize::MAX)));
         }
-        chunks
     }
 
     /// The bytes of a byte string whose head is next.
-    pub(super) fn byte_string(&mut self) -> std::borrow::Cow<'a, [u8]> {
-        match *self.chunks() {
-            [whole] => whole.into(),
-            ref chunks => chunks.concat().into(),
-        }
+    pub(super) fn byte_string(&mut self) -> Cow<'a, [u8]> {
+        let mut bytes = Cow::Borrowed(&[][..]);
+        self.chunks(|chunk| match bytes.is_empty() {
+            true => bytes = chunk.into(),
+            false => bytes.to_mut().extend_from_slice(chunk),
+        });
+        bytes
     }
 
     /// The text of a text string whose head is next.
     ///
     /// # Errors
     /// A chunk is not UTF-8.
-    pub(super) fn text_string(&mut self) -> Result<std::borrow::Cow<'a, str>, Error> {
-        let mut text = std::borrow::Cow::Borrowed("");
-        for chunk in self.chunks() {
-            match std::str::from_utf8(chunk) {
-                Ok(chunk) if text.is_empty() => text = chunk.into(),
-                Ok(chunk) => text.to_mut().push_str(chunk),
-                Err(_) => return Err(Error::Other("cbor: invalid UTF-8 string".to_owned())),
-            }
-        }
-        Ok(text)
+    pub(super) fn text_string(&mut self) -> Result<Cow<'a, str>, Error> {
+        let mut text = Ok(Cow::Borrowed(""));
+        self.chunks(|chunk| match (&mut text, std::str::from_utf8(chunk)) {
+            (Ok(text), Ok(chunk)) if text.is_empty() => *text = chunk.into(),
+            (Ok(text), Ok(chunk)) => text.to_mut().push_str(chunk),
+            (Ok(_), Err(_)) => text = Err(Error::Other("cbor: invalid UTF-8 string".to_owned())),
+            (Err(_), _) => {}
+        });
+        text
     }
 
     /// Goes over tags that say no more than that this is CBOR.

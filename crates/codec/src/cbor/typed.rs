@@ -1,6 +1,7 @@
 //! CBOR to the tree that a Go struct would hold: a walk over the type beside the bytes, which says of what does not fit
 //! what upstream's decoder says. Leaves are brought into their canonical form afterwards, by normalising, as those of JSON.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
@@ -13,7 +14,7 @@ use pintle_value::{Object, Str, Value};
 use super::check::{Limits, well_formed};
 use super::error::Error;
 use super::reader::{FALSE, Head, Later, Major, NULL, Reader, TRUE};
-use super::untyped::{Entries, Untyped, misfit, negative, object, text_of};
+use super::untyped::{Entries, GoName, Untyped, misfit, negative, object, text_of};
 use crate::json::TypeMeta;
 
 /// An object of a built-in kind as it was read.
@@ -79,7 +80,7 @@ struct Walk<'t, 'a> {
     raw: Option<Error>,
 }
 
-impl Walk<'_, '_> {
+impl<'a> Walk<'_, 'a> {
     /// Reads an item; the reader stands after it, whatever comes of it. `unknown` is set to the place of an unknown field.
     fn value(&mut self, id: TypeId, pointer: bool, unknown: &mut Option<usize>) -> Result<Value, Error> {
         if pointer && self.at.reader.is_nil() {
@@ -115,8 +116,8 @@ impl Walk<'_, '_> {
             }
             (Type::Map(map), Major::Map) => self.entries(map, unknown).map(Value::Object),
             (Type::List(list), Major::Array) => self.items(list.item, list.pointers, unknown).map(Value::Array),
-            (Type::Scalar(scalar), _) => self.scalar(scalar.kind, &types.go_name(id)),
-            _ => misfit(&mut self.at.reader, &types.go_name(id)),
+            (Type::Scalar(scalar), _) => self.scalar(scalar.kind, &|| types.go_name(id)),
+            _ => misfit(&mut self.at.reader, &|| types.go_name(id)),
         }
     }
 
@@ -224,16 +225,17 @@ impl Walk<'_, '_> {
     }
 
     /// A key that may be the name of a field; `None` for one that is nothing at all, which was noted.
-    fn field_name(&mut self, error: &mut Option<Error>) -> Option<Key> {
+    fn field_name(&mut self, error: &mut Option<Error>) -> Option<Key<'a>> {
         let reader = &mut self.at.reader;
         let major = reader.major();
         let mut note = |first| {
             error.get_or_insert(first);
         };
         match major {
-            Major::Bytes => Some(Key::Text(reader.byte_string().into_owned())),
+            Major::Bytes => Some(Key::Text(reader.byte_string())),
             Major::Text => match reader.text_string() {
-                Ok(text) => Some(Key::Text(text.into_owned().into_bytes())),
+                Ok(Cow::Borrowed(text)) => Some(Key::Text(text.as_bytes().into())),
+                Ok(Cow::Owned(text)) => Some(Key::Text(text.into_bytes().into())),
                 Err(first) => {
                     note(first);
                     None
@@ -258,7 +260,7 @@ impl Walk<'_, '_> {
                 ));
                 match self.at.item(true) {
                     Ok(Value::Array(_) | Value::Object(_)) | Err(_) => None,
-                    Ok(Value::String(text)) => Some(Key::Text(text.as_bytes().to_vec())),
+                    Ok(Value::String(text)) => Some(Key::Text(text.as_bytes().to_vec().into())),
                     Ok(Value::Int(i)) => Some(Key::Int(i)),
                     Ok(Value::Bool(b)) => Some(Key::Bool(b)),
                     Ok(Value::Float(f)) => Some(Key::Float(f.to_bits())),
@@ -269,7 +271,7 @@ impl Walk<'_, '_> {
     }
 
     /// A leaf that Go's reflection fills.
-    fn scalar(&mut self, kind: Scalar, go: &str) -> Result<Value, Error> {
+    fn scalar(&mut self, kind: Scalar, go: GoName<'_>) -> Result<Value, Error> {
         let reader = &mut self.at.reader;
         let (major, initial) = (reader.major(), reader.peek());
         match (kind, major) {
@@ -306,7 +308,7 @@ impl Walk<'_, '_> {
             self.at.reader.strip_self_described();
             let item = self.at.reader.check_tags().and_then(|()| {
                 self.at.tags();
-                self.scalar(Scalar::Uint8, Scalar::Uint8.go_name())
+                self.scalar(Scalar::Uint8, &|| Scalar::Uint8.go_name().to_owned())
             });
             match item {
                 Ok(item) => bytes.push(item.as_int().and_then(|i| u8::try_from(i).ok()).unwrap_or_default()),
@@ -363,7 +365,7 @@ impl Walk<'_, '_> {
         self.at.reader.strip_self_described();
         self.at.reader.check_tags()?;
         self.at.tags();
-        let value = self.scalar(kind, kind.go_name())?;
+        let value = self.scalar(kind, &|| kind.go_name().to_owned())?;
         Ok(if value.is_null() { kind.zero() } else { value })
     }
 
@@ -425,15 +427,15 @@ impl Walk<'_, '_> {
 
 /// What a struct may find where a field's name should be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key {
-    Text(Vec<u8>),
+enum Key<'a> {
+    Text(Cow<'a, [u8]>),
     Int(i64),
     Bool(bool),
     Float(u64),
     Null,
 }
 
-impl Key {
+impl Key<'_> {
     /// As Go's `%#v` prints it.
     fn text(&self) -> String {
         match self {
@@ -475,15 +477,15 @@ fn bytes(bytes: &[u8], later: Option<Later>) -> Result<Value, Error> {
     Ok(Value::from(base64::encode(&decoded)))
 }
 
-fn integer(kind: Scalar, reader: &mut Reader<'_>, go: &str) -> Result<Value, Error> {
+fn integer(kind: Scalar, reader: &mut Reader<'_>, go: GoName<'_>) -> Result<Value, Error> {
     let major = reader.major();
     let head = reader.head();
     let number = if major == Major::Positive { i128::from(head.argument) } else { i128::from(negative(head, go)?) };
     let Some((low, high)) = kind.range().filter(|(low, _)| major == Major::Positive || *low < 0) else {
-        return Err(Error::unfit(major.name(), go));
+        return Err(Error::unfit(major.name(), go()));
     };
     match i64::try_from(number) {
         Ok(number) if (low..=high).contains(&number) => Ok(Value::Int(number)),
-        _ => Err(Error::noted(major.name(), go, format!("{number} overflows {go}"))),
+        _ => Err(Error::noted(major.name(), go(), format!("{number} overflows {}", go()))),
     }
 }

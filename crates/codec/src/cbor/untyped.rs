@@ -38,12 +38,15 @@ pub(super) fn object(reader: Reader<'_>) -> Result<Value, Error> {
     untyped.tags();
     match untyped.reader.major() {
         Major::Map => untyped.map().map(Value::Object),
-        _ => misfit(&mut untyped.reader, GO),
+        _ => misfit(&mut untyped.reader, &|| GO.to_owned()),
     }
 }
 
+/// Says the name of a Go type to those who need it, for messages.
+pub(super) type GoName<'a> = &'a dyn Fn() -> String;
+
 /// What comes of an item that cannot be of a Go type that is no leaf: nothing of null, else an error.
-pub(super) fn misfit(reader: &mut Reader<'_>, go: &str) -> Result<Value, Error> {
+pub(super) fn misfit(reader: &mut Reader<'_>, go: GoName<'_>) -> Result<Value, Error> {
     let (major, initial) = (reader.major(), reader.peek());
     match major {
         Major::Primitive if initial == NULL => {
@@ -53,20 +56,20 @@ pub(super) fn misfit(reader: &mut Reader<'_>, go: &str) -> Result<Value, Error> 
         Major::Primitive => {
             let head = reader.head();
             simple(head)?;
-            Err(Error::unfit(major.name(), go))
+            Err(Error::unfit(major.name(), go()))
         }
         Major::Text => {
             reader.text_string()?;
-            Err(Error::unfit(major.name(), go))
+            Err(Error::unfit(major.name(), go()))
         }
         Major::Negative => {
             let head = reader.head();
             negative(head, go)?;
-            Err(Error::unfit(major.name(), go))
+            Err(Error::unfit(major.name(), go()))
         }
         _ => {
             reader.skip();
-            Err(Error::unfit(major.name(), go))
+            Err(Error::unfit(major.name(), go()))
         }
     }
 }
@@ -82,10 +85,10 @@ pub(super) fn simple(head: Head) -> Result<(), Error> {
 }
 
 /// The number of a negative item.
-pub(super) fn negative(head: Head, go: &str) -> Result<i64, Error> {
+pub(super) fn negative(head: Head, go: GoName<'_>) -> Result<i64, Error> {
     i64::try_from(head.argument).map(|argument| -1 - argument).map_err(|_| {
         let number = -1 - i128::from(head.argument);
-        Error::noted(Major::Negative.name(), go, format!("{number} overflows Go's int64"))
+        Error::noted(Major::Negative.name(), go(), format!("{number} overflows Go's int64"))
     })
 }
 
@@ -163,7 +166,7 @@ impl<'a> Untyped<'a> {
                     Error::noted(Major::Positive.name(), "int64", note)
                 })
             }
-            Major::Negative => negative(self.reader.head(), "int64").map(Value::Int),
+            Major::Negative => negative(self.reader.head(), &|| "int64".to_owned()).map(Value::Int),
             Major::Bytes => Ok(Value::String(text_of(&self.reader.byte_string(), self.later))),
             Major::Text => self.reader.text_string().map(|text| Value::String(Str::from(&*text))),
             Major::Array => self.array().map(Value::Array),
@@ -249,7 +252,7 @@ impl<'a> Untyped<'a> {
         match self.reader.major() {
             Major::Bytes => Ok(text_of(&self.reader.byte_string(), later)),
             Major::Text => self.reader.text_string().map(|text| Str::from(&*text)),
-            _ => misfit(&mut self.reader, go).map(|_| last.clone()),
+            _ => misfit(&mut self.reader, &|| go.to_owned()).map(|_| last.clone()),
         }
     }
 
@@ -265,7 +268,7 @@ impl<'a> Untyped<'a> {
                 })?;
                 Time { seconds, nanos: 0 }
             }
-            Major::Negative => Time { seconds: negative(self.reader.head(), GO)?, nanos: 0 },
+            Major::Negative => Time { seconds: negative(self.reader.head(), &|| GO.to_owned())?, nanos: 0 },
             _ => time_of_float(Reader::float(self.reader.head()).unwrap_or_default()),
         };
         // From the year 0 to the year 9999.
