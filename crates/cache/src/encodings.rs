@@ -33,7 +33,8 @@ enum State {
     Unknown,
     /// How long it is, for those who need to know that before they make it.
     Length(u32),
-    Kept(Box<Kept>),
+    /// The same, and the bytes.
+    Kept(u32, Box<Kept>),
 }
 
 #[derive(Debug)]
@@ -57,15 +58,14 @@ impl Encoding {
     pub fn length(&self) -> Option<usize> {
         match &*self.0.lock() {
             State::Unknown => None,
-            State::Length(length) => Some(*length as usize),
-            State::Kept(kept) => Some(kept.bytes.len()),
+            State::Length(length) | State::Kept(length, _) => Some(*length as usize),
         }
     }
 
     /// Shows the bytes, if they are kept.
     pub fn look<R>(&self, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
         match &mut *self.0.lock() {
-            State::Kept(kept) => {
+            State::Kept(_, kept) => {
                 kept.used = true;
                 Some(look(&kept.bytes))
             }
@@ -76,11 +76,11 @@ impl Encoding {
     /// Passes the hand over it. True if it is kept and stays.
     fn pass(&self) -> bool {
         let mut state = self.0.lock();
-        let State::Kept(kept) = &mut *state else { return false };
+        let State::Kept(length, kept) = &mut *state else { return false };
         if std::mem::take(&mut kept.used) {
             return true;
         }
-        *state = State::Length(u32::try_from(kept.bytes.len()).unwrap_or_default());
+        *state = State::Length(*length);
         false
     }
 }
@@ -117,7 +117,7 @@ impl Encodings {
             return;
         }
         let state = if self.admit(object, bytes.len() + OVERHEAD) {
-            State::Kept(Box::new(Kept { bytes: bytes.into(), used: true, held: self.held.clone() }))
+            State::Kept(length, Box::new(Kept { bytes: bytes.into(), used: true, held: self.held.clone() }))
         } else {
             State::Length(length)
         };

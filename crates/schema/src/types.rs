@@ -259,11 +259,17 @@ impl Struct {
         self.wire[start..end].iter().map(|i| usize::from(*i)).map(|i| (i, &self.fields[i]))
     }
 
-    /// The field with this number in one Protobuf message of this struct, with its place in [`Struct::fields`].
+    /// The field with this number in one Protobuf message of this struct, with its place in [`Struct::fields`]. Fields come
+    /// in the order of their numbers, as a rule: `near` is where the last one was found, whatever it is at first.
     #[must_use]
-    pub fn numbered(&self, message: u8, number: u32) -> Option<(usize, &Field)> {
+    pub fn numbered(&self, message: u8, number: u32, near: &mut usize) -> Option<(usize, &Field)> {
         let key = |i: &u16| (self.fields[usize::from(*i)].embedded, self.fields[usize::from(*i)].number);
-        let at = self.wire.binary_search_by_key(&(message, number), key).ok()?;
+        let is_at = |at: &usize| self.wire.get(*at).is_some_and(|i| key(i) == (message, number));
+        let at = match [*near, near.saturating_add(1)].iter().find(|at| is_at(at)) {
+            Some(at) => *at,
+            None => self.wire.binary_search_by_key(&(message, number), key).ok()?,
+        };
+        *near = at;
         let place = usize::from(self.wire[at]);
         Some((place, &self.fields[place]))
     }

@@ -90,10 +90,10 @@ impl Decoder<'_> {
         bytes: &[u8],
         members: &mut Members<'_>,
     ) -> Result<(), DecodeError> {
-        let mut reader = Reader::new(bytes);
+        let (mut reader, mut near) = (Reader::new(bytes), 0);
         while !reader.is_empty() {
             let (number, wire) = reader.tag(&ty.name)?;
-            if let Some((place, field)) = ty.numbered(message, number) {
+            if let Some((place, field)) = ty.numbered(message, number, &mut near) {
                 self.field(field.ty, &field.name, wire, &mut reader, members.entry(place))?;
                 members.settle(field);
                 continue;

@@ -21,6 +21,8 @@ use crate::negotiate::Transform;
 
 /// A piece of a body is sent when it has grown to this.
 const PIECE: usize = 128 * 1024;
+/// Up to so many objects that were measured are held until they are written; of a longer list none are.
+const HELD: usize = 16 * 1024;
 /// Objects that are measured in one turn.
 const MEASURED: usize = 128;
 
@@ -78,11 +80,14 @@ impl ListBody {
 
     /// Goes over all objects for what has to be known of them ahead, with turns like those that make pieces.
     async fn measure(&mut self) -> Result<(), ApiError> {
-        let mut work = Vec::new();
+        let (mut work, mut held, mut all) = (Vec::new(), Vec::new(), true);
         loop {
             let objects = self.shown.next().await?;
             if objects.is_empty() {
-                self.shown.rewind();
+                match all {
+                    true => self.objects = held.into_iter(),
+                    false => self.shown.rewind(),
+                }
                 return Ok(());
             }
             for objects in objects.chunks(MEASURED) {
@@ -93,6 +98,11 @@ impl ListBody {
                 }
                 drop(turn);
                 tokio::task::yield_now().await;
+            }
+            all = all && held.len() + objects.len() <= HELD;
+            match all {
+                true => held.extend(objects),
+                false => held = Vec::new(),
             }
         }
     }
