@@ -35,13 +35,25 @@ fn type_meta(body: &[u8]) -> Result<TypeMeta, Undecodable> {
 fn typed(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value, Vec<String>), Undecodable> {
     let meta = type_meta(body)?;
     let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
-    // Upstream takes a version that it cannot parse for none.
-    let version = GroupVersion::parse(&meta.api_version).filter(|version| !version.version.is_empty());
-    known(&version.unwrap_or_else(|| expected.group_version.clone()), kind)?;
+    // Upstream takes a version that it cannot parse for none; one that is missing is that of the group.
+    let version = GroupVersion::parse(&meta.api_version).unwrap_or_else(|| expected.group_version.clone());
+    let elsewhere = !version.group.is_empty() && version.group != expected.group_version.group;
+    match (version.version.is_empty(), elsewhere) {
+        (false, _) => known(&version, kind)?,
+        (true, false) => known(&expected.group_version, kind)?,
+        (true, true) => {
+            let (kind, version, why) = (kind.to_owned(), version.version, missing(body, "apiVersion"));
+            return Err(Undecodable::Unfit { kind, version, why });
+        }
+    }
     let Schema { types, root } = expected.schema;
     let read =
         cbor::decode_typed(body, types, *root, Limits::default()).map_err(|error| expected.unfit(error.to_string()))?;
     Ok((read.value, read.unknown.iter().map(ToString::to_string).collect()))
+}
+
+fn missing(body: &[u8], name: &str) -> String {
+    format!("Object '{name}' is missing in '{}'", cbor::diagnostic(body))
 }
 
 /// Unlike bodies of built-in kinds, and unlike those in JSON, these have to say what they are.
@@ -50,14 +62,13 @@ fn untyped(body: &[u8], expected: &Expected<'_>) -> Result<Value, Undecodable> {
         Ok(value) => value,
         Err(error) => return Err(type_meta(body).map_or_else(|unread| unread, |_| expected.unfit(error.to_string()))),
     };
-    let missing = |name: &str| format!("Object '{name}' is missing in '{}'", cbor::diagnostic(body));
     let (kind, version) = (value.str_at(&["kind"]), value.str_at(&["apiVersion"]));
     if kind.is_empty() {
-        return Err(Undecodable::Unread(missing("Kind")));
+        return Err(Undecodable::Unread(missing(body, "Kind")));
     }
     if version.is_empty() {
         let (kind, version) = (kind.to_owned(), version.into());
-        return Err(Undecodable::Unfit { kind, version, why: missing("apiVersion") });
+        return Err(Undecodable::Unfit { kind, version, why: missing(body, "apiVersion") });
     }
     super::custom::named(&value, expected, kind, version)?;
     Ok(value)
