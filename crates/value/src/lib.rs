@@ -5,6 +5,7 @@ mod atoi;
 mod decimal;
 mod duration;
 pub mod field;
+pub mod float;
 pub mod int_or_string;
 pub mod ip;
 pub mod meta;

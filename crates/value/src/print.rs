@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::Value;
+use crate::float::{positional, scientific};
 
 /// True for what Go counts as printable (`unicode.IsPrint`): letters, marks, numbers, punctuation, symbols and the space.
 #[must_use]
@@ -129,10 +130,10 @@ pub fn json_string(out: &mut String, text: &str) {
 pub fn json_float(x: f64) -> String {
     let magnitude = x.abs();
     if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
-        let text = format!("{x:e}");
+        let text = scientific(x);
         return if x.is_finite() && magnitude >= 1.0 { text.replace('e', "e+") } else { text };
     }
-    x.to_string()
+    positional(x)
 }
 
 /// A float as `%v` prints it: with an exponent of two digits below 1e-4 and from a million on.
@@ -150,13 +151,13 @@ pub fn plain_float(x: f64) -> String {
         .to_owned();
     }
     if magnitude != 0.0 && !(1e-4..1e6).contains(&magnitude) {
-        let text = format!("{x:e}");
+        let text = scientific(x);
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let exponent: i32 = exponent.parse().unwrap_or(0);
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{mantissa}e{sign}{:02}", exponent.abs());
     }
-    x.to_string()
+    positional(x)
 }
 
 /// A value as `%v` prints it once it is decoded into an `interface{}`: `map[a:1 b:[x y]]`.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use pintle_value::float::{positional, scientific};
+
 use super::check::{Limits, well_formed};
 use super::reader::{FALSE, Head, INDEFINITE, Major, NULL, Reader, TRUE, UNDEFINED};
 
@@ -135,13 +137,13 @@ fn hex(bytes: &[u8], out: &mut String) {
 fn float(number: f64, out: &mut String) {
     let size = number.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {
-        let _ = write!(out, "{number}");
+        out.push_str(&positional(number));
         if number.fract() == 0.0 {
             out.push_str(".0");
         }
         return;
     }
-    let text = format!("{number:e}");
+    let text = scientific(number);
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let point = if digits.contains('.') { "" } else { ".0" };
     let sign = if exponent.starts_with('-') { "" } else { "+" };

@@ -2,6 +2,7 @@
 //! escaped, floats in the shortest form. (A body on the wire ends with a line feed, which is the writer's to add.)
 
 use pintle_value::Value;
+use pintle_value::print::json_float;
 
 use super::indent::indent;
 
@@ -59,21 +60,9 @@ pub(super) fn write_int(i: i64, out: &mut Vec<u8>) {
 
 /// Writes a float as Go does: an exponent only below 1e-6 and from 1e21 on. What JSON cannot say becomes null.
 pub(super) fn write_float(f: f64, out: &mut Vec<u8>) {
-    use std::io::Write;
-    let size = f.abs();
-    // Writing to a vector cannot fail.
-    if !f.is_finite() {
-        out.extend_from_slice(b"null");
-    } else if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let text = format!("{f:e}");
-        match text.split_once('e') {
-            Some((digits, exponent)) if !exponent.starts_with('-') => {
-                let _ = write!(out, "{digits}e+{exponent:0>2}");
-            }
-            _ => out.extend_from_slice(text.as_bytes()),
-        }
-    } else {
-        let _ = write!(out, "{f}");
+    match f.is_finite() {
+        true => out.extend_from_slice(json_float(f).as_bytes()),
+        false => out.extend_from_slice(b"null"),
     }
 }
 

@@ -1,14 +1,16 @@
 //! Floats as Go's `strconv.FormatFloat(f, 'g', -1, …)` writes them.
 
+use pintle_value::float::scientific;
+
 /// Go's shortest text of a float in the `g` format: with an exponent below 1e-4 and from 1e6 on.
 pub(super) fn format_g(f: f64) -> String {
-    format_digits(f, &format!("{f:e}"))
+    format_digits(f, &scientific(f))
 }
 
 /// The same with the digits of a 32-bit float, which is what goyaml gives keys.
 #[allow(clippy::cast_possible_truncation)] // that is the point
 pub(super) fn format_g32(f: f64) -> String {
-    format_digits(f, &format!("{:e}", f as f32))
+    format_digits(f, &scientific(f as f32))
 }
 
 /// `scientific` is Rust's shortest scientific notation: `-1.25e7`.
