@@ -1,5 +1,8 @@
 //! Trees to YAML as goyaml v2 writes untyped data: keys in natural order, lists not indented below their keys, quotes only
 //! where the text would otherwise mean something else, lines folded at 80 columns.
+//!
+//! Upstream makes JSON first and reads that as YAML, which fails on DEL and the control characters behind it, and makes a
+//! space of NEL. Here they are written as escapes, so that what is stored can always be shown.
 
 use pintle_value::{Object, Value};
 
