@@ -14,6 +14,8 @@ use crate::{Event, Key, Object, Outline};
 
 /// How many keys are counted under one hold of the lock.
 const STRIDE: usize = 4096;
+/// How many keys of a walk are looked at under one hold of it.
+const PAGE: usize = 512;
 
 /// A revision that the window no longer reaches was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,6 +225,19 @@ impl Log {
             }
         }
         Ok(page)
+    }
+
+    /// The objects in a range now, page after page. The newest state can always be read.
+    pub fn objects(self: &Arc<Self>, range: KeyRange) -> impl Iterator<Item = Arc<Object>> + use<> {
+        let log = self.clone();
+        let mut next = Some(None);
+        let pages = std::iter::from_fn(move || {
+            let after: Option<Key> = next.take()?;
+            let page = log.page(&range, after.as_deref(), u64::MAX, PAGE).ok()?;
+            next = page.last.map(Some);
+            Some(page.objects)
+        });
+        pages.flatten()
     }
 
     /// How many objects a range has at a revision behind the key `last`, which ends a chunk of `chunk` objects that began

@@ -1,6 +1,6 @@
 //! All logs of a cluster, as one stream of changes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pintle_cache::{Event, KeyRange, Log, Object, Scope};
@@ -10,7 +10,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::World;
-use crate::objects::objects;
 
 /// Changes that may wait to be taken.
 const WAITING: usize = 256;
@@ -27,96 +26,114 @@ pub(crate) enum Change {
     Anew,
 }
 
+/// A log that is followed.
+struct Followed {
+    log: Arc<Log>,
+    resource: Arc<Resource>,
+    /// Tells what this task sends from what one before it did.
+    number: u64,
+    task: JoinHandle<()>,
+    /// True once all is known that was there when following began.
+    is_read: bool,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A change, with its collection and the number of who sends it.
+type Sent = (Str, u64, Change);
+
 /// The logs that are followed, each by a task.
 pub(crate) struct Following {
-    tasks: HashMap<Str, JoinHandle<()>>,
-    /// What is in each.
-    resources: HashMap<Str, Arc<Resource>>,
-    /// Those of which not all is known yet that was there when following began.
-    unread: HashSet<Str>,
-    sender: mpsc::Sender<(Str, Change)>,
-    changes: mpsc::Receiver<(Str, Change)>,
+    logs: HashMap<Str, Followed>,
+    begun: u64,
+    sender: mpsc::Sender<Sent>,
+    changes: mpsc::Receiver<Sent>,
 }
 
 impl Following {
     pub(crate) fn new() -> Self {
         let (sender, changes) = mpsc::channel(WAITING);
-        Self { tasks: HashMap::new(), resources: HashMap::new(), unread: HashSet::new(), sender, changes }
+        Self { logs: HashMap::new(), begun: 0, sender, changes }
     }
 
-    /// Follows the collections of all kinds that are served now, and no others. Returns those that are gone.
+    /// Follows the collections of all kinds that are served now, and no others. What expires is left out, as upstream
+    /// leaves out events. Returns the collections of which nothing counts any more that was heard.
     pub(crate) fn update(&mut self, world: &Arc<dyn World>) -> Vec<Str> {
         let registry = world.registry();
-        let mut logs: HashMap<Str, Arc<Log>> = HashMap::new();
-        self.resources.clear();
-        for resource in registry.resources().filter(|resource| resource.is_hub()) {
+        let mut served: HashMap<&Str, (&Arc<Resource>, Arc<Log>)> = HashMap::new();
+        for resource in registry.resources().filter(|resource| resource.is_hub() && !resource.behaviour.expires()) {
             if let (Some(collection), Some(log)) = (resource.collection(), world.log(resource)) {
-                logs.insert(collection.prefix.clone(), log);
-                self.resources.entry(collection.prefix.clone()).or_insert_with(|| resource.clone());
+                served.entry(&collection.prefix).or_insert((resource, log));
             }
         }
-        let gone: Vec<Str> = self.tasks.keys().filter(|prefix| !logs.contains_key(*prefix)).cloned().collect();
-        for prefix in &gone {
-            self.unread.remove(prefix);
-            if let Some(task) = self.tasks.remove(prefix) {
-                task.abort();
+        // A kind may have gone and come again.
+        let is_gone = |prefix: &Str, followed: &Followed| {
+            served.get(prefix).is_none_or(|(_, log)| !Arc::ptr_eq(log, &followed.log))
+        };
+        let gone: Vec<Str> =
+            self.logs.extract_if(|prefix, followed| is_gone(prefix, followed)).map(|(p, _)| p).collect();
+        for (prefix, (resource, log)) in served {
+            if let Some(followed) = self.logs.get_mut(prefix) {
+                followed.resource = resource.clone();
+                continue;
             }
-        }
-        for (prefix, log) in logs {
-            if !self.tasks.contains_key(&prefix) {
-                self.unread.insert(prefix.clone());
-                let task = tokio::spawn(follow(prefix.clone(), log, self.sender.clone()));
-                self.tasks.insert(prefix, task);
-            }
+            self.begun += 1;
+            let number = self.begun;
+            let task = tokio::spawn(follow(prefix.clone(), number, log.clone(), self.sender.clone()));
+            let followed = Followed { log, resource: resource.clone(), number, task, is_read: false };
+            self.logs.insert(prefix.clone(), followed);
         }
         gone
     }
 
     /// What is in a collection.
     pub(crate) fn resource(&self, prefix: &str) -> Option<&Arc<Resource>> {
-        self.resources.get(prefix)
+        self.logs.get(prefix).map(|followed| &followed.resource)
     }
 
     /// The next change, with the collection that it is in.
     pub(crate) async fn next(&mut self) -> Option<(Str, Change)> {
-        let (prefix, change) = self.changes.recv().await?;
-        match change {
-            Change::Read => drop(self.unread.remove(&prefix)),
-            Change::Anew => drop(self.unread.insert(prefix.clone())),
-            Change::There(_) | Change::Events(_) => {}
+        loop {
+            let (prefix, number, change) = self.changes.recv().await?;
+            let Some(followed) = self.logs.get_mut(&prefix).filter(|followed| followed.number == number) else {
+                continue;
+            };
+            match change {
+                Change::Read => followed.is_read = true,
+                Change::Anew => followed.is_read = false,
+                Change::There(_) | Change::Events(_) => {}
+            }
+            return Some((prefix, change));
         }
-        Some((prefix, change))
     }
 
     /// True if everything is known that was there when following began.
     pub(crate) fn has_read_all(&self) -> bool {
-        self.unread.is_empty()
+        self.logs.values().all(|followed| followed.is_read)
     }
 }
 
-impl Drop for Following {
-    fn drop(&mut self) {
-        self.tasks.values().for_each(JoinHandle::abort);
-    }
-}
-
-async fn follow(prefix: Str, log: Arc<Log>, sender: mpsc::Sender<(Str, Change)>) {
+async fn follow(prefix: Str, number: u64, log: Arc<Log>, sender: mpsc::Sender<Sent>) {
     loop {
         let mut watcher = log.watch(Scope::All, log.newest_revision());
-        for object in objects(&log, &KeyRange::All) {
-            if sender.send((prefix.clone(), Change::There(object))).await.is_err() {
+        for object in log.objects(KeyRange::All) {
+            if sender.send((prefix.clone(), number, Change::There(object))).await.is_err() {
                 return;
             }
         }
-        if sender.send((prefix.clone(), Change::Read)).await.is_err() {
+        if sender.send((prefix.clone(), number, Change::Read)).await.is_err() {
             return;
         }
         while let Ok(events) = watcher.next().await {
-            if sender.send((prefix.clone(), Change::Events(events))).await.is_err() {
+            if sender.send((prefix.clone(), number, Change::Events(events))).await.is_err() {
                 return;
             }
         }
-        if sender.send((prefix.clone(), Change::Anew)).await.is_err() {
+        if sender.send((prefix.clone(), number, Change::Anew)).await.is_err() {
             return;
         }
     }

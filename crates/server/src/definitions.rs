@@ -7,7 +7,7 @@ mod source;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Weak};
 
-use pintle_cache::{Event, Filled, Key, KeyRange, Log, Object, Scope};
+use pintle_cache::{Event, Filled, KeyRange, Object, Scope};
 use pintle_extensions::{
     CLEANUP_FINALIZER, Condition, accept_names, condition_is_true, discovery_order, establish, records, set_condition,
 };
@@ -38,7 +38,7 @@ impl Definitions {
     /// Reads all stored definitions, before the cache takes in the history of their objects.
     pub(crate) fn stored(filled: &Filled) -> Self {
         let Some(log) = filled.log(PREFIX) else { return Self::default() };
-        let objects: Vec<Arc<Object>> = all(&log, filled.applied()).collect();
+        let objects: Vec<Arc<Object>> = log.objects(KeyRange::All).collect();
         let read = |object: &Arc<Object>| {
             let mut definition = source::without_schemas(&object.json)?;
             definition.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
@@ -71,7 +71,7 @@ impl Definitions {
         let from = cluster.catch_up().await?;
         let mut watcher = log.watch(Scope::All, from);
         let mut there = HashSet::new();
-        for object in all(&log, from) {
+        for object in log.objects(KeyRange::All) {
             self.read(&object);
             there.insert(Str::from(object.name()));
         }
@@ -381,7 +381,7 @@ async fn empty(cluster: &Weak<Cluster>, resource: &Arc<Resource>) -> Result<(), 
         let Some(strong) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
         delete_all(&strong, resource, "").await?;
         drop(strong);
-        if is_empty(&log) {
+        if log.objects(KeyRange::All).next().is_none() {
             return Ok(());
         }
         // Something holds the last ones: a finalizer goes with the next change.
@@ -389,24 +389,4 @@ async fn empty(cluster: &Weak<Cluster>, resource: &Arc<Resource>) -> Result<(), 
             return Err(ApiError::NoSuchPath);
         }
     }
-}
-
-/// True if there is no object in a log. A page without objects may stand before others: what was deleted has its place.
-fn is_empty(log: &Log) -> bool {
-    pages(log, u64::MAX).all(|page| page.is_empty())
-}
-
-/// All objects in a log at a revision.
-fn all(log: &Log, at: u64) -> impl Iterator<Item = Arc<Object>> {
-    pages(log, at).flatten()
-}
-
-fn pages(log: &Log, at: u64) -> impl Iterator<Item = Vec<Arc<Object>>> {
-    let mut next = Some(None::<Key>);
-    std::iter::from_fn(move || {
-        let after = next.take()?;
-        let page = log.page(&KeyRange::All, after.as_deref(), at, 256).ok()?;
-        next = page.last.map(Some);
-        Some(page.objects)
-    })
 }

@@ -5,6 +5,7 @@ mod list;
 
 pub(crate) use list::{ListOptions, VersionMatch};
 
+use pintle_controllers::Propagation;
 use pintle_registry::{ApiError, GroupVersionKind};
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -200,17 +201,6 @@ fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Errors) -> bo
         errors.not_supported(&FieldPath::new("dryRun"), list, &["All"]);
     }
     !values.is_empty()
-}
-
-/// What happens to the dependents of a deleted object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Propagation {
-    /// They lose their owner.
-    Orphan,
-    /// They are deleted after it.
-    Background,
-    /// They are deleted before it.
-    Foreground,
 }
 
 /// `DeleteOptions`.

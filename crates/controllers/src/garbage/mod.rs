@@ -50,7 +50,7 @@ pub async fn garbage(world: Weak<dyn World>) {
             Happened::Ended((id, outcome)) => collector.end(id, outcome),
         }
         // Who depends on whom has to be known before anything goes.
-        if following.has_read_all() {
+        if !collector.waiting.is_empty() && following.has_read_all() {
             collector.begin(&strong, &following);
         }
     }

@@ -14,7 +14,7 @@ use pintle_value::{Str, Value};
 use tokio::task::{Id, JoinSet};
 
 use self::conditions::Findings;
-use crate::objects::{objects, tree};
+use crate::objects::tree;
 use crate::{Place, World, others};
 
 /// The finalizer that is taken off when nothing is left.
@@ -33,7 +33,7 @@ pub async fn namespaces(world: Weak<dyn World>) {
     let Some((log, from)) = begin(&world).await else { return };
     let mut watcher = log.watch(Scope::All, from);
     let mut tasks = Tasks::default();
-    for namespace in objects(&log, &KeyRange::All) {
+    for namespace in log.objects(KeyRange::All) {
         tasks.look_at(&world, &namespace);
     }
     loop {
@@ -199,7 +199,7 @@ async fn delete(
     let mut remaining = Vec::new();
     for resource in collections {
         let Some(log) = world.log(resource) else { continue };
-        if objects(&log, &range).next().is_none() {
+        if log.objects(range.clone()).next().is_none() {
             continue;
         }
         if let Err(error) = world.clone().delete_all(resource.clone(), namespace.to_owned()).await {
@@ -212,7 +212,7 @@ async fn delete(
     for (resource, log) in remaining {
         let name = format!("{}.{}", resource.plural, resource.group);
         let mut any = false;
-        for object in objects(&log, &range) {
+        for object in log.objects(range.clone()) {
             let finalizers = tree(&object).map(|tree| tree.items_at(&["metadata", "finalizers"]).to_vec());
             let finalizers = finalizers.unwrap_or_default();
             findings.note(&name, finalizers.iter().filter_map(Value::as_str).map(str::to_owned));

@@ -12,8 +12,6 @@ use crate::write::Access;
 
 /// The label that says which service a slice is of.
 const SERVICE: &str = "kubernetes.io/service-name";
-/// Slices looked at at once.
-const STRIDE: usize = 512;
 
 /// The way to a port of a service: one of its endpoints that is ready, since there may be nobody who routes what is sent to
 /// the service's address; that address where no endpoints are known.
@@ -49,15 +47,8 @@ pub(super) fn route(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u
 fn endpoint_of(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: &str) -> Option<Route> {
     let slices = cluster.stored(&GroupResource::new("discovery.k8s.io", "endpointslices")).ok()?;
     let (log, range) = (cluster.log(&slices).ok()?, KeyRange::Namespace(namespace.into()));
-    let mut after = None;
-    loop {
-        let page = log.page(&range, after.as_deref(), u64::MAX, STRIDE).ok()?;
-        let of_service = page.objects.iter().filter(|slice| slice.label(SERVICE) == Some(name));
-        if let Some(route) = of_service.filter_map(|slice| tree(slice).ok()).find_map(|slice| endpoint(&slice, port)) {
-            return Some(route);
-        }
-        after = Some(page.last?);
-    }
+    let of_service = log.objects(range).filter(|slice| slice.label(SERVICE) == Some(name));
+    of_service.filter_map(|slice| tree(&slice).ok()).find_map(|slice| endpoint(&slice, port))
 }
 
 /// A ready endpoint of a slice, and its port of this name.

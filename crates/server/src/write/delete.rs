@@ -7,7 +7,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use http::StatusCode;
 use pintle_admission::{Operation, Request};
 use pintle_cache::Object;
-use pintle_controllers::{Deletion, Place};
+use pintle_controllers::{Deletion, Place, Propagation};
 use pintle_registry::{ApiError, GroupResource, GroupVersion, Objects, Resource, Write};
 use pintle_value::metadata::{FOREGROUND, ORPHAN};
 use pintle_value::time::{Duration, Time};
@@ -21,7 +21,7 @@ use crate::cluster::{Cluster, tree};
 use crate::http::Response;
 use crate::negotiate;
 use crate::pipeline::Call;
-use crate::query::{DeleteOptions, ListOptions, Propagation};
+use crate::query::{DeleteOptions, ListOptions};
 use crate::read::{collect, select};
 use crate::represent::{Form, Source, from_hub, success};
 use crate::warnings::Warnings;
@@ -367,13 +367,8 @@ impl super::Access {
     /// It is not there, or not as it has to be.
     pub(crate) async fn delete_as_asked(&self, place: &Place, deletion: &Deletion) -> Result<(), ApiError> {
         let hub = self.0.stored(&place.resource)?;
-        let propagation = match deletion.propagation {
-            pintle_controllers::Propagation::Orphan => Propagation::Orphan,
-            pintle_controllers::Propagation::Background => Propagation::Background,
-            pintle_controllers::Propagation::Foreground => Propagation::Foreground,
-        };
         let options = DeleteOptions {
-            propagation: Some(propagation),
+            propagation: Some(deletion.propagation),
             precondition_uid: Some(deletion.uid.to_string()),
             precondition_version: Some(deletion.revision.to_string()),
             ..DeleteOptions::default()

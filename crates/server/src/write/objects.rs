@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pintle_auth::Identity;
-use pintle_cache::{Key, KeyRange};
+use pintle_cache::KeyRange;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Objects, Resource};
 use pintle_store::Expect;
 use pintle_value::Value;
@@ -118,20 +118,7 @@ impl Objects for Access {
         let hub = self.0.stored(resource)?;
         let log = self.0.log(&hub)?;
         let range = if namespace.is_empty() { KeyRange::All } else { KeyRange::Namespace(namespace.into()) };
-        let mut objects = Vec::new();
-        let mut after: Option<Key> = None;
-        loop {
-            let page = log
-                .page(&range, after.as_deref(), u64::MAX, 512)
-                .map_err(|_| ApiError::Internal("the newest state is always kept".to_owned()))?;
-            for object in &page.objects {
-                objects.push(tree(object)?);
-            }
-            match page.last {
-                Some(last) => after = Some(last),
-                None => return Ok(objects),
-            }
-        }
+        log.objects(range).map(|object| tree(&object)).collect()
     }
 
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
