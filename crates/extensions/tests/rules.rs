@@ -27,16 +27,7 @@ fn in_field(value: Value) -> Value {
 }
 
 fn context() -> Context {
-    let now = Time { seconds: 1_700_000_000, nanos: 0 };
-    Context {
-        now,
-        user: "u".into(),
-        uid: "".into(),
-        groups: Vec::new(),
-        extra: Vec::new(),
-        dry_run: false,
-        gates: Default::default(),
-    }
+    Context::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
 fn widget(mut object: Value) -> Value {

@@ -34,6 +34,15 @@ pub struct Context {
     pub gates: Arc<Gates>,
 }
 
+impl Context {
+    /// What is known of the request of someone of whom nothing but the name is known.
+    #[must_use]
+    pub fn of(user: impl Into<Str>, now: Time) -> Self {
+        let (uid, groups, extra, gates) = Default::default();
+        Self { now, user: user.into(), uid, groups, extra, dry_run: false, gates }
+    }
+}
+
 /// How much work a check may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
