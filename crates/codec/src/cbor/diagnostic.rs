@@ -75,6 +75,12 @@ fn listed(
     if head.info == INDEFINITE {
         out.push_str("_ ");
     }
+    all_of(head, reader, out, each);
+    out.push(close);
+}
+
+/// What a head says that follows, with commas between.
+fn all_of(head: Head, reader: &mut Reader<'_>, out: &mut String, each: fn(&mut Reader<'_>, &mut String)) {
     let mut done = 0;
     while reader.more(head, done) {
         if done > 0 {
@@ -83,7 +89,6 @@ fn listed(
         done += 1;
         each(reader, out);
     }
-    out.push(close);
 }
 
 fn string_of_chunks(reader: &mut Reader<'_>, major: Major, out: &mut String) {
@@ -94,14 +99,7 @@ fn string_of_chunks(reader: &mut Reader<'_>, major: Major, out: &mut String) {
         return;
     }
     out.push_str("(_ ");
-    let mut done = 0;
-    while reader.more(head, done) {
-        if done > 0 {
-            out.push_str(", ");
-        }
-        done += 1;
-        item(reader, out);
-    }
+    all_of(head, reader, out, item);
     out.push(')');
 }
 
