@@ -1,6 +1,7 @@
 //! The cache of a logical cluster: its logs, fed in order from the store, trimmed to the window.
 
 mod fill;
+mod tap;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
@@ -14,6 +15,7 @@ use pintle_value::Str;
 use tokio::task::JoinHandle;
 
 pub use self::fill::Filled;
+pub use self::tap::{Tap, Tapped};
 use crate::encodings::Encodings;
 use crate::frames::Framed;
 use crate::log::{Log, Written};
@@ -88,18 +90,76 @@ struct Shared {
     clock: Arc<dyn Clock>,
     window: Window,
     progress: Progress,
-    logs: RwLock<HashMap<Str, Arc<Log>>>,
+    logs: RwLock<Logs>,
     start: u64,
     history: Mutex<History>,
     pins: Arc<Mutex<BTreeMap<u64, usize>>>,
 }
 
-/// The order in which events leave the window, over all logs.
+/// The logs by their key prefixes.
+#[derive(Default)]
+struct Logs {
+    by_prefix: HashMap<Str, Arc<Log>>,
+    /// How many times a log has come or gone.
+    changes: u64,
+}
+
+impl Logs {
+    fn get(&self, prefix: &str) -> Option<&Arc<Log>> {
+        self.by_prefix.get(prefix)
+    }
+
+    /// Adds a log, unless the collection has one.
+    fn add(&mut self, log: Log) {
+        self.by_prefix.entry(log.prefix().clone()).or_insert_with(|| Arc::new(log));
+        self.changes += 1;
+    }
+
+    fn remove(&mut self, prefix: &str) {
+        self.by_prefix.remove(prefix);
+        self.changes += 1;
+    }
+}
+
+/// The events of the window over all logs, in the order of their revisions.
 #[derive(Default)]
 struct History {
-    events: VecDeque<(Timestamp, usize, Arc<Log>, u64)>,
+    events: VecDeque<Kept>,
+    /// How many have left it.
+    left: u64,
     weight: usize,
     framed: Framed,
+}
+
+/// An event of the window.
+struct Kept {
+    since: Timestamp,
+    weight: usize,
+    log: Arc<Log>,
+    event: Arc<Event>,
+}
+
+impl History {
+    fn push(&mut self, since: Timestamp, log: Arc<Log>, event: Arc<Event>) {
+        let weight = event.weight();
+        self.weight += weight;
+        self.framed.push(&event);
+        self.events.push_back(Kept { since, weight, log, event });
+    }
+
+    /// Lets the oldest event go.
+    fn pop(&mut self) {
+        if let Some(Kept { weight, log, .. }) = self.events.pop_front() {
+            self.weight -= weight;
+            self.left += 1;
+            log.drop_oldest();
+        }
+    }
+
+    /// How many events there have been.
+    fn end(&self) -> u64 {
+        self.left + self.events.len() as u64
+    }
 }
 
 /// Keeps the window from passing a revision while a long read is under way.
@@ -145,7 +205,7 @@ impl Cache {
         let Shared { store, root, describe, progress, logs, .. } = &*self.shared;
         let now = store.current_revision().await?;
         progress.reaches(now.get()).await;
-        let log = Log::new(now.get());
+        let log = Log::new(prefix.into(), now.get());
         let folder = format!("{root}/{prefix}/");
         for record in store.range(Span::prefix(&folder), Some(now), None).await?.records {
             let Some(key) = record.key.strip_prefix(folder.as_str()) else { continue };
@@ -154,7 +214,7 @@ impl Cache {
             let object = described.map(|outline| Object::new(key.clone(), revision, record.value, outline));
             log.seed(Written { key, revision, object: object.ok() });
         }
-        logs.write().entry(prefix.into()).or_insert_with(|| Arc::new(log));
+        logs.write().add(log);
         Ok(())
     }
 
@@ -319,10 +379,7 @@ impl Shared {
         let events = log.append(changes);
         let mut history = self.history.lock();
         for event in &events {
-            let weight = event.weight();
-            history.weight += weight;
-            history.events.push_back((now, weight, log.clone(), event.revision));
-            history.framed.push(event);
+            history.push(now, log.clone(), event.clone());
         }
         drop(history);
         (log, events)
@@ -332,17 +389,13 @@ impl Shared {
         let now = self.clock.now();
         let pinned = self.pins.lock().first_key_value().map_or(u64::MAX, |(revision, _)| *revision);
         let mut history = self.history.lock();
-        while let Some((time, weight, _, revision)) = history.events.front() {
-            let inside = |window: Window| time.after(window.duration) > now && history.weight <= window.bytes;
+        while let Some(Kept { since, event, .. }) = history.events.front() {
+            let inside = |window: Window| since.after(window.duration) > now && history.weight <= window.bytes;
             let pins = self.window.and(PINNED);
-            let (weight, keep) = (*weight, inside(self.window) || (*revision > pinned && inside(pins)));
-            if keep {
+            if inside(self.window) || (event.revision > pinned && inside(pins)) {
                 return;
             }
-            if let Some((_, _, log, _)) = history.events.pop_front() {
-                history.weight -= weight;
-                log.drop_oldest();
-            }
+            history.pop();
         }
     }
 }

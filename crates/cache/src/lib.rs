@@ -12,7 +12,7 @@ mod object;
 mod progress;
 mod watcher;
 
-pub use cache::{Cache, CacheError, Describe, Filled, Pin, Window};
+pub use cache::{Cache, CacheError, Describe, Filled, Pin, Tap, Tapped, Window};
 pub use encodings::{Encoding, Encodings};
 pub use fields::Fields;
 pub use log::{KeyRange, Log, Page, TooOld};

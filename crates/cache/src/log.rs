@@ -174,18 +174,26 @@ impl State {
 /// One collection: every object of a kind in a logical cluster, whatever versions and groups show it.
 #[derive(Debug)]
 pub struct Log {
+    prefix: Str,
     state: RwLock<State>,
     interests: Interests,
     counts: Mutex<Counts>,
 }
 
 impl Log {
-    pub(crate) fn new(valid_from: u64) -> Self {
+    pub(crate) fn new(prefix: Str, valid_from: u64) -> Self {
         Self {
+            prefix,
             state: RwLock::new(State { valid_from, ..State::default() }),
             interests: Interests::default(),
             counts: Mutex::default(),
         }
+    }
+
+    /// The collection's key prefix (`pods`, `services/specs`).
+    #[must_use]
+    pub fn prefix(&self) -> &Str {
+        &self.prefix
     }
 
     /// The object of a key, now or at a revision.

@@ -1,140 +1,127 @@
-//! All logs of a cluster, as one stream of changes.
+//! All logs of a cluster, as one stream of changes in their order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use pintle_cache::{Event, KeyRange, Log, Object, Scope};
-use pintle_registry::Resource;
+use pintle_cache::{KeyRange, Log, Object, Tap, Tapped};
 use pintle_value::Str;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::World;
 
-/// Changes that may wait to be taken.
-const WAITING: usize = 256;
+/// How many objects that were there are handed out at once.
+const PART: usize = 256;
 
-/// What has happened in a collection.
+/// What has happened.
 pub(crate) enum Change {
-    /// This object was there when following began.
-    There(Arc<Object>),
-    /// So were no others.
-    Read,
-    /// These changes came, in their order.
-    Events(Vec<Arc<Event>>),
-    /// Its history is lost: what is there comes again.
-    Anew,
+    /// These objects are there, in the collection of this prefix.
+    There(Str, Vec<Arc<Object>>),
+    /// These events came, in their order over all collections.
+    Events(Vec<Tapped>),
+    /// Nothing counts any more that was heard of this collection. If it is still there it comes again.
+    Gone(Str),
 }
 
 /// A log that is followed.
 struct Followed {
     log: Arc<Log>,
-    resource: Arc<Resource>,
-    /// Tells what this task sends from what one before it did.
-    number: u64,
-    task: JoinHandle<()>,
-    /// True once all is known that was there when following began.
-    is_read: bool,
+    /// Up to where its objects tell what its events would.
+    read_to: u64,
 }
 
-impl Drop for Followed {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+/// What was there in a log when following it began, and was not handed out yet.
+struct Unread {
+    log: Arc<Log>,
+    objects: Box<dyn Iterator<Item = Arc<Object>> + Send + Sync>,
 }
 
-/// A change, with its collection and the number of who sends it.
-type Sent = (Str, u64, Change);
-
-/// The logs that are followed, each by a task.
+/// The logs that are followed: those of all collections, but not of what expires, as upstream leaves out events.
 pub(crate) struct Following {
-    logs: HashMap<Str, Followed>,
-    begun: u64,
-    sender: mpsc::Sender<Sent>,
-    changes: mpsc::Receiver<Sent>,
+    tap: Tap,
+    left_out: HashSet<Str>,
+    followed: HashMap<Str, Followed>,
+    gone: Vec<Str>,
+    unread: VecDeque<Unread>,
+    /// Events that came, and wait until all that was there before them is handed out.
+    held: Vec<Tapped>,
 }
 
 impl Following {
-    pub(crate) fn new() -> Self {
-        let (sender, changes) = mpsc::channel(WAITING);
-        Self { logs: HashMap::new(), begun: 0, sender, changes }
-    }
-
-    /// Follows the collections of all kinds that are served now, and no others. What expires is left out, as upstream
-    /// leaves out events. Returns the collections of which nothing counts any more that was heard.
-    pub(crate) fn update(&mut self, world: &Arc<dyn World>) -> Vec<Str> {
+    pub(crate) fn new(world: &Arc<dyn World>) -> Self {
         let registry = world.registry();
-        let mut served: HashMap<&Str, (&Arc<Resource>, Arc<Log>)> = HashMap::new();
-        for resource in registry.resources().filter(|resource| resource.is_hub() && !resource.behaviour.expires()) {
-            if let (Some(collection), Some(log)) = (resource.collection(), world.log(resource)) {
-                served.entry(&collection.prefix).or_insert((resource, log));
-            }
-        }
-        // A kind may have gone and come again.
-        let is_gone = |prefix: &Str, followed: &Followed| {
-            served.get(prefix).is_none_or(|(_, log)| !Arc::ptr_eq(log, &followed.log))
+        let expiring = registry.resources().filter(|resource| resource.behaviour.expires());
+        let left_out = expiring.filter_map(|resource| Some(resource.collection()?.prefix.clone())).collect();
+        let mut following = Self {
+            tap: world.tap(),
+            left_out,
+            followed: HashMap::new(),
+            gone: Vec::new(),
+            unread: VecDeque::new(),
+            held: Vec::new(),
         };
-        let gone: Vec<Str> =
-            self.logs.extract_if(|prefix, followed| is_gone(prefix, followed)).map(|(p, _)| p).collect();
-        for (prefix, (resource, log)) in served {
-            if let Some(followed) = self.logs.get_mut(prefix) {
-                followed.resource = resource.clone();
-                continue;
-            }
-            self.begun += 1;
-            let number = self.begun;
-            let task = tokio::spawn(follow(prefix.clone(), number, log.clone(), self.sender.clone()));
-            let followed = Followed { log, resource: resource.clone(), number, task, is_read: false };
-            self.logs.insert(prefix.clone(), followed);
-        }
-        gone
+        following.look_at_logs();
+        following
     }
 
-    /// What is in a collection.
-    pub(crate) fn resource(&self, prefix: &str) -> Option<&Arc<Resource>> {
-        self.logs.get(prefix).map(|followed| &followed.resource)
-    }
-
-    /// The next change, with the collection that it is in.
-    pub(crate) async fn next(&mut self) -> Option<(Str, Change)> {
-        loop {
-            let (prefix, number, change) = self.changes.recv().await?;
-            let Some(followed) = self.logs.get_mut(&prefix).filter(|followed| followed.number == number) else {
-                continue;
-            };
-            match change {
-                Change::Read => followed.is_read = true,
-                Change::Anew => followed.is_read = false,
-                Change::There(_) | Change::Events(_) => {}
-            }
-            return Some((prefix, change));
-        }
-    }
-
-    /// True if everything is known that was there when following began.
+    /// True if everything is handed out that was there when following began.
     pub(crate) fn has_read_all(&self) -> bool {
-        self.logs.values().all(|followed| followed.is_read)
+        self.gone.is_empty() && self.unread.is_empty()
     }
-}
 
-async fn follow(prefix: Str, number: u64, log: Arc<Log>, sender: mpsc::Sender<Sent>) {
-    loop {
-        let mut watcher = log.watch(Scope::All, log.newest_revision());
-        for object in log.objects(KeyRange::All) {
-            if sender.send((prefix.clone(), number, Change::There(object))).await.is_err() {
-                return;
+    /// True if there is such a collection, and what is in it is followed.
+    pub(crate) fn follows(&self, prefix: &str) -> bool {
+        self.followed.contains_key(prefix)
+    }
+
+    /// The next change. Nothing is lost if the wait is given up.
+    pub(crate) async fn next(&mut self) -> Change {
+        loop {
+            // There may be much to hand out, and others want to work as well.
+            tokio::task::yield_now().await;
+            // Also after events came: they may be of a log that was not there before.
+            self.look_at_logs();
+            if let Some(prefix) = self.gone.pop() {
+                return Change::Gone(prefix);
+            }
+            if let Some(Unread { log, objects }) = self.unread.front_mut() {
+                let objects: Vec<_> = objects.by_ref().take(PART).collect();
+                let prefix = log.prefix().clone();
+                if objects.len() < PART {
+                    self.unread.pop_front();
+                }
+                return Change::There(prefix, objects);
+            }
+            let mut events = std::mem::take(&mut self.held);
+            events.retain(|(log, event)| {
+                let followed = self.followed.get(log.prefix()).filter(|followed| Arc::ptr_eq(&followed.log, log));
+                followed.is_some_and(|followed| event.revision > followed.read_to)
+            });
+            if !events.is_empty() {
+                return Change::Events(events);
+            }
+            match self.tap.next().await {
+                Ok(events) => self.held = events,
+                Err(_) => self.forget(|_| true),
             }
         }
-        if sender.send((prefix.clone(), number, Change::Read)).await.is_err() {
-            return;
-        }
-        while let Ok(events) = watcher.next().await {
-            if sender.send((prefix.clone(), number, Change::Events(events))).await.is_err() {
-                return;
+    }
+
+    /// Looks which logs have come and gone since the last look.
+    fn look_at_logs(&mut self) {
+        let Some(logs) = self.tap.logs() else { return };
+        let logs: HashMap<&Str, &Arc<Log>> = logs.iter().map(|log| (log.prefix(), log)).collect();
+        // One may have gone and come again.
+        self.forget(|log| !logs.get(log.prefix()).is_some_and(|now| Arc::ptr_eq(now, log)));
+        for (prefix, log) in logs {
+            if !self.left_out.contains(prefix) && !self.followed.contains_key(prefix) {
+                let followed = Followed { log: log.clone(), read_to: log.newest_revision() };
+                self.followed.insert(prefix.clone(), followed);
+                self.unread.push_back(Unread { log: log.clone(), objects: Box::new(log.objects(KeyRange::All)) });
             }
         }
-        if sender.send((prefix.clone(), number, Change::Anew)).await.is_err() {
-            return;
-        }
+    }
+
+    fn forget(&mut self, is_lost: impl Fn(&Arc<Log>) -> bool) {
+        self.unread.retain(|unread| !is_lost(&unread.log));
+        self.gone.extend(self.followed.extract_if(|_, followed| is_lost(&followed.log)).map(|(prefix, _)| prefix));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_cache::Log;
+use pintle_cache::{Log, Tap};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
@@ -55,6 +55,9 @@ pub trait World: Send + Sync + 'static {
 
     /// The log of a resource's collection, if it has one.
     fn log(&self, resource: &Resource) -> Option<Arc<Log>>;
+
+    /// A tap of all logs.
+    fn tap(&self) -> Tap;
 
     /// The time now.
     fn now(&self) -> Time;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use pintle_cache::Log;
+use pintle_cache::{Log, Tap};
 use pintle_controllers::{Compute, Deletion, Place, World, garbage, namespaces};
 use pintle_registry::{ApiError, BoxFuture, Registry, Resource};
 use pintle_value::Value;
@@ -35,6 +35,10 @@ impl World for Cluster {
 
     fn log(&self, resource: &Resource) -> Option<Arc<Log>> {
         Cluster::log(self, resource).ok()
+    }
+
+    fn tap(&self) -> Tap {
+        self.cache.tap()
     }
 
     fn now(&self) -> Time {

@@ -1,6 +1,5 @@
 //! How a cache starts: everything that the store holds is read once, the next part while this one is described.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -64,7 +63,7 @@ impl Cache {
                 clock: clock.clone(),
                 window,
                 progress: Progress::new(oldest.get()),
-                logs: RwLock::new(HashMap::new()),
+                logs: RwLock::default(),
                 start: oldest.get(),
                 history: Mutex::default(),
                 pins: Arc::default(),
@@ -102,7 +101,7 @@ impl Filled {
         shared.seed(&apart.records);
         shared.take(&apart.changes, at_once);
         // Events leave the window in their order over all logs.
-        shared.history.lock().events.make_contiguous().sort_by_key(|(.., revision)| *revision);
+        shared.history.lock().events.make_contiguous().sort_by_key(|kept| kept.event.revision);
         shared.trim();
         let encodings = Arc::new(encodings);
         let feeder = tokio::spawn(follow(shared.clone(), encodings.clone(), feed));
@@ -115,7 +114,7 @@ impl Shared {
     fn begin(&self, prefixes: impl IntoIterator<Item = Str>) {
         let mut logs = self.logs.write();
         for prefix in prefixes {
-            logs.entry(prefix).or_insert_with(|| Arc::new(Log::new(self.start)));
+            logs.add(Log::new(prefix, self.start));
         }
     }
 

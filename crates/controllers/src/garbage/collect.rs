@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use pintle_cache::Object;
-use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource, Scope};
+use pintle_registry::{ApiError, GroupVersionKind, Resource, Scope};
 use pintle_value::metadata::{FOREGROUND, ORPHAN};
 use pintle_value::{Str, Value};
 
@@ -29,12 +29,12 @@ pub(super) struct Subject {
 }
 
 /// What looking at an object came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Looked {
     /// All is done that can be done now.
     Done,
-    /// It depends on something of a kind that is not known.
-    Puzzled,
+    /// It depends on something of this kind, which is not known.
+    Puzzled(GroupVersionKind),
 }
 
 /// What has become of an owner.
@@ -54,9 +54,7 @@ pub(super) enum Fate {
 /// What has become of the owner of an object in a namespace.
 pub(super) fn fate_of(world: &Arc<dyn World>, namespace: &str, owner: &Owner) -> Fate {
     let registry = world.registry();
-    let kind = GroupVersion::parse(&owner.api_version)
-        .map(|GroupVersion { group, version }| GroupVersionKind::new(group, version, owner.kind.clone()));
-    let Some(resource) = kind.and_then(|kind| registry.kind(&kind)) else { return Fate::Unknown };
+    let Some(resource) = registry.kind(&owner.gvk()) else { return Fate::Unknown };
     let (Some(collection), Some(log)) = (resource.collection(), world.log(resource)) else { return Fate::Unknown };
     let key: Str = match resource.scope {
         Scope::Cluster => owner.name.clone(),
@@ -98,7 +96,7 @@ pub(super) async fn look(world: &Arc<dyn World>, subject: &Subject) -> Result<Lo
             Fate::Lives => lives += 1,
             Fate::Waits(_) => waits.push(owner.uid.clone()),
             Fate::Gone => gone.push(owner.uid.clone()),
-            Fate::Unknown => return Ok(Looked::Puzzled),
+            Fate::Unknown => return Ok(Looked::Puzzled(owner.gvk())),
             Fate::Misplaced => return Ok(Looked::Done),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use pintle_cache::Object;
 use pintle_codec::json::Projection;
+use pintle_registry::{GroupVersion, GroupVersionKind};
 use pintle_value::metadata::{FOREGROUND, ORPHAN};
 use pintle_value::{Str, Value};
 
@@ -17,6 +18,15 @@ pub(super) struct Owner {
     pub(super) uid: Str,
     /// True if a foreground deletion of the owner waits for the dependent.
     pub(super) blocks: bool,
+}
+
+impl Owner {
+    /// The kind of the owner. What cannot be parsed is a kind that there is not.
+    pub(super) fn gvk(&self) -> GroupVersionKind {
+        let unknown = || GroupVersion::new(self.api_version.clone(), "");
+        let GroupVersion { group, version } = GroupVersion::parse(&self.api_version).unwrap_or_else(unknown);
+        GroupVersionKind::new(group, version, self.kind.clone())
+    }
 }
 
 /// What an object says of its owners and of its end.

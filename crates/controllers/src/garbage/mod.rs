@@ -4,98 +4,108 @@
 mod collect;
 mod facts;
 mod graph;
+mod kinds;
+mod queue;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_cache::{Event, Object};
+use pintle_registry::GroupVersionKind;
 use pintle_value::Str;
 use tokio::task::{Id, JoinSet};
+use tokio::time::{Instant, sleep_until};
 
 use self::collect::{Fate, Looked, Subject, fate_of, look};
 use self::facts::Facts;
 use self::graph::{Graph, Item};
+use self::kinds::Kinds;
+use self::queue::Queue;
 use crate::follow::{Change, Following};
 use crate::{World, others};
 
 /// Objects that are looked at at a time.
 const AT_A_TIME: usize = 32;
-/// How long a failure is waited out.
-const AGAIN: Duration = Duration::from_secs(1);
+/// How long others are left to it before it is seen whether they are still there.
+const OTHERS: Duration = Duration::from_secs(1);
 
 /// Collects the garbage of a cluster for as long as it is there.
 pub async fn garbage(world: Weak<dyn World>) {
     let Some(strong) = world.upgrade() else { return };
     let mut kinds = strong.kinds();
-    let mut following = Following::new();
-    following.update(&strong);
-    drop(strong);
+    let mut following = Following::new(&strong);
     let mut collector = Collector::default();
+    drop(strong);
     loop {
+        let time = collector.next_time().filter(|_| following.has_read_all());
         let happened = tokio::select! {
-            change = following.next() => change.map(Happened::Change),
+            change = following.next() => Some(Happened::Change(change)),
             changed = kinds.changed() => changed.ok().map(|()| Happened::Kinds),
             Some(ended) = collector.running.join_next_with_id() => {
                 Some(Happened::Ended(ended.unwrap_or_else(|error| (error.id(), Outcome::Failed))))
             }
+            () = until(time) => Some(Happened::Time),
         };
         let (Some(happened), Some(strong)) = (happened, world.upgrade()) else { return };
         match happened {
-            Happened::Change((prefix, change)) => collector.hear(&strong, &prefix, change),
-            Happened::Kinds => {
-                following.update(&strong).iter().for_each(|prefix| collector.graph.forget(prefix));
-                collector.look_again_at_puzzles();
-            }
+            Happened::Change(change) => collector.hear(&strong, change),
+            Happened::Kinds => collector.look_again_at_puzzles(&strong),
             Happened::Ended((id, outcome)) => collector.end(id, outcome),
+            Happened::Time => {}
         }
         // Who depends on whom has to be known before anything goes.
-        if !collector.waiting.is_empty() && following.has_read_all() {
+        if following.has_read_all() {
             collector.begin(&strong, &following);
         }
     }
 }
 
 enum Happened {
-    Change((Str, Change)),
+    Change(Change),
     Kinds,
     Ended((Id, Outcome)),
+    Time,
 }
 
 /// What became of looking at an object.
-#[derive(PartialEq, Eq)]
 enum Outcome {
     Done,
     Failed,
-    Puzzled,
+    Puzzled(GroupVersionKind),
 }
 
 #[derive(Default)]
 struct Collector {
     graph: Graph,
-    /// What is to be looked at, each once.
-    waiting: VecDeque<Item>,
-    queued: HashSet<Item>,
+    kinds: Kinds,
+    queue: Queue,
     running: JoinSet<Outcome>,
     items: HashMap<Id, Item>,
     /// What is being looked at and has changed since.
     changed: HashSet<Item>,
-    /// What depends on something of a kind that is not known yet.
-    puzzles: HashSet<Item>,
+    /// What depends on something of a kind that is not known yet, or is of no known kind itself.
+    puzzles: HashMap<Item, Option<GroupVersionKind>>,
+    /// Until when others are left to it.
+    rests_until: Option<Instant>,
 }
 
 impl Collector {
-    fn hear(&mut self, world: &Arc<dyn World>, prefix: &Str, change: Change) {
+    fn hear(&mut self, world: &Arc<dyn World>, change: Change) {
         match change {
-            Change::There(object) => self.update(world, prefix, None, Some(&object)),
+            Change::There(prefix, objects) => {
+                objects.iter().for_each(|object| self.update(world, &prefix, None, Some(object)));
+            }
             Change::Events(events) => {
-                for event in events {
+                for (log, event) in events {
                     let Event { previous, object, .. } = &*event;
-                    self.update(world, prefix, previous.as_ref(), object.as_ref());
+                    self.update(world, log.prefix(), previous.as_ref(), object.as_ref());
                 }
             }
-            Change::Read => {}
-            Change::Anew => self.graph.forget(prefix),
+            Change::Gone(prefix) => {
+                self.graph.forget(&prefix);
+                self.puzzles.retain(|item, _| item.prefix != prefix);
+            }
         }
     }
 
@@ -152,53 +162,63 @@ impl Collector {
     }
 
     fn queue(&mut self, item: Item) {
-        if self.items.values().any(|running| *running == item) {
-            self.changed.insert(item);
-        } else if self.queued.insert(item.clone()) {
-            self.waiting.push_back(item);
+        match self.items.values().any(|running| *running == item) {
+            true => drop(self.changed.insert(item)),
+            false => self.queue.push(item),
         }
     }
 
-    fn look_again_at_puzzles(&mut self) {
-        for item in std::mem::take(&mut self.puzzles) {
-            self.queue(item);
-        }
+    /// Looks again at what depends on something of a kind that is known now.
+    fn look_again_at_puzzles(&mut self, world: &Arc<dyn World>) {
+        let registry = world.registry();
+        let is_known = |kind: &Option<GroupVersionKind>| kind.as_ref().is_none_or(|kind| registry.kind(kind).is_some());
+        let solved: Vec<Item> = self.puzzles.extract_if(|_, kind| is_known(kind)).map(|(item, _)| item).collect();
+        solved.into_iter().for_each(|item| self.queue(item));
     }
 
     /// Begins to look at as many objects as may be looked at at a time.
     fn begin(&mut self, world: &Arc<dyn World>, following: &Following) {
+        let now = Instant::now();
+        if self.rests_until.is_some_and(|until| until > now) {
+            return;
+        }
+        self.rests_until = None;
         while self.running.len() < AT_A_TIME
-            && let Some(item) = self.waiting.pop_front()
+            && let Some(item) = self.queue.pop(now)
         {
-            self.queued.remove(&item);
-            let Some(subject) = self.subject(&item, following) else { continue };
+            if others::are_there(world) {
+                self.queue.push(item);
+                self.rests_until = Some(now + OTHERS);
+                return;
+            }
+            let Some(subject) = self.subject(world, &item) else {
+                if following.follows(&item.prefix) {
+                    self.puzzles.insert(item, None);
+                }
+                continue;
+            };
             let world = Arc::downgrade(world);
             let task = self.running.spawn(async move {
-                let Some(strong) = world.upgrade() else { return Outcome::Done };
-                let looked = match others::are_there(&strong) {
-                    true => None,
-                    false => Some(look(&strong, &subject).await),
-                };
-                drop(strong);
-                match looked {
-                    Some(Ok(Looked::Done)) => return Outcome::Done,
-                    Some(Ok(Looked::Puzzled)) => return Outcome::Puzzled,
-                    Some(Err(error)) => {
+                let Some(world) = world.upgrade() else { return Outcome::Done };
+                look(&world, &subject).await.map_or_else(
+                    |error| {
                         let Item { prefix, key, .. } = &subject.item;
                         tracing::info!(%error, %prefix, %key, "garbage is not collected yet");
-                    }
-                    None => {}
-                }
-                tokio::time::sleep(AGAIN).await;
-                Outcome::Failed
+                        Outcome::Failed
+                    },
+                    |looked| match looked {
+                        Looked::Done => Outcome::Done,
+                        Looked::Puzzled(kind) => Outcome::Puzzled(kind),
+                    },
+                )
             });
             self.items.insert(task.id(), item);
         }
     }
 
-    /// What is known of an object; `None` if its kind is gone.
-    fn subject(&self, item: &Item, following: &Following) -> Option<Subject> {
-        let of = |item: &Item| Some((item.clone(), following.resource(&item.prefix)?.clone()));
+    /// What is known of an object; `None` if its kind is not served.
+    fn subject(&mut self, world: &Arc<dyn World>, item: &Item) -> Option<Subject> {
+        let mut of = |item: &Item| Some((item.clone(), self.kinds.of(world, &item.prefix)?));
         let (item, resource) = of(item)?;
         let dependents = self.graph.dependents(&item.uid).filter_map(of).collect();
         Some(Subject { is_blocked: self.graph.is_blocked(&item.uid), dependents, resource, item })
@@ -206,10 +226,28 @@ impl Collector {
 
     fn end(&mut self, id: Id, outcome: Outcome) {
         let Some(item) = self.items.remove(&id) else { return };
-        if self.changed.remove(&item) || outcome == Outcome::Failed {
-            self.queue(item);
-        } else if outcome == Outcome::Puzzled {
-            self.puzzles.insert(item);
+        if !matches!(outcome, Outcome::Failed) {
+            self.queue.succeed(&item);
         }
+        match outcome {
+            _ if self.changed.remove(&item) => self.queue.push(item),
+            Outcome::Done => {}
+            Outcome::Failed => self.queue.push_later(item, Instant::now()),
+            Outcome::Puzzled(kind) => drop(self.puzzles.insert(item, Some(kind))),
+        }
+    }
+
+    /// When there is something to be tried again, and room for it.
+    fn next_time(&self) -> Option<Instant> {
+        let again = || self.queue.next_time().filter(|_| self.running.len() < AT_A_TIME);
+        self.rests_until.or_else(again)
+    }
+}
+
+/// Waits until a time, or for good.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }

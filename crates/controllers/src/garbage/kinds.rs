@@ -1,0 +1,36 @@
+//! What collections hold.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pintle_registry::{Registry, Resource};
+use pintle_value::Str;
+
+use crate::World;
+
+/// The resources of collections, as long as the same kinds are served.
+#[derive(Default)]
+pub(super) struct Kinds {
+    registry: Option<Arc<Registry>>,
+    by_prefix: HashMap<Str, Arc<Resource>>,
+}
+
+impl Kinds {
+    /// The resource of a collection, by its key prefix; `None` if no version of it is served.
+    pub(super) fn of(&mut self, world: &Arc<dyn World>, prefix: &Str) -> Option<Arc<Resource>> {
+        let registry = world.registry();
+        if !self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
+            self.by_prefix.clear();
+            self.registry = Some(registry.clone());
+        }
+        if let Some(resource) = self.by_prefix.get(prefix) {
+            return Some(resource.clone());
+        }
+        let is_it = |resource: &&Arc<Resource>| {
+            resource.is_hub() && resource.collection().is_some_and(|collection| collection.prefix == *prefix)
+        };
+        let resource = registry.resources().find(is_it)?.clone();
+        self.by_prefix.insert(prefix.clone(), resource.clone());
+        Some(resource)
+    }
+}
