@@ -10,6 +10,10 @@ use crate::facts::{Gate, Stage, known, position};
 pub struct Feature(&'static str);
 
 impl Feature {
+    /// Deletion of objects that cannot be read (KEP-3926).
+    pub const ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION: Feature = Feature("AllowUnsafeMalformedObjectDeletion");
+    /// Servers that say that they are there (KEP-1965).
+    pub const API_SERVER_IDENTITY: Feature = Feature("APIServerIdentity");
     /// CBOR in and out (KEP-4222).
     pub const CBOR: Feature = Feature("CBORServingAndStorage");
     /// Signals that containers are stopped with (KEP-4960).
@@ -22,17 +26,22 @@ impl Feature {
     pub const HPA_SCALE_TO_ZERO: Feature = Feature("HPAScaleToZero");
     /// Stateful sets that replace several pods at a time (KEP-961).
     pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
+    /// Servers that say where others reach them (KEP-4020).
+    pub const UNKNOWN_VERSION_INTEROPERABILITY_PROXY: Feature = Feature("UnknownVersionInteroperabilityProxy");
     /// Drivers without which pods are not scheduled (KEP-5030).
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The features that something here depends on. All others are as they are by default, whatever their gates say.
-    pub const HEEDED: [Feature; 7] = [
+    pub const HEEDED: [Feature; 10] = [
+        Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
+        Feature::API_SERVER_IDENTITY,
         Feature::CBOR,
         Feature::CONTAINER_STOP_SIGNALS,
         Feature::COORDINATED_LEADER_ELECTION,
         Feature::DRA_LIST_TYPE_ATTRIBUTES,
         Feature::HPA_SCALE_TO_ZERO,
         Feature::MAX_UNAVAILABLE_STATEFUL_SET,
+        Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY,
         Feature::VOLUME_LIMIT_SCALING,
     ];
 

@@ -207,23 +207,30 @@ pub trait Behaviour: Send + Sync {
         false
     }
 
-    /// Marks an object as going away, beyond its metadata (a namespace's phase).
-    fn mark_terminating(&self, _object: &mut Value) {}
-
     /// True if nothing but its metadata's finalizers keeps a terminating object alive (a namespace has finalizers of
     /// its own).
     fn is_finalized(&self, _object: &Value) -> bool {
         true
     }
 
-    /// The finalizer that a delete adds, for kinds after which something has to be cleaned up.
-    fn cleanup_finalizer(&self) -> Option<&'static str> {
+    /// How deletion begins, for the kinds whose objects are marked first in a way of their own.
+    fn marking(&self) -> Option<&dyn Marking> {
         None
     }
 
-    /// True for the few old kinds whose dependents are orphaned when a delete does not say what to do with them.
-    fn orphans_by_default(&self) -> bool {
-        false
+    /// What happens to dependents when a delete does not say.
+    fn dependents(&self) -> Dependents {
+        Dependents::Deleted
+    }
+
+    /// What someone is told who deletes and does not say what is to happen to dependents.
+    fn warning_on_silence(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Why nobody may delete the object of this name, if so. Asked of deletes of that one object only.
+    fn undeletable(&self, _name: &str) -> Option<&'static str> {
+        None
     }
 }
 
@@ -251,6 +258,34 @@ pub trait SubresourceRules: Send + Sync {
     /// Warnings for the client (upstream: `WarningsOnUpdate`).
     fn warnings(&self, _context: &Context, _object: &Value, _old: &Value) -> Vec<String> {
         Vec::new()
+    }
+}
+
+/// What happens to the dependents of an object that goes (upstream: `GarbageCollectionDeleteStrategy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dependents {
+    /// They go too.
+    Deleted,
+    /// They stay: so it is for the few kinds that are older than garbage collection.
+    Orphaned,
+    /// There are none, whatever a delete says.
+    None,
+}
+
+/// Deletion that begins with a mark (upstream: the kinds whose storage has a `Delete` of its own). The first delete marks
+/// the object, which then has no grace period and keeps its generation; only the second one goes the usual way.
+pub trait Marking: Send + Sync {
+    /// Marks an object beyond its `deletionTimestamp`, which it has by then.
+    fn mark(&self, object: &mut Value);
+
+    /// True if the first delete settles what happens to dependents, too.
+    fn settles_dependents(&self) -> bool {
+        false
+    }
+
+    /// True while a marked object is left as it is, whoever deletes it again.
+    fn rests(&self, _object: &Value) -> bool {
+        false
     }
 }
 
@@ -309,7 +344,7 @@ pub trait Objects: Send + Sync {
     /// Replaces an object as the server itself; its resourceVersion, where set, must match.
     fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>>;
 
-    /// Removes an object at once.
+    /// Deletes an object as anyone would who says nothing more than that.
     fn delete<'a>(
         &'a self,
         resource: &'a GroupResource,

@@ -19,7 +19,8 @@ pub use pintle_apply::set::Filter;
 
 pub use backing::{Action, Backing, Collection, Computed, Review};
 pub use behaviour::{
-    Allocation, Behaviour, BoxFuture, Context, Effort, Graceful, NoBehaviour, Objects, SubresourceRules, Write,
+    Allocation, Behaviour, BoxFuture, Context, Dependents, Effort, Graceful, Marking, NoBehaviour, Objects,
+    SubresourceRules, Write,
 };
 pub use definition::Definition;
 pub use error::{ApiError, Cause, ErrorReason, RetryAfter};

@@ -376,14 +376,17 @@ pub(crate) async fn write_subresource(
 /// Carries out a verb that writes.
 pub(crate) async fn writes(call: &Arc<Call>, resource: &Arc<Resource>, verb: Verb) -> Result<Response, ApiError> {
     let (call, resource) = (call.clone(), resource.clone());
+    if verb == Verb::DeleteCollection {
+        // This alone stops in between, at an object's end.
+        return write::delete_collection(&call, &resource).await;
+    }
     to_its_end(async move {
         match verb {
             Verb::Create => write::create(&call, &resource).await,
             Verb::Update => write::update(&call, &resource).await,
             Verb::Patch => write::patch(&call, &resource).await,
             Verb::Delete => write::delete(&call, &resource).await,
-            Verb::DeleteCollection => write::delete_collection(&call, &resource).await,
-            Verb::Get | Verb::List | Verb::Watch => Err(ApiError::MethodNotAllowed),
+            Verb::DeleteCollection | Verb::Get | Verb::List | Verb::Watch => Err(ApiError::MethodNotAllowed),
         }
     })
     .await

@@ -1,11 +1,12 @@
 //! Query parameters, and the option types that they carry (`ListOptions`, `CreateOptions`, …), decoded and checked with
 //! upstream's errors.
 
+mod delete;
 mod list;
 
+pub(crate) use delete::{DeleteOptions, Preconditions};
 pub(crate) use list::{ListOptions, VersionMatch};
 
-use pintle_controllers::Propagation;
 use pintle_registry::{ApiError, GroupVersionKind};
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -201,95 +202,4 @@ fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Errors) -> bo
         errors.not_supported(&FieldPath::new("dryRun"), list, &["All"]);
     }
     !values.is_empty()
-}
-
-/// `DeleteOptions`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DeleteOptions {
-    /// Nothing is to be stored.
-    pub(crate) dry_run: bool,
-    /// Seconds before the object goes.
-    pub(crate) grace_period_seconds: Option<i64>,
-    /// What happens to dependents.
-    pub(crate) propagation: Option<Propagation>,
-    /// The deprecated form of `propagation`.
-    pub(crate) orphan_dependents: Option<bool>,
-    /// The uid that the object must have.
-    pub(crate) precondition_uid: Option<String>,
-    /// The resourceVersion that the object must have.
-    pub(crate) precondition_version: Option<String>,
-}
-
-impl DeleteOptions {
-    /// Reads the options from query parameters.
-    ///
-    /// # Errors
-    /// A value that is malformed or not allowed.
-    pub(crate) fn from_query(query: &Query) -> Result<Self, ApiError> {
-        let dry: Vec<&str> = query.all("dryRun").collect();
-        Self::checked(
-            &dry,
-            query.integer("gracePeriodSeconds")?,
-            query.get("propagationPolicy"),
-            query.optional_flag("orphanDependents"),
-            None,
-            None,
-        )
-    }
-
-    /// Reads the options from a normalised `DeleteOptions` object.
-    ///
-    /// # Errors
-    /// A value that is not allowed.
-    pub(crate) fn from_body(body: &Value) -> Result<Self, ApiError> {
-        let dry: Vec<&str> = body.items_at(&["dryRun"]).iter().filter_map(Value::as_str).collect();
-        let text = |key: &str| body.at(&["preconditions", key]).and_then(Value::as_str).map(str::to_owned);
-        Self::checked(
-            &dry,
-            body.int_at(&["gracePeriodSeconds"]),
-            body.at(&["propagationPolicy"]).and_then(Value::as_str),
-            body.at(&["orphanDependents"]).and_then(Value::as_bool),
-            text("uid"),
-            text("resourceVersion"),
-        )
-    }
-
-    fn checked(
-        dry: &[&str],
-        grace_period_seconds: Option<i64>,
-        policy: Option<&str>,
-        orphan_dependents: Option<bool>,
-        precondition_uid: Option<String>,
-        precondition_version: Option<String>,
-    ) -> Result<Self, ApiError> {
-        let mut errors = Errors::new();
-        let path = FieldPath::new("propagationPolicy");
-        if orphan_dependents.is_some() && policy.is_some() {
-            errors.invalid(
-                &path,
-                policy.unwrap_or_default(),
-                "orphanDependents and deletionPropagation cannot be both set",
-            );
-        }
-        let propagation = match policy {
-            Some("Orphan") => Some(Propagation::Orphan),
-            Some("Background") => Some(Propagation::Background),
-            Some("Foreground") => Some(Propagation::Foreground),
-            Some(other) => {
-                errors.not_supported(&path, other, &["Foreground", "Background", "Orphan", "nil"]);
-                None
-            }
-            None => None,
-        };
-        let dry_run = dry_run(dry.iter().copied(), &mut errors);
-        invalid("DeleteOptions", errors)?;
-        Ok(Self {
-            dry_run,
-            grace_period_seconds,
-            propagation,
-            orphan_dependents,
-            precondition_uid,
-            precondition_version,
-        })
-    }
 }

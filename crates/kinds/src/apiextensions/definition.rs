@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, Marking, SubresourceRules};
 use pintle_value::field::quote;
 use pintle_value::{Errors, FieldPath, Value, object};
 
@@ -25,23 +25,8 @@ pub(super) struct Definition {
 }
 
 impl Behaviour for Definition {
-    fn cleanup_finalizer(&self) -> Option<&'static str> {
-        Some(CLEANUP_FINALIZER)
-    }
-
-    fn mark_terminating(&self, object: &mut Value) {
-        let conditions = object.items_at(&["status", "conditions"]);
-        let said = conditions.iter().any(|c| c.str_at(&["type"]) == "Terminating" && c.str_at(&["status"]) == "True");
-        let Some(now) = object.at(&["metadata", "deletionTimestamp"]).filter(|_| !said) else { return };
-        let pending = object! {
-            "type": "Terminating",
-            "status": "True",
-            "lastTransitionTime": now.clone(),
-            "reason": "InstanceDeletionPending",
-            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-        };
-        let others = conditions.iter().filter(|c| c.str_at(&["type"]) != "Terminating").cloned();
-        object.set_at(&["status", "conditions"], others.chain([pending]).collect::<Vec<_>>());
+    fn marking(&self) -> Option<&dyn Marking> {
+        Some(self)
     }
 
     fn defaults(&self, object: &mut Value) {
@@ -113,6 +98,28 @@ impl Behaviour for Definition {
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
         (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    }
+}
+
+impl Marking for Definition {
+    fn mark(&self, object: &mut Value) {
+        let finalizers = object.items_at(&["metadata", "finalizers"]);
+        if finalizers.iter().all(|finalizer| finalizer.as_str() != Some(CLEANUP_FINALIZER)) {
+            let all = finalizers.iter().cloned().chain([CLEANUP_FINALIZER.into()]);
+            object.set_at(&["metadata", "finalizers"], all.collect::<Vec<_>>());
+        }
+        let conditions = object.items_at(&["status", "conditions"]);
+        let said = conditions.iter().any(|c| c.str_at(&["type"]) == "Terminating" && c.str_at(&["status"]) == "True");
+        let Some(now) = object.at(&["metadata", "deletionTimestamp"]).filter(|_| !said) else { return };
+        let pending = object! {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": now.clone(),
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        };
+        let others = conditions.iter().filter(|c| c.str_at(&["type"]) != "Terminating").cloned();
+        object.set_at(&["status", "conditions"], others.chain([pending]).collect::<Vec<_>>());
     }
 }
 

@@ -2,7 +2,7 @@
 //! `pkg/apis/batch/v1/defaults.go`, `pkg/registry/batch/job`). Validation of the spec and of the status have files of
 //! their own.
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, Dependents, SubresourceRules};
 use pintle_value::{Errors, FieldPath, Str, Value};
 
 use super::{jobspec, jobstatus, jobupdate};
@@ -104,8 +104,15 @@ impl Behaviour for Job {
         vec![("status.successful", Str::from(succeeded.to_string()))]
     }
 
-    fn orphans_by_default(&self) -> bool {
-        true
+    fn dependents(&self) -> Dependents {
+        Dependents::Orphaned
+    }
+
+    fn warning_on_silence(&self) -> Option<&'static str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or \
+             set propagationPolicy=Orphan to suppress this warning",
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rules of events (upstream: `pkg/apis/core/validation/events.go`, `pkg/registry/core/event`). What comes in through
 //! `events.k8s.io/v1` is held to more than what comes in through the core group, which old clients use.
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Behaviour, Context, Dependents};
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
@@ -115,6 +115,10 @@ impl Behaviour for Event {
 
     fn expires(&self) -> bool {
         true
+    }
+
+    fn dependents(&self) -> Dependents {
+        Dependents::None
     }
 
     fn allow_create_on_update(&self) -> bool {

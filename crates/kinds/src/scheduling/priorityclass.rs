@@ -40,6 +40,11 @@ pub fn system_priority_classes() -> Vec<(GroupResource, Value)> {
 pub(super) struct PriorityClass;
 
 impl Behaviour for PriorityClass {
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        let system = SYSTEM_CLASSES.iter().any(|(class, _)| *class == name);
+        system.then_some("this is a system priority class and cannot be deleted")
+    }
+
     fn defaults(&self, object: &mut Value) {
         object.set_default("preemptionPolicy", "PreemptLowerPriority");
     }

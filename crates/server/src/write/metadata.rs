@@ -131,8 +131,8 @@ pub(crate) fn keep_system_fields(object: &mut Value, old: &Value) {
     keep("uid", false);
     keep("creationTimestamp", true);
     keep("generation", true);
-    // A deletion cannot be taken back.
-    keep("deletionTimestamp", false);
+    // A deletion cannot be taken back, nor put off.
+    keep("deletionTimestamp", old.is_terminating());
     keep("deletionGracePeriodSeconds", false);
     keep("namespace", false);
 }

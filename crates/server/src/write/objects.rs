@@ -5,15 +5,15 @@ use std::sync::Arc;
 use pintle_auth::Identity;
 use pintle_cache::KeyRange;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Objects, Resource};
-use pintle_store::Expect;
 use pintle_value::Value;
 
-use super::commit::{Outcome, commit};
 use super::create::Creation;
 use super::decode::default;
+use super::delete::delete_ours;
 use super::ownership::Ownership;
 use super::update::{Change, Judge};
 use crate::cluster::{Cluster, object_key, tree};
+use crate::query::DeleteOptions;
 use crate::versions::View;
 use crate::warnings::Warnings;
 
@@ -161,14 +161,7 @@ impl Objects for Access {
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
             let hub = self.0.stored(resource)?;
-            let not_found = || ApiError::NotFound { resource: resource.clone(), name: name.into() };
-            if self.0.log(&hub)?.get(&object_key(namespace, name), None).ok().flatten().is_none() {
-                return Err(not_found());
-            }
-            match commit(&self.0, &hub, &object_key(namespace, name), Expect::Any, None).await? {
-                Outcome::Done(_) => Ok(()),
-                Outcome::Conflict => Err(not_found()),
-            }
+            delete_ours(&self.0, &hub, (namespace, name), &DeleteOptions::default()).await
         })
     }
 }

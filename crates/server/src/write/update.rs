@@ -334,7 +334,7 @@ impl<'a> Change<'a> {
         cluster.admission.validate(request, &object).await?;
         object.remove_at(&["metadata", "resourceVersion"]);
         let key = self.key();
-        if super::delete::is_over(hub, &object) {
+        if super::delete::is_over(hub, &object, old) {
             // The last finalizer is gone: so is the object, and nobody need know it as it would be stored.
             let last = as_cached(&key, current.revision, view.bytes(&object))?;
             if context.dry_run {

@@ -1,7 +1,7 @@
 //! Namespace: the label that carries its name, the finalizer `kubernetes`, and the subresources `status` and `finalize`
 //! (upstream: `pkg/registry/core/namespace`, `ValidateNamespace…`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, Marking, SubresourceRules};
 use pintle_value::metadata::is_finalizer_of_someone;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
@@ -15,10 +15,8 @@ const FINALIZER: &str = "kubernetes";
 pub(super) struct Namespace;
 
 impl Behaviour for Namespace {
-    fn mark_terminating(&self, object: &mut Value) {
-        object.set_at(&["status", "phase"], "Terminating");
-        // Upstream marks namespaces by a way of their own, which sets no grace period.
-        object.remove_at(&["metadata", "deletionGracePeriodSeconds"]);
+    fn marking(&self) -> Option<&dyn Marking> {
+        Some(self)
     }
 
     fn is_finalized(&self, object: &Value) -> bool {
@@ -87,6 +85,20 @@ impl Behaviour for Namespace {
 
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
         vec![("status.phase", object.str_at(&["status", "phase"]).into())]
+    }
+}
+
+impl Marking for Namespace {
+    fn mark(&self, object: &mut Value) {
+        object.set_at(&["status", "phase"], "Terminating");
+    }
+
+    fn settles_dependents(&self) -> bool {
+        true
+    }
+
+    fn rests(&self, object: &Value) -> bool {
+        !self.is_finalized(object)
     }
 }
 

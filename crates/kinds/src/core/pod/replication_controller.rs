@@ -1,7 +1,7 @@
 //! The kind ReplicationController (upstream: `pkg/registry/core/replicationcontroller/strategy.go`,
 //! `ValidateReplicationControllerSpec`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Behaviour, Context, Dependents, SubresourceRules};
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
 use super::{
@@ -116,8 +116,8 @@ impl Behaviour for ReplicationController {
         &["status.replicas"]
     }
 
-    fn orphans_by_default(&self) -> bool {
-        true
+    fn dependents(&self) -> Dependents {
+        Dependents::Orphaned
     }
 }
 

@@ -1,0 +1,308 @@
+//! Delete: at once, or in two steps where a grace period, finalizers or the kind say so (upstream:
+//! `registry/rest/delete.go`, `registry/generic/registry/store.go`).
+
+mod collection;
+mod dependents;
+mod grace;
+
+pub(crate) use collection::{delete_all, delete_collection, delete_ours};
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use pintle_admission::{Operation, Request};
+use pintle_cache::Object;
+use pintle_registry::{ApiError, GroupResource, GroupVersion, Objects, Resource, Write};
+use pintle_value::{Object as Members, Value};
+
+use self::grace::Grace;
+use super::commit::{Outcome, as_cached, at, commit};
+use super::decode::{Expected, Undecodable, read};
+use super::metadata;
+use super::update::Change;
+use crate::cluster::tree;
+use crate::http::Response;
+use crate::negotiate;
+use crate::pipeline::Call;
+use crate::query::DeleteOptions;
+use crate::represent::{Form, from_hub, success};
+
+/// What became of a delete.
+enum Deleted {
+    /// The object is gone; this was its last state.
+    Gone(Arc<Object>),
+    /// The object would be gone if this were not a trial, which shows what it would have been.
+    Tried(Arc<Object>),
+    /// The object is still there, terminating.
+    Terminating(Arc<Object>),
+}
+
+/// Answers a delete.
+pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let form = Form::negotiate(call, resource, false)?;
+    let options = options(call).await?;
+    if let Some(why) = resource.behaviour.undeletable(&call.info.name) {
+        let (resource, name) = (resource.group_resource(), call.info.name.clone());
+        return Err(ApiError::Forbidden { resource, name, why: why.to_owned(), causes: Vec::new() });
+    }
+    warn_of_silence(call, resource, &options);
+    let change = Change::of(call, resource, options.dry_run);
+    let returned = resource.collection().is_some_and(|c| c.returns_deleted);
+    let (code, object) = match carry_out(&change, &options).await? {
+        // Upstream says "accepted" only to those who ask in the old way.
+        Deleted::Terminating(object) if options.orphan_dependents == Some(false) => (StatusCode::ACCEPTED, object),
+        Deleted::Terminating(object) | Deleted::Tried(object) => (StatusCode::OK, object),
+        Deleted::Gone(object) if returned => (StatusCode::OK, object),
+        Deleted::Gone(object) => {
+            let tree = tree(&object)?;
+            return Ok(success(call, &form, details(resource, tree.name(), tree.uid())));
+        }
+    };
+    Ok(form.respond(code, form.body(&form.view.show_one(&object).await?)?))
+}
+
+/// Tells those who do not say what is to happen to dependents, where that is worth a word.
+fn warn_of_silence(call: &Call, resource: &Resource, options: &DeleteOptions) {
+    let silent = options.propagation.is_none() && options.orphan_dependents.is_none();
+    if let Some(warning) = resource.behaviour.warning_on_silence().filter(|_| silent) {
+        call.warn(warning);
+    }
+}
+
+fn details(resource: &Resource, name: &str, uid: &str) -> Value {
+    let mut details = Members::new();
+    for (key, value) in [("name", name), ("group", &resource.group), ("kind", &resource.plural), ("uid", uid)] {
+        if !value.is_empty() {
+            details.insert(key, value);
+        }
+    }
+    Value::Object(details)
+}
+
+/// The options, from the body or else from the query.
+async fn options(call: &Call) -> Result<DeleteOptions, ApiError> {
+    let body = call.body().await?;
+    if body.is_empty() {
+        return DeleteOptions::from_query(&call.query, call.cluster.gates());
+    }
+    let encoding = negotiate::input(&call.headers, call.endpoint())?;
+    let catalog = &call.cluster.catalog;
+    let schema = catalog
+        .struct_type("meta/v1.DeleteOptions")
+        .map(|id| catalog.schema(id))
+        .ok_or_else(|| ApiError::Internal("DeleteOptions are not known".to_owned()))?;
+    let group_version = GroupVersion::new("", "v1");
+    let expected = Expected { group_version, kind: "DeleteOptions", schema: &schema, resource: None };
+    let (value, _) =
+        read(&body, encoding, &expected, &is_options).map_err(|error| ApiError::BadRequest(error.why()))?;
+    DeleteOptions::from_body(&value, call.cluster.gates())
+}
+
+/// Options of other kinds that upstream knows in every group and version.
+const UNVERSIONED: [&str; 7] =
+    ["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "Status", "UpdateOptions"];
+/// Kinds of `meta.k8s.io/v1`.
+const OF_META: [&str; 8] = [
+    "GetOptions",
+    "ListOptions",
+    "PartialObjectMetadata",
+    "PartialObjectMetadataList",
+    "PatchOptions",
+    "Table",
+    "TableOptions",
+    "WatchEvent",
+];
+
+/// Options may name any group and version that they like.
+fn is_options(version: &GroupVersion, kind: &str) -> Result<(), Undecodable> {
+    if kind == "DeleteOptions" {
+        return Ok(());
+    }
+    let of_meta = version.group == "meta.k8s.io" && version.version == "v1" && OF_META.contains(&kind);
+    let why = if of_meta || UNVERSIONED.contains(&kind) {
+        format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion")
+    } else {
+        format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+        )
+    };
+    Err(Undecodable::Unfit { kind: kind.to_owned(), version: version.version.clone(), why })
+}
+
+/// True if a change leaves nothing that keeps an object which was terminating before.
+pub(crate) fn is_over(hub: &Resource, object: &Value, old: &Value) -> bool {
+    old.is_terminating()
+        && object.items_at(&["metadata", "finalizers"]).is_empty()
+        && old.int_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
+        && hub.behaviour.is_finalized(object)
+}
+
+/// Deletes one object, as often as others get in between.
+async fn carry_out(change: &Change<'_>, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+    metadata::check_key(&change.name)?;
+    change.cluster.catch_up().await?;
+    loop {
+        let Some(current) = change.current()? else { return Err(change.not_found()) };
+        if let Some(deleted) = attempt(change, options, &current).await? {
+            return Ok(deleted);
+        }
+    }
+}
+
+/// One try; `None` if someone else was faster.
+async fn attempt(
+    change: &Change<'_>,
+    options: &DeleteOptions,
+    current: &Arc<Object>,
+) -> Result<Option<Deleted>, ApiError> {
+    let Change { cluster, resource, context, .. } = change;
+    let hub = cluster.hub(resource);
+    let shown = change.view(&hub);
+    let old = shown.tree(current).await?;
+    let marking = hub.behaviour.marking();
+    preconditions(change, options, &old, current.revision, marking.is_some())?;
+    let rests = old.is_terminating() && marking.is_some_and(|marking| marking.rests(&old));
+    let grace = Grace::settle(&hub, &old, options.grace_period_seconds);
+    if rests || grace == Grace::Pending {
+        // It goes on as it is: nobody need be asked, and not even its finalizers change.
+        return Ok(Some(Deleted::Terminating(current.clone())));
+    }
+    let access = super::objects::Access((*cluster).clone());
+    let objects: &dyn Objects = &access;
+    admit(change, &old, objects).await?;
+
+    let mut object = old.clone();
+    object.remove_at(&["metadata", "resourceVersion"]);
+    if let Some(marking) = marking.filter(|_| !old.is_terminating()) {
+        object.set_at(&["metadata", "deletionTimestamp"], context.now.rfc3339());
+        if marking.settles_dependents() {
+            dependents::settle_at_mark(&mut object, options);
+        }
+        marking.mark(&mut object);
+        let marked = store(change, &hub, current, shown.store(&object).await?).await?;
+        return Ok(marked.map(Deleted::Terminating));
+    }
+    dependents::settle(&hub, &mut object, options);
+    let waits = !object.items_at(&["metadata", "finalizers"]).is_empty();
+    if grace == Grace::None && !waits {
+        if context.dry_run && !old.items_at(&["metadata", "finalizers"]).is_empty() {
+            let tried = as_cached(&current.key, current.revision, shown.store(&object).await?)?;
+            return Ok(Some(Deleted::Tried(tried)));
+        }
+        return remove(change, &hub, current, &old, objects).await;
+    }
+    let seconds = grace.mark(&mut object, context.now);
+    let Some(marked) = store(change, &hub, current, shown.store(&object).await?).await? else { return Ok(None) };
+    if waits || seconds > 0 {
+        return Ok(Some(Deleted::Terminating(marked)));
+    }
+    // Gracefully and at once: watchers see the mark, and then the end.
+    match remove(change, &hub, &marked, &object, objects).await? {
+        // Someone else has finished what began here.
+        None if change.current()?.is_none() => Ok(Some(Deleted::Gone(marked))),
+        removed => Ok(removed),
+    }
+}
+
+/// Asks the plugins.
+async fn admit(change: &Change<'_>, old: &Value, objects: &dyn Objects) -> Result<(), ApiError> {
+    let Change { cluster, resource, context, .. } = change;
+    let view = from_hub(resource, old.clone());
+    let request = Request {
+        operation: Operation::Delete,
+        resource,
+        subresource: "",
+        namespace: &change.namespace,
+        name: &change.name,
+        identity: change.identity,
+        dry_run: context.dry_run,
+        old: Some(&view),
+        objects,
+    };
+    cluster.admission.mutate(&request, &mut Value::Null).await?;
+    cluster.admission.validate(&request, &Value::Null).await
+}
+
+/// Stores a marked object, if that is a change. `None` if someone else was faster.
+async fn store(
+    change: &Change<'_>,
+    hub: &Arc<Resource>,
+    current: &Arc<Object>,
+    json: Bytes,
+) -> Result<Option<Arc<Object>>, ApiError> {
+    if json == current.json {
+        return Ok(Some(current.clone()));
+    }
+    if change.context.dry_run {
+        return as_cached(&current.key, current.revision, json).map(Some);
+    }
+    match commit(change.cluster, hub, &current.key, at(current.revision), Some(json.clone())).await? {
+        Outcome::Done(revision) => as_cached(&current.key, revision, json).map(Some),
+        Outcome::Conflict => Ok(None),
+    }
+}
+
+/// Removes an object; `None` if someone else was faster.
+async fn remove(
+    change: &Change<'_>,
+    hub: &Arc<Resource>,
+    current: &Arc<Object>,
+    old: &Value,
+    objects: &dyn Objects,
+) -> Result<Option<Deleted>, ApiError> {
+    let Change { cluster, context, .. } = change;
+    if context.dry_run {
+        return Ok(Some(Deleted::Gone(current.clone())));
+    }
+    match commit(cluster, hub, &current.key, at(current.revision), None).await? {
+        Outcome::Done(revision) => {
+            release(change, hub, &current.key, old, objects).await;
+            let last = Object::new(current.key.clone(), revision, current.json.clone(), current.outline.clone());
+            Ok(Some(Deleted::Gone(Arc::new(last))))
+        }
+        Outcome::Conflict => Ok(None),
+    }
+}
+
+/// Gives back what an object that is gone held.
+pub(crate) async fn release(change: &Change<'_>, hub: &Resource, key: &str, old: &Value, objects: &dyn Objects) {
+    if let Some(allocation) = hub.behaviour.allocation() {
+        match allocation.begin(&change.context, objects, Write::Delete(old)).await {
+            Ok(ticket) => allocation.commit(objects, ticket).await,
+            Err(error) => tracing::warn!(%error, %key, "what the object held is not released"),
+        }
+    }
+}
+
+/// Whether the object is what it has to be. Kinds that are marked first say so in other words.
+fn preconditions(
+    change: &Change<'_>,
+    options: &DeleteOptions,
+    old: &Value,
+    revision: u64,
+    marks: bool,
+) -> Result<(), ApiError> {
+    let (resource, revision) = (&change.resource, revision.to_string());
+    let conflict = |what: &str, wanted: &str, found: &str, perhaps: &str| {
+        // Upstream names the kind here, where it does not name the resource.
+        let (named, why) = if marks {
+            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+            (resource.group_resource(), why)
+        } else {
+            let why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {perhaps}"
+            );
+            (GroupResource::new(resource.group.clone(), resource.kind.clone()), why)
+        };
+        ApiError::Conflict { resource: named, name: change.name.as_str().into(), why }
+    };
+    let differs = |wanted: &Option<String>, found: &str| wanted.clone().filter(|wanted| wanted != found);
+    if let Some(uid) = differs(&options.preconditions.uid, old.uid()) {
+        return Err(conflict("UID", &uid, old.uid(), "deleted and then recreated"));
+    }
+    if let Some(version) = differs(&options.preconditions.version, &revision) {
+        return Err(conflict("ResourceVersion", &version, &revision, "modified"));
+    }
+    Ok(())
+}

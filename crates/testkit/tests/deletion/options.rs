@@ -1,0 +1,273 @@
+//! `DeleteOptions`: where they come from, and what they may be. The messages were made by upstream's decoder and its
+//! `ValidateDeleteOptions`.
+
+use pintle_testkit::Cluster;
+use serde_json::{Value, json};
+
+use crate::{NONE, Scene, gone, held, map, refused};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn invalid(errors: &str) -> String {
+    format!("DeleteOptions.meta.k8s.io \"\" is invalid: {errors}")
+}
+
+/// Sends options as a body, or with no media type as a query; they are good if nobody minds them.
+async fn check(cluster: &Cluster, media_type: &str, options: &str, expect: Result<(), (u16, &str)>) {
+    let name = MAPS.to_owned() + "/a";
+    let answer = match media_type {
+        "" => cluster.delete(&format!("{name}?{options}")).await,
+        media_type => cluster.ask("DELETE", &name).body(media_type, options.to_owned()).send().await,
+    };
+    // Whoever gets as far as the object finds none.
+    let (code, message) = expect.err().unwrap_or((404, "configmaps \"a\" not found"));
+    let status = answer.expect(code).json();
+    assert_eq!(status["message"], message, "{media_type} {options}");
+}
+
+#[test]
+fn queries() {
+    const BOTH: &str =
+        "propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set";
+    let unsupported = |policy: &str| {
+        format!(
+            "propagationPolicy: Unsupported value: \"{policy}\": supported values: \"Foreground\", \"Background\", \
+             \"Orphan\", \"nil\""
+        )
+    };
+    let dry = |given: &str| invalid(&format!("dryRun: Unsupported value: [{given}]: supported values: \"All\""));
+    let three = format!(
+        "[propagationPolicy: Invalid value: \"Nope\": orphanDependents and deletionPropagation cannot be both set, {}]",
+        unsupported("Nope"),
+    );
+    pintle_testkit::run(async move {
+        let cluster = Cluster::start().await;
+        let good = [
+            "",
+            "gracePeriodSeconds=-1",
+            "gracePeriodSeconds=1&gracePeriodSeconds=x",
+            "orphanDependents=",
+            "orphanDependents=x",
+            "dryRun=All&dryRun=All",
+            "kind=Foo&apiVersion=v9&unknown=1",
+            "uid=1&resourceVersion=x",
+            // The gate is closed.
+            "ignoreStoreReadErrorWithClusterBreakingPotential=true&dryRun=All&gracePeriodSeconds=1&orphanDependents=1",
+        ];
+        for options in good {
+            check(&cluster, "", options, Ok(())).await;
+        }
+        for (options, code, message) in [
+            ("gracePeriodSeconds=", 400, "strconv.ParseInt: parsing \"\": invalid syntax".to_owned()),
+            ("gracePeriodSeconds=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax".to_owned()),
+            (
+                "gracePeriodSeconds=99999999999999999999",
+                400,
+                "strconv.ParseInt: parsing \"99999999999999999999\": value out of range".to_owned(),
+            ),
+            ("orphanDependents=true&propagationPolicy=Orphan", 422, invalid(BOTH)),
+            ("orphanDependents=true&propagationPolicy=Nope", 422, invalid(&three)),
+            ("propagationPolicy=", 422, invalid(&unsupported(""))),
+            ("propagationPolicy=orphan", 422, invalid(&unsupported("orphan"))),
+            ("dryRun=", 422, dry("\"\"")),
+            ("dryRun=All&dryRun=None", 422, dry("\"All\",\"None\"")),
+        ] {
+            check(&cluster, "", options, Err((code, &message))).await;
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn bodies() {
+    const REGISTER: &str = "in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"";
+    let unknown = |kind: &str| format!("no kind \"{kind}\" is registered for version \"v1\" {REGISTER}");
+    let no_kind = |what: &str| {
+        format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go value of type struct {{ \
+             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        )
+    };
+    let unfit =
+        |what: &str, field: &str| format!("json: cannot unmarshal {what} into Go struct field DeleteOptions.{field}");
+    let other = |kind: &str| format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion");
+    let (json, yaml) = ("application/json", "application/yaml");
+    pintle_testkit::run(async move {
+        let cluster = Cluster::start().await;
+        for options in [
+            "{}",
+            "null",
+            r#"{"kind":"DeleteOptions"}"#,
+            r#"{"apiVersion":"v1"}"#,
+            r#"{"kind":"DeleteOptions","apiVersion":"apps/v1"}"#,
+            r#"{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1"}"#,
+            r#"{"kind":"DeleteOptions","apiVersion":"example.com/v7"}"#,
+            r#"{"gracePeriodSeconds":null,"orphanDependents":null,"preconditions":{},"dryRun":[]}"#,
+            r#"{"unknown":1,"GracePeriodSeconds":"x"}"#,
+            r#"{"gracePeriodSeconds":3,"gracePeriodSeconds":4}"#,
+            r#"{"preconditions":{"uid":"","resourceVersion":""}}"#,
+            r#"{"ignoreStoreReadErrorWithClusterBreakingPotential":true,"preconditions":{}}"#,
+        ] {
+            check(&cluster, json, options, Ok(())).await;
+        }
+        for options in ["gracePeriodSeconds: 3", "kind: DeleteOptions\napiVersion: v1\npropagationPolicy: Orphan", "~"]
+        {
+            check(&cluster, yaml, options, Ok(())).await;
+        }
+        for (media_type, options, code, message) in [
+            (json, "[]", 400, no_kind("array")),
+            (json, "\"x\"", 400, no_kind("string")),
+            (json, "5", 400, no_kind("number")),
+            (yaml, "a", 400, no_kind("string")),
+            (json, r#"{"kind":"DeleteOptions","apiVersion":"a/b/c"}"#, 400, "unexpected GroupVersion string: a/b/c".into()),
+            (json, r#"{"kind":"deleteoptions","apiVersion":"v1"}"#, 400, unknown("deleteoptions")),
+            (json, r#"{"kind":"Pod"}"#, 400, unknown("Pod")),
+            (yaml, "kind: Pod\napiVersion: v1", 400, unknown("Pod")),
+            (json, r#"{"kind":"ListOptions","apiVersion":"v1"}"#, 400, unknown("ListOptions")),
+            (json, r#"{"kind":"PatchOptions","apiVersion":"v1"}"#, 400, unknown("PatchOptions")),
+            (json, r#"{"kind":"PatchOptions","apiVersion":"meta.k8s.io/v1"}"#, 400, other("PatchOptions")),
+            (json, r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1"}"#, 400, other("Table")),
+            (json, r#"{"kind":"Status","apiVersion":"v1"}"#, 400, other("Status")),
+            (json, r#"{"kind":"CreateOptions","apiVersion":"v1"}"#, 400, other("CreateOptions")),
+            (json, r#"{"gracePeriodSeconds":"5"}"#, 400, unfit("string", "gracePeriodSeconds of type int64")),
+            (json, r#"{"gracePeriodSeconds":5.5}"#, 400, unfit("number 5.5", "gracePeriodSeconds of type int64")),
+            (json, r#"{"propagationPolicy":5}"#, 400, unfit("number", "propagationPolicy of type v1.DeletionPropagation")),
+            (json, r#"{"dryRun":"All"}"#, 400, unfit("string", "dryRun of type []string")),
+            (json, r#"{"preconditions":[]}"#, 400, unfit("array", "preconditions of type v1.Preconditions")),
+            (json, r#"{"orphanDependents":"x"}"#, 400, unfit("string", "orphanDependents of type bool")),
+            (yaml, "gracePeriodSeconds: \"3\"", 400, unfit("string", "gracePeriodSeconds of type int64")),
+            (
+                json,
+                r#"{"kind":5}"#,
+                400,
+                "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of \
+                 type string"
+                    .into(),
+            ),
+            (
+                json,
+                r#"{"gracePeriodSeconds":3"#,
+                400,
+                "couldn't get version/kind; json parse error: unexpected end of JSON input".into(),
+            ),
+            (json, r#"{"dryRun":[null]}"#, 422, invalid("dryRun: Unsupported value: [\"\"]: supported values: \"All\"")),
+            (
+                json,
+                r#"{"propagationPolicy":"Nope"}"#,
+                422,
+                invalid(
+                    "propagationPolicy: Unsupported value: \"Nope\": supported values: \"Foreground\", \"Background\", \
+                     \"Orphan\", \"nil\"",
+                ),
+            ),
+        ] {
+            check(&cluster, media_type, options, Err((code, &message))).await;
+        }
+        cluster.stop().await;
+    });
+}
+
+/// A body, whatever it says, is all that counts.
+#[test]
+fn bodies_come_before_queries() {
+    pintle_testkit::run(async move {
+        let mut scene = Scene::begin().await;
+        scene
+            .check(&[
+                ("POST configmaps", map("a"), 201, json!({})),
+                ("DELETE configmaps/a?dryRun=All", NONE, 200, gone("configmaps", "a")),
+                ("GET configmaps/a", NONE, 200, json!({"metadata": {"uid": "$a.uid"}})),
+                (
+                    "DELETE configmaps/a?dryRun=All&uid=no&propagationPolicy=Nope",
+                    json!({}),
+                    200,
+                    gone("configmaps", "a"),
+                ),
+                ("GET configmaps/a", NONE, 404, json!({})),
+                ("POST configmaps", map("a"), 201, json!({})),
+                ("DELETE configmaps/a", json!({"dryRun": ["All"]}), 200, gone("configmaps", "a")),
+                ("GET configmaps/a", NONE, 200, json!({})),
+            ])
+            .await;
+        scene.end().await;
+    });
+}
+
+#[test]
+fn bodies_come_in_every_encoding() {
+    pintle_testkit::run(async move {
+        let cluster = Cluster::start().await;
+        // The message of `DeleteOptions` with a policy, in the envelope of Protobuf.
+        let policy = |policy: &str| {
+            let mut raw = vec![0x22, policy.len() as u8];
+            raw.extend(policy.as_bytes());
+            let kind = b"\x0a\x02v1\x12\x0dDeleteOptions";
+            let mut body = b"k8s\0\x0a".to_vec();
+            body.push(kind.len() as u8);
+            body.extend(kind);
+            body.push(0x12);
+            body.push(raw.len() as u8);
+            body.extend(raw);
+            body
+        };
+        for (media_type, body) in [
+            ("application/json", br#"{"propagationPolicy":"Orphan"}"#.to_vec()),
+            ("application/yaml", b"propagationPolicy: Orphan".to_vec()),
+            ("application/vnd.kubernetes.protobuf", policy("Orphan")),
+        ] {
+            let object = held("a", &[]).to_string();
+            let _ = cluster.post(MAPS, object).await.expect(201);
+            let path = format!("{MAPS}/a");
+            let answer = cluster.ask("DELETE", &path).body(media_type, body).send().await.expect(200).json();
+            assert_eq!(answer["metadata"]["finalizers"], json!(["orphan"]), "{media_type}");
+            while cluster.get(&path).await.status != 404 {}
+        }
+        let refused =
+            cluster.ask("DELETE", &format!("{MAPS}/a")).body("text/plain", "x").send().await.expect(415).json();
+        assert_eq!(refused["reason"], Value::from("UnsupportedMediaType"));
+        cluster.stop().await;
+    });
+}
+
+/// What is said to whom says nothing of dependents, and what cannot be deleted.
+#[test]
+fn kinds_have_their_own_words() {
+    const WARNING: &str = "299 - \"child pods are preserved by default when jobs are deleted; set \
+                           propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this \
+                           warning\"";
+    pintle_testkit::run(async move {
+        let mut scene = Scene::begin().await;
+        let jobs = "/apis/batch/v1/namespaces/default/jobs";
+        for (path, warning) in [
+            (format!("{jobs}/x"), WARNING),
+            (jobs.to_owned(), WARNING),
+            (format!("{jobs}?dryRun=All"), WARNING),
+            (format!("{jobs}/x?propagationPolicy=Orphan"), ""),
+            (format!("{jobs}?orphanDependents=false"), ""),
+            ("/api/v1/namespaces/default/replicationcontrollers/x".to_owned(), ""),
+        ] {
+            let answer = scene.cluster.delete(&path).await;
+            assert_eq!(answer.header("warning"), warning, "{path}");
+        }
+        let system = refused(
+            "Forbidden",
+            "priorityclasses.scheduling.k8s.io \"system-node-critical\" is forbidden: this is a system priority class and \
+             cannot be deleted",
+        );
+        scene
+            .check(&[
+                ("DELETE /apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical", NONE, 403, system),
+                // Among others it can.
+                ("DELETE /apis/scheduling.k8s.io/v1/priorityclasses", NONE, 200, json!({"kind": "PriorityClassList"})),
+                ("GET /apis/scheduling.k8s.io/v1/priorityclasses", NONE, 200, json!({"items": []})),
+                (
+                    "DELETE /api/v1/namespaces/kube-system",
+                    NONE,
+                    403,
+                    refused("Forbidden", "namespaces \"kube-system\" is forbidden: this namespace may not be deleted"),
+                ),
+            ])
+            .await;
+        scene.end().await;
+    });
+}
