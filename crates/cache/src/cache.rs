@@ -18,7 +18,7 @@ pub use self::fill::Filled;
 pub use self::tap::{Tap, Tapped};
 use crate::encodings::Encodings;
 use crate::frames::Framed;
-use crate::log::{Log, Written};
+use crate::log::{After, Log, Written};
 use crate::progress::Progress;
 use crate::{Event, Key, Object, Outline};
 
@@ -32,8 +32,22 @@ pub trait Describe: Send + Sync + 'static {
     /// What selection and splicing need of a stored object, or why it cannot be read.
     ///
     /// # Errors
-    /// The bytes are not an object that can be served; it is left out and logged.
+    /// The bytes are not an object that can be served: reads of it fail with this text.
     fn outline(&self, prefix: &str, value: &[u8]) -> Result<Outline, String>;
+}
+
+impl dyn Describe {
+    /// What a change to a value leaves behind.
+    fn after(&self, prefix: &str, key: &Key, revision: u64, value: Option<&Bytes>) -> After {
+        let Some(value) = value else { return After::Gone };
+        match self.outline(prefix, value) {
+            Ok(outline) => After::Object(Object::new(key.clone(), revision, value.clone(), outline)),
+            Err(error) => {
+                tracing::error!(prefix, key = &**key, revision, error, "a stored object cannot be read");
+                After::Broken(error.into())
+            }
+        }
+    }
 }
 
 /// How much history is kept in memory: whichever of the two is reached first.
@@ -210,9 +224,8 @@ impl Cache {
         for record in store.range(Span::prefix(&folder), Some(now), None).await?.records {
             let Some(key) = record.key.strip_prefix(folder.as_str()) else { continue };
             let (key, revision) = (Key::from(key), record.mod_revision.get());
-            let described = describe.outline(prefix, &record.value);
-            let object = described.map(|outline| Object::new(key.clone(), revision, record.value, outline));
-            log.seed(Written { key, revision, object: object.ok() });
+            let after = describe.after(prefix, &key, revision, Some(&record.value));
+            log.seed(Written { key, revision, after });
         }
         logs.write().add(log);
         Ok(())
@@ -331,14 +344,8 @@ impl Shared {
     fn written(&self, full: &str, revision: Revision, value: Option<&Bytes>) -> Option<(Arc<Log>, Written)> {
         let (log, prefix, rest) = self.place(full)?;
         let (key, revision) = (Key::from(rest), revision.get());
-        let object = value.and_then(|value| match self.describe.outline(prefix, value) {
-            Ok(outline) => Some(Object::new(key.clone(), revision, value.clone(), outline)),
-            Err(error) => {
-                tracing::error!(prefix, rest, revision, error, "a stored object cannot be read");
-                None
-            }
-        });
-        Some((log, Written { key, revision, object }))
+        let after = self.describe.after(prefix, &key, revision, value);
+        Some((log, Written { key, revision, after }))
     }
 
     /// Takes changes in as they come, and tells those who wait and watch.

@@ -2,6 +2,7 @@
 //! one ordered map from key to its versions, filled from the store's feed. Gets, lists at any revision of the window
 //! and watches are all answered from here; nothing here knows HTTP or what an object means.
 
+mod broken;
 mod cache;
 mod counts;
 mod encodings;
@@ -12,6 +13,7 @@ mod object;
 mod progress;
 mod watcher;
 
+pub use broken::Broken;
 pub use cache::{Cache, CacheError, Describe, Filled, Pin, Tap, Tapped, Window};
 pub use encodings::{Encoding, Encodings};
 pub use fields::Fields;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use pintle_value::Str;
 
+use crate::broken::{Broken, Faults};
 use crate::counts::Counts;
 use crate::watcher::{Interests, Scope, Watcher};
 use crate::{Event, Key, Object, Outline};
@@ -95,6 +96,21 @@ struct State {
     /// Events after this revision are all in the log, and states at or after it can be read.
     valid_from: u64,
     live: usize,
+    faults: Faults,
+    /// Whoever has not seen everything up to this revision cannot go on from event to event: in between, something could
+    /// not be read.
+    interrupted: u64,
+}
+
+/// What a change leaves behind.
+#[derive(Debug)]
+pub(crate) enum After {
+    /// An object.
+    Object(Object),
+    /// Something that cannot be read, and why.
+    Broken(Str),
+    /// Nothing.
+    Gone,
 }
 
 /// A change on its way into a log.
@@ -104,38 +120,68 @@ pub(crate) struct Written {
     pub(crate) key: Key,
     /// The revision of the change.
     pub(crate) revision: u64,
-    /// The object after it; `None` for a deletion.
-    pub(crate) object: Option<Object>,
+    /// What is there after it.
+    pub(crate) after: After,
 }
 
 impl State {
-    fn append(&mut self, Written { key, revision, object }: Written) -> Arc<Event> {
-        let event = match self.versions.get_mut(&*key) {
-            Some(versions) => {
-                let previous = versions.newest.1.clone();
-                // All versions of an object share one key.
-                let key = previous.as_ref().map_or(key, |previous| previous.key.clone());
-                let object = object.map(|object| Arc::new(Object { key: key.clone(), ..object }));
-                match (previous.is_some(), object.is_some()) {
-                    (true, false) => self.live -= 1,
-                    (false, true) => self.live += 1,
-                    _ => {}
-                }
-                let before = std::mem::replace(&mut versions.newest, (revision, object.clone()));
-                versions.older.push(before);
-                Event::new(key, revision, object, previous)
-            }
-            None => {
-                let object = object.map(Arc::new);
-                self.live += usize::from(object.is_some());
-                let versions = Versions { newest: (revision, object.clone()), older: Vec::new() };
-                self.versions.insert(key.clone(), versions);
-                Event::new(key, revision, object, None)
-            }
+    /// Takes a change. What it breaks is nothing that can be told of; what comes after that is told as a change of what was
+    /// there before.
+    fn append(&mut self, Written { key, revision, after }: Written) -> Option<Arc<Event>> {
+        let ended = self.faults.end(&key, revision);
+        if ended.is_some() || matches!(after, After::Broken(_)) {
+            self.interrupted = revision;
+        }
+        let last = ended.flatten();
+        let (object, fault) = match after {
+            After::Object(object) => (Some(object), None),
+            After::Broken(why) => (None, Some(why)),
+            After::Gone => (None, None),
         };
-        let event = Arc::new(event);
+        let (key, object, previous) = self.put(key, revision, object);
+        let previous = last.or(previous);
+        if let Some(why) = fault {
+            self.faults.begin(key, revision, why, previous);
+            return None;
+        }
+        if object.is_none() && previous.is_none() {
+            // Nobody has seen it, unless long ago.
+            if self.versions.get(&*key).is_some_and(|v| v.older.iter().all(|(_, object)| object.is_none())) {
+                self.versions.remove(&*key);
+            }
+            return None;
+        }
+        let event = Arc::new(Event::new(key, revision, object, previous));
         self.events.push_back(event.clone());
-        event
+        Some(event)
+    }
+
+    /// Puts a version in. Gives the key that all versions share, the version and the one before it.
+    fn put(
+        &mut self,
+        key: Key,
+        revision: u64,
+        object: Option<Object>,
+    ) -> (Key, Option<Arc<Object>>, Option<Arc<Object>>) {
+        let Some(versions) = self.versions.get_mut(&*key) else {
+            let object = object.map(Arc::new);
+            self.live += usize::from(object.is_some());
+            let versions = Versions { newest: (revision, object.clone()), older: Vec::new() };
+            self.versions.insert(key.clone(), versions);
+            return (key, object, None);
+        };
+        let previous = versions.newest.1.clone();
+        // All versions of an object share one key.
+        let key = previous.as_ref().map_or(key, |previous| previous.key.clone());
+        let object = object.map(|object| Arc::new(Object { key: key.clone(), ..object }));
+        match (previous.is_some(), object.is_some()) {
+            (true, false) => self.live -= 1,
+            (false, true) => self.live += 1,
+            _ => {}
+        }
+        let before = std::mem::replace(&mut versions.newest, (revision, object.clone()));
+        versions.older.push(before);
+        (key, object, previous)
     }
 
     /// Every object that can be seen, some of them more than once.
@@ -208,6 +254,26 @@ impl Log {
             return Err(TooOld { oldest: state.valid_from });
         }
         Ok(state.versions.get(key).and_then(|v| v.at(at.unwrap_or(u64::MAX))).cloned())
+    }
+
+    /// The object of a key now.
+    ///
+    /// # Errors
+    /// Something is stored there that cannot be read.
+    pub fn read(&self, key: &str) -> Result<Option<Arc<Object>>, Broken> {
+        let state = self.state.read();
+        let object = state.versions.get(key).and_then(|versions| versions.newest.1.clone());
+        if object.is_none() && state.faults.now() > 0 {
+            let broken = state.faults.at(&KeyRange::Key(key.into()), u64::MAX - 1).into_iter().next();
+            return broken.map_or(Ok(None), Err);
+        }
+        Ok(object)
+    }
+
+    /// What is stored in a range but cannot be read, at a revision that the window reaches, or now.
+    #[must_use]
+    pub fn broken(&self, range: &KeyRange, at: Option<u64>) -> Vec<Broken> {
+        self.state.read().faults.at(range, at.unwrap_or(u64::MAX - 1))
     }
 
     /// Up to `max` keys' objects at a revision, from behind `after` on. Holds the lock for this page only: a long list
@@ -335,8 +401,9 @@ impl Log {
         wanted: impl Fn(&Event) -> bool,
     ) -> Result<(Vec<Arc<Event>>, u64, bool), TooOld> {
         let state = self.state.read();
-        if revision < state.valid_from {
-            return Err(TooOld { oldest: state.valid_from });
+        let oldest = state.valid_from.max(state.interrupted);
+        if revision < oldest {
+            return Err(TooOld { oldest });
         }
         let start = state.events.partition_point(|e| e.revision <= revision);
         let mut events = Vec::new();
@@ -354,10 +421,14 @@ impl Log {
     }
 
     /// Puts an object that existed before the log starts.
-    pub(crate) fn seed(&self, Written { key, revision, object }: Written) {
-        let Some(object) = object else { return };
-        let versions = Versions { newest: (revision, Some(Arc::new(object))), older: Vec::new() };
+    pub(crate) fn seed(&self, Written { key, revision, after }: Written) {
         let mut state = self.state.write();
+        let object = match after {
+            After::Object(object) => object,
+            After::Broken(why) => return state.faults.begin(key, revision, why, None),
+            After::Gone => return,
+        };
+        let versions = Versions { newest: (revision, Some(Arc::new(object))), older: Vec::new() };
         if state.versions.insert(key, versions).is_none() {
             state.live += 1;
         }
@@ -382,9 +453,14 @@ impl Log {
     /// Appends changes, in order, and hands them to those who watch. They are woken by [`Log::wake`].
     pub(crate) fn append(&self, changes: Vec<Written>) -> Vec<Arc<Event>> {
         let mut state = self.state.write();
-        let events: Vec<_> = changes.into_iter().map(|change| state.append(change)).collect();
+        let broken = state.faults.now();
+        let events: Vec<_> = changes.into_iter().filter_map(|change| state.append(change)).collect();
+        let breaks = state.faults.now() > broken;
         drop(state);
         self.interests.offer(&events);
+        if breaks {
+            self.interests.interrupt();
+        }
         events
     }
 
@@ -399,6 +475,7 @@ impl Log {
         let state = &mut *state;
         let event = state.events.pop_front()?;
         state.valid_from = state.valid_from.max(event.revision);
+        state.faults.forget(state.valid_from);
         if let Some(versions) = state.versions.get_mut(&*event.key) {
             // What the event made is now the oldest version that can be asked for.
             let before = versions.older.partition_point(|(r, _)| *r < event.revision);

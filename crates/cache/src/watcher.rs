@@ -151,6 +151,14 @@ impl Interests {
         self.watchers.lock().each(events, |mailbox, events| mailbox.queue.lock().put(events));
     }
 
+    /// Makes everyone look into the log.
+    pub(crate) fn interrupt(&self) {
+        self.watchers.lock().mailboxes().for_each(|mailbox| {
+            *mailbox.queue.lock() = Queue::default();
+            mailbox.notify.notify_one();
+        });
+    }
+
     /// Wakes those who were handed these events.
     pub(crate) fn wake(&self, events: &[Arc<Event>]) {
         self.watchers.lock().each(events, |mailbox, _| mailbox.notify.notify_one());
@@ -158,6 +166,12 @@ impl Interests {
 }
 
 impl ByScope {
+    fn mailboxes(&self) -> impl Iterator<Item = &Arc<Mailbox>> {
+        let by_field = self.fields.values().flat_map(HashMap::values);
+        let scoped = self.namespaces.values().chain(self.keys.values()).chain(by_field);
+        self.all.iter().chain(scoped.flatten())
+    }
+
     /// Goes through those who want to know of these events, each with a run of them that it wants.
     fn each(&self, events: &[Arc<Event>], visit: impl Fn(&Mailbox, &[Arc<Event>])) {
         let visit_all = |mailboxes: Option<&Vec<Arc<Mailbox>>>, events: &[Arc<Event>]| {

@@ -1,0 +1,143 @@
+//! Stored values that cannot be read: what is there says so, what was there before can be read, and nobody is told of a
+//! deletion that was none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_cache::{Cache, Describe, Encodings, Event, KeyRange, Log, Outline, Scope, Window};
+use pintle_store::{Change, Memory, Store, SystemClock};
+
+/// Values that begin with an `x` cannot be read.
+struct Picky;
+
+impl Describe for Picky {
+    fn outline(&self, _: &str, value: &[u8]) -> Result<Outline, String> {
+        if value.starts_with(b"x") { Err("it begins with x".to_owned()) } else { Ok(Outline::default()) }
+    }
+}
+
+struct Scene {
+    store: Arc<Memory>,
+    cache: Cache,
+    log: Arc<Log>,
+}
+
+impl Scene {
+    async fn new(store: Arc<Memory>) -> Self {
+        let things = ["things".into()];
+        let (clock, window) = (Arc::new(SystemClock), Window::default());
+        let fill = Cache::fill(store.clone(), "/registry", things, Arc::new(Picky), clock, window);
+        let cache = fill.await.expect("a cache").follow([], Encodings::new(0));
+        let log = cache.log("things").expect("a log");
+        Self { store, cache, log }
+    }
+
+    /// Writes a value, or removes it, and waits until the log knows.
+    async fn write(&self, key: &str, value: Option<&str>) -> u64 {
+        let revision = write(&self.store, key, value).await;
+        self.cache.reaches(revision).await;
+        revision
+    }
+
+    /// What a key has, now and at a revision: its value, nothing, or why it cannot be read.
+    fn shows(&self, key: &str, at: u64) -> (String, String) {
+        let text = |object: Option<Arc<pintle_cache::Object>>| {
+            object.map_or("nothing".to_owned(), |object| String::from_utf8_lossy(&object.json).into_owned())
+        };
+        let now = self.log.read(key).map_or_else(|broken| broken.why.to_string(), text);
+        let then = match self.log.broken(&KeyRange::Key(key.into()), Some(at)).into_iter().next() {
+            Some(broken) => broken.why.to_string(),
+            None => text(self.log.get(key, Some(at)).expect("the window reaches it")),
+        };
+        (now, then)
+    }
+}
+
+async fn write(store: &Memory, key: &str, value: Option<&str>) -> u64 {
+    let full = format!("/registry/things/{key}");
+    let change = match value {
+        Some(value) => Change::put(full, value.to_owned()),
+        None => Change::delete(full, pintle_store::Expect::Any),
+    };
+    store.commit(change).await.expect("a commit").revision.get()
+}
+
+/// An event as its key with what was there before and after.
+fn told(event: &Event) -> String {
+    let text = |object: &Option<Arc<pintle_cache::Object>>| {
+        object.as_ref().map_or("-".to_owned(), |object| String::from_utf8_lossy(&object.json).into_owned())
+    };
+    format!("{}: {} to {}", event.key, text(&event.previous), text(&event.object))
+}
+
+#[tokio::test]
+async fn every_state_can_be_read_as_it_is() {
+    let scene = Scene::new(Arc::new(Memory::new())).await;
+    let writes = [Some("one"), Some("x1"), Some("x2"), Some("two"), None, Some("x3"), None, Some("x4"), Some("three")];
+    let mut revisions = Vec::new();
+    for value in writes {
+        let at = scene.write("a", value).await;
+        revisions.push(at);
+        let expect = match value {
+            Some(broken) if broken.starts_with('x') => "it begins with x",
+            value => value.unwrap_or("nothing"),
+        };
+        assert_eq!(scene.shows("a", at), (expect.to_owned(), expect.to_owned()));
+        assert_eq!(scene.log.len(), usize::from(!["it begins with x", "nothing"].contains(&expect)));
+    }
+    // What was is still what it was.
+    for (at, value) in revisions.into_iter().zip(writes) {
+        let expect = match value {
+            Some(broken) if broken.starts_with('x') => "it begins with x",
+            value => value.unwrap_or("nothing"),
+        };
+        assert_eq!(scene.shows("a", at).1, expect);
+    }
+    assert_eq!(scene.log.broken(&KeyRange::All, None), []);
+}
+
+#[tokio::test]
+async fn who_goes_from_event_to_event_has_to_begin_anew() {
+    let scene = Scene::new(Arc::new(Memory::new())).await;
+    let start = scene.write("a", Some("one")).await;
+    let mut tap = scene.cache.tap();
+    let mut watcher = scene.log.watch(Scope::All, start);
+    let mut narrow = scene.log.watch(Scope::Key("b".into()), start);
+    let broken = scene.write("a", Some("x")).await;
+    // Whatever else they wait for, something is lost to them.
+    assert_eq!(watcher.next().await.expect_err("it is interrupted").oldest, broken);
+    assert!(narrow.next().await.is_err());
+    let mut next = scene.log.watch(Scope::All, broken);
+    let mended = scene.write("a", Some("two")).await;
+    assert!(scene.log.watch(Scope::All, broken).next().await.is_err());
+    scene.write("b", Some("three")).await;
+    let events = next.next().await.expect("events");
+    assert_eq!(events.first().map(|event| (told(event), event.revision)), Some(("a: one to two".to_owned(), mended)));
+    // Who follows everything hears of what was there before.
+    let mut heard = Vec::new();
+    while heard.len() < 2 {
+        let events = tokio::time::timeout(Duration::from_secs(20), tap.next()).await.expect("events in time");
+        heard.extend(events.expect("nothing is lost").iter().map(|(_, event)| told(event)));
+    }
+    assert_eq!(heard, ["a: one to two", "b: - to three"]);
+}
+
+#[tokio::test]
+async fn what_was_broken_before_the_start_is_too() {
+    let store = Arc::new(Memory::new());
+    write(&store, "n/a", Some("x")).await;
+    let at = write(&store, "n/b", Some("one")).await;
+    write(&store, "m/a", Some("x")).await;
+    store.compact(pintle_store::Revision(at)).await.expect("compaction");
+    let scene = Scene::new(store).await;
+    let broken = |range: KeyRange| -> Vec<String> {
+        scene.log.broken(&range, None).iter().map(|broken| broken.key.to_string()).collect()
+    };
+    assert_eq!(broken(KeyRange::All), ["m/a", "n/a"]);
+    assert_eq!(broken(KeyRange::Namespace("n".into())), ["n/a"]);
+    assert_eq!(broken(KeyRange::Key("n/b".into())), [""; 0]);
+    scene.write("n/a", None).await;
+    scene.write("m/a", None).await;
+    assert_eq!(broken(KeyRange::All), [""; 0]);
+    assert_eq!(scene.log.objects(KeyRange::All).count(), 1);
+}
