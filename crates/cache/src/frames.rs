@@ -58,16 +58,17 @@ mod tests {
         let mut framed = Framed { limit: 2000, ..Framed::default() };
         let events: Vec<_> = lengths.iter().zip(1..).map(|(length, revision)| event(revision, *length)).collect();
         for event in &events {
-            event.frame(FrameKey(0), || Bytes::from_static(b"first"));
+            event.frame(FrameKey::default(), || Bytes::from_static(b"first"));
             framed.push(event);
         }
         let second = || Bytes::from_static(b"second");
-        let found: Vec<_> = events.iter().map(|event| event.frame(FrameKey(0), second) == b"first"[..]).collect();
+        let found: Vec<_> =
+            events.iter().map(|event| event.frame(FrameKey::default(), second) == b"first"[..]).collect();
         assert_eq!(found, kept);
         // What was given up stays so: nobody keeps a frame that nobody counts.
         let third = || Bytes::from_static(b"third");
         for (event, kept) in events.iter().zip(kept) {
-            assert_eq!(event.frame(FrameKey(0), third), if *kept { &b"first"[..] } else { &b"third"[..] });
+            assert_eq!(event.frame(FrameKey::default(), third), if *kept { &b"first"[..] } else { &b"third"[..] });
         }
         assert!(framed.bytes <= framed.limit);
     }

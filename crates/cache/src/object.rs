@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use pintle_value::Str;
 
 use crate::encodings::Encoding;
 use crate::fields::Fields;
@@ -128,8 +129,13 @@ fn push_decimal(out: &mut Vec<u8>, mut n: u64) {
 }
 
 /// Which finished form of an event: chosen by whoever renders it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FrameKey(pub u32);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameKey {
+    /// The encoding, and what is shown.
+    pub form: u32,
+    /// Group and version that the object is shown at, if that is not the one it is stored at.
+    pub version: Option<[Str; 2]>,
+}
 
 /// A finished form of an event, shared by all watchers that want it.
 pub type Frame = Bytes;

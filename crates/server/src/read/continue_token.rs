@@ -135,6 +135,8 @@ fn unbase64_url(text: &str) -> Result<Vec<u8>, CorruptInput> {
 
 #[cfg(test)]
 mod tests {
+    use pintle_fuzz::{Random, mutate};
+
     use super::*;
 
     #[test]
@@ -198,6 +200,23 @@ mod tests {
             (format!(r#"{{{v},"rv":5,"start":7}}"#), Err(&*field("start", "number", "string"))),
         ] {
             check(&json, expect);
+        }
+    }
+
+    #[test]
+    fn whatever_is_read_is_written_so_again() {
+        let mut random = Random::new(7);
+        let other = br#"{"V":null,"rv":-1,"start":"/../\u0000"}"#;
+        for round in 0..20_000 {
+            let token = Continue { revision: Some(random.below(1 << 40) as u64 + 1), after: "n/a".to_owned() };
+            let text = encode(&token);
+            let broken = match round % 2 {
+                0 => String::from_utf8_lossy(&mutate(&mut random, text.as_bytes(), other)).into_owned(),
+                _ => base64_url(&mutate(&mut random, &unbase64_url(&text).unwrap(), other)),
+            };
+            if let Ok(read) = decode(&broken) {
+                assert_eq!(decode(&encode(&read)), Ok(read), "{broken}");
+            }
         }
     }
 

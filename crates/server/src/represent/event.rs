@@ -182,9 +182,6 @@ impl Form {
 
     /// The key under which a frame is shared: forms that depend on nothing but the object, and when it is first seen.
     fn frame_key(&self, kind: EventKind) -> Option<FrameKey> {
-        if !self.resource.is_hub() {
-            return None;
-        }
         let form = match (self.accepted.encoding, self.accepted.transform) {
             (Encoding::Json, None) => 0,
             (Encoding::Protobuf, None) => 1,
@@ -196,7 +193,9 @@ impl Form {
             (Encoding::Json, Some(Transform::Table(MetaVersion::V1))) => 6 + self.include as u32,
             _ => return None,
         };
-        Some(FrameKey(form * 8 + kind as u32))
+        let version = || [self.resource.group.clone(), self.resource.version.clone()];
+        let version = (!self.resource.is_hub()).then(version);
+        Some(FrameKey { form: form * 8 + kind as u32, version })
     }
 }
 

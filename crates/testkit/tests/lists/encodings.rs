@@ -1,6 +1,10 @@
 //! Lists in every encoding: written piece by piece, they are what an encoder makes of the list as a whole.
 
+use std::path::Path;
+
+use futures_util::future::join_all;
 use pintle_codec::{json, protobuf, yaml};
+use pintle_store::{Change, Embedded, Store};
 use pintle_testkit::{Cluster, Options, manual_clock};
 use pintle_value::{Object, Value};
 use serde_json::json as literal;
@@ -105,6 +109,44 @@ fn lists_are_the_same_in_every_encoding() {
     });
 }
 
+/// Sees to it that a list of a kind (its group and name, at `v1`) is the same in JSON and in Protobuf. Returns its length.
+async fn check_message(cluster: &Cluster, path: &str, (group, kind): (&str, &str)) -> usize {
+    let catalog = pintle_catalog::shared();
+    let id = catalog.kind_type(group, "v1", kind).expect("a kind");
+    let list = tree(&get(cluster, path, "application/json").await);
+    let mut expect = Vec::new();
+    protobuf::encode_object(&list, catalog.types(), id, &mut expect);
+    assert!(get(cluster, path, PROTOBUF).await == expect, "{path}");
+    list.items_at(&["items"]).len()
+}
+
+/// Puts small ConfigMaps into the store of a durable cluster that does not run.
+async fn fill(folder: &Path, count: usize) {
+    let store = Embedded::open(folder, pintle_store::Options::default()).expect("the cluster's store");
+    let put = |i: usize| {
+        let map = literal!({"kind": "ConfigMap", "apiVersion": "v1",
+            "metadata": {"name": format!("m{i:05}"), "namespace": "n", "uid": format!("{i}")}, "data": {"i": i.to_string()}});
+        store.commit(Change::put(format!("/registry/configmaps/n/m{i:05}"), map.to_string()))
+    };
+    for commit in join_all((0..count).map(put)).await {
+        commit.expect("a commit");
+    }
+    store.close().await.expect("a store that closes");
+}
+
+#[test]
+fn long_lists_are_messages_too() {
+    pintle_testkit::run(async {
+        // More objects than a list holds on to while it measures them: it walks over them twice.
+        let cluster = Cluster::durable().await;
+        cluster.stop_server().await;
+        fill(cluster.folder().expect("a folder"), 17_000).await;
+        cluster.start_server().await;
+        assert!(check_message(&cluster, "/api/v1/configmaps", ("", "ConfigMapList")).await >= 17_000);
+        cluster.stop().await;
+    });
+}
+
 #[test]
 fn what_changes_is_encoded_anew() {
     pintle_testkit::run(async {
@@ -141,13 +183,8 @@ fn lists_of_other_versions_and_of_what_is_deleted_are_whole() {
                 "regarding": {"namespace": "n"}});
             let _ = cluster.post(events, event.to_string()).await.expect(201);
         }
-        let catalog = pintle_catalog::shared();
-        for (path, group, version) in [(events, "events.k8s.io", "v1"), ("/api/v1/namespaces/n/events", "", "v1")] {
-            let id = catalog.kind_type(group, version, "EventList").expect("a kind");
-            let list = tree(&get(&cluster, path, "application/json").await);
-            let mut expect = Vec::new();
-            protobuf::encode_object(&list, catalog.types(), id, &mut expect);
-            assert!(get(&cluster, path, PROTOBUF).await == expect, "{path}");
+        for (path, group) in [(events, "events.k8s.io"), ("/api/v1/namespaces/n/events", "")] {
+            check_message(&cluster, path, (group, "EventList")).await;
         }
     });
 }
