@@ -87,6 +87,7 @@ async fn measure(options: &Options) -> Result<(Report, bool)> {
     let (subject, what) = subject(options).await?;
     let report = Report::new(machine::describe(), format!("{what}, {} plan", plan.name));
     let mut bench = Bench::new(plan, report, subject, scratch.path());
+    bench.go_codecs = options.go_codecs.clone();
     let mut failed = false;
     for scenario in scenario::ALL.iter().filter(|scenario| options.wants(scenario.name)) {
         if scenario.starts_servers && bench.binary().is_err() {

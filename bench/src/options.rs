@@ -23,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) only: Vec<String>,
     /// Where stores and files are put.
     pub(crate) folder: Option<PathBuf>,
+    /// The program that times Go's codecs.
+    pub(crate) go_codecs: Option<PathBuf>,
     /// Where the report is written in each form.
     pub(crate) json: Option<PathBuf>,
     pub(crate) markdown: Option<PathBuf>,
@@ -40,6 +42,7 @@ impl Options {
             plan: Plan::FULL,
             only: Vec::new(),
             folder: None,
+            go_codecs: None,
             json: None,
             markdown: None,
             svg: None,
@@ -59,6 +62,7 @@ impl Options {
                     }
                 }
                 "--folder" => options.folder = Some(value()?.into()),
+                "--go-codecs" => options.go_codecs = Some(value()?.into()),
                 "--json" => options.json = Some(value()?.into()),
                 "--markdown" => options.markdown = Some(value()?.into()),
                 "--svg" => options.svg = Some(value()?.into()),
@@ -91,7 +95,8 @@ fn known(name: &str) -> Result<String> {
 fn usage() -> String {
     let mut text = String::from(
         "usage: pintle-bench (--binary FILE | --kubeconfig FILE [--context NAME] [--pid N[,N]]) [--quick]\n\
-         \x20                   [--only NAME[,NAME]] [--folder DIR] [--json FILE] [--markdown FILE] [--svg FILE]\n\
+         \x20                   [--only NAME[,NAME]] [--folder DIR] [--go-codecs FILE]\n\
+         \x20                   [--json FILE] [--markdown FILE] [--svg FILE]\n\
          scenarios:",
     );
     for scenario in ALL {

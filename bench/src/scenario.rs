@@ -64,6 +64,8 @@ pub(crate) struct Bench {
     pub(crate) plan: Plan,
     /// Where numbers go.
     pub(crate) report: Report,
+    /// The program that times Go's codecs, if there is one.
+    pub(crate) go_codecs: Option<PathBuf>,
     subject: Subject,
     scratch: PathBuf,
     /// How many servers were asked for.
@@ -73,7 +75,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// What all scenarios of a run share. `scratch` is a folder on the disk that is measured.
     pub(crate) fn new(plan: Plan, report: Report, subject: Subject, scratch: &Path) -> Self {
-        Self { plan, report, subject, scratch: scratch.to_owned(), targets: 0 }
+        Self { plan, report, go_codecs: None, subject, scratch: scratch.to_owned(), targets: 0 }
     }
 
     /// A folder for files.

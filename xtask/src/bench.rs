@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::root;
+use crate::{kubectl, root};
 
 /// Builds both programs and runs the benchmark; the arguments are the benchmark's own.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
@@ -18,6 +18,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut bench = Command::new(release.join("pintle-bench"));
     if !other {
         bench.arg("--binary").arg(release.join("pintle"));
+    }
+    if let Some(codecs) = kubectl::codecs() {
+        bench.arg("--go-codecs").arg(codecs);
     }
     finish(bench.args(arguments))
 }

@@ -2,7 +2,7 @@
 //! Each `go.mod` pins the version, so that nothing depends on what a machine has installed.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
@@ -19,10 +19,20 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
 /// The linker's flags that leave symbols out.
 const PLAIN: &str = "-s -w";
 
+/// The program that times Go's codecs; `None` where there is no Go to build it.
+pub(crate) fn codecs() -> Option<PathBuf> {
+    build("codecs", PLAIN).ok().map(|()| binary("codecs"))
+}
+
+/// Where `tools/NAME` is built.
+fn binary(name: &str) -> PathBuf {
+    root().join("target/tools").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+}
+
 /// Builds `tools/NAME` as `target/tools/NAME`, unless that is current.
 fn build(name: &str, link_flags: &str) -> Result<(), String> {
     let folder = root().join("tools").join(name);
-    let binary = root().join("target/tools").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    let binary = binary(name);
     if is_current(&binary, &folder)? {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 //! to the object as rules see it; writing is the way back.
 
 use std::hint::black_box;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pintle_codec::{cbor, json, protobuf, yaml};
@@ -49,6 +50,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     for (name, group, kind, body) in samples {
         let sample = Sample::of(group, kind, &body)?;
         let Sample { value, types, id } = &sample;
+        let go = Go::time(bench, value)?;
         bench.report.section(format!("reading and writing a {name}, best of many"));
         let mut out = Vec::with_capacity(16 << 10);
 
@@ -57,14 +59,14 @@ fn run(bench: &mut Bench) -> Result<()> {
         let tree: serde_json::Value = serde_json::from_slice(&text)?;
         let theirs = nanos(time, || drop(black_box(serde_json::from_slice::<serde_json::Value>(&text))));
         let read = nanos(time, || drop(black_box(json::decode_typed(&text, types, *id))));
-        row(bench, "JSON, read", text.len(), read, Some(theirs));
+        row(bench, "JSON, read", text.len(), read, &[go.of("JSON", "read"), tree_took(theirs)]);
         let theirs = nanos(time, || drop(black_box(serde_json::to_vec(&tree))));
         let written = nanos(time, || {
             out.clear();
             json::encode_typed(value, types, *id, &mut out);
             black_box(&out);
         });
-        row(bench, "JSON, written", text.len(), written, Some(theirs));
+        row(bench, "JSON, written", text.len(), written, &[go.of("JSON", "write"), tree_took(theirs)]);
 
         let mut message = Vec::new();
         protobuf::encode_object(value, types, *id, &mut message);
@@ -72,24 +74,25 @@ fn run(bench: &mut Bench) -> Result<()> {
             let envelope = protobuf::open_envelope(&message);
             drop(black_box(envelope.and_then(|envelope| protobuf::decode_object(&envelope, types, *id))));
         });
-        row(bench, "Protobuf, read", message.len(), read, None);
+        row(bench, "Protobuf, read", message.len(), read, &[go.of("Protobuf", "read")]);
         let written = nanos(time, || {
             out.clear();
             protobuf::encode_object(value, types, *id, &mut out);
             black_box(&out);
         });
-        row(bench, "Protobuf, written", message.len(), written, None);
+        row(bench, "Protobuf, written", message.len(), written, &[go.of("Protobuf", "write")]);
         let mut tape = json::Tape::default();
         let written = nanos(time, || {
             out.clear();
             black_box(protobuf::encode_json(&text, &mut tape, types, *id, &mut out));
         });
-        row(bench, "Protobuf, written from stored JSON", message.len(), written, None);
+        row(bench, "Protobuf, written from stored JSON", message.len(), written, &[]);
 
         let lines = yaml::encode(value);
         let read = nanos(time, || drop(black_box(yaml::decode(&lines).map(|read| sample.normal(read.value)))));
-        row(bench, "YAML, read", lines.len(), read, None);
-        row(bench, "YAML, written", lines.len(), nanos(time, || drop(black_box(yaml::encode(value)))), None);
+        row(bench, "YAML, read", lines.len(), read, &[go.of("YAML", "read")]);
+        let written = nanos(time, || drop(black_box(yaml::encode(value))));
+        row(bench, "YAML, written", lines.len(), written, &[go.of("YAML", "write")]);
 
         let mut binary = cbor::SELF_DESCRIBED.to_vec();
         cbor::encode_typed(value, types, *id, &mut binary);
@@ -97,20 +100,48 @@ fn run(bench: &mut Bench) -> Result<()> {
             let read = cbor::decode_typed(&binary, types, *id, cbor::Limits::default());
             drop(black_box(read.map(|read| sample.normal(read.value))));
         });
-        row(bench, "CBOR, read", binary.len(), read, None);
+        row(bench, "CBOR, read", binary.len(), read, &[go.of("CBOR", "read")]);
         let written = nanos(time, || {
             out.clear();
             cbor::encode_typed(value, types, *id, &mut out);
             black_box(&out);
         });
-        row(bench, "CBOR, written", binary.len(), written, None);
+        row(bench, "CBOR, written", binary.len(), written, &[go.of("CBOR", "write")]);
     }
     Ok(())
 }
 
-fn row(bench: &mut Bench, name: &str, bytes: usize, nanos: f64, theirs: Option<f64>) {
-    let theirs = theirs.map(|theirs| format!("; serde_json's tree {theirs:.0} ns")).unwrap_or_default();
-    bench.report.row(name, nanos, "ns").note(format!("{bytes} bytes{theirs}"));
+/// What another program took, by its name, in nanoseconds; `None` where that is not known.
+type Theirs = Option<(&'static str, f64)>;
+
+fn tree_took(nanos: f64) -> Theirs {
+    Some(("serde_json's tree", nanos))
+}
+
+/// What Go's serializers take for an object: by encoding, to read and to write it.
+struct Go(serde_json::Value);
+
+impl Go {
+    /// Times them, if there is the program that does.
+    fn time(bench: &Bench, object: &Value) -> Result<Self> {
+        let Some(program) = &bench.go_codecs else { return Ok(Self(serde_json::Value::Null)) };
+        let file = bench.scratch().join("object.json");
+        std::fs::write(&file, json::encode(object))?;
+        let timed = Command::new(program).arg(&file).stderr(Stdio::inherit()).output()?;
+        if !timed.status.success() {
+            return Err(format!("{}: {}", program.display(), timed.status).into());
+        }
+        Ok(Self(serde_json::from_slice(&timed.stdout)?))
+    }
+
+    fn of(&self, encoding: &str, work: &str) -> Theirs {
+        self.0[encoding][work].as_f64().map(|nanos| ("Go", nanos))
+    }
+}
+
+fn row(bench: &mut Bench, name: &str, bytes: usize, nanos: f64, theirs: &[Theirs]) {
+    let theirs = theirs.iter().flatten().map(|(who, theirs)| format!("; {who} {theirs:.0} ns, {:.1}x", theirs / nanos));
+    bench.report.row(name, nanos, "ns").note(format!("{bytes} bytes{}", theirs.collect::<String>()));
 }
 
 /// How long some work takes at its best, in nanoseconds: what else the machine does hardly matters then.
