@@ -205,6 +205,12 @@ impl Server {
         })
     }
 
+    /// Where the server stores objects. Whoever writes there goes behind its back.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
     /// Stops: no new connections, watches end, open requests finish, then the store is closed.
     ///
     /// # Errors

@@ -143,6 +143,14 @@ pub enum ApiError {
     /// 500: a fault of ours. The text goes to the client, so it holds nothing internal.
     #[error("Internal error occurred: {0}")]
     Internal(String),
+    /// 500: some of what is stored of a resource cannot be read.
+    #[error("failed to read one or more {resource} from the storage")]
+    StoreRead {
+        /// The resource.
+        resource: GroupResource,
+        /// One cause per object, its key being the field.
+        causes: Vec<Cause>,
+    },
     /// 500 without a reason: what upstream answers for an error that nobody classified. Clients see its text.
     #[error("{0}")]
     Unclassified(String),

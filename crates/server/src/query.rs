@@ -4,7 +4,7 @@
 mod delete;
 mod list;
 
-pub(crate) use delete::{DeleteOptions, Preconditions};
+pub(crate) use delete::{DeleteOptions, Preconditions, UNSAFE};
 pub(crate) use list::{ListOptions, VersionMatch};
 
 use pintle_registry::{ApiError, GroupVersionKind};

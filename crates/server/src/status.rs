@@ -92,6 +92,11 @@ pub(crate) fn failure(error: &ApiError) -> Failure {
             details.causes(&[Cause { reason: "".into(), message: message.clone(), field: String::new() }]);
             (500, "InternalError")
         }
+        ApiError::StoreRead { resource, causes } => {
+            details.named("list", &resource.group, &resource.resource);
+            details.causes(causes);
+            (500, "StorageReadError")
+        }
         ApiError::Unclassified(_) => (500, ""),
         ApiError::Unavailable(_) => (503, "ServiceUnavailable"),
         ApiError::Timeout { retry_after, .. } => {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use pintle_cache::{Describe, Fields, Outline};
-use pintle_codec::json::Projection;
+use pintle_codec::json::{self, Projection};
+use pintle_codec::yaml;
 use pintle_registry::{Behaviour, Resource};
 use pintle_value::Str;
 
@@ -48,13 +49,15 @@ impl Described {
 
 impl Describe for Described {
     fn outline(&self, prefix: &str, json: &[u8]) -> Result<Outline, String> {
-        let Places { version_at, item_at, labels } = outline::places(json).ok_or("its JSON has no metadata.uid")?;
+        // Whether the rest can be read is not looked at; what was cut off would not have its end.
+        let places = outline::places(json).filter(|_| json.ends_with(b"}"));
+        let Places { version_at, item_at, labels } = places.ok_or_else(|| why_unreadable(json))?;
         let kept = self.kept.read().get(prefix).cloned();
         // Only kinds that are selected by their own fields need to be read, and only those fields of them.
         let fields = match kept {
             None => Fields::default(),
             Some(kept) => {
-                let read = kept.sources.read(json).ok_or("its JSON is malformed")?;
+                let read = kept.sources.read(json).ok_or_else(|| why_unreadable(json))?;
                 let values = kept.rules.selected_values(&read);
                 debug_assert_eq!(Some(&values), whole(json).map(|whole| kept.rules.selected_values(&whole)).as_ref());
                 values.into_iter().collect()
@@ -62,6 +65,26 @@ impl Describe for Described {
         };
         Ok(Outline { version_at, item_at, labels: (labels.start, labels.end), fields })
     }
+}
+
+/// Why something is no object that could be stored, as upstream's decoder says it.
+fn why_unreadable(stored: &[u8]) -> String {
+    let value = if stored.trim_ascii_start().starts_with(b"{") {
+        json::decode(stored, json::Options::default()).map(|decoded| decoded.value).map_err(|error| error.to_string())
+    } else {
+        match yaml::decode(stored) {
+            Ok(decoded) => Ok(decoded.value),
+            Err(error) => return error.to_string(),
+        }
+    };
+    let meta = value.and_then(|value| json::type_meta(&value).map_err(|error| error.to_string()));
+    let missing = match meta {
+        Err(why) => return format!("couldn't get version/kind; json parse error: {why}"),
+        Ok(meta) if meta.kind.is_empty() => "Kind",
+        Ok(meta) if meta.api_version.is_empty() => "apiVersion",
+        Ok(_) => return "metadata.uid is missing".to_owned(),
+    };
+    format!("Object '{missing}' is missing in '{}'", String::from_utf8_lossy(stored))
 }
 
 fn whole(json: &[u8]) -> Option<pintle_value::Value> {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pintle::certificates::Certificates;
 use pintle::{Engine, Options};
 use rustls::pki_types::ServerName;
@@ -199,6 +200,17 @@ impl Cluster {
         let stream = TcpStream::connect(address).await.expect("the server listens");
         let name = ServerName::try_from("localhost").expect("a name");
         TlsConnector::from(config).connect(name, stream).await.expect("the server shakes hands")
+    }
+
+    /// Writes a value into the store behind the server's back, and says at which revision.
+    ///
+    /// # Panics
+    /// There is no server, or its store fails.
+    pub async fn write_behind(&self, key: &str, value: impl Into<Bytes>) -> u64 {
+        let instance = self.instance.lock().await;
+        let server = instance.as_ref().and_then(|instance| instance.server.as_ref()).expect("a server");
+        let change = pintle_store::Change::put(key, value);
+        server.store().commit(change).await.expect("the store takes it").revision.get()
     }
 
     /// Asks anything.

@@ -45,7 +45,7 @@ pub(super) enum Fate {
     Waits(Item),
     /// It is not there, or it is another one.
     Gone,
-    /// Its kind is not known.
+    /// Its kind is not known, or it cannot be read.
     Unknown,
     /// An object of the cluster names an owner that would be in a namespace; upstream leaves such objects alone.
     Misplaced,
@@ -61,7 +61,8 @@ pub(super) fn fate_of(world: &Arc<dyn World>, namespace: &str, owner: &Owner) ->
         Scope::Namespaced if namespace.is_empty() => return Fate::Misplaced,
         Scope::Namespaced => format!("{namespace}/{}", owner.name).into(),
     };
-    let Some(object) = log.get(&key, None).ok().flatten() else { return Fate::Gone };
+    let Ok(found) = log.read(&key) else { return Fate::Unknown };
+    let Some(object) = found else { return Fate::Gone };
     let facts = Facts::read(&object);
     match facts.uid == owner.uid {
         false => Fate::Gone,

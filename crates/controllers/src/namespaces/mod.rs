@@ -199,7 +199,7 @@ async fn delete(
     let mut remaining = Vec::new();
     for resource in collections {
         let Some(log) = world.log(resource) else { continue };
-        if log.objects(range.clone()).next().is_none() {
+        if log.objects(range.clone()).next().is_none() && log.broken(&range, None).is_empty() {
             continue;
         }
         if let Err(error) = world.clone().delete_all(resource.clone(), namespace.to_owned()).await {

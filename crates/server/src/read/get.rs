@@ -38,12 +38,11 @@ pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Respons
 /// The object that a request names, as the cache has it.
 ///
 /// # Errors
-/// It is not there.
+/// It is not there, or cannot be read.
 pub(crate) fn find(call: &Call, resource: &Arc<Resource>) -> Result<Arc<Object>, ApiError> {
     let log = call.cluster.log(resource)?;
     let key = object_key(call.namespace_of(resource), &call.info.name);
-    log.get(&key, None)
-        .ok()
-        .flatten()
+    log.read(&key)
+        .map_err(|broken| call.cluster.unreadable(resource, &broken))?
         .ok_or_else(|| ApiError::NotFound { resource: resource.group_resource(), name: call.info.name.clone() })
 }

@@ -25,6 +25,9 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
     let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
     let reading = Reading::begin(&form, selection, &options).await?;
+    if reading.of_cache {
+        form.view.is_whole(&reading.log)?;
+    }
     let of_cache = reading.of_cache;
     let (head, source) = match reading.limit {
         Some(limit) => {
@@ -34,6 +37,7 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
         None => {
             // Finds out now, not in the middle of the answer, whether the revision is still there.
             reading.page(reading.after.as_deref(), 1)?;
+            reading.check_readable(&form, None)?;
             let Reading { log, range, selection, at, after, pin, .. } = reading;
             let head = ListHead { revision: at.to_string(), ..ListHead::default() };
             let walk = Walk { log, range, selection, at, start: after, reached: None, done: false, _pin: pin };
@@ -58,6 +62,9 @@ pub(crate) async fn collect(
         options.limit = i64::MAX;
     }
     let reading = Reading::begin(form, selection, &options).await?;
+    if reading.of_cache {
+        form.view.is_whole(&reading.log)?;
+    }
     reading.chunk(form, reading.limit.unwrap_or(usize::MAX)).await
 }
 
@@ -190,17 +197,28 @@ impl Reading {
                         objects.push(object);
                     }
                 } else if self.is_counted(&object) {
-                    if let Some(last) = objects.last() {
-                        self.go_on(&mut head, objects.len(), &last.key)?;
+                    let last = objects.last().map(|last| last.key.clone());
+                    self.check_readable(form, last.as_ref())?;
+                    if let Some(last) = last {
+                        self.go_on(&mut head, objects.len(), &last)?;
                     }
                     return Ok((head, objects));
                 }
             }
             match page.last {
                 Some(last) => after = Some(last),
-                None => return Ok((head, objects)),
+                None => {
+                    self.check_readable(form, None)?;
+                    return Ok((head, objects));
+                }
             }
         }
+    }
+
+    /// Whether everything can be read up to a key, or to the end.
+    fn check_readable(&self, form: &Form, last: Option<&Key>) -> Result<(), ApiError> {
+        let within = (self.after.as_ref(), last);
+        form.cluster.check_readable(&form.resource, &self.log, &self.range, Some(self.at), within)
     }
 
     /// True if upstream takes the object for one more to come. It does not look whether it is selected, too.

@@ -1,5 +1,6 @@
 //! Reading: get, list and watch, all from the cache.
 
+mod broken;
 pub(crate) mod computed;
 mod continue_token;
 mod get;

@@ -68,6 +68,7 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
         },
         Some(revision) => revision,
     };
+    stream.form.view.is_whole(&stream.log)?;
     if state_first {
         stream.is_ready(from).await?;
     }
@@ -175,6 +176,8 @@ impl Stream {
                             tokio::time::sleep(PAUSE).await;
                         }
                     }
+                    // Something has come that cannot be read, which nobody can be told of.
+                    Err(_) if self.form.view.is_whole(&self.log).is_err() => return Err(Over),
                     Err(TooOld { oldest }) => return self.too_old(from.max(self.delivered), oldest).await,
                 },
                 due = lifetime.next() => match due {

@@ -230,6 +230,13 @@ pub(crate) fn success(call: &Call, form: &Form, details: Value) -> Response {
     status(call, StatusCode::OK, &value, form.accepted.encoding, form.accepted.pretty)
 }
 
+/// The same of something of which no more is there to show: with the code, as upstream fills it in then.
+pub(crate) fn done(call: &Call, form: &Form, code: StatusCode, details: Value) -> Response {
+    let mut value = crate::status::success(details);
+    value.set("code", i64::from(code.as_u16()));
+    status(call, code, &value, form.accepted.encoding, form.accepted.pretty)
+}
+
 /// A document of the type `name` (`meta/v1.APIGroup`) as an answer, in the encoding that the client accepts.
 pub(crate) fn meta(call: &Call, name: &str, value: Value, endpoint: Endpoint) -> Result<Response, ApiError> {
     let accepted = negotiate::output(&call.headers, &call.query, endpoint)?;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_cache::{Describe, Event, Object, Outline};
+use pintle_cache::{Describe, Event, KeyRange, Log, Object, Outline};
 use pintle_registry::{ApiError, Conversion, Resource, Versions};
 use pintle_value::Value;
 
@@ -104,9 +104,23 @@ impl View {
     /// cannot be filled then (`storage/cacher`), and clients come again.
     pub(crate) fn unready(&self, error: ApiError) -> ApiError {
         let ApiError::Unclassified(why) = error else { return error };
-        let (version, kind) = (self.hub.group_version(), &self.hub.kind);
-        let message = format!("storage is (re)initializing: failed to list {version}, Kind={kind}: {why}");
+        // Built-in kinds are Go types of the package of their group.
+        let kind = match (self.hub.typed, self.hub.group.split('.').next()) {
+            (false, _) => format!("{}, Kind={}", self.hub.group_version(), self.hub.kind),
+            (true, None | Some("")) => format!("*core.{}", self.hub.kind),
+            (true, Some(package)) => format!("*{package}.{}", self.hub.kind),
+        };
+        let message = format!("storage is (re)initializing: failed to list {kind}: {why}");
         ApiError::TooManyRequests { message, retry_after: 1 }
+    }
+
+    /// Whether all of the collection can be read, which upstream's cache needs even for what is not asked for.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub(crate) fn is_whole(&self, log: &Log) -> Result<(), ApiError> {
+        let found = self.cluster.check_readable(&self.hub, log, &KeyRange::All, None, (None, None));
+        found.map_err(|error| self.unready(ApiError::Unclassified(error.to_string())))
     }
 
     /// Stored objects at this version.

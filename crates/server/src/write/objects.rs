@@ -110,7 +110,8 @@ impl Access {
 impl Objects for Access {
     fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
         let hub = self.0.stored(resource)?;
-        let object = self.0.log(&hub)?.get(&object_key(namespace, name), None).ok().flatten();
+        let object = self.0.log(&hub)?.read(&object_key(namespace, name));
+        let object = object.map_err(|broken| self.0.unreadable(&hub, &broken))?;
         object.map(|object| tree(&object)).transpose()
     }
 
@@ -118,6 +119,7 @@ impl Objects for Access {
         let hub = self.0.stored(resource)?;
         let log = self.0.log(&hub)?;
         let range = if namespace.is_empty() { KeyRange::All } else { KeyRange::Namespace(namespace.into()) };
+        self.0.check_readable(&hub, &log, &range, None, (None, None))?;
         log.objects(range).map(|object| tree(&object)).collect()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use pintle_admission::{Operation, Request};
 use pintle_auth::Identity;
-use pintle_cache::Object;
+use pintle_cache::{Broken, Object};
 use pintle_registry::{ApiError, Context, Objects, Resource, SubresourceRules, Write};
 use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, Value};
@@ -124,9 +124,20 @@ impl<'a> Change<'a> {
         object_key(&self.namespace, &self.name)
     }
 
-    /// The object as it is now.
+    /// The object as it is now, or what stands in its place and cannot be read.
+    ///
+    /// # Errors
+    /// There is no such collection.
+    pub(crate) fn read(&self) -> Result<Result<Option<Arc<Object>>, Broken>, ApiError> {
+        Ok(self.cluster.log(self.resource)?.read(&self.key()))
+    }
+
+    /// The object as it is now, to be changed.
+    ///
+    /// # Errors
+    /// It cannot be read.
     pub(crate) fn current(&self) -> Result<Option<Arc<Object>>, ApiError> {
-        Ok(self.cluster.log(self.resource)?.get(&self.key(), None).ok().flatten())
+        self.read()?.map_err(|broken| self.cluster.unchangeable(&broken))
     }
 
     pub(crate) fn not_found(&self) -> ApiError {

@@ -3,6 +3,7 @@
 
 mod answers;
 mod collections;
+mod corrupt;
 mod finalizers;
 mod grace;
 mod options;

@@ -2,6 +2,7 @@
 //! `registry/rest/delete.go`, `registry/generic/registry/store.go`).
 
 mod collection;
+mod corrupt;
 mod dependents;
 mod grace;
 
@@ -42,6 +43,9 @@ enum Deleted {
 pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
     let options = options(call).await?;
+    if options.ignores_read_error {
+        return corrupt::delete(call, resource, &form).await;
+    }
     if let Some(why) = resource.behaviour.undeletable(&call.info.name) {
         let (resource, name) = (resource.group_resource(), call.info.name.clone());
         return Err(ApiError::Forbidden { resource, name, why: why.to_owned(), causes: Vec::new() });
@@ -143,7 +147,8 @@ async fn carry_out(change: &Change<'_>, options: &DeleteOptions) -> Result<Delet
     metadata::check_key(&change.name)?;
     change.cluster.catch_up().await?;
     loop {
-        let Some(current) = change.current()? else { return Err(change.not_found()) };
+        let current = change.read()?.map_err(|broken| change.cluster.unreadable(change.resource, &broken))?;
+        let Some(current) = current else { return Err(change.not_found()) };
         if let Some(deleted) = attempt(change, options, &current).await? {
             return Ok(deleted);
         }

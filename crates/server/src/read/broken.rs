@@ -1,0 +1,78 @@
+//! What a client is told of stored objects that cannot be read (upstream: `storage/errors.go`,
+//! `etcd3/corrupt_obj_deleter.go`). What it is told depends on whether such objects can be deleted.
+
+use pintle_cache::{Broken, Key, KeyRange, Log};
+use pintle_gates::Feature;
+use pintle_registry::{ApiError, Cause, Resource};
+use pintle_value::Str;
+
+use crate::cluster::Cluster;
+
+/// How many of them a list names.
+const NAMED: usize = 100;
+
+impl Cluster {
+    /// True if objects can be deleted that cannot be read.
+    pub(crate) fn deletes_broken(&self) -> bool {
+        self.gates().enabled(Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION)
+    }
+
+    /// The error of who asks for an object that cannot be read, or wants to delete it.
+    pub(crate) fn unreadable(&self, resource: &Resource, broken: &Broken) -> ApiError {
+        if !self.deletes_broken() {
+            return ApiError::Unclassified(broken.why.to_string());
+        }
+        let prefix = resource.collection().map(|collection| collection.prefix.clone()).unwrap_or_default();
+        ApiError::Internal(corrupt(&format!("/{prefix}/{}", broken.key), broken))
+    }
+
+    /// The error of who would change an object that cannot be read.
+    pub(crate) fn unchangeable(&self, broken: &Broken) -> ApiError {
+        ApiError::Unclassified(if self.deletes_broken() { undecodable(broken) } else { broken.why.to_string() })
+    }
+
+    /// Whether there is anything in a part of a collection that cannot be read, at a revision or now. `within` are the keys
+    /// behind the first up to the second, where they are given.
+    ///
+    /// # Errors
+    /// There is.
+    pub(crate) fn check_readable(
+        &self,
+        resource: &Resource,
+        log: &Log,
+        range: &KeyRange,
+        at: Option<u64>,
+        within: (Option<&Key>, Option<&Key>),
+    ) -> Result<(), ApiError> {
+        let (after, last) = within;
+        let mut found = log.broken(range, at);
+        found.retain(|broken| {
+            after.is_none_or(|after| broken.key > *after) && last.is_none_or(|last| broken.key <= *last)
+        });
+        let Some(first) = found.first() else { return Ok(()) };
+        if !self.deletes_broken() {
+            return Err(ApiError::Unclassified(first.why.to_string()));
+        }
+        let prefix = resource.collection().map(|collection| collection.prefix.clone()).unwrap_or_default();
+        let cause = |broken: &Broken| {
+            let key = self.cache.store_key(&prefix, &broken.key);
+            let message = corrupt(&key, broken);
+            Cause { reason: Str::from("UnexpectedServerResponse"), message, field: key }
+        };
+        let mut causes: Vec<Cause> = found.iter().take(NAMED).map(cause).collect();
+        if found.len() > NAMED {
+            let message = "too many errors, the list is truncated".to_owned();
+            causes.push(Cause { reason: Str::from("FieldValueTooMany"), message, field: String::new() });
+        }
+        Err(ApiError::StoreRead { resource: resource.group_resource(), causes })
+    }
+}
+
+fn corrupt(key: &str, broken: &Broken) -> String {
+    let why = undecodable(broken);
+    format!("StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
+}
+
+fn undecodable(broken: &Broken) -> String {
+    format!("object not decodable revision={}: {}", broken.revision, broken.why)
+}

@@ -1,0 +1,70 @@
+//! Deletion of what cannot be read: without a look at its finalizers, and only by those who may (KEP-3926; upstream:
+//! `registry/generic/registry/corrupt_obj_deleter.go`).
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use pintle_registry::{ApiError, GroupVersionKind, Resource};
+use pintle_value::{Errors, FieldPath, object};
+
+use crate::cluster::object_key;
+use crate::http::Response;
+use crate::pipeline::Call;
+use crate::query::UNSAFE;
+use crate::represent::{Form, done};
+use crate::write::commit::{Outcome, at, commit};
+use crate::write::metadata::check_key;
+
+/// The verb that is needed beside `delete`.
+const VERB: &str = "unsafe-delete-ignore-read-errors";
+
+/// Deletes an object that cannot be read, for a client who says so.
+pub(super) async fn delete(call: &Call, resource: &Arc<Resource>, form: &Form) -> Result<Response, ApiError> {
+    authorize(call)?;
+    let (cluster, name) = (&call.cluster, &call.info.name);
+    check_key(name)?;
+    cluster.catch_up().await?;
+    let hub = cluster.hub(resource);
+    let key = object_key(call.namespace_of(resource), name);
+    // Others may write it meanwhile; if it can be read then, it is theirs.
+    loop {
+        let Err(broken) = cluster.log(&hub)?.read(&key) else { return Err(readable(resource, name)) };
+        match commit(cluster, &hub, &key, at(broken.revision), None).await? {
+            Outcome::Done(_) => break,
+            Outcome::Conflict => {}
+        }
+    }
+    tracing::warn!(resource = %resource.group_resource(), %key, "an object is gone that could not be read");
+    let details = object! { "name": name.as_str(), "kind": resource.kind.as_str() };
+    Ok(done(call, form, StatusCode::OK, details))
+}
+
+fn authorize(call: &Call) -> Result<(), ApiError> {
+    call.authorize(VERB).map_err(|error| match error {
+        ApiError::Forbidden { resource, name, why, causes } => {
+            let why = format!("not permitted to do \"{VERB}\", reason: {why}");
+            ApiError::Forbidden { resource, name, why, causes }
+        }
+        other => other,
+    })
+}
+
+/// The error of what can be read, or is not there. Upstream names the resource, not the kind.
+fn readable(resource: &Resource, name: &str) -> ApiError {
+    let mut errors = Errors::new();
+    errors.invalid(
+        &FieldPath::new(UNSAFE),
+        true,
+        "is exclusively used to delete corrupt object(s), try again by removing this option",
+    );
+    let kind = GroupVersionKind::new(resource.group.clone(), resource.version.clone(), resource.plural.clone());
+    ApiError::Invalid { kind, name: name.into(), errors }
+}
+
+/// The error of who asks for this of many.
+pub(super) fn not_of_many() -> ApiError {
+    let mut errors = Errors::new();
+    let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
+    errors.invalid(&FieldPath::new(UNSAFE), true, why);
+    ApiError::Invalid { kind: GroupVersionKind::new("meta.k8s.io", "v1", "DeleteOptions"), name: "".into(), errors }
+}
