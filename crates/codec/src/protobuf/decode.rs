@@ -70,9 +70,9 @@ impl Decoder<'_> {
         }
         match types.get(id) {
             Type::Struct(ty) => {
-                let mut members = Members::of(ty, value.take());
+                let mut members = Members::of(value.take());
                 self.message(ty, 0, bytes, &mut members)?;
-                *value = members.object();
+                *value = Value::Object(Object::from_entries(members.entries));
             }
             Type::Union(union) => self.union(union, bytes, value)?,
             Type::Scalar(ScalarType { kind, .. }) => *value = self.leaf(*kind, bytes)?,
@@ -83,18 +83,17 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn message(
-        &mut self,
-        ty: &Struct,
-        message: u8,
-        bytes: &[u8],
-        members: &mut Members<'_>,
-    ) -> Result<(), DecodeError> {
+    fn message(&mut self, ty: &Struct, message: u8, bytes: &[u8], members: &mut Members) -> Result<(), DecodeError> {
         let (mut reader, mut near) = (Reader::new(bytes), 0);
         while !reader.is_empty() {
             let (number, wire) = reader.tag(&ty.name)?;
-            if let Some((place, field)) = ty.numbered(message, number, &mut near) {
-                self.field(field.ty, &field.name, wire, &mut reader, members.entry(place))?;
+            if let Some((_, field)) = ty.numbered(message, number, &mut near) {
+                let is_new = members.is_new(message, number);
+                // Most fields that are sent say no more than if they were not there.
+                if is_new && is_silent(field) && self.is_scalar(field.ty, wire) && reader.take_zero() {
+                    continue;
+                }
+                self.field(field.ty, &field.name, wire, &mut reader, members.entry(field, is_new))?;
                 members.settle(field);
                 continue;
             }
@@ -136,6 +135,16 @@ impl Decoder<'_> {
             _ => self.single(id, name, wire, reader, value)?,
         }
         Ok(())
+    }
+
+    /// True if a zero byte is the whole of a field's zero value.
+    fn is_scalar(&self, id: TypeId, wire: u8) -> bool {
+        let Type::Scalar(scalar) = self.types.get(id) else { return false };
+        match scalar.kind {
+            Scalar::String => wire == BYTES,
+            Scalar::Bool => wire == VARINT,
+            kind => wire == VARINT && kind.range().is_some(),
+        }
     }
 
     /// A leaf that is a message of its own.
@@ -359,53 +368,60 @@ impl Decoder<'_> {
     }
 }
 
-/// The members of an object that is being read, by the places of their fields.
-struct Members<'t> {
-    ty: &'t Struct,
-    values: Vec<(usize, Value)>,
+/// The members of an object that is being read.
+struct Members {
+    entries: Vec<(Str, Value)>,
+    /// The message and number up to which fields have been read: those behind it are new.
+    seen: (u8, u32),
 }
 
-impl<'t> Members<'t> {
+impl Members {
     /// The members that a value has already, if it was read in part before.
-    fn of(ty: &'t Struct, value: Value) -> Self {
-        let mut members = Self { ty, values: Vec::with_capacity(8) };
-        if let Value::Object(object) = value {
-            let known = object.into_iter().filter_map(|(name, value)| Some((ty.position(&name)?, value)));
-            members.values.extend(known);
+    fn of(value: Value) -> Self {
+        match value {
+            Value::Object(object) if !object.is_empty() => {
+                Self { entries: object.into_iter().collect(), seen: (u8::MAX, u32::MAX) }
+            }
+            _ => Self { entries: Vec::with_capacity(8), seen: (0, 0) },
         }
-        members
+    }
+
+    /// True if a field has not been read yet, as far as that shows by its number: they come in order, as a rule.
+    fn is_new(&mut self, message: u8, number: u32) -> bool {
+        let is_new = (message, number) > self.seen;
+        self.seen = self.seen.max((message, number));
+        is_new
     }
 
     /// The value of a field, null at first. It is the last one from now on.
-    fn entry(&mut self, place: usize) -> &mut Value {
+    fn entry(&mut self, field: &Field, is_new: bool) -> &mut Value {
         // Repeated fields stand together, and few fields come again later.
-        match self.values.iter().rposition(|(at, _)| *at == place) {
-            Some(known) => self.values[known..].rotate_left(1),
-            None => self.values.push((place, Value::Null)),
+        let known = if is_new { None } else { self.entries.iter().rposition(|(name, _)| *name == field.name) };
+        match known {
+            Some(known) => self.entries[known..].rotate_left(1),
+            None => self.entries.push((field.name.clone(), Value::Null)),
         }
-        let last = self.values.len() - 1;
-        &mut self.values[last].1
+        let last = self.entries.len() - 1;
+        &mut self.entries[last].1
     }
 
-    /// Forgets the last field if it says no more than if it were not there, as most fields of messages do.
+    /// Forgets the last field if it says no more than if it were not there.
     fn settle(&mut self, field: &Field) {
-        let silent = field.omit == Omit::Empty && !field.pointer;
-        let zero = match self.values.last() {
+        let zero = match self.entries.last() {
             Some((_, Value::String(text))) => text.is_empty(),
             Some((_, Value::Int(i))) => *i == 0,
             Some((_, Value::Bool(b))) => !b,
             _ => false,
         };
-        if silent && zero {
-            self.values.pop();
+        if zero && is_silent(field) {
+            self.entries.pop();
         }
     }
+}
 
-    fn object(self) -> Value {
-        let Self { ty, values } = self;
-        let named = values.into_iter().map(|(place, value)| (ty.fields[place].name.clone(), value));
-        Value::Object(Object::from_entries(named.collect()))
-    }
+/// True if a field that has its zero value is left out.
+fn is_silent(field: &Field) -> bool {
+    field.omit == Omit::Empty && !field.pointer
 }
 
 /// A varint as an integer of that type: Go keeps the bits that fit.

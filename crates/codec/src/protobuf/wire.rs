@@ -53,6 +53,17 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn varint(&mut self) -> Result<u64, DecodeError> {
+        // Most have one byte.
+        if let [byte, rest @ ..] = self.bytes
+            && byte & 0x80 == 0
+        {
+            self.bytes = rest;
+            return Ok(u64::from(*byte));
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for (i, byte) in self.bytes.iter().enumerate() {
             if i == 10 {
@@ -66,6 +77,13 @@ impl<'a> Reader<'a> {
             }
         }
         Err(if self.bytes.len() > 9 { DecodeError::Overflow } else { DecodeError::UnexpectedEof })
+    }
+
+    /// Takes a number that is zero or a text that is empty, if that is what comes.
+    pub(super) fn take_zero(&mut self) -> bool {
+        let Some(rest) = self.bytes.strip_prefix(&[0]) else { return false };
+        self.bytes = rest;
+        true
     }
 
     /// The next field's number and wire type, for the message of the type `name`.
