@@ -26,6 +26,8 @@ struct Followed {
     log: Arc<Log>,
     /// Up to where its objects tell what its events would.
     read_to: u64,
+    /// For one that has gone: how many events of all logs there were then. Its own last ones are among them.
+    gone_at: Option<u64>,
 }
 
 /// What was there in a log when following it began, and was not handed out yet.
@@ -38,6 +40,8 @@ struct Unread {
 pub(crate) struct Following {
     tap: Tap,
     left_out: HashSet<Str>,
+    /// The logs there are.
+    logs: Vec<Arc<Log>>,
     followed: HashMap<Str, Followed>,
     gone: Vec<Str>,
     unread: VecDeque<Unread>,
@@ -53,6 +57,7 @@ impl Following {
         let mut following = Self {
             tap: world.tap(),
             left_out,
+            logs: Vec::new(),
             followed: HashMap::new(),
             gone: Vec::new(),
             unread: VecDeque::new(),
@@ -105,23 +110,36 @@ impl Following {
         }
     }
 
-    /// Looks which logs have come and gone since the last look.
+    /// Looks which logs have come and gone since the last look. One that has gone is forgotten when all is handed out that
+    /// it told before.
     fn look_at_logs(&mut self) {
-        let Some(logs) = self.tap.logs() else { return };
-        let logs: HashMap<&Str, &Arc<Log>> = logs.iter().map(|log| (log.prefix(), log)).collect();
+        let (happened, handed_out) = self.tap.progress();
+        if let Some(logs) = self.tap.logs() {
+            self.logs = logs;
+            for followed in self.followed.values_mut().filter(|followed| followed.gone_at.is_none()) {
+                let is_there = self.logs.iter().any(|log| Arc::ptr_eq(log, &followed.log));
+                followed.gone_at = (!is_there).then_some(happened);
+            }
+        } else if self.followed.values().all(|followed| followed.gone_at.is_none()) {
+            return;
+        }
+        if self.held.is_empty() {
+            self.forget(|followed| followed.gone_at.is_some_and(|end| end <= handed_out));
+        }
         // One may have gone and come again.
-        self.forget(|log| !logs.get(log.prefix()).is_some_and(|now| Arc::ptr_eq(now, log)));
-        for (prefix, log) in logs {
+        for log in &self.logs {
+            let prefix = log.prefix();
             if !self.left_out.contains(prefix) && !self.followed.contains_key(prefix) {
-                let followed = Followed { log: log.clone(), read_to: log.newest_revision() };
+                let followed = Followed { log: log.clone(), read_to: log.newest_revision(), gone_at: None };
                 self.followed.insert(prefix.clone(), followed);
                 self.unread.push_back(Unread { log: log.clone(), objects: Box::new(log.objects(KeyRange::All)) });
             }
         }
     }
 
-    fn forget(&mut self, is_lost: impl Fn(&Arc<Log>) -> bool) {
-        self.unread.retain(|unread| !is_lost(&unread.log));
-        self.gone.extend(self.followed.extract_if(|_, followed| is_lost(&followed.log)).map(|(prefix, _)| prefix));
+    fn forget(&mut self, is_lost: impl Fn(&Followed) -> bool) {
+        let lost: Vec<_> = self.followed.extract_if(|_, followed| is_lost(followed)).collect();
+        self.unread.retain(|unread| !lost.iter().any(|(_, followed)| Arc::ptr_eq(&followed.log, &unread.log)));
+        self.gone.extend(lost.into_iter().map(|(prefix, _)| prefix));
     }
 }

@@ -16,7 +16,7 @@ use pintle_value::{Str, Value, object};
 
 use self::source::Source;
 use crate::cluster::{Cluster, tree};
-use crate::write::{Access, delete_all};
+use crate::write::{Access, delete_kind};
 
 /// How long a clean-up that met someone else's write waits before it goes on.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
@@ -379,7 +379,7 @@ async fn empty(cluster: &Weak<Cluster>, resource: &Arc<Resource>) -> Result<(), 
     };
     loop {
         let Some(strong) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
-        delete_all(&strong, resource, "").await?;
+        delete_kind(&strong, resource).await?;
         drop(strong);
         if log.objects(KeyRange::All).next().is_none() {
             return Ok(());

@@ -47,6 +47,12 @@ impl Tap {
         Some(logs.by_prefix.values().cloned().collect())
     }
 
+    /// How many events all logs have had so far, and how many of them were handed out here or are lost.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        (self.shared.history.lock().end(), self.cursor)
+    }
+
     /// The next events; waits for the first one. Nothing is lost if the wait is given up.
     ///
     /// # Errors

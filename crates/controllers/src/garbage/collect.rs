@@ -26,6 +26,8 @@ pub(super) struct Subject {
     pub(super) dependents: Vec<(Item, Arc<Resource>)>,
     /// True if a foreground deletion of it has to wait.
     pub(super) is_blocked: bool,
+    /// Owners of it that were seen to go, whatever is known of their kinds now.
+    pub(super) gone: Vec<Str>,
 }
 
 /// What looking at an object came to.
@@ -42,7 +44,7 @@ pub(super) enum Fate {
     /// It is there.
     Lives,
     /// It goes once its dependents are gone.
-    Waits(Item),
+    Waits,
     /// It is not there, or it is another one.
     Gone,
     /// Its kind is not known, or it cannot be read.
@@ -55,7 +57,7 @@ pub(super) enum Fate {
 pub(super) fn fate_of(world: &Arc<dyn World>, namespace: &str, owner: &Owner) -> Fate {
     let registry = world.registry();
     let Some(resource) = registry.kind(&owner.gvk()) else { return Fate::Unknown };
-    let (Some(collection), Some(log)) = (resource.collection(), world.log(resource)) else { return Fate::Unknown };
+    let Some(log) = world.log(resource) else { return Fate::Unknown };
     let key: Str = match resource.scope {
         Scope::Cluster => owner.name.clone(),
         Scope::Namespaced if namespace.is_empty() => return Fate::Misplaced,
@@ -66,9 +68,7 @@ pub(super) fn fate_of(world: &Arc<dyn World>, namespace: &str, owner: &Owner) ->
     let facts = Facts::read(&object);
     match facts.uid == owner.uid {
         false => Fate::Gone,
-        true if facts.is_terminating && facts.is_foreground => {
-            Fate::Waits(Item { prefix: collection.prefix.clone(), key: object.key.clone(), uid: facts.uid })
-        }
+        true if facts.is_foreground => Fate::Waits,
         true => Fate::Lives,
     }
 }
@@ -95,8 +95,9 @@ pub(super) async fn look(world: &Arc<dyn World>, subject: &Subject) -> Result<Lo
     for owner in &facts.owners {
         match fate_of(world, object.namespace(), owner) {
             Fate::Lives => lives += 1,
-            Fate::Waits(_) => waits.push(owner.uid.clone()),
+            Fate::Waits => waits.push(owner.uid.clone()),
             Fate::Gone => gone.push(owner.uid.clone()),
+            Fate::Unknown if subject.gone.contains(&owner.uid) => gone.push(owner.uid.clone()),
             Fate::Unknown => return Ok(Looked::Puzzled(owner.gvk())),
             Fate::Misplaced => return Ok(Looked::Done),
         }
@@ -204,7 +205,7 @@ fn place(item: &Item, resource: &Resource) -> Place {
 }
 
 /// The object as it is now, unless it is another by now.
-fn current(world: &Arc<dyn World>, item: &Item, resource: &Resource) -> Option<Arc<Object>> {
+pub(super) fn current(world: &Arc<dyn World>, item: &Item, resource: &Resource) -> Option<Arc<Object>> {
     let object = world.log(resource)?.get(&item.key, None).ok().flatten()?;
     (Facts::read(&object).uid == item.uid).then_some(object)
 }

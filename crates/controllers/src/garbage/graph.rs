@@ -22,6 +22,8 @@ pub(super) struct Item {
 struct Dependents {
     items: HashMap<Item, bool>,
     blocking: usize,
+    /// Where the owner was, once it was seen to go: no kind is needed any more to know that it is gone.
+    gone: Option<Key>,
 }
 
 /// The dependents of every owner, whether the owner is there or not.
@@ -61,6 +63,22 @@ impl Graph {
             of_owner.blocking = of_owner.items.values().filter(|blocks| **blocks).count();
             !of_owner.items.is_empty()
         });
+    }
+
+    /// Notes that an owner has gone, for as long as something names it.
+    pub(super) fn note_gone(&mut self, owner: &str, key: &Key) {
+        if let Some(of_owner) = self.0.get_mut(owner) {
+            of_owner.gone = Some(key.clone());
+        }
+    }
+
+    /// True if the owner that something in a namespace names was seen to go.
+    pub(super) fn is_gone(&self, owner: &Owner, namespace: &str) -> bool {
+        let gone = self.0.get(&owner.uid).and_then(|of_owner| of_owner.gone.as_ref());
+        gone.is_some_and(|key| match key.split_once('/') {
+            Some((place, name)) => (place, name) == (namespace, &*owner.name),
+            None => **key == *owner.name,
+        })
     }
 
     /// The dependents of an owner.
@@ -108,6 +126,29 @@ mod tests {
         graph.change(&b, &[owner("x", true), owner("x", true)], &[]);
         graph.change(&a, &[owner("x", false)], &[]);
         check(&graph, "x", "", false);
+        assert!(graph.0.is_empty());
+    }
+
+    #[test]
+    fn owners_that_went_are_known_while_they_are_named() {
+        let mut graph = Graph::default();
+        let check = |graph: &Graph, namespace: &str, expect: bool| {
+            assert_eq!(graph.is_gone(&owner("x", true), namespace), expect, "{namespace:?}");
+        };
+        graph.note_gone("x", &"x".into());
+        check(&graph, "here", false);
+        graph.change(&item("a"), &[], &[owner("x", true)]);
+        check(&graph, "here", false);
+        graph.note_gone("x", &"x".into());
+        check(&graph, "here", true);
+        check(&graph, "", true);
+        graph.note_gone("x", &"here/x".into());
+        check(&graph, "here", true);
+        check(&graph, "there", false);
+        check(&graph, "", false);
+        graph.note_gone("x", &"here/y".into());
+        check(&graph, "here", false);
+        graph.change(&item("a"), &[owner("x", true)], &[]);
         assert!(graph.0.is_empty());
     }
 }

@@ -17,7 +17,7 @@ use pintle_value::Str;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-use self::collect::{Fate, Looked, Subject, fate_of, look};
+use self::collect::{Fate, Looked, Subject, current, fate_of, look};
 use self::facts::Facts;
 use self::graph::{Graph, Item};
 use self::kinds::Kinds;
@@ -51,7 +51,7 @@ pub async fn garbage(world: Weak<dyn World>) {
         match happened {
             Happened::Change(change) => collector.hear(&strong, change),
             Happened::Kinds => collector.look_again_at_puzzles(&strong),
-            Happened::Ended((id, outcome)) => collector.end(id, outcome),
+            Happened::Ended((id, outcome)) => collector.end(&strong, id, outcome),
             Happened::Time => {}
         }
         // Who depends on whom has to be known before anything goes.
@@ -84,6 +84,8 @@ struct Collector {
     items: HashMap<Id, Item>,
     /// What is being looked at and has changed since.
     changed: HashSet<Item>,
+    /// What goes once its dependents are gone, by uid: references that name it wrongly hold it too.
+    waiting: HashMap<Str, Item>,
     /// What depends on something of a kind that is not known yet, or is of no known kind itself.
     puzzles: HashMap<Item, Option<GroupVersionKind>>,
     /// Until when others are left to it.
@@ -104,6 +106,7 @@ impl Collector {
             }
             Change::Gone(prefix) => {
                 self.graph.forget(&prefix);
+                self.waiting.retain(|_, item| item.prefix != prefix);
                 self.puzzles.retain(|item, _| item.prefix != prefix);
             }
         }
@@ -122,6 +125,7 @@ impl Collector {
             // Those who depended on it may have no owner left.
             let uid = old.as_ref().map_or_else(|| Facts::read(gone).uid, |facts| facts.uid.clone());
             self.look_at_dependents(&uid);
+            self.graph.note_gone(&uid, &gone.key);
         }
         if old.is_none() && new.is_none() {
             return;
@@ -134,18 +138,24 @@ impl Collector {
         let item = Item { prefix: prefix.clone(), key, uid };
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         self.graph.change(&item, &old.owners, &new.owners);
-        let namespace = after.or(before).map_or("", |object| object.namespace());
+        if new.is_foreground {
+            self.waiting.insert(item.uid.clone(), item.clone());
+        } else if old.is_foreground {
+            self.waiting.remove(&item.uid);
+        }
         for owner in &old.owners {
             // A foreground deletion may have waited for this one.
             if !new.owners.contains(owner)
                 && !self.graph.is_blocked(&owner.uid)
-                && let Fate::Waits(place) = fate_of(world, namespace, owner)
+                && let Some(owner) = self.waiting.get(&owner.uid).cloned()
             {
-                self.queue(place);
+                self.queue(owner);
             }
         }
-        let is_new = |owner: &&facts::Owner| !old.owners.contains(owner);
-        if new.owners.iter().filter(is_new).any(|owner| !matches!(fate_of(world, namespace, owner), Fate::Lives)) {
+        // One that has gone may have been what kept the others from being judged.
+        let namespace = after.or(before).map_or("", |object| object.namespace());
+        let lives = |owner: &facts::Owner| matches!(fate_of(world, namespace, owner), Fate::Lives);
+        if new.owners != old.owners && !new.owners.iter().all(lives) {
             self.queue(item.clone());
         }
         if new.is_foreground && !old.is_foreground {
@@ -170,9 +180,8 @@ impl Collector {
 
     /// Looks again at what depends on something of a kind that is known now.
     fn look_again_at_puzzles(&mut self, world: &Arc<dyn World>) {
-        let registry = world.registry();
-        let is_known = |kind: &Option<GroupVersionKind>| kind.as_ref().is_none_or(|kind| registry.kind(kind).is_some());
-        let solved: Vec<Item> = self.puzzles.extract_if(|_, kind| is_known(kind)).map(|(item, _)| item).collect();
+        let is_solved = |kind: &Option<GroupVersionKind>| kind.as_ref().is_none_or(|kind| is_known(world, kind));
+        let solved: Vec<Item> = self.puzzles.extract_if(|_, kind| is_solved(kind)).map(|(item, _)| item).collect();
         solved.into_iter().for_each(|item| self.queue(item));
     }
 
@@ -221,11 +230,21 @@ impl Collector {
         let mut of = |item: &Item| Some((item.clone(), self.kinds.of(world, &item.prefix)?));
         let (item, resource) = of(item)?;
         let dependents = self.graph.dependents(&item.uid).filter_map(of).collect();
-        Some(Subject { is_blocked: self.graph.is_blocked(&item.uid), dependents, resource, item })
+        let gone = current(world, &item, &resource).map(|object| {
+            let owners = Facts::read(&object).owners.into_iter();
+            owners.filter(|owner| self.graph.is_gone(owner, object.namespace())).map(|owner| owner.uid).collect()
+        });
+        let gone = gone.unwrap_or_default();
+        Some(Subject { is_blocked: self.graph.is_blocked(&item.uid), dependents, gone, resource, item })
     }
 
-    fn end(&mut self, id: Id, outcome: Outcome) {
+    fn end(&mut self, world: &Arc<dyn World>, id: Id, outcome: Outcome) {
         let Some(item) = self.items.remove(&id) else { return };
+        let outcome = match outcome {
+            // It has become known meanwhile, or cannot be read.
+            Outcome::Puzzled(kind) if is_known(world, &kind) => Outcome::Failed,
+            outcome => outcome,
+        };
         if !matches!(outcome, Outcome::Failed) {
             self.queue.succeed(&item);
         }
@@ -242,6 +261,11 @@ impl Collector {
         let again = || self.queue.next_time().filter(|_| self.running.len() < AT_A_TIME);
         self.rests_until.or_else(again)
     }
+}
+
+/// True if it can be said whether an object of a kind is there.
+fn is_known(world: &Arc<dyn World>, kind: &GroupVersionKind) -> bool {
+    world.registry().kind(kind).is_some_and(|resource| world.log(resource).is_some())
 }
 
 /// Waits until a time, or for good.

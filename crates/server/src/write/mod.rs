@@ -22,7 +22,7 @@ mod update;
 use pintle_registry::Effort;
 
 pub(crate) use create::create;
-pub(crate) use delete::{delete, delete_all, delete_collection};
+pub(crate) use delete::{delete, delete_all, delete_collection, delete_kind};
 pub(crate) use metadata::check_key;
 pub(crate) use objects::Access;
 pub(crate) use patch::{check_patch_type, patch};

@@ -74,14 +74,29 @@ async fn delete_one(
     })
 }
 
-/// Deletes all objects of a collection that are there now, in a namespace or (with an empty one) in all, as the server
-/// itself. What depends on them does not keep them.
+/// Deletes all objects of a collection that are there now in a namespace, as the server itself. What depends on them does
+/// not keep them.
 pub(crate) async fn delete_all(
     cluster: &Arc<Cluster>,
     resource: &Arc<Resource>,
     namespace: &str,
 ) -> Result<(), ApiError> {
-    let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+    delete_each(cluster, resource, namespace, Some(Propagation::Background)).await
+}
+
+/// Deletes all objects of a kind that are there now, as the server itself. Their finalizers say what becomes of those that
+/// depend on them, as where a client says nothing.
+pub(crate) async fn delete_kind(cluster: &Arc<Cluster>, resource: &Arc<Resource>) -> Result<(), ApiError> {
+    delete_each(cluster, resource, "", None).await
+}
+
+async fn delete_each(
+    cluster: &Arc<Cluster>,
+    resource: &Arc<Resource>,
+    namespace: &str,
+    propagation: Option<Propagation>,
+) -> Result<(), ApiError> {
+    let options = DeleteOptions { propagation, ..DeleteOptions::default() };
     let hub = cluster.hub(resource);
     let objects = Access(cluster.clone()).list(&hub.group_resource(), namespace)?;
     let deletions = objects.into_iter().map(|object| {

@@ -6,7 +6,7 @@ mod corrupt;
 mod dependents;
 mod grace;
 
-pub(crate) use collection::{delete_all, delete_collection, delete_ours};
+pub(crate) use collection::{delete_all, delete_collection, delete_kind, delete_ours};
 
 use std::sync::Arc;
 
