@@ -1,7 +1,10 @@
-//! What has lost its owners goes, and nothing else does.
+//! One thing at a time: what becomes of dependents when an owner goes in this way or that.
 
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
+
+use crate::random::{DEFINITIONS, define};
+use crate::thing::KINDS;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -162,101 +165,92 @@ fn a_cascade_goes_on_after_a_restart() {
     });
 }
 
-/// Numbers that look random, the same for a seed.
-struct Random(u64);
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit
-    }
+/// Makes an object anywhere, with owners and a finalizer or none.
+async fn make_at(cluster: &Cluster, path: &str, name: &str, owners: &[Value], finalizers: &[&str]) -> Value {
+    let metadata = json!({"name": name, "ownerReferences": owners, "finalizers": finalizers});
+    cluster.post(path, json!({"metadata": metadata}).to_string()).await.expect(201).json()
 }
 
-/// What is there, by name, with the names of the owners that each has.
-type Model = std::collections::BTreeMap<String, Vec<String>>;
-
-/// Takes an object away, and whatever has no owner left then. Who is orphaned stays without an owner.
-fn take(model: &mut Model, name: &str, orphans: bool) {
-    if model.remove(name).is_none() {
-        return;
-    }
-    let mut gone = Vec::new();
-    for (dependent, owners) in model.iter_mut() {
-        let before = owners.len();
-        owners.retain(|owner| owner != name);
-        if before > 0 && owners.is_empty() && !orphans {
-            gone.push(dependent.clone());
+/// Waits until an object is as it should be, or gone where that is null.
+async fn becomes(cluster: &Cluster, path: &str, is: impl Fn(&Value) -> bool) {
+    let (list, name) = path.rsplit_once('/').expect("a path");
+    let mut watch = cluster.watch(&format!("{list}?watch=1&fieldSelector=metadata.name={name}")).await;
+    loop {
+        let answer = cluster.get(path).await;
+        let found = if answer.status == 404 { Value::Null } else { answer.expect(200).json() };
+        if is(&found) {
+            return;
         }
+        let _ = watch.next().await.expect("an event");
     }
-    gone.iter().for_each(|name| take(model, name, false));
-}
-
-/// Builds things that own each other, deletes some one after the other in one way or another, and expects what a model says.
-async fn check_random(seed: u64) {
-    let mut random = Random(seed);
-    let mut cluster = Cluster::durable().await;
-    let mut model = Model::new();
-    let mut made: Vec<Value> = Vec::new();
-    for i in 0..24 {
-        let mut owners: Vec<usize> = (0..random.below(4)).filter(|_| i > 0).map(|_| random.below(i)).collect();
-        owners.sort_unstable();
-        owners.dedup();
-        let references: Vec<Value> = owners.iter().map(|owner| owned_by(&made[*owner], random.below(2) == 0)).collect();
-        let name = format!("m{i:02}");
-        made.push(make(&cluster, &name, &references).await);
-        model.insert(name, owners.iter().map(|owner| format!("m{owner:02}")).collect());
-    }
-    // A circle here and there: an older one is owned by a newer one as well.
-    for _ in 0..random.below(3) {
-        let (older, newer) = (random.below(12), 12 + random.below(12));
-        let (older, newer) = (format!("m{older:02}"), format!("m{newer:02}"));
-        let path = format!("{MAPS}/{older}");
-        let found = cluster.get(&path).await.expect(200).json();
-        let mut references = found["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-        let owner = made.iter().find(|object| object["metadata"]["name"] == *newer).expect("it was made");
-        references.push(owned_by(owner, true));
-        let body = json!({"metadata": {"ownerReferences": references}}).to_string();
-        let _ = cluster.patch(&path, "merge", body).await.expect(200);
-        model.get_mut(&older).expect("it was made").push(newer);
-    }
-    while !model.is_empty() {
-        let there: Vec<String> = model.keys().cloned().collect();
-        let name = &there[random.below(there.len())];
-        let policy = ["Background", "Foreground", "Orphan"][random.below(3)];
-        let before = model.clone();
-        delete(&cluster, name, policy).await;
-        take(&mut model, name, policy == "Orphan");
-        // In the middle of it the server stops, as it should or not.
-        match random.below(6) {
-            0 => cluster = cluster.restart().await,
-            1 => {
-                cluster.kill_server().await;
-                cluster.start_server().await;
-            }
-            _ => {}
-        }
-        let expect: Vec<&str> = model.keys().map(String::as_str).collect();
-        let settled = tokio::time::timeout(std::time::Duration::from_secs(60), settles(&cluster, &expect)).await;
-        assert!(settled.is_ok(), "seed {seed}: {policy} of {name} in {before:?} leaves {:?}", names(&cluster).await);
-        // Nobody is left who says that something is an owner which is not.
-        for (name, owners) in &model {
-            loop {
-                let found = cluster.get(&format!("{MAPS}/{name}")).await.expect(200).json();
-                let references = found["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-                if references.iter().map(|owner| owner["name"].as_str().unwrap_or_default()).eq(owners.iter()) {
-                    break;
-                }
-            }
-        }
-    }
-    cluster.stop().await;
 }
 
 #[test]
-fn whatever_is_deleted_a_model_knows_what_stays() {
+fn who_names_an_owner_wrongly_holds_it_all_the_same() {
     pintle_testkit::run(async {
-        for seed in 1..=6 {
-            check_random(seed).await;
+        let cluster = Cluster::start().await;
+        let _ = cluster.post("/api/v1/namespaces", r#"{"metadata": {"name": "n"}}"#).await.expect(201);
+        let there = "/api/v1/namespaces/n/configmaps";
+        let a = make(&cluster, "a", &[]).await;
+        // In its namespace there is no such owner: it goes, as far as it can.
+        make_at(&cluster, there, "far", &[owned_by(&a, true)], &["example.com/mine"]).await;
+        becomes(&cluster, &format!("{there}/far"), |far| !far["metadata"]["deletionTimestamp"].is_null()).await;
+        delete(&cluster, "a", "Foreground").await;
+        assert_eq!(names(&cluster).await, ["a"]);
+        let _ =
+            cluster.patch(&format!("{there}/far"), "merge", r#"{"metadata": {"finalizers": null}}"#).await.expect(200);
+        settles(&cluster, &[]).await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn owners_are_judged_once_nothing_stands_in_the_way() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let role = make_at(&cluster, ROLES, "owner", &[], &[]).await;
+        let of_role = |uid: &Value| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "owner", "uid": uid});
+        let (lives, nobody) = (of_role(&role["metadata"]["uid"]), of_role(&json!("nobody")));
+        // An object of the cluster has no owners in namespaces, and is let alone while it names one.
+        let a = make(&cluster, "a", &[]).await;
+        make_at(&cluster, ROLES, "one", &[owned_by(&a, true), lives.clone(), nobody.clone()], &[]).await;
+        make_at(&cluster, ROLES, "two", &[owned_by(&a, true), nobody], &[]).await;
+        delete(&cluster, "a", "Orphan").await;
+        becomes(&cluster, &format!("{ROLES}/two"), Value::is_null).await;
+        becomes(&cluster, &format!("{ROLES}/one"), |one| {
+            let owners = one["metadata"]["ownerReferences"].as_array();
+            owners.is_some_and(|owners| owners.len() == 1 && owners[0]["uid"] == lives["uid"])
+        })
+        .await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_definition_that_goes_takes_what_depends_on_its_objects() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let kind = KINDS.iter().position(|kind| kind.kind == "Zone").expect("a kind");
+        define(&cluster, kind).await;
+        let zones = KINDS[kind].path("");
+        let of = |zone: &Value, block: bool| {
+            let mut owner = owned_by(zone, block);
+            (owner["apiVersion"], owner["kind"]) = (json!("example.com/v1"), json!("Zone"));
+            owner
+        };
+        let zone = make_at(&cluster, &zones, "zone", &[], &[]).await;
+        // Its finalizer says what becomes of those it owns.
+        let kind_zone = make_at(&cluster, &zones, "kind-zone", &[], &["orphan"]).await;
+        for i in 0..100 {
+            make(&cluster, &format!("child-{i:03}"), &[of(&zone, true)]).await;
         }
+        make(&cluster, "orphan", &[of(&kind_zone, true)]).await;
+        let definition = format!("{DEFINITIONS}/{}", KINDS[kind].definition_name());
+        let _ = cluster.delete(&definition).await.expect(200);
+        settles(&cluster, &["orphan"]).await;
+        becomes(&cluster, &definition, Value::is_null).await;
+        cluster.stop().await;
     });
 }
