@@ -97,8 +97,7 @@ struct State {
     valid_from: u64,
     live: usize,
     faults: Faults,
-    /// Whoever has not seen everything up to this revision cannot go on from event to event: in between, something could
-    /// not be read.
+    /// The last revision at which something began or ceased to be unreadable.
     interrupted: u64,
 }
 
@@ -386,22 +385,31 @@ impl Log {
     /// first [`Watcher::next`].
     #[must_use]
     pub fn watch(self: &Arc<Self>, scope: Scope, after: u64) -> Watcher {
-        Watcher::new(self.clone(), scope, after)
+        Watcher::new(self.clone(), scope, after, false)
+    }
+
+    /// The same for someone who has to hear of everything: where something comes that cannot be read, whatever scope it is
+    /// in, or something did after the revision, it is as if the window did not reach that far.
+    #[must_use]
+    pub fn watch_unbroken(self: &Arc<Self>, scope: Scope, after: u64) -> Watcher {
+        Watcher::new(self.clone(), scope, after, true)
     }
 
     pub(crate) fn interests(&self) -> &Interests {
         &self.interests
     }
 
-    /// Up to `max` events after a revision that `wanted` says yes to, and the revision of the last event looked at.
+    /// Up to `max` events after a revision that `wanted` says yes to, and the revision of the last event looked at. With
+    /// `unbroken` nothing may have come after it that could not be read.
     pub(crate) fn events_after(
         &self,
         revision: u64,
         max: usize,
+        unbroken: bool,
         wanted: impl Fn(&Event) -> bool,
     ) -> Result<(Vec<Arc<Event>>, u64, bool), TooOld> {
         let state = self.state.read();
-        let oldest = state.valid_from.max(state.interrupted);
+        let oldest = if unbroken { state.valid_from.max(state.interrupted) } else { state.valid_from };
         if revision < oldest {
             return Err(TooOld { oldest });
         }

@@ -51,6 +51,8 @@ impl Scope {
 #[derive(Debug)]
 struct Mailbox {
     id: u64,
+    /// It is for someone who has to hear of everything.
+    unbroken: bool,
     queue: Mutex<Queue>,
     notify: Notify,
 }
@@ -104,9 +106,9 @@ struct ByScope {
 }
 
 impl Interests {
-    fn join(&self, scope: &Scope) -> Arc<Mailbox> {
+    fn join(&self, scope: &Scope, unbroken: bool) -> Arc<Mailbox> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let mailbox = Arc::new(Mailbox { id, queue: Mutex::default(), notify: Notify::new() });
+        let mailbox = Arc::new(Mailbox { id, unbroken, queue: Mutex::default(), notify: Notify::new() });
         let mut by = self.watchers.lock();
         match scope {
             Scope::All => by.all.push(mailbox.clone()),
@@ -151,9 +153,9 @@ impl Interests {
         self.watchers.lock().each(events, |mailbox, events| mailbox.queue.lock().put(events));
     }
 
-    /// Makes everyone look into the log.
+    /// Makes those look into the log who have to hear of everything.
     pub(crate) fn interrupt(&self) {
-        self.watchers.lock().mailboxes().for_each(|mailbox| {
+        self.watchers.lock().mailboxes().filter(|mailbox| mailbox.unbroken).for_each(|mailbox| {
             *mailbox.queue.lock() = Queue::default();
             mailbox.notify.notify_one();
         });
@@ -210,12 +212,12 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    pub(crate) fn new(log: Arc<Log>, scope: Scope, after: u64) -> Self {
-        let mailbox = log.interests().join(&scope);
+    pub(crate) fn new(log: Arc<Log>, scope: Scope, after: u64, unbroken: bool) -> Self {
+        let mailbox = log.interests().join(&scope, unbroken);
         // One that starts at the newest revision, as most do, is live from now on: however late it first looks, events
         // that have left the window by then are in its queue. If there is anything to read first, it reads.
         mailbox.queue.lock().live = true;
-        if !matches!(log.events_after(after, 1, |_| false), Ok((_, seen, true)) if seen == after) {
+        if !matches!(log.events_after(after, 1, unbroken, |_| false), Ok((_, seen, true)) if seen == after) {
             *mailbox.queue.lock() = Queue::default();
         }
         Self { log, scope, mailbox, cursor: after }
@@ -256,12 +258,14 @@ impl Watcher {
                     return Ok(events);
                 }
             }
-            let (events, seen, end) = self.log.events_after(self.cursor, STRIDE, |e| self.scope.wants(e))?;
+            let (events, seen, end) =
+                self.log.events_after(self.cursor, STRIDE, self.mailbox.unbroken, |e| self.scope.wants(e))?;
             self.cursor = seen;
             if end {
                 // From here on events are handed over. What came in between is read from the log once more.
                 self.mailbox.queue.lock().live = true;
-                let (rest, seen, end) = self.log.events_after(self.cursor, STRIDE, |e| self.scope.wants(e))?;
+                let (rest, seen, end) =
+                    self.log.events_after(self.cursor, STRIDE, self.mailbox.unbroken, |e| self.scope.wants(e))?;
                 self.cursor = seen;
                 if !end {
                     self.mailbox.queue.lock().live = false;

@@ -386,7 +386,7 @@ async fn empty(cluster: &Weak<Cluster>, resource: &Arc<Resource>) -> Result<(), 
         }
         // Something holds the last ones: a finalizer goes with the next change.
         if watcher.next().await.is_err() {
-            return Err(ApiError::NoSuchPath);
+            return Err(ApiError::Internal("changes to them were missed".to_owned()));
         }
     }
 }

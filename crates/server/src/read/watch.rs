@@ -73,7 +73,7 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
         stream.is_ready(from).await?;
     }
     // Watching starts before the client hears that it does, and before the state is read: nothing is missed in between.
-    let watcher = stream.log.watch(stream.scope.clone(), from);
+    let watcher = stream.log.watch_unbroken(stream.scope.clone(), from);
     let pin = state_first.then(|| call.cluster.cache.pin(from));
     let mut closing = call.cluster.closing.subscribe();
     let gone = unserved(call.cluster.clone(), resource.clone());

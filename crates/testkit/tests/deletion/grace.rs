@@ -36,7 +36,7 @@ fn goes_at(time: &str, seconds: i64, generation: i64) -> Value {
 #[test]
 fn a_pod_has_its_time() {
     // The pod's own period, what a delete says, and when the pod goes then, with its seconds.
-    let first: [(Value, &str, End); 9] = [
+    let first: [(Value, &str, End); 10] = [
         (Value::Null, "", Some((T30, 30))),
         (json!(10), "", Some((T10, 10))),
         (json!(0), "", None),
@@ -46,6 +46,8 @@ fn a_pod_has_its_time() {
         (json!(10), "?gracePeriodSeconds=1", Some((T1, 1))),
         (json!(10), "?gracePeriodSeconds=-7", Some((T1, 1))),
         (json!(10), "?gracePeriodSeconds=0", None),
+        // Time goes around in Go.
+        (Value::Null, "?gracePeriodSeconds=9223372036854775807", Some(("2023-11-14T22:13:19Z", i64::MAX))),
     ];
     pintle_testkit::run(async move {
         let mut scene = Scene::begin().await;

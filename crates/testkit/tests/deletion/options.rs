@@ -1,10 +1,11 @@
 //! `DeleteOptions`: where they come from, and what they may be. The messages were made by upstream's decoder and its
 //! `ValidateDeleteOptions`.
 
-use pintle_testkit::Cluster;
+use pintle_gates::Gates;
+use pintle_testkit::{Cluster, Options};
 use serde_json::{Value, json};
 
-use crate::{NONE, Scene, gone, held, map, refused};
+use crate::{NONE, Scene, gone, map, refused};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -119,6 +120,7 @@ fn bodies() {
             (json, "\"x\"", 400, no_kind("string")),
             (json, "5", 400, no_kind("number")),
             (yaml, "a", 400, no_kind("string")),
+            (json, " ", 400, "couldn't get version/kind; json parse error: unexpected end of JSON input".into()),
             (json, r#"{"kind":"DeleteOptions","apiVersion":"a/b/c"}"#, 400, "unexpected GroupVersion string: a/b/c".into()),
             (json, r#"{"kind":"deleteoptions","apiVersion":"v1"}"#, 400, unknown("deleteoptions")),
             (json, r#"{"kind":"Pod"}"#, 400, unknown("Pod")),
@@ -193,38 +195,48 @@ fn bodies_come_before_queries() {
     });
 }
 
+/// Also for custom kinds, which themselves do not come in Protobuf.
 #[test]
 fn bodies_come_in_every_encoding() {
+    // The message of `DeleteOptions` with a policy, in the envelope of Protobuf.
+    let message = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x08\x22\x06Orphan";
+    let cbor = b"\xd9\xd9\xf7\xa1\x51propagationPolicy\x46Orphan";
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}).to_string();
     pintle_testkit::run(async move {
-        let cluster = Cluster::start().await;
-        // The message of `DeleteOptions` with a policy, in the envelope of Protobuf.
-        let policy = |policy: &str| {
-            let mut raw = vec![0x22, policy.len() as u8];
-            raw.extend(policy.as_bytes());
-            let kind = b"\x0a\x02v1\x12\x0dDeleteOptions";
-            let mut body = b"k8s\0\x0a".to_vec();
-            body.push(kind.len() as u8);
-            body.extend(kind);
-            body.push(0x12);
-            body.push(raw.len() as u8);
-            body.extend(raw);
-            body
-        };
-        for (media_type, body) in [
-            ("application/json", br#"{"propagationPolicy":"Orphan"}"#.to_vec()),
-            ("application/yaml", b"propagationPolicy: Orphan".to_vec()),
-            ("application/vnd.kubernetes.protobuf", policy("Orphan")),
-        ] {
-            let object = held("a", &[]).to_string();
-            let _ = cluster.post(MAPS, object).await.expect(201);
-            let path = format!("{MAPS}/a");
-            let answer = cluster.ask("DELETE", &path).body(media_type, body).send().await.expect(200).json();
-            assert_eq!(answer["metadata"]["finalizers"], json!(["orphan"]), "{media_type}");
-            while cluster.get(&path).await.status != 404 {}
+        let (gates, _) =
+            Gates::with(&[("CBORServingAndStorage".to_owned(), true)].into_iter().collect()).expect("gates");
+        let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(definitions, definition.to_string()).await.expect(201);
+        while cluster.get(widgets).await.status != 200 {}
+        for (collection, object) in [(MAPS, map("a").to_string()), (widgets, widget)] {
+            for (media_type, body) in [
+                ("application/json", &br#"{"propagationPolicy":"Orphan"}"#[..]),
+                ("", br#"{"propagationPolicy":"Orphan"}"#),
+                ("application/yaml", b"propagationPolicy: Orphan"),
+                ("application/vnd.kubernetes.protobuf", message),
+                ("application/cbor", cbor),
+            ] {
+                let _ = cluster.post(collection, object.clone()).await.expect(201);
+                let path = format!("{collection}/a");
+                let ask = cluster.ask("DELETE", &path);
+                let ask = if media_type.is_empty() { ask.raw(body) } else { ask.body(media_type, body) };
+                let answer = ask.send().await.expect(200).json();
+                assert_eq!(answer["metadata"]["finalizers"], json!(["orphan"]), "{path} {media_type}");
+                while cluster.get(&path).await.status != 404 {}
+            }
+            let path = format!("{collection}/a");
+            let refused = cluster.ask("DELETE", &path).body("text/plain", "x").send().await.expect(415).json();
+            assert_eq!(refused["reason"], Value::from("UnsupportedMediaType"));
         }
-        let refused =
-            cluster.ask("DELETE", &format!("{MAPS}/a")).body("text/plain", "x").send().await.expect(415).json();
-        assert_eq!(refused["reason"], Value::from("UnsupportedMediaType"));
         cluster.stop().await;
     });
 }

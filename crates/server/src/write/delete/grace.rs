@@ -34,7 +34,7 @@ impl Grace {
         }
     }
 
-    /// Marks an object as terminating; the seconds that it has from now on.
+    /// Marks an object as terminating; gives the seconds that it has from now on.
     pub(super) fn mark(self, object: &mut Value, now: Time) -> i64 {
         let running = object.time_at(&["metadata", "deletionTimestamp"]);
         let generation = object.generation();
@@ -42,9 +42,9 @@ impl Grace {
             object.set_at(&["metadata", "generation"], generation + 1);
         }
         let (end, seconds) = match (self, running) {
-            (Grace::Starts(seconds), _) => (now.plus(Duration::from_seconds(seconds)), seconds),
+            (Grace::Starts(seconds), _) => (now.plus(lasting(seconds)), seconds),
             (Grace::Shrinks { from, to }, Some(running)) => {
-                let end = running.plus(Duration::from_seconds(to - from));
+                let end = running.plus(Duration(lasting(from).0.wrapping_neg())).plus(lasting(to));
                 // An end that has passed is now, and who asked for grace gets the least there is.
                 if end < now { (now, to.min(1)) } else { (end, to) }
             }
@@ -55,4 +55,9 @@ impl Grace {
         object.set_at(&["metadata", "deletionGracePeriodSeconds"], seconds);
         seconds
     }
+}
+
+/// So many seconds. Go counts nanoseconds, and begins anew where 64 bits of them end.
+fn lasting(seconds: i64) -> Duration {
+    Duration(seconds.wrapping_mul(1_000_000_000))
 }
