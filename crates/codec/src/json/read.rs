@@ -42,5 +42,6 @@ pub fn decode_typed(text: &[u8], types: &Types, type_id: TypeId) -> Result<Typed
     }
     let strict = std::mem::take(&mut look.problems);
     look.correct(&mut value);
+    normalise(types, type_id, &mut value, &mut Problems::default());
     Ok(Typed { value, strict })
 }

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use pintle_schema::leaf::Mismatch;
-use pintle_schema::{List, Map, Problems, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name, normalise};
+use pintle_schema::{List, Map, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name};
 use pintle_value::{Str, Value};
 
 use super::decode::{DecodeError, Token, Walk, to_utf8};
@@ -20,13 +20,13 @@ pub struct Strictness {
     pub problems: Vec<String>,
     /// The quantities that are numbers, where they stand and in their canonical form.
     quantities: Vec<(Vec<Step>, Value)>,
-    /// The normal tree of a text with duplicate fields.
+    /// The tree of a text with duplicate fields, not normalised.
     merged: Option<Value>,
 }
 
 impl Strictness {
     /// Sets what a tree that was read from the text does not tell to what the text says: quantities, since `1e3` is
-    /// `1000` there, and fields that come twice, which Go's decoder merges.
+    /// `1000` there, and fields that come twice, which Go's decoder merges. The tree has to be normalised after it.
     pub fn correct(self, tree: &mut Value) {
         if let Some(merged) = self.merged {
             *tree = merged;
@@ -61,9 +61,7 @@ pub fn strictness(text: &[u8], types: &Types, type_id: TypeId) -> Result<Strictn
     let repeated = !look.duplicates.is_empty();
     let mut found = look.finish(fatal);
     if repeated && found.error.is_none() {
-        let mut tree = merge::merged(&text, types, type_id);
-        normalise(types, type_id, &mut tree, &mut Problems::default());
-        found.merged = Some(tree);
+        found.merged = Some(merge::merged(&text, types, type_id));
     }
     Ok(found)
 }

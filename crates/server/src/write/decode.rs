@@ -204,6 +204,7 @@ fn json(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value
     }
     let problems = std::mem::take(&mut exact.problems);
     exact.correct(&mut value);
+    expected.normalise(&mut value);
     Ok((value, problems))
 }
 

@@ -259,6 +259,20 @@ fn what_was_there_before_the_first_apply_has_an_owner() {
     }
 }
 
+#[test]
+fn owners_are_reset_by_a_body_with_fields_twice() {
+    pintle_testkit::run(async {
+        let scene = Scene::of(MAP, "").await;
+        let first = Owners(201, "{}", &["c Update v1: .data .data.k"]);
+        scene.play(&[("create c", r#"{"data": {"k": "1"}}"#, first)]).await;
+        let body = r#"{"metadata": {"name": "o", "managedFields": []}, "data": {"k": "2"}, "data": {"l": "3"}}"#;
+        let path = format!("{}/o", scene.collection("v1"));
+        let put = scene.cluster.put(&path, body.to_owned()).await.expect(200).json();
+        assert_eq!(put["data"], serde_json::json!({"k": "2", "l": "3"}));
+        assert!(put["metadata"]["managedFields"].is_null(), "{put}");
+    });
+}
+
 /// An update that sends entries.
 fn sending(entries: &Value) -> String {
     json!({"metadata": {"managedFields": entries}}).to_string()
