@@ -41,8 +41,10 @@ pub(crate) struct Following {
     tap: Tap,
     left_out: HashSet<Str>,
     /// The logs there are.
-    logs: Vec<Arc<Log>>,
+    logs: HashMap<Str, Arc<Log>>,
     followed: HashMap<Str, Followed>,
+    /// True while some that are followed have gone.
+    leaves: bool,
     gone: Vec<Str>,
     unread: VecDeque<Unread>,
     /// Events that came, and wait until all that was there before them is handed out.
@@ -57,8 +59,9 @@ impl Following {
         let mut following = Self {
             tap: world.tap(),
             left_out,
-            logs: Vec::new(),
+            logs: HashMap::new(),
             followed: HashMap::new(),
+            leaves: false,
             gone: Vec::new(),
             unread: VecDeque::new(),
             held: Vec::new(),
@@ -113,22 +116,24 @@ impl Following {
     /// Looks which logs have come and gone since the last look. One that has gone is forgotten when all is handed out that
     /// it told before.
     fn look_at_logs(&mut self) {
-        let (happened, handed_out) = self.tap.progress();
         if let Some(logs) = self.tap.logs() {
-            self.logs = logs;
-            for followed in self.followed.values_mut().filter(|followed| followed.gone_at.is_none()) {
-                let is_there = self.logs.iter().any(|log| Arc::ptr_eq(log, &followed.log));
-                followed.gone_at = (!is_there).then_some(happened);
+            self.logs = logs.into_iter().map(|log| (log.prefix().clone(), log)).collect();
+            // One may have gone and come again.
+            let is_there = |log: &Arc<Log>| self.logs.get(log.prefix()).is_some_and(|now| Arc::ptr_eq(now, log));
+            let end = self.tap.end();
+            for followed in self.followed.values_mut().filter(|followed| !is_there(&followed.log)) {
+                followed.gone_at.get_or_insert(end);
+                self.leaves = true;
             }
-        } else if self.followed.values().all(|followed| followed.gone_at.is_none()) {
+        } else if !self.leaves {
             return;
         }
-        if self.held.is_empty() {
+        if self.leaves && self.held.is_empty() {
+            let handed_out = self.tap.position();
             self.forget(|followed| followed.gone_at.is_some_and(|end| end <= handed_out));
+            self.leaves = self.followed.values().any(|followed| followed.gone_at.is_some());
         }
-        // One may have gone and come again.
-        for log in &self.logs {
-            let prefix = log.prefix();
+        for (prefix, log) in &self.logs {
             if !self.left_out.contains(prefix) && !self.followed.contains_key(prefix) {
                 let followed = Followed { log: log.clone(), read_to: log.newest_revision(), gone_at: None };
                 self.followed.insert(prefix.clone(), followed);

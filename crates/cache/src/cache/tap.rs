@@ -47,10 +47,16 @@ impl Tap {
         Some(logs.by_prefix.values().cloned().collect())
     }
 
-    /// How many events all logs have had so far, and how many of them were handed out here or are lost.
+    /// How many events there have been so far in all logs together.
     #[must_use]
-    pub fn progress(&self) -> (u64, u64) {
-        (self.shared.history.lock().end(), self.cursor)
+    pub fn end(&self) -> u64 {
+        self.shared.history.lock().end()
+    }
+
+    /// How many of them were handed out here, or had passed before.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.cursor
     }
 
     /// The next events; waits for the first one. Nothing is lost if the wait is given up.

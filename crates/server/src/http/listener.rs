@@ -21,6 +21,9 @@ use crate::pipeline::BoxFuture;
 
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long an HTTP/1.1 connection may wait for the next request, up to the end of its head (kube-apiserver's and Go's
+/// clients' time for idle connections: who ends them earlier ends some on which a request is under way).
+const IDLE: Duration = Duration::from_secs(90);
 /// Streams that a client may have open on one HTTP/2 connection (kube-apiserver: 100, Go's own default 250).
 const STREAMS: u32 = 250;
 
@@ -73,7 +76,7 @@ impl Listener {
         let graceful = Arc::new(GracefulShutdown::new());
         let mut server = auto::Builder::new(TokioExecutor::new());
         // No `pipeline_flush`: it would keep back the 400 or 431 of a request that cannot be parsed.
-        server.http1().timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(30));
+        server.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
         server
             .http2()
             .timer(TokioTimer::new())
