@@ -1,4 +1,5 @@
-//! The real Go clients that tests drive, built from `tools`: kubectl, from its published module, and a program on client-go.
+//! The real Go clients that tests drive, built from `tools`: kubectl, from its published module, and programs on
+//! client-go and controller-runtime.
 //! Each `go.mod` pins the version, so that nothing depends on what a machine has installed.
 
 use std::fs;
@@ -13,7 +14,8 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     catalog::fetch_modules(arguments)?;
     let version = version(&root().join("tools/kubectl/go.mod"))?;
     build("kubectl", &link_flags(&version))?;
-    build("client-go", PLAIN)
+    build("client-go", PLAIN)?;
+    build("controller-runtime", PLAIN)
 }
 
 /// The linker's flags that leave symbols out.

@@ -22,7 +22,7 @@ const COMMANDS: &[Command] = &[
     (
         "prepare",
         "",
-        "build kubectl and the client-go program into target/tools and fetch the Go modules, which tests need",
+        "build kubectl and the programs on client-go and controller-runtime into target/tools and fetch the Go modules, which tests need",
         kubectl::prepare,
     ),
     (
