@@ -1,9 +1,30 @@
-//! Objects as trees.
+//! Objects as trees, and where they are found.
 
-use pintle_cache::Object;
+use std::sync::Arc;
+
+use pintle_cache::{Log, Object};
+use pintle_registry::GroupResource;
 use pintle_value::Value;
+
+use crate::{Place, World};
 
 /// The tree of an object, if it can be read.
 pub(crate) fn tree(object: &Object) -> Option<Value> {
     Some(pintle_codec::json::decode(&object.json, pintle_codec::json::Options::default()).ok()?.value)
+}
+
+/// The log of a resource that is served at `v1`.
+pub(crate) fn log_of(world: &Arc<dyn World>, resource: &GroupResource) -> Option<Arc<Log>> {
+    let registry = world.registry();
+    world.log(registry.resource(&resource.group, "v1", &resource.resource)?)
+}
+
+/// The object of a resource that is served at `v1`, with its resourceVersion, as the logs have it now.
+pub(crate) fn find(world: &Arc<dyn World>, place: &Place) -> Option<Value> {
+    let Place { resource, namespace, name } = place;
+    let key = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
+    let object = log_of(world, resource)?.get(&key, None).ok().flatten()?;
+    let mut found = tree(&object)?;
+    found.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
+    Some(found)
 }

@@ -1,6 +1,7 @@
 //! The cluster as controllers see it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_cache::{Log, Tap};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
@@ -62,11 +63,17 @@ pub trait World: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Time;
 
+    /// Ends when this much time has passed.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+
     /// Waits until the logs hold everything that was committed before now. Returns the revision up to which they do.
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>>;
 
     /// Waits until every create has ended that began before now.
     fn creates_have_ended(self: Arc<Self>) -> BoxFuture<'static, ()>;
+
+    /// Creates an object. What it says of itself need not be complete.
+    fn create(self: Arc<Self>, resource: GroupResource, object: Value) -> BoxFuture<'static, Result<(), ApiError>>;
 
     /// Deletes all objects of a resource that are in a namespace now, as a client does who deletes the collection.
     fn delete_all(

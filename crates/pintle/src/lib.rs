@@ -1,6 +1,7 @@
 //! The wiring of a server: certificates, kubeconfig, store, cluster and listener put together. The binary is a thin
 //! shell around [`Server`]; tests start one in their own process.
 
+mod advertise;
 pub mod certificates;
 mod kubeconfig;
 mod server;

@@ -56,6 +56,13 @@ struct Serve {
     /// The port to listen at; 0 takes any that is free.
     #[arg(long, value_name = "N", default_value_t = 6443)]
     secure_port: u16,
+    /// The address that clients in the cluster are told to reach the server at [default: the one to listen at, or that of
+    /// the host].
+    #[arg(long, value_name = "IP")]
+    advertise_address: Option<IpAddr>,
+    /// Whether the endpoints of the service kubernetes lead to the server.
+    #[arg(long, value_enum, default_value = "lease")]
+    endpoint_reconciler_type: EndpointReconciler,
     /// Where to write the administrator's kubeconfig [default: DIR/admin.kubeconfig].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -79,7 +86,7 @@ struct Serve {
     /// host starts, with '^' or '//', and where it ends, with '$' or ':', such as '//example\.com(:|$)'.
     #[arg(long, value_name = "REGEX,...", value_delimiter = ',')]
     cors_allowed_origins: Vec<String>,
-    /// Whether to empty namespaces that go: while no controller manager holds its lease, or never.
+    /// Whether to do what the API promises by itself: while no controller manager holds its lease, or never.
     #[arg(long, value_enum, default_value = "auto")]
     controllers: Controllers,
     /// How long events are kept, in hours, minutes and seconds.
@@ -100,6 +107,14 @@ enum Controllers {
     Auto,
     /// Never.
     Never,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EndpointReconciler {
+    /// While the server is there.
+    Lease,
+    /// Never.
+    None,
 }
 
 fn feature_gates_help() -> String {
@@ -190,6 +205,9 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         engine,
         bind_address: serve.bind_address,
         port: serve.secure_port,
+        advertise_address: serve.advertise_address,
+        announces: true,
+        endpoints: serve.endpoint_reconciler_type == EndpointReconciler::Lease,
         kubeconfig: serve.kubeconfig,
         tokens,
         window: Window { bytes: serve.watch_window_mib << 20, ..Window::default() },
@@ -198,6 +216,7 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         gates,
         cors_allowed_origins: serve.cors_allowed_origins,
         controllers: serve.controllers == Controllers::Auto,
+        fixtures: true,
         event_ttl: serve.event_ttl,
         ..Options::default()
     })

@@ -9,12 +9,13 @@ use pintle_auth::{AllowAll, Authenticator, ClientCertificate, FirstOf, TokenFile
 use pintle_cache::Window;
 use pintle_gates::Gates;
 use pintle_server::http::{Listener, TlsError, server_config, verifier};
-use pintle_server::{Cluster, ClusterError, Component, Cors, Settings};
+use pintle_server::{Cluster, ClusterError, Component, Cors, Duties, Settings, service_address};
 use pintle_store::{Clock, Embedded, Memory, Store, SystemClock};
 use rustls::pki_types::UnixTime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::advertise;
 use crate::certificates::{CertificateError, Certificates, write_private};
 use crate::kubeconfig;
 
@@ -49,6 +50,13 @@ pub struct Options {
     pub bind_address: IpAddr,
     /// The port to listen at; 0 is any that is free.
     pub port: u16,
+    /// The address that clients in the cluster are told to reach the server at; by default the one it listens at, or that
+    /// of the host.
+    pub advertise_address: Option<IpAddr>,
+    /// True if the server says in the cluster that it is there: by a lease, and by where the service `kubernetes` leads.
+    pub announces: bool,
+    /// True if it says where that service leads when it says that it is there.
+    pub endpoints: bool,
     /// Where the kubeconfig is written; beside the data by default.
     pub kubeconfig: Option<PathBuf>,
     /// The text of a token file.
@@ -67,6 +75,9 @@ pub struct Options {
     pub cors_allowed_origins: Vec<String>,
     /// True if what a controller manager does for the API itself is done here while there is none.
     pub controllers: bool,
+    /// True if every namespace gets a service account and the certificates that the server is known by, as one of the things
+    /// that a controller manager does.
+    pub fixtures: bool,
     /// How long events are kept after they were last written, in whole seconds; without end if that is no time.
     pub event_ttl: Duration,
     /// Tells the time.
@@ -74,12 +85,16 @@ pub struct Options {
 }
 
 impl Default for Options {
+    /// What tests want: nothing is in the cluster that they have not put there, but for what is there always.
     fn default() -> Self {
         Self {
             data_dir: None,
             engine: Engine::Memory,
             bind_address: IpAddr::from([127, 0, 0, 1]),
             port: 0,
+            advertise_address: None,
+            announces: false,
+            endpoints: true,
             kubeconfig: None,
             tokens: None,
             window: Window::default(),
@@ -89,6 +104,7 @@ impl Default for Options {
             gates: Gates::default(),
             cors_allowed_origins: Vec::new(),
             controllers: true,
+            fixtures: false,
             event_ttl: EVENT_TTL,
             clock: Arc::new(SystemClock),
         }
@@ -139,6 +155,7 @@ pub struct Server {
     pub kubeconfig_path: Option<PathBuf>,
     /// How long the start took.
     pub start_time: Duration,
+    cluster: Arc<Cluster>,
     store: Arc<dyn Store>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -151,7 +168,10 @@ impl Server {
     /// See [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let started = Instant::now();
-        let names = vec![gethostname::gethostname().to_string_lossy().to_lowercase()];
+        let hostname = gethostname::gethostname().to_string_lossy().into_owned();
+        let advertised = advertise::address(options.advertise_address, options.bind_address);
+        let mut names = vec![hostname.to_lowercase(), service_address()];
+        names.extend(advertised.iter().map(ToString::to_string));
         let (certificates, store) = prepare(&options, &names)?;
         let judge = verifier(certificates.authority.certificate.as_bytes())?;
         let tls = server_config(
@@ -166,6 +186,10 @@ impl Server {
         if let Some(tokens) = &options.tokens {
             authenticators.push(Box::new(TokenFile::parse(tokens)?));
         }
+        let address = SocketAddr::new(options.bind_address, options.port);
+        let bind = |error| StartError::Bind { address, error };
+        let listener = Listener::bind(address, tls).await.map_err(bind)?;
+        let address = listener.address().map_err(bind)?;
         let cluster = Cluster::start(Settings {
             store: store.clone(),
             window: options.window,
@@ -177,14 +201,18 @@ impl Server {
             components: options.components,
             gates: options.gates,
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
-            controllers: options.controllers,
+            duties: Duties {
+                controllers: options.controllers,
+                fixtures: (options.controllers && options.fixtures).then(|| certificates.authority.certificate.clone()),
+                port: address.port(),
+                endpoint: (options.announces && options.endpoints)
+                    .then(|| endpoint(advertised, address.port()))
+                    .flatten(),
+                hostname: options.announces.then_some(hostname),
+            },
             event_ttl: options.event_ttl,
         })
         .await?;
-        let address = SocketAddr::new(options.bind_address, options.port);
-        let bind = |error| StartError::Bind { address, error };
-        let listener = Listener::bind(address, tls).await.map_err(bind)?;
-        let address = listener.address().map_err(bind)?;
         let url = url(address);
         let text = kubeconfig(&certificates, &url);
         let path = options.kubeconfig.or_else(|| options.data_dir.as_ref().map(|dir| dir.join("admin.kubeconfig")));
@@ -192,13 +220,14 @@ impl Server {
             write_private(path, &text)?;
         }
         let stop = watch::Sender::new(false);
-        let task = tokio::spawn(listener.serve(cluster, stop.subscribe(), GRACE));
+        let task = tokio::spawn(listener.serve(cluster.clone(), stop.subscribe(), GRACE));
         Ok(Self {
             url,
             certificates,
             kubeconfig: text,
             kubeconfig_path: path,
             start_time: started.elapsed(),
+            cluster,
             store,
             stop,
             task,
@@ -211,11 +240,15 @@ impl Server {
         self.store.clone()
     }
 
-    /// Stops: no new connections, watches end, open requests finish, then the store is closed.
+    /// Stops: nothing in the cluster leads here any more, no new connections, watches end, open requests finish, then the
+    /// store is closed.
     ///
     /// # Errors
     /// The store cannot be closed cleanly. Nothing that was acknowledged is lost.
     pub async fn stop(self) -> Result<(), pintle_store::Error> {
+        if tokio::time::timeout(GRACE, self.cluster.leave()).await.is_err() {
+            tracing::warn!("the cluster is not told that the server goes");
+        }
         self.stop.send_replace(true);
         let _ = self.task.await;
         self.store.close().await
@@ -248,6 +281,17 @@ fn prepare(options: &Options, names: &[String]) -> Result<(Certificates, Arc<dyn
             .map_err(|_| StartError::Options("the thread that makes certificates ended early".to_owned()))??;
         Ok((certificates, store))
     })
+}
+
+/// Where the service `kubernetes` leads to.
+fn endpoint(advertised: Result<IpAddr, String>, port: u16) -> Option<SocketAddr> {
+    match advertised {
+        Ok(ip) => Some(SocketAddr::new(ip, port)),
+        Err(error) => {
+            tracing::warn!(target: "pintle::start", %error, "the service kubernetes leads nowhere");
+            None
+        }
+    }
 }
 
 /// The base URL of an address; what listens everywhere is reached at the loopback address.

@@ -18,6 +18,7 @@ use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
 use crate::components::Component;
+use crate::controllers::{Duties, OnDuty};
 use crate::cors::Cors;
 use crate::definitions::Definitions;
 use crate::http::Turns;
@@ -52,8 +53,8 @@ pub struct Settings {
     pub gates: Gates,
     /// The origins whose scripts browsers may let in.
     pub cors: Cors,
-    /// True if the cluster does by itself what the API promises, unless a controller manager is there.
-    pub controllers: bool,
+    /// What it does by itself.
+    pub duties: Duties,
     /// How long events are kept after they were last written; without end if that is no time.
     pub event_ttl: Duration,
 }
@@ -92,6 +93,8 @@ pub struct Cluster {
     pub(crate) turns: Turns,
     /// Held for reading while something is created, from the last look at its namespace until it is stored.
     pub(crate) creates: tokio::sync::RwLock<()>,
+    /// What it does by itself.
+    pub(crate) on_duty: OnDuty,
     /// Turns true when the server goes down, so that watches end.
     pub(crate) closing: tokio::sync::watch::Sender<bool>,
 }
@@ -163,6 +166,7 @@ impl Cluster {
             authorizer: settings.authorizer,
             admission: Chain(vec![Box::new(Closing), Box::new(NamespaceLifecycle)]),
             metrics: Metrics::new(&settings.gates),
+            on_duty: OnDuty::new(&settings.duties, &settings.gates),
             cbor: settings.gates.enabled(Feature::CBOR),
             gates: Arc::new(settings.gates),
             cors: settings.cors,
@@ -176,9 +180,7 @@ impl Cluster {
         });
         cluster.bootstrap().await.map_err(ClusterError::Bootstrap)?;
         definitions.follow(&cluster).await.map_err(ClusterError::Bootstrap)?;
-        if settings.controllers {
-            crate::controllers::start(&cluster);
-        }
+        cluster.on_duty.start(&cluster, &settings.duties).await;
         Ok(cluster)
     }
 

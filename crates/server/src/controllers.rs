@@ -1,27 +1,106 @@
 //! The cluster as its controllers see it (`pintle_controllers`), and their start.
 
-use std::sync::{Arc, Weak};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use pintle_cache::{Log, Tap};
-use pintle_controllers::{Compute, Deletion, Place, World, garbage, namespaces};
-use pintle_registry::{ApiError, BoxFuture, Registry, Resource};
+use pintle_controllers::{
+    ApiServer, Compute, Deletion, Identity, Keeper, Place, SYSTEM_NAMESPACES, World, fixtures, garbage, namespaces,
+    tokens,
+};
+use pintle_gates::{Feature, Gates};
+use pintle_kinds::ServiceNetwork;
+use pintle_registry::{ApiError, BoxFuture, GroupResource, Objects, Registry, Resource};
 use pintle_value::Value;
 use pintle_value::time::Time;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::cluster::Cluster;
 use crate::write::{Access, delete_all};
 
-/// Starts the controllers of a cluster. They end with it, or when the server goes down.
-pub(crate) fn start(cluster: &Arc<Cluster>) {
-    let world: Weak<dyn World> = Arc::downgrade(cluster) as Weak<dyn World>;
-    let mut closing = cluster.closing.subscribe();
-    tokio::spawn(async move {
-        tokio::select! {
-            ((), ()) = async { tokio::join!(namespaces(world.clone()), garbage(world.clone())) } => {}
-            _ = closing.wait_for(|closing| *closing) => {}
+/// What a cluster does by itself.
+pub struct Duties {
+    /// True if it does what the API promises, unless a controller manager is there.
+    pub controllers: bool,
+    /// What every namespace is to have, as one of these things: the certificates, in PEM, that clients know the server by.
+    pub fixtures: Option<String>,
+    /// The port that the service `kubernetes` stands for.
+    pub port: u16,
+    /// Where that service leads, if that is said.
+    pub endpoint: Option<SocketAddr>,
+    /// The name of the host, if a lease says that the server is there.
+    pub hostname: Option<String>,
+}
+
+/// The address of the service `kubernetes`, which clients in the cluster know the server by.
+#[must_use]
+pub fn service_address() -> String {
+    let (_, service) = ServiceNetwork::default().kubernetes_service(0);
+    service.str_at(&["spec", "clusterIP"]).to_owned()
+}
+
+/// What is done until the cluster is left.
+pub(crate) struct OnDuty {
+    leaving: watch::Sender<bool>,
+    server: ApiServer,
+    /// Keeps objects there.
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl OnDuty {
+    pub(crate) fn new(duties: &Duties, gates: &Gates) -> Self {
+        let (_, service) = ServiceNetwork::default().kubernetes_service(duties.port);
+        let peer = duties.endpoint.filter(|_| gates.enabled(Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY));
+        let run = uuid::Uuid::new_v4().to_string();
+        let hostname = duties.hostname.as_ref().filter(|_| gates.enabled(Feature::API_SERVER_IDENTITY));
+        let identity = hostname.map(|hostname| Identity::new(hostname, &run, peer));
+        let server = ApiServer { service, endpoint: duties.endpoint, identity };
+        Self { leaving: watch::Sender::new(false), server, task: Mutex::default() }
+    }
+
+    /// Makes what has to be there when the server is ready, and starts the controllers of a cluster. They end with it, or
+    /// when the server goes down.
+    pub(crate) async fn start(&self, cluster: &Arc<Cluster>, duties: &Duties) {
+        let world: Arc<dyn World> = cluster.clone();
+        let mut kept = self.server.objects();
+        kept.extend(duties.fixtures.iter().flat_map(|authority| fixtures(authority)));
+        let keeper = Keeper::new(kept);
+        tokio::join!(keeper.settle(&world, &SYSTEM_NAMESPACES), self.server.arrive(&world));
+        let (world, server) = (Arc::downgrade(&world), self.server.clone());
+        if duties.controllers {
+            let (world, mut closing) = (world.clone(), cluster.closing.subscribe());
+            tokio::spawn(async move {
+                tokio::select! {
+                    ((), (), ()) = async {
+                        tokio::join!(namespaces(world.clone()), garbage(world.clone()), tokens(world.clone()))
+                    } => {}
+                    _ = closing.wait_for(|closing| *closing) => {}
+                }
+            });
         }
-    });
+        let (leaving, left) = (self.leaving.subscribe(), self.leaving.subscribe());
+        let task = async move {
+            tokio::join!(keeper.keep(world.clone(), leaving), server.stay(world, left));
+        };
+        *self.task.lock() = Some(tokio::spawn(task));
+    }
+}
+
+impl Cluster {
+    /// Says that the server goes, before it does: nothing is kept there any more, and nothing leads to it. To be called
+    /// while the store can still be written.
+    pub async fn leave(self: Arc<Self>) {
+        self.on_duty.leaving.send_replace(true);
+        let task = self.on_duty.task.lock().take();
+        if let Some(task) = task {
+            let _ = task.await;
+            let world: Arc<dyn World> = self.clone();
+            self.on_duty.server.leave(&world).await;
+        }
+    }
 }
 
 impl World for Cluster {
@@ -45,12 +124,20 @@ impl World for Cluster {
         Cluster::now(self)
     }
 
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Cluster::sleep(self, duration)
+    }
+
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>> {
         Box::pin(async move { Cluster::catch_up(&self).await })
     }
 
     fn creates_have_ended(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move { drop(self.creates.write().await) })
+    }
+
+    fn create(self: Arc<Self>, resource: GroupResource, object: Value) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async move { Access(self).create(&resource, object).await.map(drop) })
     }
 
     fn delete_all(

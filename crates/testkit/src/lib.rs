@@ -16,6 +16,7 @@
 
 mod client;
 mod cluster;
+mod furnished;
 mod instance;
 mod port;
 mod runtime;
@@ -23,6 +24,7 @@ mod time;
 
 pub use client::{Answer, Ask, Broken, Client, Protocol, Stream, Watch};
 pub use cluster::{Cluster, Socket};
+pub use furnished::furnished;
 pub use runtime::run;
 pub use time::{hurry, manual_clock};
 

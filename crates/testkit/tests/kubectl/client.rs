@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use pintle_testkit::Cluster;
+use pintle_testkit::{Cluster, furnished};
 
 /// How long one command may take, on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,6 +43,11 @@ impl Kubectl {
     /// An empty cluster that can be restarted.
     pub(crate) fn durable() -> Self {
         Self::with(Cluster::durable())
+    }
+
+    /// A cluster as the binary makes it.
+    pub(crate) fn furnished() -> Self {
+        Self::with(Cluster::with_options(furnished()))
     }
 
     fn with(start: impl Future<Output = Cluster>) -> Self {

@@ -8,6 +8,7 @@ mod create;
 mod custom;
 mod delete;
 mod discovery;
+mod furnished;
 mod manifests;
 mod read;
 mod server_side;

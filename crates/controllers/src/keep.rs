@@ -1,0 +1,266 @@
+//! Objects that are to be there whatever is done to them: they are made where they are missing, and put right where they
+//! are not as they should be.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use futures_util::future::{join_all, select_all};
+use pintle_cache::{Event, KeyRange, Log, Scope, Watcher};
+use pintle_registry::{ApiError, GroupResource};
+use pintle_value::{Str, Value};
+use tokio::sync::watch;
+
+use crate::objects::{find, log_of};
+use crate::queue::Queue;
+use crate::{Deletion, Place, Propagation, World, others};
+
+/// Where there is to be an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// In the cluster's scope.
+    Cluster,
+    /// In one namespace.
+    Namespace(&'static str),
+    /// In every namespace that does not go.
+    EveryNamespace,
+}
+
+impl Reach {
+    fn includes(self, namespace: &str) -> bool {
+        match self {
+            Reach::Cluster => namespace.is_empty(),
+            Reach::Namespace(only) => only == namespace,
+            Reach::EveryNamespace => !namespace.is_empty(),
+        }
+    }
+}
+
+/// What is thought of an object that is there.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// It can stay as it is.
+    Right,
+    /// It is to become this one.
+    Mend(Value),
+    /// It cannot become what it should be: it goes, and comes anew.
+    Replace,
+}
+
+/// When an object that is there is put right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// When the server starts.
+    AtStart,
+    /// Whenever it has changed.
+    Always,
+}
+
+/// An object that is to be there.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Its group and resource.
+    pub(crate) resource: GroupResource,
+    /// Where it is to be.
+    pub(crate) reach: Reach,
+    /// As it is made, but for its namespace.
+    pub(crate) object: Value,
+    /// Compares the one that is there with that.
+    pub(crate) judge: fn(found: &Value, wanted: &Value) -> Verdict,
+    /// When it is put right.
+    pub(crate) when: When,
+    /// True for what a controller manager does where there is one.
+    pub(crate) gives_way: bool,
+}
+
+impl Kept {
+    fn place(&self, namespace: &str) -> Place {
+        let (namespace, name) = (namespace.to_owned(), self.object.name().to_owned());
+        Place { resource: self.resource.clone(), namespace, name }
+    }
+
+    /// Where changes of it are heard of.
+    fn scope(&self) -> Scope {
+        match self.reach {
+            Reach::Cluster => Scope::Key(self.object.name().into()),
+            Reach::Namespace(namespace) => Scope::Key(format!("{namespace}/{}", self.object.name()).into()),
+            Reach::EveryNamespace => Scope::All,
+        }
+    }
+
+    /// Sees to it that the object is there. Returns false if that has to be tried again.
+    async fn see_to_it(&self, world: &Arc<dyn World>, namespace: &str, is_start: bool) -> bool {
+        match self.attempt(world, namespace, is_start).await {
+            Ok(is_done) => is_done,
+            // Someone else was faster: their change is heard of.
+            Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. }) => true,
+            Err(error) => {
+                tracing::info!(%error, resource = %self.resource, namespace, "what is to be there is not yet");
+                false
+            }
+        }
+    }
+
+    async fn attempt(&self, world: &Arc<dyn World>, namespace: &str, is_start: bool) -> Result<bool, ApiError> {
+        if self.reach == Reach::EveryNamespace && !is_active(world, namespace) {
+            return Ok(true);
+        }
+        let place = self.place(namespace);
+        let found = find(world, &place);
+        let verdict = found.as_ref().map(|found| match self.when {
+            When::AtStart if !is_start => Verdict::Right,
+            When::AtStart | When::Always => (self.judge)(found, &self.object),
+        });
+        if verdict == Some(Verdict::Right) {
+            return Ok(true);
+        }
+        if self.gives_way && others::are_there(world) {
+            return Ok(false);
+        }
+        let world = world.clone();
+        match (verdict, found) {
+            (Some(Verdict::Replace), Some(found)) => {
+                let revision = found.resource_version().parse().unwrap_or_default();
+                let deletion = Deletion { uid: found.uid().into(), revision, propagation: Propagation::Background };
+                world.delete(place, deletion).await?;
+            }
+            (Some(_), _) => {
+                let (judge, wanted) = (self.judge, self.object.clone());
+                let compute = move |found: &Value| match judge(found, &wanted) {
+                    Verdict::Mend(mended) => mended,
+                    Verdict::Right | Verdict::Replace => found.clone(),
+                };
+                world.change(place, "", Arc::new(compute)).await?;
+            }
+            (None, _) => {
+                let mut object = self.object.clone();
+                if !namespace.is_empty() {
+                    object.set_at(&["metadata", "namespace"], namespace);
+                }
+                world.create(place.resource, object).await?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// True if there is such a namespace, and it does not go.
+fn is_active(world: &Arc<dyn World>, name: &str) -> bool {
+    let resource = GroupResource::new("", "namespaces");
+    let place = Place { resource, namespace: String::new(), name: name.to_owned() };
+    find(world, &place).is_some_and(|namespace| namespace.str_at(&["status", "phase"]) == "Active")
+}
+
+/// What is to be looked at: which of the objects, in which namespace.
+type Item = (usize, Str);
+
+/// Keeps objects there.
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    kept: Arc<[Kept]>,
+}
+
+impl Keeper {
+    /// Of these objects.
+    #[must_use]
+    pub fn new(kept: Vec<Kept>) -> Self {
+        Self { kept: kept.into() }
+    }
+
+    /// Sees to what is to be there when the server is ready: the objects of the cluster, and those of these namespaces.
+    pub async fn settle(&self, world: &Arc<dyn World>, namespaces: &[&str]) {
+        let places = [""].iter().chain(namespaces);
+        let items = places.flat_map(|namespace| self.kept.iter().map(move |kept| (kept, *namespace)));
+        let items = items.filter(|(kept, namespace)| kept.reach.includes(namespace));
+        join_all(items.map(|(kept, namespace)| kept.see_to_it(world, namespace, true))).await;
+    }
+
+    /// Keeps the objects there, until the world ends or `leaving` turns true. What is under way then is done when this
+    /// returns.
+    pub async fn keep(self, world: Weak<dyn World>, mut leaving: watch::Receiver<bool>) {
+        let mut queue = Queue::default();
+        let Some(mut following) = world.upgrade().and_then(|world| self.follow(&world, &mut queue)) else { return };
+        loop {
+            let kept = self.kept.clone();
+            queue.begin(|(index, namespace): Item| {
+                let (kept, world) = (kept.clone(), world.clone());
+                async move {
+                    let Some(world) = world.upgrade() else { return true };
+                    kept[index].see_to_it(&world, &namespace, false).await
+                }
+            });
+            tokio::select! {
+                events = following.next() => match events {
+                    Some((resource, events)) => self.hear(&resource, &events, &mut queue),
+                    // History is lost: whatever is there is looked at again.
+                    None => match world.upgrade().and_then(|world| self.follow(&world, &mut queue)) {
+                        Some(anew) => following = anew,
+                        None => return,
+                    },
+                },
+                () = queue.ready() => {}
+                () = left(&mut leaving) => return queue.finish().await,
+            }
+            if world.strong_count() == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Follows the logs of everything that is kept, and has all of it looked at.
+    fn follow(&self, world: &Arc<dyn World>, queue: &mut Queue<Item>) -> Option<Following> {
+        let namespaces = GroupResource::new("", "namespaces");
+        let mut following = Following::default();
+        let all = log_of(world, &namespaces)?;
+        following.add(namespaces, Scope::All, &all);
+        for kept in &*self.kept {
+            following.add(kept.resource.clone(), kept.scope(), &log_of(world, &kept.resource)?);
+        }
+        self.look_at("", queue);
+        all.objects(KeyRange::All).for_each(|namespace| self.look_at(namespace.name(), queue));
+        Some(following)
+    }
+
+    /// Has everything looked at that is to be in a namespace.
+    fn look_at(&self, namespace: &str, queue: &mut Queue<Item>) {
+        let of = self.kept.iter().enumerate().filter(|(_, kept)| kept.reach.includes(namespace));
+        of.for_each(|(index, _)| queue.push((index, namespace.into())));
+    }
+
+    fn hear(&self, resource: &GroupResource, events: &[Arc<Event>], queue: &mut Queue<Item>) {
+        for event in events {
+            let (namespace, name) = event.key.rsplit_once('/').unwrap_or(("", &event.key));
+            let is_it = |kept: &Kept| kept.object.name() == name && kept.resource == *resource;
+            let of = self.kept.iter().enumerate().filter(|(_, kept)| is_it(kept) && kept.reach.includes(namespace));
+            of.for_each(|(index, _)| queue.push((index, namespace.into())));
+            if event.object.is_some() && resource.group.is_empty() && resource.resource == "namespaces" {
+                self.look_at(name, queue);
+            }
+        }
+    }
+}
+
+/// Waits until the server is to go.
+async fn left(leaving: &mut watch::Receiver<bool>) {
+    let _ = leaving.wait_for(|leaving| *leaving).await;
+}
+
+/// The logs that are followed, and what of them.
+#[derive(Default)]
+struct Following {
+    watchers: HashMap<(GroupResource, Scope), Watcher>,
+}
+
+impl Following {
+    fn add(&mut self, resource: GroupResource, scope: Scope, log: &Arc<Log>) {
+        let watch = || log.watch(scope.clone(), log.newest_revision());
+        self.watchers.entry((resource, scope.clone())).or_insert_with(watch);
+    }
+
+    /// The next events of one of the logs; `None` if they are lost.
+    async fn next(&mut self) -> Option<(GroupResource, Vec<Arc<Event>>)> {
+        let next = self.watchers.iter_mut().map(|((resource, _), watcher)| {
+            Box::pin(async move { Some((resource.clone(), watcher.next().await.ok()?)) })
+        });
+        select_all(next).await.0
+    }
+}

@@ -1,0 +1,233 @@
+//! Tokens of service accounts that are kept in secrets go with their account, and accounts forget the secrets that go
+//! (upstream: `pkg/controller/serviceaccount/tokens_controller.go`, which also writes the tokens).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+
+use pintle_cache::{Event, KeyRange, Log, Object, Scope, Watcher};
+use pintle_registry::{ApiError, GroupResource};
+use pintle_value::{Str, Value};
+
+use crate::objects::{find, log_of, tree};
+use crate::queue::Queue;
+use crate::{Deletion, Place, Propagation, World, others};
+
+/// The type of secrets that are tokens.
+const TYPE: &str = "kubernetes.io/service-account-token";
+/// Whose token a secret is.
+const NAME: &str = "kubernetes.io/service-account.name";
+const UID: &str = "kubernetes.io/service-account.uid";
+
+/// A service account, as its tokens name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Account {
+    namespace: Str,
+    name: Str,
+    /// Empty if any of the name is meant.
+    uid: Str,
+}
+
+impl Account {
+    /// Whose token a secret is; `None` if it is no token.
+    fn of(secret: &Object) -> Option<Self> {
+        let secret = tree(secret)?;
+        let annotation = |key| Str::from(secret.annotation(key).unwrap_or_default());
+        let is_token = secret.str_at(&["type"]) == TYPE;
+        is_token.then(|| Self { namespace: secret.namespace().into(), name: annotation(NAME), uid: annotation(UID) })
+    }
+
+    fn place(&self) -> Place {
+        place("serviceaccounts", &self.namespace, &self.name)
+    }
+
+    /// The account, if it is there.
+    fn find(&self, world: &Arc<dyn World>) -> Option<Value> {
+        find(world, &self.place()).filter(|account| self.is(account))
+    }
+
+    fn is(&self, account: &Value) -> bool {
+        self.uid.is_empty() || account.uid() == self.uid
+    }
+}
+
+fn place(resource: &str, namespace: &str, name: &str) -> Place {
+    let resource = GroupResource::new("", resource);
+    Place { resource, namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+/// What is to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Item {
+    /// A token, by its namespace and name: its account may be gone.
+    Token(Str, Str),
+    /// An account that may still name a secret that is gone.
+    Reference(Account, Str),
+}
+
+impl Item {
+    /// Returns false if it has to be looked at again.
+    async fn look_at(self, world: &Arc<dyn World>) -> bool {
+        let looked = match &self {
+            Item::Token(namespace, name) => look_at_token(world, &place("secrets", namespace, name)).await,
+            Item::Reference(account, secret) => look_at_reference(world, account, secret).await,
+        };
+        match looked {
+            Ok(is_done) => is_done,
+            // Someone else was faster: their change is heard of.
+            Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => true,
+            Err(error) => {
+                tracing::info!(%error, item = ?self, "a token is not cleaned up yet");
+                false
+            }
+        }
+    }
+}
+
+/// Deletes a token whose account is gone.
+async fn look_at_token(world: &Arc<dyn World>, place: &Place) -> Result<bool, ApiError> {
+    let key = format!("{}/{}", place.namespace, place.name);
+    let log = log_of(world, &place.resource);
+    let Some(secret) = log.and_then(|log| log.get(&key, None).ok().flatten()) else { return Ok(true) };
+    let Some(account) = Account::of(&secret).filter(|account| !account.name.is_empty()) else { return Ok(true) };
+    world.clone().catch_up().await?;
+    if account.find(world).is_some() {
+        return Ok(true);
+    }
+    if others::are_there(world) {
+        return Ok(false);
+    }
+    let uid = tree(&secret).map_or_else(Str::default, |secret| secret.uid().into());
+    let deletion = Deletion { uid, revision: secret.revision, propagation: Propagation::Background };
+    world.clone().delete(place.clone(), deletion).await?;
+    Ok(true)
+}
+
+/// Has an account forget a secret that is gone.
+async fn look_at_reference(world: &Arc<dyn World>, account: &Account, secret: &Str) -> Result<bool, ApiError> {
+    let names = |reference: &Value| reference.str_at(&["name"]) == secret.as_str();
+    let found = account.find(world);
+    if !found.is_some_and(|account| account.items_at(&["secrets"]).iter().any(names))
+        || find(world, &place("secrets", &account.namespace, secret)).is_some()
+    {
+        return Ok(true);
+    }
+    if others::are_there(world) {
+        return Ok(false);
+    }
+    let (meant, secret) = (account.clone(), secret.clone());
+    let forget = move |account: &Value| {
+        let mut account = account.clone();
+        if meant.is(&account) {
+            let left = account.items_at(&["secrets"]).iter().filter(|of| of.str_at(&["name"]) != secret.as_str());
+            let left: Vec<Value> = left.cloned().collect();
+            account.set("secrets", Some(left).filter(|left| !left.is_empty()));
+        }
+        account
+    };
+    world.clone().change(account.place(), "", Arc::new(forget)).await?;
+    Ok(true)
+}
+
+/// Cleans up after the tokens of a cluster for as long as it is there.
+pub async fn tokens(world: Weak<dyn World>) {
+    let mut cleaner = Cleaner::default();
+    let Some(mut logs) = world.upgrade().and_then(|world| cleaner.follow(&world)) else { return };
+    loop {
+        let looked = world.clone();
+        cleaner.queue.begin(|item: Item| {
+            let world = looked.clone();
+            async move {
+                match world.upgrade() {
+                    Some(world) => item.look_at(&world).await,
+                    None => true,
+                }
+            }
+        });
+        let heard = tokio::select! {
+            events = logs.secrets.next() => events.map(|events| events.iter().for_each(|e| cleaner.hear_of_secret(e))),
+            events = logs.accounts.next() => events.map(|events| events.iter().for_each(|e| cleaner.hear_of_account(e))),
+            () = cleaner.queue.ready() => Ok(()),
+        };
+        if heard.is_err() {
+            // History is lost: whatever is there is looked at again.
+            match world.upgrade().and_then(|world| cleaner.follow(&world)) {
+                Some(anew) => logs = anew,
+                None => return,
+            }
+        }
+        if world.strong_count() == 0 {
+            return;
+        }
+    }
+}
+
+/// What is followed.
+struct Logs {
+    secrets: Watcher,
+    accounts: Watcher,
+}
+
+#[derive(Default)]
+struct Cleaner {
+    /// The names of tokens, by the namespace and name of their account.
+    tokens: HashMap<(Str, Str), HashSet<Str>>,
+    queue: Queue<Item>,
+}
+
+impl Cleaner {
+    fn follow(&mut self, world: &Arc<dyn World>) -> Option<Logs> {
+        let place = {
+            let registry = world.registry();
+            let secrets = registry.resource("", "v1", "secrets")?;
+            secrets.behaviour.selectable_field_names().iter().position(|name| *name == "type")?
+        };
+        let log = |resource: &str| log_of(world, &GroupResource::new("", resource));
+        let watch = |log: &Arc<Log>, scope: Scope| log.watch(scope, log.newest_revision());
+        let (secrets, accounts) = (log("secrets")?, log("serviceaccounts")?);
+        let logs =
+            Logs { secrets: watch(&secrets, Scope::Field(place, TYPE.into())), accounts: watch(&accounts, Scope::All) };
+        self.tokens.clear();
+        for secret in secrets.objects(KeyRange::All).filter(|secret| secret.field(place) == TYPE) {
+            self.note(&secret);
+        }
+        Some(logs)
+    }
+
+    /// Takes note of a token, and has it looked at.
+    fn note(&mut self, secret: &Object) {
+        let Some(Account { namespace, name, .. }) = Account::of(secret) else { return };
+        let token = Str::from(secret.name());
+        self.tokens.entry((namespace.clone(), name)).or_default().insert(token.clone());
+        self.queue.push(Item::Token(namespace, token));
+    }
+
+    fn hear_of_secret(&mut self, event: &Event) {
+        if let Some(previous) = &event.previous
+            && let Some(account) = Account::of(previous)
+        {
+            let (name, of) = (Str::from(previous.name()), (account.namespace.clone(), account.name.clone()));
+            if let Some(tokens) = self.tokens.get_mut(&of) {
+                tokens.remove(&name);
+                if tokens.is_empty() {
+                    self.tokens.remove(&of);
+                }
+            }
+            if event.object.is_none() {
+                self.queue.push(Item::Reference(account, name));
+            }
+        }
+        if let Some(secret) = &event.object {
+            self.note(secret);
+        }
+    }
+
+    fn hear_of_account(&mut self, event: &Event) {
+        if event.object.is_some() {
+            return;
+        }
+        let (namespace, name) = event.key.split_once('/').unwrap_or(("", &event.key));
+        for token in self.tokens.get(&(namespace.into(), name.into())).into_iter().flatten() {
+            self.queue.push(Item::Token(namespace.into(), token.clone()));
+        }
+    }
+}

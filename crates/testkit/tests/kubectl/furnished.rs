@@ -1,0 +1,29 @@
+//! A cluster as the binary makes it: what people find in one that they have put nothing into.
+
+use crate::client::Kubectl;
+
+#[test]
+fn a_bare_cluster_is_what_people_expect() {
+    let k = Kubectl::furnished();
+    k.prints("get all -A -o name", "service/kubernetes");
+    k.prints(
+        "get endpointslices -A -o 'jsonpath={range .items[*]}{.metadata.name} {.endpoints[*].addresses[*]}{end}'",
+        "kubernetes 192.0.2.1",
+    );
+    k.prints("get sa,cm -o name", "serviceaccount/default\nconfigmap/kube-root-ca.crt");
+    k.prints("delete service kubernetes", "service \"kubernetes\" deleted from default namespace");
+    k.works("wait --for=create service/kubernetes");
+    k.prints("get service kubernetes -o jsonpath={.spec.clusterIP}", "10.0.0.1");
+}
+
+#[test]
+fn a_new_namespace_can_be_used_at_once() {
+    let k = Kubectl::furnished();
+    k.prints("create namespace n", "namespace/n created");
+    k.prints("run p --image=nginx -n n", "pod/p created");
+    k.prints("get all -A -o name", "pod/p\nservice/kubernetes");
+    k.works("wait --for=create serviceaccount/default configmap/kube-root-ca.crt -n n");
+    k.prints("get sa,cm -n n -o name", "serviceaccount/default\nconfigmap/kube-root-ca.crt");
+    k.works("delete namespace n");
+    k.prints("get cm -A -o jsonpath={.items[*].metadata.namespace}", "default kube-node-lease kube-public kube-system");
+}
