@@ -89,3 +89,108 @@ fn pods_are_deleted_by_force() {
     );
     k.prints("get pods -o name", "");
 }
+
+/// A deployment and a replica set that it owns.
+fn owner_with_dependent(k: &Kubectl, hold: bool) {
+    k.works("create deployment web --image=nginx");
+    let uid = k.works("get deploy web -o jsonpath={.metadata.uid}").stdout;
+    let finalizers = if hold { r#", "finalizers": ["example.com/hold"]"# } else { "" };
+    let owner = format!(
+        r#"{{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "{uid}", "blockOwnerDeletion": true}}"#
+    );
+    k.pipe(
+        "create -f -",
+        &format!(
+            r#"{{"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {{"name": "of-web", "ownerReferences": [{owner}]{finalizers}}}}}"#
+        ),
+    )
+    .works();
+}
+
+const RELEASE: &str = r#"patch cm of-web --type=json -p '[{"op": "remove", "path": "/metadata/finalizers/0"}]'"#;
+
+#[test]
+fn dependents_go_as_the_cascade_says() {
+    let k = Kubectl::start();
+    // What nobody owns any more goes; `wait` is content with what is gone already.
+    owner_with_dependent(&k, false);
+    k.prints("delete deploy web", "deployment.apps \"web\" deleted from default namespace");
+    k.works("wait cm/of-web --for=delete --timeout=30s");
+    // In the foreground the command ends after the dependents have.
+    owner_with_dependent(&k, true);
+    let delete = k.follow("delete deploy web --cascade=foreground");
+    delete.prints("deployment.apps \"web\" deleted from default namespace");
+    k.prints("get deploy web -o jsonpath={.metadata.finalizers}", r#"["foregroundDeletion"]"#);
+    k.works("wait cm/of-web --for=jsonpath={.metadata.deletionTimestamp} --timeout=30s");
+    k.works(RELEASE);
+    delete.ends();
+    k.fails("get cm of-web", "Error from server (NotFound): configmaps \"of-web\" not found");
+    // In the background it does not wait for them.
+    owner_with_dependent(&k, true);
+    k.works("delete deploy web --cascade=background");
+    k.works("wait cm/of-web --for=jsonpath={.metadata.deletionTimestamp} --timeout=30s");
+    k.works(RELEASE);
+    k.works("wait cm/of-web --for=delete --timeout=30s");
+    // Orphans stay, without an owner.
+    owner_with_dependent(&k, false);
+    k.works("delete deploy web --cascade=orphan");
+    k.fails("get deploy web", "Error from server (NotFound): deployments.apps \"web\" not found");
+    k.prints("get cm of-web -o jsonpath={.metadata.ownerReferences}", "");
+}
+
+/// A pod on a node, where no kubelet ends it.
+fn pod(k: &Kubectl, name: &str) {
+    let spec = r#""spec": {"nodeName": "n1", "containers": [{"name": "a", "image": "b"}]}"#;
+    let metadata = format!(r#""metadata": {{"name": "{name}", "labels": {{"app": "a"}}}}"#);
+    k.pipe("create -f -", &format!(r#"{{"apiVersion": "v1", "kind": "Pod", {metadata}, {spec}}}"#)).works();
+}
+
+#[test]
+fn grace_is_given_shortened_and_taken() {
+    let k = Kubectl::start();
+    let grace = |name: &str, expect: &str| {
+        k.prints(&format!("get pod {name} -o jsonpath={{.metadata.deletionGracePeriodSeconds}}"), expect);
+    };
+    pod(&k, "p");
+    k.works("delete pod p --wait=false");
+    grace("p", "30");
+    k.works("delete pod p --grace-period=10 --wait=false");
+    grace("p", "10");
+    // It is not given back.
+    k.works("delete pod p --grace-period=20 --wait=false");
+    grace("p", "10");
+    k.works("delete pod p --now --wait=false");
+    grace("p", "1");
+    let forced = k.works("delete pod p --force");
+    assert!(forced.stdout.contains("pod \"p\" force deleted"), "{}", forced.stdout);
+    k.fails("get pod p", "Error from server (NotFound): pods \"p\" not found");
+
+    pod(&k, "q");
+    k.fails("delete pod q --timeout=1s", "error: timed out waiting for the condition on pods/q");
+    grace("q", "30");
+    k.works("delete pods -l app=a --grace-period=0 --force");
+    k.prints("get pods -o name", "");
+    // Nothing is deleted in a rehearsal, and nothing is waited for.
+    pod(&k, "r");
+    k.prints("delete pods --all --dry-run=server", "pod \"r\" deleted from default namespace (server dry run)");
+    k.prints("get pod r -o jsonpath={.metadata.deletionTimestamp}", "");
+}
+
+#[test]
+fn what_is_replaced_by_force_is_another() {
+    let k = Kubectl::start();
+    let manifest = |value: &str| {
+        format!(
+            r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "a"}}, "data": {{"k": "{value}"}}}}"#
+        )
+    };
+    k.pipe("create -f -", &manifest("old")).works();
+    let uid = |k: &Kubectl| k.works("get cm a -o jsonpath={.metadata.uid}").stdout;
+    let before = uid(&k);
+    let file = k.file("new.json", &manifest("new"));
+    let replaced = k.works(&format!("replace --force -f {file}"));
+    assert!(replaced.stdout.ends_with("configmap/a replaced\n"), "{}", replaced.stdout);
+    k.prints("get cm a -o jsonpath={.data.k}", "new");
+    assert_ne!(uid(&k), before);
+}
