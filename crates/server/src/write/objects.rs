@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pintle_auth::Identity;
 use pintle_cache::KeyRange;
+use pintle_controllers::SYSTEM_NAMESPACES;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Objects, Resource};
 use pintle_value::Value;
 
@@ -168,9 +169,6 @@ impl Objects for Access {
     }
 }
 
-/// The namespaces that every cluster has.
-const NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
-
 impl Cluster {
     /// Makes the objects that every cluster has, where they are not there.
     pub(crate) async fn bootstrap(self: &Arc<Self>) -> Result<(), ApiError> {
@@ -178,7 +176,7 @@ impl Cluster {
         let namespaces = GroupResource::new("", "namespaces");
         let named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
         let mut wanted: Vec<(GroupResource, Value)> =
-            NAMESPACES.iter().map(|name| (namespaces.clone(), named(name))).collect();
+            SYSTEM_NAMESPACES.iter().map(|name| (namespaces.clone(), named(name))).collect();
         wanted.extend(pintle_kinds::bootstrap_objects(self.now()));
         wanted.extend(pintle_kinds::system_priority_classes());
 
