@@ -182,6 +182,37 @@ fn with_the_gate_open_it_has_a_name_and_can_be_deleted() {
 }
 
 #[test]
+fn custom_objects_are_decoded_otherwise() {
+    const WHY: &str = "unexpected end of JSON input";
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "b"}});
+    let unready =
+        json!({"message": format!("storage is (re)initializing: failed to list example.com/v1, Kind=Widget: {WHY}")});
+    pintle_testkit::run(async move {
+        let mut scene = Scene::begin().await;
+        let definitions = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        scene.check(&[(definitions, definition, 201, any())]).await;
+        while scene.cluster.get("/apis/example.com/v1/widgets").await.status != 200 {}
+        scene.check(&[("POST example.com/v1/widgets", widget, 201, any())]).await;
+        scene.cluster.write_behind("/registry/example.com/widgets/default/b", HALF).await;
+        scene
+            .check(&[
+                ("GET example.com/v1/widgets/b", NONE, 500, unclassified(WHY)),
+                ("GET example.com/v1/widgets?limit=500", NONE, 500, unclassified(WHY)),
+                ("GET example.com/v1/widgets", NONE, 429, unready),
+            ])
+            .await;
+        scene.end().await;
+    });
+}
+
+#[test]
 fn watches_end_and_begin_anew() {
     pintle_testkit::run(async {
         let options = Options { gates: gates(true), controllers: false, ..Options::default() };

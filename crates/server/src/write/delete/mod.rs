@@ -33,8 +33,8 @@ use crate::represent::{Form, from_hub, success};
 enum Deleted {
     /// The object is gone; this was its last state.
     Gone(Arc<Object>),
-    /// The object would be gone if this were not a trial, which shows what it would have been.
-    Tried(Arc<Object>),
+    /// The object would be gone, in a trial that began as a change of its finalizers.
+    Tried,
     /// The object is still there, terminating.
     Terminating(Arc<Object>),
 }
@@ -56,7 +56,8 @@ pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     let (code, object) = match carry_out(&change, &options).await? {
         // Upstream says "accepted" only to those who ask in the old way.
         Deleted::Terminating(object) if options.orphan_dependents == Some(false) => (StatusCode::ACCEPTED, object),
-        Deleted::Terminating(object) | Deleted::Tried(object) => (StatusCode::OK, object),
+        Deleted::Terminating(object) => (StatusCode::OK, object),
+        Deleted::Tried => return Ok(form.respond(StatusCode::OK, form.body_of(nothing(resource))?)),
         Deleted::Gone(object) if returned => (StatusCode::OK, object),
         Deleted::Gone(object) => {
             let tree = tree(&object)?;
@@ -64,6 +65,16 @@ pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Resp
         }
     };
     Ok(form.respond(code, form.body(&form.view.show_one(&object).await?)?))
+}
+
+/// An object of which nothing is known, which is what upstream shows where it did not come to a change.
+fn nothing(resource: &Arc<Resource>) -> Value {
+    let (mut object, expected) = (Value::object(), Expected::of(resource));
+    expected.name(&mut object);
+    if expected.is_typed() {
+        expected.normalise(&mut object);
+    }
+    object
 }
 
 /// Tells those who do not say what is to happen to dependents, where that is worth a word.
@@ -192,8 +203,7 @@ async fn attempt(
     let waits = !object.items_at(&["metadata", "finalizers"]).is_empty();
     if grace == Grace::None && !waits {
         if context.dry_run && !old.items_at(&["metadata", "finalizers"]).is_empty() {
-            let tried = as_cached(&current.key, current.revision, shown.store(&object).await?)?;
-            return Ok(Some(Deleted::Tried(tried)));
+            return Ok(Some(Deleted::Tried));
         }
         return remove(change, &hub, current, &old, objects).await;
     }
