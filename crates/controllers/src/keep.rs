@@ -177,16 +177,16 @@ impl Keeper {
     /// Keeps the objects there, until the world ends or `leaving` turns true. What is under way then is done when this
     /// returns.
     pub async fn keep(self, world: Weak<dyn World>, mut leaving: watch::Receiver<bool>) {
-        let mut queue = Queue::default();
+        let mut queue = Queue::<Item>::default();
         let Some(mut following) = world.upgrade().and_then(|world| self.follow(&world, &mut queue)) else { return };
         loop {
             let kept = self.kept.clone();
-            queue.begin(|(index, namespace): Item| {
-                let (kept, world) = (kept.clone(), world.clone());
-                async move {
+            queue.begin(|(index, namespace)| {
+                let (kept, world, index, namespace) = (kept.clone(), world.clone(), *index, namespace.clone());
+                Some(async move {
                     let Some(world) = world.upgrade() else { return true };
                     kept[index].see_to_it(&world, &namespace, false).await
-                }
+                })
             });
             tokio::select! {
                 events = following.next() => match events {
@@ -197,7 +197,7 @@ impl Keeper {
                         None => return,
                     },
                 },
-                () = queue.ready() => {}
+                _ = queue.ready() => {}
                 () = left(&mut leaving) => return queue.finish().await,
             }
             if world.strong_count() == 0 {

@@ -134,19 +134,19 @@ pub async fn tokens(world: Weak<dyn World>) {
     let Some(mut logs) = world.upgrade().and_then(|world| cleaner.follow(&world)) else { return };
     loop {
         let looked = world.clone();
-        cleaner.queue.begin(|item: Item| {
-            let world = looked.clone();
-            async move {
+        cleaner.queue.begin(|item| {
+            let (item, world) = (item.clone(), looked.clone());
+            Some(async move {
                 match world.upgrade() {
                     Some(world) => item.look_at(&world).await,
                     None => true,
                 }
-            }
+            })
         });
         let heard = tokio::select! {
             events = logs.secrets.next() => events.map(|events| events.iter().for_each(|e| cleaner.hear_of_secret(e))),
             events = logs.accounts.next() => events.map(|events| events.iter().for_each(|e| cleaner.hear_of_account(e))),
-            () = cleaner.queue.ready() => Ok(()),
+            _ = cleaner.queue.ready() => Ok(()),
         };
         if heard.is_err() {
             // History is lost: whatever is there is looked at again.

@@ -11,6 +11,7 @@ use pintle_value::{Str, Value};
 use super::facts::{Facts, Owner};
 use super::graph::Item;
 use crate::World;
+use crate::queue::Looked;
 use crate::world::{Deletion, Place, Propagation};
 
 /// Dependents that lose their owner at a time.
@@ -28,15 +29,6 @@ pub(super) struct Subject {
     pub(super) is_blocked: bool,
     /// Owners of it that were seen to go, whatever is known of their kinds now.
     pub(super) gone: Vec<Str>,
-}
-
-/// What looking at an object came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Looked {
-    /// All is done that can be done now.
-    Done,
-    /// It depends on something of this kind, which is not known.
-    Puzzled(GroupVersionKind),
 }
 
 /// What has become of an owner.
@@ -73,11 +65,11 @@ pub(super) fn fate_of(world: &Arc<dyn World>, namespace: &str, owner: &Owner) ->
     }
 }
 
-/// Does what there is to do about an object.
+/// Does what there is to do about an object. It waits for a kind to be known that something it depends on is of.
 ///
 /// # Errors
 /// Something could not be changed or deleted; it is to be tried again.
-pub(super) async fn look(world: &Arc<dyn World>, subject: &Subject) -> Result<Looked, ApiError> {
+pub(super) async fn look(world: &Arc<dyn World>, subject: &Subject) -> Result<Looked<GroupVersionKind>, ApiError> {
     // What is not seen yet is not taken for gone.
     world.clone().catch_up().await?;
     let Some(object) = current(world, &subject.item, &subject.resource) else { return Ok(Looked::Done) };
@@ -98,7 +90,7 @@ pub(super) async fn look(world: &Arc<dyn World>, subject: &Subject) -> Result<Lo
             Fate::Waits => waits.push(owner.uid.clone()),
             Fate::Gone => gone.push(owner.uid.clone()),
             Fate::Unknown if subject.gone.contains(&owner.uid) => gone.push(owner.uid.clone()),
-            Fate::Unknown => return Ok(Looked::Puzzled(owner.gvk())),
+            Fate::Unknown => return Ok(Looked::Waits(owner.gvk())),
             Fate::Misplaced => return Ok(Looked::Done),
         }
     }

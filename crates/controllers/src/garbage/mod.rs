@@ -5,28 +5,24 @@ mod collect;
 mod facts;
 mod graph;
 mod kinds;
-mod queue;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_cache::{Event, Object};
 use pintle_registry::GroupVersionKind;
 use pintle_value::Str;
-use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-use self::collect::{Fate, Looked, Subject, current, fate_of, look};
+use self::collect::{Fate, Subject, current, fate_of, look};
 use self::facts::Facts;
 use self::graph::{Graph, Item};
 use self::kinds::Kinds;
-use self::queue::Queue;
 use crate::follow::{Change, Following};
+use crate::queue::{Looked, Queue};
 use crate::{World, others};
 
-/// Objects that are looked at at a time.
-const AT_A_TIME: usize = 32;
 /// How long others are left to it before it is seen whether they are still there.
 const OTHERS: Duration = Duration::from_secs(1);
 
@@ -38,21 +34,18 @@ pub async fn garbage(world: Weak<dyn World>) {
     let mut collector = Collector::default();
     drop(strong);
     loop {
-        let time = collector.next_time().filter(|_| following.has_read_all());
         let happened = tokio::select! {
             change = following.next() => Some(Happened::Change(change)),
             changed = kinds.changed() => changed.ok().map(|()| Happened::Kinds),
-            Some(ended) = collector.running.join_next_with_id() => {
-                Some(Happened::Ended(ended.unwrap_or_else(|error| (error.id(), Outcome::Failed))))
-            }
-            () = until(time) => Some(Happened::Time),
+            waits = collector.queue.ready() => Some(Happened::Looked(waits)),
+            () = until(collector.rests_until) => Some(Happened::Rested),
         };
         let (Some(happened), Some(strong)) = (happened, world.upgrade()) else { return };
         match happened {
             Happened::Change(change) => collector.hear(&strong, change),
             Happened::Kinds => collector.look_again_at_puzzles(&strong),
-            Happened::Ended((id, outcome)) => collector.end(&strong, id, outcome),
-            Happened::Time => {}
+            Happened::Looked(waits) => waits.into_iter().for_each(|(item, kind)| collector.puzzle(&strong, item, kind)),
+            Happened::Rested => collector.rests_until = None,
         }
         // Who depends on whom has to be known before anything goes.
         if following.has_read_all() {
@@ -64,26 +57,16 @@ pub async fn garbage(world: Weak<dyn World>) {
 enum Happened {
     Change(Change),
     Kinds,
-    Ended((Id, Outcome)),
-    Time,
-}
-
-/// What became of looking at an object.
-enum Outcome {
-    Done,
-    Failed,
-    Puzzled(GroupVersionKind),
+    /// An object was looked at, and may wait for a kind to be known.
+    Looked(Option<(Item, GroupVersionKind)>),
+    Rested,
 }
 
 #[derive(Default)]
 struct Collector {
     graph: Graph,
     kinds: Kinds,
-    queue: Queue,
-    running: JoinSet<Outcome>,
-    items: HashMap<Id, Item>,
-    /// What is being looked at and has changed since.
-    changed: HashSet<Item>,
+    queue: Queue<Item, GroupVersionKind>,
     /// What goes once its dependents are gone, by uid: references that name it wrongly hold it too.
     waiting: HashMap<Str, Item>,
     /// What depends on something of a kind that is not known yet, or is of no known kind itself.
@@ -149,118 +132,85 @@ impl Collector {
                 && !self.graph.is_blocked(&owner.uid)
                 && let Some(owner) = self.waiting.get(&owner.uid).cloned()
             {
-                self.queue(owner);
+                self.queue.push(owner);
             }
         }
         // One that has gone may have been what kept the others from being judged.
         let namespace = after.or(before).map_or("", |object| object.namespace());
         let lives = |owner: &facts::Owner| matches!(fate_of(world, namespace, owner), Fate::Lives);
         if new.owners != old.owners && !new.owners.iter().all(lives) {
-            self.queue(item.clone());
+            self.queue.push(item.clone());
         }
         if new.is_foreground && !old.is_foreground {
             self.look_at_dependents(&new.uid);
         }
         if new.orphans || new.is_foreground {
-            self.queue(item);
+            self.queue.push(item);
         }
     }
 
     fn look_at_dependents(&mut self, owner: &str) {
         let items: Vec<Item> = self.graph.dependents(owner).cloned().collect();
-        items.into_iter().for_each(|item| self.queue(item));
-    }
-
-    fn queue(&mut self, item: Item) {
-        match self.items.values().any(|running| *running == item) {
-            true => drop(self.changed.insert(item)),
-            false => self.queue.push(item),
-        }
+        items.into_iter().for_each(|item| self.queue.push(item));
     }
 
     /// Looks again at what depends on something of a kind that is known now.
     fn look_again_at_puzzles(&mut self, world: &Arc<dyn World>) {
         let is_solved = |kind: &Option<GroupVersionKind>| kind.as_ref().is_none_or(|kind| is_known(world, kind));
         let solved: Vec<Item> = self.puzzles.extract_if(|_, kind| is_solved(kind)).map(|(item, _)| item).collect();
-        solved.into_iter().for_each(|item| self.queue(item));
+        solved.into_iter().for_each(|item| self.queue.push(item));
     }
 
-    /// Begins to look at as many objects as may be looked at at a time.
+    /// Begins to look at as many objects as may be looked at at a time, unless others do.
     fn begin(&mut self, world: &Arc<dyn World>, following: &Following) {
-        let now = Instant::now();
-        if self.rests_until.is_some_and(|until| until > now) {
+        if self.rests_until.is_some() || self.queue.is_empty() {
             return;
         }
-        self.rests_until = None;
-        while self.running.len() < AT_A_TIME
-            && let Some(item) = self.queue.pop(now)
-        {
-            if others::are_there(world) {
-                self.queue.push(item);
-                self.rests_until = Some(now + OTHERS);
-                return;
-            }
-            let Some(subject) = self.subject(world, &item) else {
+        if others::are_there(world) {
+            self.rests_until = Some(Instant::now() + OTHERS);
+            return;
+        }
+        let Self { graph, kinds, queue, puzzles, .. } = self;
+        queue.begin(|item| {
+            let Some(subject) = subject(graph, kinds, world, item) else {
                 if following.follows(&item.prefix) {
-                    self.puzzles.insert(item, None);
+                    puzzles.insert(item.clone(), None);
                 }
-                continue;
+                return None;
             };
             let world = Arc::downgrade(world);
-            let task = self.running.spawn(async move {
-                let Some(world) = world.upgrade() else { return Outcome::Done };
-                look(&world, &subject).await.map_or_else(
-                    |error| {
-                        let Item { prefix, key, .. } = &subject.item;
-                        tracing::info!(%error, %prefix, %key, "garbage is not collected yet");
-                        Outcome::Failed
-                    },
-                    |looked| match looked {
-                        Looked::Done => Outcome::Done,
-                        Looked::Puzzled(kind) => Outcome::Puzzled(kind),
-                    },
-                )
-            });
-            self.items.insert(task.id(), item);
-        }
-    }
-
-    /// What is known of an object; `None` if its kind is not served.
-    fn subject(&mut self, world: &Arc<dyn World>, item: &Item) -> Option<Subject> {
-        let mut of = |item: &Item| Some((item.clone(), self.kinds.of(world, &item.prefix)?));
-        let (item, resource) = of(item)?;
-        let dependents = self.graph.dependents(&item.uid).filter_map(of).collect();
-        let gone = current(world, &item, &resource).map(|object| {
-            let owners = Facts::read(&object).owners.into_iter();
-            owners.filter(|owner| self.graph.is_gone(owner, object.namespace())).map(|owner| owner.uid).collect()
+            Some(async move {
+                let Some(world) = world.upgrade() else { return Looked::Done };
+                look(&world, &subject).await.unwrap_or_else(|error| {
+                    let Item { prefix, key, .. } = &subject.item;
+                    tracing::info!(%error, %prefix, %key, "garbage is not collected yet");
+                    Looked::Failed
+                })
+            })
         });
-        let gone = gone.unwrap_or_default();
-        Some(Subject { is_blocked: self.graph.is_blocked(&item.uid), dependents, gone, resource, item })
     }
 
-    fn end(&mut self, world: &Arc<dyn World>, id: Id, outcome: Outcome) {
-        let Some(item) = self.items.remove(&id) else { return };
-        let outcome = match outcome {
+    /// Has an object wait until a kind is known.
+    fn puzzle(&mut self, world: &Arc<dyn World>, item: Item, kind: GroupVersionKind) {
+        match is_known(world, &kind) {
             // It has become known meanwhile, or cannot be read.
-            Outcome::Puzzled(kind) if is_known(world, &kind) => Outcome::Failed,
-            outcome => outcome,
-        };
-        if !matches!(outcome, Outcome::Failed) {
-            self.queue.succeed(&item);
-        }
-        match outcome {
-            _ if self.changed.remove(&item) => self.queue.push(item),
-            Outcome::Done => {}
-            Outcome::Failed => self.queue.push_later(item, Instant::now()),
-            Outcome::Puzzled(kind) => drop(self.puzzles.insert(item, Some(kind))),
+            true => self.queue.push_later(item),
+            false => drop(self.puzzles.insert(item, Some(kind))),
         }
     }
+}
 
-    /// When there is something to be tried again, and room for it.
-    fn next_time(&self) -> Option<Instant> {
-        let again = || self.queue.next_time().filter(|_| self.running.len() < AT_A_TIME);
-        self.rests_until.or_else(again)
-    }
+/// What is known of an object; `None` if its kind is not served.
+fn subject(graph: &Graph, kinds: &mut Kinds, world: &Arc<dyn World>, item: &Item) -> Option<Subject> {
+    let mut of = |item: &Item| Some((item.clone(), kinds.of(world, &item.prefix)?));
+    let (item, resource) = of(item)?;
+    let dependents = graph.dependents(&item.uid).filter_map(of).collect();
+    let gone = current(world, &item, &resource).map(|object| {
+        let owners = Facts::read(&object).owners.into_iter();
+        owners.filter(|owner| graph.is_gone(owner, object.namespace())).map(|owner| owner.uid).collect()
+    });
+    let gone = gone.unwrap_or_default();
+    Some(Subject { is_blocked: graph.is_blocked(&item.uid), dependents, gone, resource, item })
 }
 
 /// True if it can be said whether an object of a kind is there.
