@@ -192,7 +192,7 @@ fn found<T>(result: Result<T, ApiError>) -> Result<(), ApiError> {
 }
 
 fn place(item: &Item, resource: &Resource) -> Place {
-    let (namespace, name) = item.key.split_once('/').unwrap_or(("", &item.key));
+    let (namespace, name) = item.place();
     Place { resource: resource.group_resource(), namespace: namespace.to_owned(), name: name.to_owned() }
 }
 

@@ -17,6 +17,13 @@ pub(super) struct Item {
     pub(super) uid: Str,
 }
 
+impl Item {
+    /// Its namespace, empty in the cluster's scope, and its name.
+    pub(super) fn place(&self) -> (&str, &str) {
+        self.key.split_once('/').unwrap_or(("", &self.key))
+    }
+}
+
 /// The dependents of an owner, each with whether the owner waits for it.
 #[derive(Debug, Default)]
 struct Dependents {

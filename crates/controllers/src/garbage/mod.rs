@@ -5,6 +5,7 @@ mod collect;
 mod facts;
 mod graph;
 mod kinds;
+mod misplaced;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -16,9 +17,10 @@ use pintle_value::Str;
 use tokio::time::{Instant, sleep_until};
 
 use self::collect::{Fate, Subject, current, fate_of, look};
-use self::facts::Facts;
+use self::facts::{Facts, Owner};
 use self::graph::{Graph, Item};
 use self::kinds::Kinds;
+use self::misplaced::{is_elsewhere, warn};
 use crate::follow::{Change, Following};
 use crate::queue::{Looked, Queue};
 use crate::{World, others};
@@ -137,15 +139,32 @@ impl Collector {
         }
         // One that has gone may have been what kept the others from being judged.
         let namespace = after.or(before).map_or("", |object| object.namespace());
-        let lives = |owner: &facts::Owner| matches!(fate_of(world, namespace, owner), Fate::Lives);
-        if new.owners != old.owners && !new.owners.iter().all(lives) {
-            self.queue.push(item.clone());
+        if new.owners != old.owners {
+            for owner in &new.owners {
+                let fate = fate_of(world, namespace, owner);
+                if matches!(fate, Fate::Gone | Fate::Misplaced) && !old.owners.contains(owner) {
+                    self.warn(world, &item, owner);
+                }
+                if !matches!(fate, Fate::Lives) {
+                    self.queue.push(item.clone());
+                }
+            }
         }
         if new.is_foreground && !old.is_foreground {
             self.look_at_dependents(&new.uid);
         }
         if new.orphans || new.is_foreground {
             self.queue.push(item);
+        }
+    }
+
+    /// Tells of an owner that is in another namespace, unless others do.
+    fn warn(&mut self, world: &Arc<dyn World>, item: &Item, owner: &Owner) {
+        if others::are_there(world) || !is_elsewhere(world, item.place().0, owner) {
+            return;
+        }
+        if let Some(resource) = self.kinds.of(world, &item.prefix) {
+            tokio::spawn(warn(world.clone(), resource, item.clone(), owner.clone()));
         }
     }
 

@@ -132,6 +132,39 @@ fn owners_that_never_were_own_nothing() {
 }
 
 #[test]
+fn owners_in_other_namespaces_own_nothing_and_are_told_of() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let _ = cluster.post("/api/v1/namespaces", r#"{"metadata": {"name": "other"}}"#).await.expect(201);
+        let owner = r#"{"metadata": {"name": "owner"}}"#;
+        let owner = cluster.post("/api/v1/namespaces/other/configmaps", owner).await.expect(201).json();
+        let uid = owner["metadata"]["uid"].as_str().expect("a uid");
+        let dependent = make(&cluster, "dependent", &[owned_by(&owner, false)]).await;
+        settles(&cluster, &[]).await;
+        let mut watch = cluster.watch("/api/v1/namespaces/default/events?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan").await;
+        let event = watch.next().await.expect("an event")["object"].take();
+        let name = event["metadata"]["name"].as_str().unwrap_or_default();
+        assert!(name.starts_with("dependent."), "{name}");
+        let expect = json!({
+            "involvedObject": {
+                "kind": "ConfigMap", "apiVersion": "v1", "namespace": "default", "name": "dependent",
+                "uid": dependent["metadata"]["uid"],
+            },
+            "type": "Warning",
+            "reason": "OwnerRefInvalidNamespace",
+            "message": format!(
+                r#"ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: {uid}] does not exist in namespace "default""#
+            ),
+            "source": {"component": "garbage-collector-controller"},
+            "count": 1,
+        });
+        for (field, value) in expect.as_object().into_iter().flatten() {
+            assert_eq!(event[field], *value, "{field}");
+        }
+    });
+}
+
+#[test]
 fn circles_go_as_a_whole() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;

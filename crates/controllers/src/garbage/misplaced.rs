@@ -1,0 +1,68 @@
+//! References to owners that are in another namespace. They own nothing, and whoever made them is told so by an event.
+
+use std::sync::Arc;
+
+use pintle_cache::KeyRange;
+use pintle_registry::{GroupResource, Resource, Scope};
+use pintle_value::{Value, object};
+
+use super::facts::{Facts, Owner};
+use super::graph::Item;
+use crate::World;
+
+/// Who sends the events, as upstream calls it.
+const SENDER: &str = "garbage-collector-controller";
+
+/// True if an owner is there, but not where an object in this namespace may have it.
+pub(super) fn is_elsewhere(world: &Arc<dyn World>, namespace: &str, owner: &Owner) -> bool {
+    let registry = world.registry();
+    let log_of = |resource: &Arc<Resource>| world.log(resource);
+    let resource = registry.kind(&owner.gvk()).filter(|resource| resource.scope == Scope::Namespaced);
+    let namespaces = registry.resource("", "v1", "namespaces").and_then(log_of);
+    let (Some(log), Some(namespaces)) = (resource.and_then(log_of), namespaces) else { return false };
+    namespaces.objects(KeyRange::All).any(|other| {
+        let found = log.get(&format!("{}/{}", other.name(), owner.name), None).ok().flatten();
+        other.name() != namespace && found.is_some_and(|found| Facts::read(&found).uid == owner.uid)
+    })
+}
+
+/// Tells of a reference from an object to such an owner.
+pub(super) async fn warn(world: Arc<dyn World>, resource: Arc<Resource>, item: Item, owner: Owner) {
+    let event = event(&world, &resource, &item, &owner);
+    if let Err(error) = world.create(GroupResource::new("", "events"), event).await {
+        tracing::info!(%error, prefix = %item.prefix, key = %item.key, "an owner in another namespace is not told of");
+    }
+}
+
+fn event(world: &Arc<dyn World>, resource: &Resource, item: &Item, owner: &Owner) -> Value {
+    let now = world.now();
+    let (namespace, name) = item.place();
+    let Owner { api_version, kind, name: owner_name, uid, .. } = owner;
+    let mut involved = object! {
+        "kind": resource.kind.as_str(),
+        "name": name,
+        "uid": item.uid.as_str(),
+        "apiVersion": resource.group_version().to_string(),
+    };
+    if !namespace.is_empty() {
+        involved.set("namespace", namespace);
+    }
+    object! {
+        "metadata": object! {
+            "name": format!("{name}.{:x}", i128::from(now.seconds) * 1_000_000_000 + i128::from(now.nanos)),
+            "namespace": if namespace.is_empty() { "default" } else { namespace },
+        },
+        "involvedObject": involved,
+        "reason": "OwnerRefInvalidNamespace",
+        "message": format!(
+            "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {owner_name}, uid: {uid}] does not exist in namespace {namespace:?}"
+        ),
+        "type": "Warning",
+        "count": 1,
+        "firstTimestamp": now.rfc3339(),
+        "lastTimestamp": now.rfc3339(),
+        "source": object! { "component": SENDER },
+        "reportingComponent": SENDER,
+        "reportingInstance": "",
+    }
+}
