@@ -8,7 +8,7 @@ use pintle_cache::Object;
 use pintle_controllers::{Deletion, Place, Propagation};
 use pintle_registry::{ApiError, Objects, Resource};
 
-use super::{carry_out, corrupt, warn_of_silence};
+use super::{carry_out, corrupt, options, warn_of_silence};
 use crate::cluster::Cluster;
 use crate::http::Response;
 use crate::pipeline::Call;
@@ -28,7 +28,7 @@ pub(crate) async fn delete_collection(call: &Arc<Call>, resource: &Arc<Resource>
     let form = Form::negotiate(call, resource, false)?;
     let list = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &list)?;
-    let options = Arc::new(super::options(call).await?);
+    let options = Arc::new(options(call).await?);
     if options.ignores_read_error {
         return Err(corrupt::not_of_many());
     }
