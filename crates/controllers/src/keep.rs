@@ -55,6 +55,17 @@ pub(crate) enum When {
     Always,
 }
 
+/// When an object is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Occasion {
+    /// Before the server is ready, which is not to wait for more than what is missing.
+    Before,
+    /// When the server starts.
+    Start,
+    /// When something has changed.
+    Change,
+}
+
 /// An object that is to be there.
 #[derive(Clone, Debug)]
 pub struct Kept {
@@ -88,8 +99,8 @@ impl Kept {
     }
 
     /// Sees to it that the object is there. Returns false if that has to be tried again.
-    async fn see_to_it(&self, world: &Arc<dyn World>, namespace: &str, is_start: bool) -> bool {
-        match self.attempt(world, namespace, is_start).await {
+    async fn see_to_it(&self, world: &Arc<dyn World>, namespace: &str, occasion: Occasion) -> bool {
+        match self.attempt(world, namespace, occasion).await {
             Ok(is_done) => is_done,
             // Someone else was faster: their change is heard of.
             Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. }) => true,
@@ -100,15 +111,15 @@ impl Kept {
         }
     }
 
-    async fn attempt(&self, world: &Arc<dyn World>, namespace: &str, is_start: bool) -> Result<bool, ApiError> {
+    async fn attempt(&self, world: &Arc<dyn World>, namespace: &str, occasion: Occasion) -> Result<bool, ApiError> {
         if self.reach == Reach::EveryNamespace && !is_active(world, namespace) {
             return Ok(true);
         }
         let place = self.place(namespace);
         let found = find(world, &place);
-        let verdict = found.as_ref().map(|found| match self.when {
-            When::AtStart if !is_start => Verdict::Right,
-            When::AtStart | When::Always => (self.judge)(found, &self.object),
+        let verdict = found.as_ref().map(|found| match (occasion, self.when) {
+            (Occasion::Before, _) | (Occasion::Change, When::AtStart) => Verdict::Right,
+            (Occasion::Start, _) | (Occasion::Change, When::Always) => (self.judge)(found, &self.object),
         });
         if verdict == Some(Verdict::Right) {
             return Ok(true);
@@ -150,8 +161,8 @@ fn is_active(world: &Arc<dyn World>, name: &str) -> bool {
     find(world, &place).is_some_and(|namespace| namespace.str_at(&["status", "phase"]) == "Active")
 }
 
-/// What is to be looked at: which of the objects, in which namespace.
-type Item = (usize, Str);
+/// What is to be looked at: which of the objects, in which namespace, and when.
+type Item = (usize, Str, Occasion);
 
 /// Keeps objects there.
 #[derive(Clone, Debug)]
@@ -166,12 +177,12 @@ impl Keeper {
         Self { kept: kept.into() }
     }
 
-    /// Sees to what is to be there when the server is ready: the objects of the cluster, and those of these namespaces.
+    /// Makes what is missing when the server is to be ready: objects of the cluster, and those of these namespaces.
     pub async fn settle(&self, world: &Arc<dyn World>, namespaces: &[&str]) {
         let places = [""].iter().chain(namespaces);
         let items = places.flat_map(|namespace| self.kept.iter().map(move |kept| (kept, *namespace)));
         let items = items.filter(|(kept, namespace)| kept.reach.includes(namespace));
-        join_all(items.map(|(kept, namespace)| kept.see_to_it(world, namespace, true))).await;
+        join_all(items.map(|(kept, namespace)| kept.see_to_it(world, namespace, Occasion::Before))).await;
     }
 
     /// Keeps the objects there, until the world ends or `leaving` turns true. What is under way then is done when this
@@ -181,11 +192,12 @@ impl Keeper {
         let Some(mut following) = world.upgrade().and_then(|world| self.follow(&world, &mut queue)) else { return };
         loop {
             let kept = self.kept.clone();
-            queue.begin(|(index, namespace)| {
-                let (kept, world, index, namespace) = (kept.clone(), world.clone(), *index, namespace.clone());
+            queue.begin(|(index, namespace, occasion)| {
+                let (kept, world) = (kept.clone(), world.clone());
+                let (index, namespace, occasion) = (*index, namespace.clone(), *occasion);
                 Some(async move {
                     let Some(world) = world.upgrade() else { return true };
-                    kept[index].see_to_it(&world, &namespace, false).await
+                    kept[index].see_to_it(&world, &namespace, occasion).await
                 })
             });
             tokio::select! {
@@ -215,15 +227,15 @@ impl Keeper {
         for kept in &*self.kept {
             following.add(kept.resource.clone(), kept.scope(), &log_of(world, &kept.resource)?);
         }
-        self.look_at("", queue);
-        all.objects(KeyRange::All).for_each(|namespace| self.look_at(namespace.name(), queue));
+        self.look_at("", Occasion::Start, queue);
+        all.objects(KeyRange::All).for_each(|namespace| self.look_at(namespace.name(), Occasion::Start, queue));
         Some(following)
     }
 
     /// Has everything looked at that is to be in a namespace.
-    fn look_at(&self, namespace: &str, queue: &mut Queue<Item>) {
+    fn look_at(&self, namespace: &str, occasion: Occasion, queue: &mut Queue<Item>) {
         let of = self.kept.iter().enumerate().filter(|(_, kept)| kept.reach.includes(namespace));
-        of.for_each(|(index, _)| queue.push((index, namespace.into())));
+        of.for_each(|(index, _)| queue.push((index, namespace.into(), occasion)));
     }
 
     fn hear(&self, resource: &GroupResource, events: &[Arc<Event>], queue: &mut Queue<Item>) {
@@ -231,9 +243,9 @@ impl Keeper {
             let (namespace, name) = event.key.rsplit_once('/').unwrap_or(("", &event.key));
             let is_it = |kept: &Kept| kept.object.name() == name && kept.resource == *resource;
             let of = self.kept.iter().enumerate().filter(|(_, kept)| is_it(kept) && kept.reach.includes(namespace));
-            of.for_each(|(index, _)| queue.push((index, namespace.into())));
+            of.for_each(|(index, _)| queue.push((index, namespace.into(), Occasion::Change)));
             if event.object.is_some() && resource.group.is_empty() && resource.resource == "namespaces" {
-                self.look_at(name, queue);
+                self.look_at(name, Occasion::Change, queue);
             }
         }
     }

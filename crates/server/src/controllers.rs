@@ -68,7 +68,7 @@ impl OnDuty {
         let mut kept = self.server.objects();
         kept.extend(duties.fixtures.iter().flat_map(|authority| fixtures(authority)));
         let keeper = Keeper::new(kept);
-        tokio::join!(keeper.settle(&world, &SYSTEM_NAMESPACES), self.server.arrive(&world));
+        keeper.settle(&world, &SYSTEM_NAMESPACES).await;
         let (world, server) = (Arc::downgrade(&world), self.server.clone());
         if duties.controllers {
             let (world, mut closing) = (world.clone(), cluster.closing.subscribe());

@@ -70,7 +70,7 @@ impl Identity {
     }
 
     /// Takes the lease: one that an earlier run has left goes.
-    pub(super) async fn claim(&self, world: &Arc<dyn World>) {
+    async fn claim(&self, world: &Arc<dyn World>) {
         self.release(world).await;
         let lease = object! {
             "metadata": object! { "name": &self.name, "namespace": NAMESPACE },
@@ -82,8 +82,11 @@ impl Identity {
         }
     }
 
-    /// Renews the lease for as long as the world is there.
-    pub(super) async fn renew(&self, world: &Weak<dyn World>) {
+    /// Takes the lease, and renews it for as long as the world is there.
+    pub(super) async fn hold(&self, world: &Weak<dyn World>) {
+        if let Some(strong) = world.upgrade() {
+            self.claim(&strong).await;
+        }
         while let Some(strong) = world.upgrade() {
             let pause = strong.sleep(RENEWAL);
             drop(strong);

@@ -54,18 +54,11 @@ impl ApiServer {
         objects
     }
 
-    /// Says that the server is there, before it is. What fails is tried again later.
-    pub async fn arrive(&self, world: &Arc<dyn World>) {
-        if let Some(identity) = &self.identity {
-            identity.claim(world).await;
-        }
-    }
-
-    /// Keeps saying that the server is there, until the world ends or `leaving` turns true.
+    /// Says that the server is there, until the world ends or `leaving` turns true.
     pub async fn stay(&self, world: Weak<dyn World>, mut leaving: watch::Receiver<bool>) {
         let stays = async {
             match &self.identity {
-                Some(identity) => tokio::join!(identity.renew(&world), identity::collect(&world)),
+                Some(identity) => tokio::join!(identity.hold(&world), identity::collect(&world)),
                 None => std::future::pending().await,
             }
         };
