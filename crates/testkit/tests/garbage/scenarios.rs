@@ -141,7 +141,9 @@ fn owners_in_other_namespaces_own_nothing_and_are_told_of() {
         let uid = owner["metadata"]["uid"].as_str().expect("a uid");
         let dependent = make(&cluster, "dependent", &[owned_by(&owner, false)]).await;
         settles(&cluster, &[]).await;
-        let mut watch = cluster.watch("/api/v1/namespaces/default/events?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan").await;
+        let mut watch = cluster
+            .watch("/api/v1/namespaces/default/events?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
+            .await;
         let event = watch.next().await.expect("an event")["object"].take();
         let name = event["metadata"]["name"].as_str().unwrap_or_default();
         assert!(name.starts_with("dependent."), "{name}");
