@@ -49,7 +49,10 @@ fn v2(call: &Call) -> Response {
         let document = documents.get(&of, "openapi/v2", || Document::new(pintle_openapi::v2(&registry, catalog)));
         document.respond(&call.headers, "application/json")
     };
-    response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
+    // Upstream says so of the encoding whether or not the answer has one.
+    for header in ["Accept-Encoding", "Accept"] {
+        response.headers_mut().append(VARY, HeaderValue::from_static(header));
+    }
     crate::represent::compress(call, response)
 }
 

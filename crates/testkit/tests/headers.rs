@@ -81,3 +81,25 @@ fn many_warnings_are_cut() {
         cluster.stop().await;
     });
 }
+
+#[test]
+fn caches_are_told_what_answers_depend_on() {
+    pintle_testkit::run(async {
+        let cluster = Cluster::start().await;
+        let check = async |path: &str, encoding: &str, expect: &[&str]| {
+            let answer = cluster.ask("GET", path).header("Accept-Encoding", encoding).send().await.expect(200);
+            let vary: Vec<&str> = answer.headers.get_all("vary").iter().map(|v| v.to_str().expect("a text")).collect();
+            assert_eq!(vary, expect, "{path} {encoding}");
+        };
+        check("/openapi/v2", "identity", &["Accept-Encoding", "Accept"]).await;
+        check("/openapi/v2", "gzip", &["Accept-Encoding", "Accept"]).await;
+        check(MAPS, "gzip", &[]).await;
+        check("/apis/apps/v1", "gzip", &[]).await;
+        let large = json!({"metadata": {"name": "large"}, "data": {"k": "v".repeat(200_000)}}).to_string();
+        let _ = cluster.post(MAPS, large).await.expect(201);
+        check(MAPS, "identity", &[]).await;
+        check(MAPS, "gzip", &["Accept-Encoding"]).await;
+        check(&format!("{MAPS}/large"), "gzip", &["Accept-Encoding"]).await;
+        cluster.stop().await;
+    });
+}

@@ -36,7 +36,10 @@ pub(crate) fn compress(call: &Call, mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    let vary = HeaderValue::from_static("Accept-Encoding");
+    if !headers.get_all(VARY).iter().any(|said| *said == vary) {
+        headers.append(VARY, vary);
+    }
     response
 }
 
