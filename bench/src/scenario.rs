@@ -8,8 +8,8 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    apply, big_list, codecs, conversion, create, custom, definitions, delete, fanout, get, list, memory, mixed, narrow,
-    open, start, stored, update,
+    apply, big_list, codecs, conversion, create, custom, definitions, delete, deletion, fanout, get, list, memory,
+    mixed, narrow, open, start, stored, update,
 };
 use crate::target::{Process, Server, Target};
 
@@ -44,6 +44,7 @@ pub(crate) const ALL: &[Scenario] = &[
     custom::SCENARIO,
     conversion::SCENARIO,
     delete::SCENARIO,
+    deletion::SCENARIO,
     fanout::SCENARIO,
     narrow::SCENARIO,
     open::SCENARIO,

@@ -9,6 +9,7 @@ pub(crate) mod create;
 pub(crate) mod custom;
 pub(crate) mod definitions;
 pub(crate) mod delete;
+pub(crate) mod deletion;
 pub(crate) mod fanout;
 pub(crate) mod get;
 pub(crate) mod list;
