@@ -19,12 +19,14 @@ mod cluster;
 mod furnished;
 mod instance;
 mod port;
+mod program;
 mod runtime;
 mod time;
 
 pub use client::{Answer, Ask, Broken, Client, Protocol, Stream, Watch};
 pub use cluster::{Cluster, Socket};
 pub use furnished::furnished;
+pub use program::{program, walks_through};
 pub use runtime::run;
 pub use time::{hurry, manual_clock};
 

@@ -1,31 +1,25 @@
 //! The Go client library as a client: `tools/client-go` walks typed clients over Protobuf, informers, leader election, event
-//! recorders, scale and dynamic clients through a cluster, and keeps informers while this test writes. `cargo xtask prepare`
-//! builds it.
+//! recorders, scale and dynamic clients through a cluster, and keeps informers while this test writes.
 
 mod in_step;
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use pintle_gates::Gates;
-use pintle_testkit::{Cluster, Options};
+use pintle_testkit::{Options, program, walks_through};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+/// The program's name.
+const NAME: &str = "client-go";
 /// How long informers may take to agree.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn binary() -> PathBuf {
-    let name = format!("../../target/tools/client-go{}", std::env::consts::EXE_SUFFIX);
-    let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    assert!(binary.exists(), "{} is missing: cargo xtask prepare builds it", binary.display());
-    binary
-}
-
 #[test]
 fn client_go_finds_what_it_expects() {
-    walks_through(Options::default(), &[]);
+    walks_through(NAME, Options::default(), &[]);
 }
 
 #[test]
@@ -34,22 +28,7 @@ fn client_go_finds_the_same_in_cbor() {
     let (gates, _) = Gates::with(&settings.into()).expect("a gate that can be set");
     const FEATURES: &[(&str, &str)] =
         &[("KUBE_FEATURE_ClientsAllowCBOR", "true"), ("KUBE_FEATURE_ClientsPreferCBOR", "true")];
-    walks_through(Options { gates, ..Options::default() }, FEATURES);
-}
-
-/// Sees to it that the program finds nothing wrong.
-fn walks_through(options: Options, features: &'static [(&str, &str)]) {
-    let output = pintle_testkit::run(async move {
-        let mut cluster = Cluster::with_options(options).await;
-        let kubeconfig = cluster.kubeconfig_file();
-        let program = move || Command::new(binary()).arg(kubeconfig).envs(features.iter().copied()).output();
-        let output = tokio::task::spawn_blocking(program).await.expect("a result").expect("the program runs");
-        cluster.stop().await;
-        output
-    });
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && stdout.ends_with("OK\n"), "{stdout}{stderr}");
+    walks_through(NAME, Options { gates, ..Options::default() }, FEATURES);
 }
 
 /// The program while it follows a namespace.
@@ -61,7 +40,7 @@ struct Following {
 
 impl Following {
     fn start(kubeconfig: &Path, namespace: &str) -> Self {
-        let mut child = Command::new(binary())
+        let mut child = Command::new(program(NAME))
             .arg(kubeconfig)
             .arg(namespace)
             .stdin(Stdio::piped())

@@ -3,12 +3,12 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use pintle_testkit::{Cluster, furnished};
+use pintle_testkit::{Cluster, furnished, program};
 
 /// How long one command may take, on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -89,7 +89,7 @@ impl Kubectl {
     }
 
     fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(binary());
+        let mut command = Command::new(program("kubectl"));
         command
             .args(words(line))
             .env_clear()
@@ -230,14 +230,6 @@ impl Drop for Follow {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The binary that `cargo xtask prepare` built.
-fn binary() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let path = root.join("target/tools").join(format!("kubectl{}", std::env::consts::EXE_SUFFIX));
-    assert!(path.exists(), "{} is missing: run `cargo xtask prepare`", path.display());
-    path
 }
 
 /// Runs a command to its end. What it prints goes through files, so that it never waits for a reader.
