@@ -76,6 +76,8 @@ pub(crate) struct State {
     let_go: BTreeSet<String>,
     /// Those of which it is decided whom they leave behind.
     left_behind: BTreeMap<String, Vec<String>>,
+    /// Those of which it is decided which owners they lose, even if they begin to go before that is done.
+    losing: BTreeMap<String, Vec<String>>,
     /// True while the collector does not see yet what goes, as after a start.
     is_blind: bool,
 }
@@ -84,6 +86,8 @@ pub(crate) struct State {
 enum Step {
     Become(String, Thing),
     Delete(String, Option<&'static str>),
+    /// It is decided that it loses these owners, or it does.
+    Lose(String, Vec<String>),
     /// It is decided that it goes before its dependents, or it does.
     LetGo(String),
     /// It is decided who loses an owner, or they lose it and it goes.
@@ -130,6 +134,7 @@ impl State {
             seen_to_go: Things::new(),
             let_go: BTreeSet::new(),
             left_behind: BTreeMap::new(),
+            losing: BTreeMap::new(),
             is_blind: false,
         }
     }
@@ -151,6 +156,7 @@ impl State {
         self.seen_to_go.clear();
         self.let_go.clear();
         self.left_behind.clear();
+        self.losing.clear();
     }
 
     /// True if there is no such kind.
@@ -239,16 +245,17 @@ impl State {
         if self.kinds[thing.kind] == Phase::Leaving {
             return Some(Step::Delete(uid.to_owned(), None));
         }
+        if self.losing.contains_key(uid) {
+            return None;
+        }
         let fates: Vec<Fate> = thing.owners.iter().map(|owner| self.fate(thing, owner)).collect();
         let any = |fate: Fate| fates.contains(&fate);
         if any(Fate::Unclear) || !(any(Fate::Gone) || any(Fate::Waits)) {
             return None;
         }
         if any(Fate::Lives) {
-            let mut thing = thing.clone();
-            let mut fates = fates.iter();
-            thing.owners.retain(|_| fates.next() == Some(&Fate::Lives));
-            return Some(Step::Become(uid.to_owned(), thing));
+            let lost = thing.owners.iter().zip(&fates).filter(|(_, fate)| **fate != Fate::Lives);
+            return Some(Step::Lose(uid.to_owned(), lost.map(|(owner, _)| owner.uid.clone()).collect()));
         }
         if any(Fate::Waits) && self.dependents(uid).next().is_some() {
             let in_circle = self.dependents(uid).any(|(dependent, _)| dependent.waits());
@@ -266,6 +273,7 @@ impl State {
     /// All steps that can be taken.
     fn steps(&self) -> Vec<Step> {
         let mut steps: Vec<Step> = self.things.iter().filter_map(|(uid, thing)| self.look(uid, thing)).collect();
+        steps.extend(self.losing.iter().map(|(uid, owners)| Step::Lose(uid.clone(), owners.clone())));
         let is_empty = |kind: usize| !self.things.values().any(|thing| thing.kind == kind);
         let leaves = |kind: &usize| self.kinds[*kind] == Phase::Leaving && is_empty(*kind);
         steps.extend((0..KINDS.len()).filter(leaves).map(Step::Withdraw));
@@ -276,6 +284,13 @@ impl State {
         match step {
             Step::Become(uid, thing) => self.put(&uid, thing),
             Step::Delete(uid, policy) => self.delete(&uid, policy),
+            Step::Lose(uid, owners) => {
+                if self.losing.remove(&uid).is_none() {
+                    self.losing.insert(uid, owners);
+                } else if let Some(thing) = self.things.get_mut(&uid) {
+                    thing.owners.retain(|owner| !owners.contains(&owner.uid));
+                }
+            }
             Step::LetGo(uid) => {
                 if !self.let_go.remove(&uid) {
                     self.let_go.insert(uid);
@@ -331,6 +346,7 @@ impl State {
         state.is_blind = false;
         state.let_go.clear();
         state.left_behind.clear();
+        state.losing.clear();
         Some(state)
     }
 }
