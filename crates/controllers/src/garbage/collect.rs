@@ -27,6 +27,8 @@ pub(super) struct Subject {
     pub(super) dependents: Vec<(Item, Arc<Resource>)>,
     /// True if a foreground deletion of it has to wait.
     pub(super) is_blocked: bool,
+    /// The revision up to which its dependents are known.
+    pub(super) heard: u64,
     /// Owners of it that were seen to go, whatever is known of their kinds now.
     pub(super) gone: Vec<Str>,
 }
@@ -75,6 +77,10 @@ pub(super) async fn look(world: &Arc<dyn World>, subject: &Subject) -> Result<Lo
     let Some(object) = current(world, &subject.item, &subject.resource) else { return Ok(Looked::Done) };
     let facts = Facts::read(&object);
     if facts.is_terminating {
+        if object.revision > subject.heard {
+            // Dependents may have come before it was to go: there will be another look when all of that is heard.
+            return Ok(Looked::Done);
+        }
         if facts.orphans {
             leave_behind(world, subject).await?;
         }

@@ -67,6 +67,8 @@ enum Happened {
 #[derive(Default)]
 struct Collector {
     graph: Graph,
+    /// The revision up to which all is heard.
+    heard: u64,
     kinds: Kinds,
     queue: Queue<Item, GroupVersionKind>,
     /// What goes once its dependents are gone, by uid: references that name it wrongly hold it too.
@@ -105,6 +107,7 @@ impl Collector {
         before: Option<&Arc<Object>>,
         after: Option<&Arc<Object>>,
     ) {
+        self.heard = self.heard.max(after.map_or(0, |object| object.revision));
         let (old, new) = (before.and_then(|o| Facts::of(o)), after.and_then(|o| Facts::of(o)));
         if let (None, Some(gone)) = (after, before) {
             // Those who depended on it may have no owner left.
@@ -189,9 +192,9 @@ impl Collector {
             self.rests_until = Some(Instant::now() + OTHERS);
             return;
         }
-        let Self { graph, kinds, queue, puzzles, .. } = self;
+        let Self { graph, heard, kinds, queue, puzzles, .. } = self;
         queue.begin(|item| {
-            let Some(subject) = subject(graph, kinds, world, item) else {
+            let Some(subject) = subject((graph, *heard), kinds, world, item) else {
                 if following.follows(&item.prefix) {
                     puzzles.insert(item.clone(), None);
                 }
@@ -220,7 +223,7 @@ impl Collector {
 }
 
 /// What is known of an object; `None` if its kind is not served.
-fn subject(graph: &Graph, kinds: &mut Kinds, world: &Arc<dyn World>, item: &Item) -> Option<Subject> {
+fn subject((graph, heard): (&Graph, u64), kinds: &mut Kinds, world: &Arc<dyn World>, item: &Item) -> Option<Subject> {
     let mut of = |item: &Item| Some((item.clone(), kinds.of(world, &item.prefix)?));
     let (item, resource) = of(item)?;
     let dependents = graph.dependents(&item.uid).filter_map(of).collect();
@@ -229,7 +232,7 @@ fn subject(graph: &Graph, kinds: &mut Kinds, world: &Arc<dyn World>, item: &Item
         owners.filter(|owner| graph.is_gone(owner, object.namespace())).map(|owner| owner.uid).collect()
     });
     let gone = gone.unwrap_or_default();
-    Some(Subject { is_blocked: graph.is_blocked(&item.uid), dependents, gone, resource, item })
+    Some(Subject { is_blocked: graph.is_blocked(&item.uid), dependents, gone, heard, resource, item })
 }
 
 /// True if it can be said whether an object of a kind is there.
