@@ -68,7 +68,12 @@ impl Round {
             ends.extend(end.filter(|end| ends.iter().all(|other| other.things != end.things)));
         }
         self.state = self.settle(&before, (turn, &acts), &ends, &mut dice).await;
-        while ends.len() > 1 {
+        // Objects of a definition that goes are deleted while they are looked at: more may come of that than was tried.
+        let is_open = ends.len() > 1 || acts.iter().any(|act| matches!(act, Act::Undefine(_)));
+        if !is_open {
+            return;
+        }
+        loop {
             // Something may still be under way to another end: it is not any more when the server was away.
             self.state.forget();
             self.stop(false).await;
