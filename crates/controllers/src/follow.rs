@@ -15,7 +15,7 @@ const PART: usize = 256;
 pub(crate) enum Change {
     /// These objects are there, in the collection of this prefix.
     There(Str, Vec<Arc<Object>>),
-    /// These events came, in their order over all collections.
+    /// These events came, in their order over all collections; none, where it is only known now that there are no others.
     Events(Vec<Tapped>),
     /// Nothing counts any more that was heard of this collection. If it is still there it comes again.
     Gone(Str),
@@ -49,6 +49,9 @@ pub(crate) struct Following {
     unread: VecDeque<Unread>,
     /// Events that came, and wait until all that was there before them is handed out.
     held: Vec<Tapped>,
+    /// How many events there were in all logs when the last objects that were there were handed out, until all of them
+    /// are too: logs are not read at one revision.
+    behind: Option<u64>,
 }
 
 impl Following {
@@ -65,14 +68,15 @@ impl Following {
             gone: Vec::new(),
             unread: VecDeque::new(),
             held: Vec::new(),
+            behind: None,
         };
         following.look_at_logs();
         following
     }
 
-    /// True if everything is handed out that was there when following began.
+    /// True if everything is handed out that was there when following began, and what is handed out is of one revision.
     pub(crate) fn has_read_all(&self) -> bool {
-        self.gone.is_empty() && self.unread.is_empty()
+        self.gone.is_empty() && self.unread.is_empty() && self.behind.is_none()
     }
 
     /// True if there is such a collection, and what is in it is followed.
@@ -95,6 +99,7 @@ impl Following {
                 let prefix = log.prefix().clone();
                 if objects.len() < PART {
                     self.unread.pop_front();
+                    self.behind = Some(self.tap.end());
                 }
                 return Change::There(prefix, objects);
             }
@@ -103,7 +108,9 @@ impl Following {
                 let followed = self.followed.get(log.prefix()).filter(|followed| Arc::ptr_eq(&followed.log, log));
                 followed.is_some_and(|followed| event.revision > followed.read_to)
             });
-            if !events.is_empty() {
+            let position = self.tap.position();
+            let catches_up = self.behind.take_if(|end| *end <= position).is_some();
+            if catches_up || !events.is_empty() {
                 return Change::Events(events);
             }
             match self.tap.next().await {
