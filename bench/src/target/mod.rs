@@ -4,10 +4,12 @@ pub(crate) mod kubeconfig;
 mod meter;
 mod process;
 
+use std::time::Duration;
+
 use http::{Method, StatusCode};
 
 use crate::Result;
-use crate::client::{Connection, Endpoint, Protocol, plain, with_body};
+use crate::client::{Connection, Endpoint, Protocol, get, plain, with_body};
 use crate::plan::Plan;
 
 pub(crate) use meter::Meter;
@@ -80,6 +82,14 @@ impl Target {
         let code = connection.send(request).await?.status();
         if code != StatusCode::CREATED && code != StatusCode::CONFLICT {
             return Err(format!("the service account of {name}: {code}").into());
+        }
+        if self.process.is_some() {
+            // What every namespace has comes a moment later, and is nothing that a scenario counts.
+            let certificates = format!("/api/v1/namespaces/{name}/configmaps/kube-root-ca.crt");
+            while self.server.connect().await?.send(get(certificates.as_str())).await?.status() == StatusCode::NOT_FOUND
+            {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         }
         Ok(name)
     }
