@@ -158,7 +158,10 @@ impl Write {
 async fn fan_out(target: &mut Target, case: &Case, time: Duration, plan: &Plan, name: &str) -> Result<Watched> {
     let namespace = target.namespace(name).await?;
     let server: &Server = &target.server;
-    let path = format!("{}?watch=true", config_maps(&namespace));
+    // Those that every namespace has are there already.
+    let list = server.connect().await?.fetch(get(config_maps(&namespace)), StatusCode::OK).await?;
+    let from = revision(&list).ok_or("the list has no resourceVersion")?;
+    let path = format!("{}?watch=true&resourceVersion={from}", config_maps(&namespace));
     let arrivals = Arrivals::new();
     let watching = Watching::over(case.protocol).framed(case.framing).noting(&arrivals);
     let requests = (0..case.watchers).map(|_| match case.framing {
