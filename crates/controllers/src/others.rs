@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use pintle_registry::GroupResource;
 use pintle_value::Value;
 use pintle_value::time::Duration;
 
 use crate::World;
-use crate::objects::tree;
+use crate::objects::{log_of, tree};
 
 /// The lease that a controller manager holds.
 const LEASE: &str = "kube-system/kube-controller-manager";
 
 /// True while a controller manager renews its lease.
 pub(crate) fn are_there(world: &Arc<dyn World>) -> bool {
-    let registry = world.registry();
-    let log = registry.resource("coordination.k8s.io", "v1", "leases").and_then(|leases| world.log(leases));
+    let log = log_of(world, &GroupResource::new("coordination.k8s.io", "leases"));
     let lease = log.and_then(|log| log.get(LEASE, None).ok().flatten()).and_then(|lease| tree(&lease));
     lease.is_some_and(|lease| {
         let lasts = Duration::from_seconds(lease.int_at(&["spec", "leaseDurationSeconds"]).unwrap_or_default());

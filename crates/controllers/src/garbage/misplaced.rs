@@ -9,6 +9,7 @@ use pintle_value::{Value, object};
 use super::facts::{Facts, Owner};
 use super::graph::Item;
 use crate::World;
+use crate::objects::log_of;
 
 /// Who sends the events, as upstream calls it.
 const SENDER: &str = "garbage-collector-controller";
@@ -16,10 +17,11 @@ const SENDER: &str = "garbage-collector-controller";
 /// True if an owner is there, but not where an object in this namespace may have it.
 pub(super) fn is_elsewhere(world: &Arc<dyn World>, namespace: &str, owner: &Owner) -> bool {
     let registry = world.registry();
-    let log_of = |resource: &Arc<Resource>| world.log(resource);
     let resource = registry.kind(&owner.gvk()).filter(|resource| resource.scope == Scope::Namespaced);
-    let namespaces = registry.resource("", "v1", "namespaces").and_then(log_of);
-    let (Some(log), Some(namespaces)) = (resource.and_then(log_of), namespaces) else { return false };
+    let namespaces = log_of(world, &GroupResource::new("", "namespaces"));
+    let (Some(log), Some(namespaces)) = (resource.and_then(|resource| world.log(resource)), namespaces) else {
+        return false;
+    };
     namespaces.objects(KeyRange::All).any(|other| {
         let found = log.get(&format!("{}/{}", other.name(), owner.name), None).ok().flatten();
         other.name() != namespace && found.is_some_and(|found| Facts::read(&found).uid == owner.uid)
