@@ -48,8 +48,8 @@ impl Client {
     /// # Panics
     /// It is no method.
     #[must_use]
-    pub fn ask(&self, method: &str, path: &str) -> Ask<'_> {
-        Ask {
+    pub fn request(&self, method: &str, path: &str) -> RequestBuilder<'_> {
+        RequestBuilder {
             client: self,
             method: Method::from_bytes(method.as_bytes()).expect("a method"),
             path: path.to_owned(),
@@ -97,7 +97,7 @@ fn pool(certificates: &Certificates, admin: bool, protocol: Protocol) -> Pool {
 }
 
 /// A request that is being put together.
-pub struct Ask<'a> {
+pub struct RequestBuilder<'a> {
     client: &'a Client,
     method: Method,
     path: String,
@@ -106,7 +106,7 @@ pub struct Ask<'a> {
     anonymous: bool,
 }
 
-impl Ask<'_> {
+impl RequestBuilder<'_> {
     /// Adds a header.
     ///
     /// # Panics
@@ -157,7 +157,7 @@ impl Ask<'_> {
         self
     }
 
-    async fn start(self) -> Result<(String, http::Response<Incoming>), Broken> {
+    async fn start(self) -> Result<(String, http::Response<Incoming>), ConnectionError> {
         let what = format!("{} {}", self.method, self.path);
         let mut request = Request::new(Full::new(self.body));
         *request.method_mut() = self.method;
@@ -166,7 +166,7 @@ impl Ask<'_> {
         let pool = if self.anonymous { &self.client.nobody } else { &self.client.admin };
         match tokio::time::timeout(PATIENCE, pool.request(request)).await {
             Ok(Ok(response)) => Ok((what, response)),
-            Ok(Err(error)) => Err(Broken(format!("{what}: {error:?}"))),
+            Ok(Err(error)) => Err(ConnectionError(format!("{what}: {error:?}"))),
             Err(_) => panic!("{what}: no answer in {PATIENCE:?}"),
         }
     }
@@ -175,7 +175,7 @@ impl Ask<'_> {
     ///
     /// # Panics
     /// There is no answer.
-    pub async fn send(self) -> Answer {
+    pub async fn send(self) -> Response {
         self.try_send().await.unwrap_or_else(|broken| panic!("{broken}"))
     }
 
@@ -186,7 +186,7 @@ impl Ask<'_> {
     ///
     /// # Panics
     /// The answer takes too long.
-    pub async fn try_send(self) -> Result<Answer, Broken> {
+    pub async fn try_send(self) -> Result<Response, ConnectionError> {
         let (what, response) = self.start().await?;
         whole(what, response).await
     }
@@ -209,7 +209,7 @@ impl Ask<'_> {
     ///
     /// # Panics
     /// There is no answer.
-    pub async fn try_watch(self) -> Result<Watch, Answer> {
+    pub async fn try_watch(self) -> Result<Watch, Response> {
         match self.stream().await.unwrap_or_else(|broken| panic!("{broken}")) {
             Ok(stream) => Ok(Watch { stream, buffer: Vec::new(), lines: VecDeque::new() }),
             Err(answer) => Err(answer),
@@ -223,31 +223,31 @@ impl Ask<'_> {
     ///
     /// # Panics
     /// There is no answer for too long.
-    pub async fn stream(self) -> Result<Result<Stream, Answer>, Broken> {
+    pub async fn stream(self) -> Result<Result<ResponseStream, Response>, ConnectionError> {
         let (what, response) = self.start().await?;
         if response.status() == StatusCode::OK {
             let (head, body) = response.into_parts();
-            return Ok(Ok(Stream { what, headers: head.headers, body }));
+            return Ok(Ok(ResponseStream { what, headers: head.headers, body }));
         }
         whole(what, response).await.map(Err)
     }
 }
 
-async fn whole(what: String, response: http::Response<Incoming>) -> Result<Answer, Broken> {
+async fn whole(what: String, response: http::Response<Incoming>) -> Result<Response, ConnectionError> {
     let (head, body) = response.into_parts();
     let body = match tokio::time::timeout(PATIENCE, body.collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) => return Err(Broken(format!("{what}: {error}"))),
+        Ok(Err(error)) => return Err(ConnectionError(format!("{what}: {error}"))),
         Err(_) => panic!("{what}: the answer does not end"),
     };
-    Ok(Answer { what, status: head.status, headers: head.headers, body })
+    Ok(Response { what, status: head.status, headers: head.headers, body })
 }
 
 /// A connection that could not be made or ended too early, as when a server is stopped; says what was asked.
 #[derive(Debug)]
-pub struct Broken(String);
+pub struct ConnectionError(String);
 
-impl fmt::Display for Broken {
+impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -255,7 +255,7 @@ impl fmt::Display for Broken {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     what: String,
     /// The status.
     pub status: StatusCode,
@@ -265,7 +265,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Answer {
+impl Response {
     /// Sees to it that the answer has this status.
     ///
     /// # Panics
@@ -318,26 +318,26 @@ impl Answer {
 
 /// An answer of which pieces are still to come.
 #[derive(Debug)]
-pub struct Stream {
+pub struct ResponseStream {
     what: String,
     /// The headers.
     pub headers: HeaderMap,
     body: Incoming,
 }
 
-impl Stream {
+impl ResponseStream {
     /// The next piece, whenever it comes; `None` at the end.
     ///
     /// # Errors
     /// The connection was cut.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ConnectionError> {
         while let Some(frame) = self.body.frame().await {
             match frame {
                 Ok(frame) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => return Ok(Some(data)),
                     _ => {}
                 },
-                Err(error) => return Err(Broken(format!("{}: {error}", self.what))),
+                Err(error) => return Err(ConnectionError(format!("{}: {error}", self.what))),
             }
         }
         Ok(None)
@@ -347,7 +347,7 @@ impl Stream {
 /// A watch that is open, in JSON.
 #[derive(Debug)]
 pub struct Watch {
-    stream: Stream,
+    stream: ResponseStream,
     buffer: Vec<u8>,
     lines: VecDeque<Value>,
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
-use crate::client::{Answer, Ask, Client, Protocol, Watch};
+use crate::client::{Client, Protocol, RequestBuilder, Response, Watch};
 use crate::instance::Instance;
 use crate::port::Port;
 
@@ -44,7 +44,7 @@ impl Cluster {
     /// # Panics
     /// It does not start.
     pub async fn durable() -> Self {
-        Self::durable_with(Options::default()).await
+        Self::durable_with_options(Options::default()).await
     }
 
     /// A durable cluster with options of its own, of which folder, engine and port are set here. It keeps its port, so
@@ -52,7 +52,7 @@ impl Cluster {
     ///
     /// # Panics
     /// It does not start.
-    pub async fn durable_with(options: Options) -> Self {
+    pub async fn durable_with_options(options: Options) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let port = Port::take();
         let options = Options {
@@ -139,7 +139,7 @@ impl Cluster {
     ///
     /// # Panics
     /// The cluster keeps nothing, its server runs, or there is no start.
-    pub async fn aside(&self) -> Self {
+    pub async fn start_on_another_port(&self) -> Self {
         assert!(self.port.is_some(), "only a durable cluster can be started elsewhere");
         Self::with_options(Options { port: 0, ..self.options.clone() }).await
     }
@@ -179,7 +179,7 @@ impl Cluster {
 
     /// Where a durable cluster keeps its objects.
     #[must_use]
-    pub fn folder(&self) -> Option<&Path> {
+    pub fn data_dir(&self) -> Option<&Path> {
         self.options.data_dir.as_deref()
     }
 
@@ -206,7 +206,7 @@ impl Cluster {
     ///
     /// # Panics
     /// There is no server, or its store fails.
-    pub async fn write_behind(&self, key: &str, value: impl Into<Bytes>) -> u64 {
+    pub async fn write_to_store(&self, key: &str, value: impl Into<Bytes>) -> u64 {
         let instance = self.instance.lock().await;
         let server = instance.as_ref().and_then(|instance| instance.server.as_ref()).expect("a server");
         let change = pintle_store::Change::put(key, value);
@@ -215,34 +215,34 @@ impl Cluster {
 
     /// Asks anything.
     #[must_use]
-    pub fn ask(&self, method: &str, path: &str) -> Ask<'_> {
-        self.client.ask(method, path)
+    pub fn request(&self, method: &str, path: &str) -> RequestBuilder<'_> {
+        self.client.request(method, path)
     }
 
     /// Gets a path.
-    pub async fn get(&self, path: &str) -> Answer {
-        self.ask("GET", path).send().await
+    pub async fn get(&self, path: &str) -> Response {
+        self.request("GET", path).send().await
     }
 
     /// Posts JSON to a path.
-    pub async fn post(&self, path: &str, body: impl Into<String>) -> Answer {
-        self.ask("POST", path).json(body).send().await
+    pub async fn post(&self, path: &str, body: impl Into<String>) -> Response {
+        self.request("POST", path).json(body).send().await
     }
 
     /// Puts JSON to a path.
-    pub async fn put(&self, path: &str, body: impl Into<String>) -> Answer {
-        self.ask("PUT", path).json(body).send().await
+    pub async fn put(&self, path: &str, body: impl Into<String>) -> Response {
+        self.request("PUT", path).json(body).send().await
     }
 
     /// Deletes a path.
-    pub async fn delete(&self, path: &str) -> Answer {
-        self.ask("DELETE", path).send().await
+    pub async fn delete(&self, path: &str) -> Response {
+        self.request("DELETE", path).send().await
     }
 
     /// Patches a path: `kind` is `json`, `merge` or `strategic-merge`.
-    pub async fn patch(&self, path: &str, kind: &str, body: impl Into<String>) -> Answer {
+    pub async fn patch(&self, path: &str, kind: &str, body: impl Into<String>) -> Response {
         let media_type = format!("application/{kind}-patch+json");
-        self.ask("PATCH", path).body(&media_type, body.into()).send().await
+        self.request("PATCH", path).body(&media_type, body.into()).send().await
     }
 
     /// Watches a path.
@@ -250,6 +250,6 @@ impl Cluster {
     /// # Panics
     /// The watch is refused.
     pub async fn watch(&self, path: &str) -> Watch {
-        self.ask("GET", path).watch().await
+        self.request("GET", path).watch().await
     }
 }

@@ -14,20 +14,20 @@
 //!
 //! What goes wrong in here panics with what was asked and what came, since that is what a test wants to see.
 
+mod bootstrapped;
 mod client;
 mod cluster;
-mod furnished;
 mod instance;
 mod port;
-mod program;
 mod runtime;
 mod time;
+mod tools;
 
-pub use client::{Answer, Ask, Broken, Client, Protocol, Stream, Watch};
+pub use bootstrapped::bootstrapped;
+pub use client::{Client, ConnectionError, Protocol, RequestBuilder, Response, ResponseStream, Watch};
 pub use cluster::{Cluster, Socket};
-pub use furnished::furnished;
-pub use program::{program, walks_through};
 pub use runtime::run;
-pub use time::{hurry, manual_clock};
+pub use time::{advance_clock_until, manual_clock};
+pub use tools::{run_client_program, tool_path};
 
 pub use pintle::{Component, Engine, ManualClock, Options, Timestamp};

@@ -15,7 +15,7 @@ pub fn manual_clock() -> Arc<ManualClock> {
 }
 
 /// Lets something happen that takes the server time: moves the clock until it has.
-pub async fn hurry<T>(clock: &ManualClock, what: impl Future<Output = T>) -> T {
+pub async fn advance_clock_until<T>(clock: &ManualClock, what: impl Future<Output = T>) -> T {
     let mut what = std::pin::pin!(what);
     loop {
         // A request needs a moment to come to where it waits.

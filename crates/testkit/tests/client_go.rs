@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use pintle_gates::Gates;
-use pintle_testkit::{Options, program, walks_through};
+use pintle_testkit::{Options, run_client_program, tool_path};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// The program's name.
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn client_go_finds_what_it_expects() {
-    walks_through(NAME, Options::default(), &[]);
+    run_client_program(NAME, Options::default(), &[]);
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn client_go_finds_the_same_in_cbor() {
     let (gates, _) = Gates::with(&settings.into()).expect("a gate that can be set");
     const FEATURES: &[(&str, &str)] =
         &[("KUBE_FEATURE_ClientsAllowCBOR", "true"), ("KUBE_FEATURE_ClientsPreferCBOR", "true")];
-    walks_through(NAME, Options { gates, ..Options::default() }, FEATURES);
+    run_client_program(NAME, Options { gates, ..Options::default() }, FEATURES);
 }
 
 /// The program while it follows a namespace.
@@ -40,7 +40,7 @@ struct Following {
 
 impl Following {
     fn start(kubeconfig: &Path, namespace: &str) -> Self {
-        let mut child = Command::new(program(NAME))
+        let mut child = Command::new(tool_path(NAME))
             .arg(kubeconfig)
             .arg(namespace)
             .stdin(Stdio::piped())

@@ -94,7 +94,7 @@ fn they_can_only_be_read() {
     run(async {
         let cluster = Cluster::start().await;
         let check = async |method: &str, path: &str, code: u16, reason: &str, message: &str| {
-            let answer = cluster.ask(method, path).json("{}").send().await;
+            let answer = cluster.request(method, path).json("{}").send().await;
             answer.expect_error(code, reason, message);
         };
         let not_allowed = "the server does not allow this method on the requested resource";

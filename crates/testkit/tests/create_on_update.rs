@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use pintle_testkit::{Answer, Cluster};
+use pintle_testkit::{Cluster, Response};
 use serde_json::{Value, json};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 
-async fn put(cluster: &Cluster, name: &str, metadata: Value) -> Answer {
+async fn put(cluster: &Cluster, name: &str, metadata: Value) -> Response {
     let mut object = json!({"metadata": metadata, "spec": {"holderIdentity": "me"}});
     object["metadata"]["name"] = json!(name);
     cluster.put(&format!("{LEASES}/{name}"), object.to_string()).await

@@ -1,6 +1,6 @@
 //! Requests that are tried only: the answer is that of the real one, and nothing of it happens.
 
-use pintle_testkit::{Answer, Cluster};
+use pintle_testkit::{Cluster, Response};
 use serde_json::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -31,7 +31,7 @@ async fn revision(cluster: &Cluster) -> String {
 }
 
 /// An answer without what differs from one write to the next.
-fn shown(answer: &Answer) -> (u16, Value) {
+fn shown(answer: &Response) -> (u16, Value) {
     let mut object = answer.json();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for name in ["resourceVersion", "uid", "creationTimestamp", "deletionTimestamp", "managedFields"] {
@@ -49,7 +49,7 @@ async fn check(cluster: &Cluster, method: &str, path: &str, media_type: &str, bo
     let before = revision(cluster).await;
     let joint = if path.contains('?') { '&' } else { '?' };
     let send = async |path: &str| {
-        let ask = cluster.ask(method, path);
+        let ask = cluster.request(method, path);
         if body.is_null() { ask.send().await } else { ask.body(media_type, body.to_string()).send().await }
     };
     let tried = send(&format!("{path}{joint}dryRun=All")).await;
@@ -161,9 +161,9 @@ fn nobody_hears_of_what_is_tried() {
         let _ = cluster.delete(&format!("{PODS}/made?dryRun=All&gracePeriodSeconds=0")).await.expect(200);
         // Options in a body are all that counts.
         let options = json!({"dryRun": ["All"], "gracePeriodSeconds": 0}).to_string();
-        let _ = cluster.ask("DELETE", &format!("{PODS}/made")).json(options).send().await.expect(200);
+        let _ = cluster.request("DELETE", &format!("{PODS}/made")).json(options).send().await.expect(200);
         let options = json!({"gracePeriodSeconds": 0}).to_string();
-        let _ = cluster.ask("DELETE", &format!("{PODS}/made?dryRun=All")).json(options).send().await.expect(200);
+        let _ = cluster.request("DELETE", &format!("{PODS}/made?dryRun=All")).json(options).send().await.expect(200);
         // Upstream marks the object before it takes it away.
         for kind in ["ADDED", "MODIFIED", "DELETED"] {
             watch.expect(kind, "made").await;

@@ -231,7 +231,7 @@ impl Translation {
 async fn judged(cluster: &Cluster, definitions: &str, name: &str) {
     let path = format!("{}/{name}", definitions.split('?').next().unwrap_or_default());
     loop {
-        let found = cluster.ask("GET", &path).anonymous().header("authorization", "Bearer bench").send().await;
+        let found = cluster.request("GET", &path).anonymous().header("authorization", "Bearer bench").send().await;
         let found: Value = serde_json::from_slice(&found.body).expect("JSON");
         if found["status"]["conditions"].as_array().is_some_and(|conditions| conditions.len() > 1) {
             return;
@@ -244,7 +244,7 @@ async fn replay(cluster: &Cluster, recording: &Recording, translation: &mut Tran
     let request = &recording.request;
     let method = request["method"].as_str().expect("a method");
     let path = translation.translate(request["path"].as_str().expect("a path"), "resourceVersion=");
-    let mut ask = cluster.ask(method, &path).anonymous();
+    let mut ask = cluster.request(method, &path).anonymous();
     if let Value::Object(headers) = &request["headers"] {
         for (name, value) in headers {
             ask = ask.header(name, value.as_str().unwrap_or_default());

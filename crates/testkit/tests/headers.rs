@@ -1,12 +1,12 @@
 //! What every answer says beside its body: who may see it, under which id it is known, what the client is warned of.
 
 use pintle::Options;
-use pintle_testkit::{Answer, Cluster};
+use pintle_testkit::{Cluster, Response};
 use serde_json::json;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-fn check(answer: &Answer, headers: &[(&str, &str)]) {
+fn check(answer: &Response, headers: &[(&str, &str)]) {
     for (name, value) in headers {
         assert_eq!(answer.header(name), *value, "{name}");
     }
@@ -21,9 +21,9 @@ fn answers_are_nobody_elses_and_have_an_id() {
             check(&answer, &[("cache-control", "no-cache, private"), ("access-control-allow-origin", "")]);
             assert_eq!(answer.header("audit-id").len(), 36, "{path}");
         }
-        let known = cluster.ask("GET", MAPS).header("Audit-ID", "mine").send().await;
+        let known = cluster.request("GET", MAPS).header("Audit-ID", "mine").send().await;
         check(&known, &[("audit-id", "mine")]);
-        let long = cluster.ask("GET", MAPS).header("Audit-ID", &"x".repeat(65)).send().await;
+        let long = cluster.request("GET", MAPS).header("Audit-ID", &"x".repeat(65)).send().await;
         assert_eq!(long.header("audit-id").len(), 36);
         cluster.stop().await;
     });
@@ -45,7 +45,7 @@ fn scripts_of_other_origins_are_let_in_where_that_is_allowed() {
             ("access-control-allow-credentials", "true"),
             ("cache-control", "no-cache, private"),
         ];
-        let from = |method, path| cluster.ask(method, path).header("Origin", "https://example.com");
+        let from = |method, path| cluster.request(method, path).header("Origin", "https://example.com");
         check(&from("GET", MAPS).send().await.expect(200), &told);
         check(&from("GET", "/nothing").send().await.expect(404), &told);
         // A browser does not say who asks before it knows that it may.
@@ -53,7 +53,7 @@ fn scripts_of_other_origins_are_let_in_where_that_is_allowed() {
         check(&before, &told);
         assert_eq!((before.text(), before.header("audit-id").len()), (String::new(), 36));
         check(&from("GET", MAPS).anonymous().send().await.expect(401), &told);
-        let other = cluster.ask("OPTIONS", MAPS).header("Origin", "https://example.org").send().await.expect(405);
+        let other = cluster.request("OPTIONS", MAPS).header("Origin", "https://example.org").send().await.expect(405);
         check(&other, &[("access-control-allow-origin", "")]);
         cluster.stop().await;
     });
@@ -87,7 +87,7 @@ fn caches_are_told_what_answers_depend_on() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let check = async |path: &str, encoding: &str, expect: &[&str]| {
-            let answer = cluster.ask("GET", path).header("Accept-Encoding", encoding).send().await.expect(200);
+            let answer = cluster.request("GET", path).header("Accept-Encoding", encoding).send().await.expect(200);
             let vary: Vec<&str> = answer.headers.get_all("vary").iter().map(|v| v.to_str().expect("a text")).collect();
             assert_eq!(vary, expect, "{path} {encoding}");
         };

@@ -9,15 +9,15 @@ fn a_healthy_server_says_so_to_anyone() {
     run(async {
         let cluster = Cluster::durable().await;
         for path in ["/livez", "/readyz", "/healthz", "/readyz/etcd", "/readyz/informer-sync"] {
-            let answer = cluster.ask("GET", path).anonymous().send().await.expect(200);
+            let answer = cluster.request("GET", path).anonymous().send().await.expect(200);
             assert_eq!(answer.text(), "ok", "{path}");
         }
-        let verbose = cluster.ask("GET", "/readyz?verbose&exclude=log").anonymous().send().await.expect(200).text();
+        let verbose = cluster.request("GET", "/readyz?verbose&exclude=log").anonymous().send().await.expect(200).text();
         assert_eq!(
             verbose,
             "[+]ping ok\n[+]log excluded: ok\n[+]etcd ok\n[+]informer-sync ok\n[+]shutdown ok\nreadyz check passed\n"
         );
-        let _ = cluster.ask("GET", "/metrics").anonymous().send().await.expect(401);
+        let _ = cluster.request("GET", "/metrics").anonymous().send().await.expect(401);
         cluster.stop().await;
     });
 }

@@ -284,7 +284,7 @@ fn reflectors_keep_in_step() {
         let mut asked = [0; 3];
         let mut number = 0;
         while let Some(asks) = in_step::step(&cluster, number).await {
-            let list = cluster.client(Protocol::Any).ask("GET", in_step::MAPS).send().await.expect(200).json();
+            let list = cluster.client(Protocol::Any).request("GET", in_step::MAPS).send().await.expect(200).json();
             let text =
                 |item: &serde_json::Value, key: &str| item["metadata"][key].as_str().unwrap_or_default().to_owned();
             let items = list["items"].as_array().into_iter().flatten();

@@ -50,7 +50,7 @@ fn watchers_that_do_not_read_hold_a_bounded_amount() {
         for number in 0..40 {
             let protocol = if number % 2 == 0 { Protocol::Any } else { Protocol::Http1 };
             let client = cluster.client(protocol);
-            watches.push(client.ask("GET", &format!("{MAPS}?watch=1")).watch().await);
+            watches.push(client.request("GET", &format!("{MAPS}?watch=1")).watch().await);
         }
         // More than connections hold, and more events than wait for a watcher.
         change(&cluster, 2000).await;

@@ -2,7 +2,7 @@
 //! (upstream: `endpoints/handlers/negotiation` and `responsewriters`).
 
 use pintle_codec::{json, protobuf, yaml};
-use pintle_testkit::{Answer, Cluster};
+use pintle_testkit::{Cluster, Response};
 use pintle_value::Value as Tree;
 use serde_json::{Value, json as literal};
 
@@ -54,7 +54,7 @@ fn message(body: &[u8]) -> Tree {
 }
 
 /// An answer in short: its code, its encoding, and what it is, or the message of an error.
-fn short(answer: &Answer) -> String {
+fn short(answer: &Response) -> String {
     let (encoding, tree) = match answer.header("content-type") {
         "application/json" => {
             let tree = json::decode(&answer.body, json::Options::default()).expect("JSON").value;
@@ -74,7 +74,7 @@ fn short(answer: &Answer) -> String {
 
 async fn check(cluster: &Cluster, method: &str, rows: &[(&str, &str, &str)]) {
     for (path, accept, expect) in rows {
-        let answer = cluster.ask(method, path).header("accept", accept).send().await;
+        let answer = cluster.request(method, path).header("accept", accept).send().await;
         assert_eq!(short(&answer), *expect, "{method} {path} as {accept}");
     }
 }
@@ -112,7 +112,7 @@ fn objects_lists_and_documents_come_as_they_are_accepted() {
         for (path, partial) in [(MAP, PARTIAL), (WIDGET, PARTIAL)] {
             let whole = cluster.get(path).await.expect(200);
             let whole = json::decode(&whole.body, json::Options::default()).expect("JSON").value;
-            let shown = cluster.ask("GET", path).header("accept", partial).send().await.expect(200);
+            let shown = cluster.request("GET", path).header("accept", partial).send().await.expect(200);
             assert_eq!(message(&shown.body)["metadata"], whole["metadata"], "{path}");
         }
     });
@@ -142,7 +142,7 @@ fn errors_come_in_what_is_accepted_of_objects_that_are_not_transformed() {
             ],
         )
         .await;
-        let answer = cluster.ask("GET", &none).header("accept", PARTIAL).send().await;
+        let answer = cluster.request("GET", &none).header("accept", PARTIAL).send().await;
         assert!(answer.body.ends_with(b"\n}"), "{}", answer.text());
     });
 }
@@ -152,7 +152,7 @@ fn a_head_is_a_get_without_its_body() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
         for (path, accept, code) in [(MAP, PROTOBUF, 200), (MAPS, PARTIAL_LIST, 200), (WIDGET, PROTOBUF, 406)] {
-            let answer = cluster.ask("HEAD", path).header("accept", accept).send().await.expect(code);
+            let answer = cluster.request("HEAD", path).header("accept", accept).send().await.expect(code);
             assert_eq!((answer.header("content-type"), &answer.body[..]), (PROTOBUF, &b""[..]), "{path}");
         }
     });
@@ -178,7 +178,8 @@ fn deletions_take_their_options_in_protobuf_and_say_so_too() {
         let cluster = cluster().await;
         for (path, done) in [(MAP, "200 Protobuf: Status"), (WIDGET, "200 JSON: Status")] {
             let accept = "application/vnd.kubernetes.protobuf,application/json";
-            let delete = |uid: &str| cluster.ask("DELETE", path).header("accept", accept).body(PROTOBUF, options(uid));
+            let delete =
+                |uid: &str| cluster.request("DELETE", path).header("accept", accept).body(PROTOBUF, options(uid));
             let other = delete("other").send().await;
             assert_eq!(other.status.as_u16(), 409, "{}", short(&other));
             let uid =
@@ -194,7 +195,7 @@ fn metadata_is_watched_in_protobuf() {
         let cluster = cluster().await;
         for path in [MAPS, WIDGETS] {
             let stream = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-            let ask = cluster.ask("GET", &format!("{path}?{stream}")).header("accept", PARTIAL);
+            let ask = cluster.request("GET", &format!("{path}?{stream}")).header("accept", PARTIAL);
             let mut stream = ask.stream().await.expect("a connection").expect("a stream");
             let mut bytes = Vec::new();
             let mut kinds = Vec::new();

@@ -18,7 +18,7 @@ fn a_bare_number_is_a_quantity() {
             let body = format!(
                 r#"{{"metadata": {{"name": "x"}}, "spec": {{"limits": [{{"type": "Pod", "max": {{"cpu": {number}}}}}]}}}}"#
             );
-            let made = cluster.ask("POST", path).body(media_type, body).send().await.expect(201).json();
+            let made = cluster.request("POST", path).body(media_type, body).send().await.expect(201).json();
             assert_eq!(made["spec"]["limits"][0]["max"]["cpu"], expect, "{number} in {media_type}");
         }
         cluster.stop().await;

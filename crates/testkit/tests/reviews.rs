@@ -54,7 +54,7 @@ fn reviews_ask_whom_every_request_passes() {
             "extra": "-",
         }});
         check(&cluster, authn, "selfsubjectreviews", json!({}), me).await;
-        let as_bob = cluster.ask("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews");
+        let as_bob = cluster.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews");
         let as_bob =
             as_bob.header("impersonate-user", "bob").header("impersonate-group", "dev").json("{}").send().await;
         assert_eq!(

@@ -36,7 +36,7 @@ fn managers_are_called_as_they_say() {
         .enumerate()
         {
             let body = json!({"data": {"k": (i + 1).to_string()}}).to_string();
-            let mut ask = scene.cluster.ask("PATCH", &format!("{path}?{query}"));
+            let mut ask = scene.cluster.request("PATCH", &format!("{path}?{query}"));
             ask = ask.body("application/merge-patch+json", body);
             if !agent.is_empty() {
                 ask = ask.header_bytes("user-agent", agent.as_bytes());

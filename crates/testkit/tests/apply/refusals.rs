@@ -297,7 +297,7 @@ fn configurations_have_a_media_type_of_their_own() {
         let cluster = Cluster::start().await;
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "o"}}).to_string();
         let path = "/api/v1/namespaces/default/configmaps/o?fieldManager=a";
-        let ask = |media_type: &str| cluster.ask("PATCH", path).body(media_type, body.clone()).send();
+        let ask = |media_type: &str| cluster.request("PATCH", path).body(media_type, body.clone()).send();
         for unknown in ["application/apply-patch+json", "application/apply-patch+cbor", "application/yaml"] {
             ask(unknown).await.expect_error(
                 415,

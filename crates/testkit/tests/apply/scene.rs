@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_testkit::{Answer, Cluster, ManualClock, Options, manual_clock};
+use pintle_testkit::{Cluster, ManualClock, Options, Response, manual_clock};
 use serde_json::{Map, Value, json};
 
 /// The kinds that the object may be of.
@@ -144,7 +144,7 @@ impl Scene {
     }
 
     /// Sends a request.
-    pub(crate) async fn ask(&self, request: &str, body: &str) -> Answer {
+    pub(crate) async fn ask(&self, request: &str, body: &str) -> Response {
         let mut words = request.split(' ');
         let (verb, manager) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let (mut subresource, mut api_version, mut query) = ("", self.kind.api_version, String::new());
@@ -187,8 +187,8 @@ impl Scene {
     }
 
     /// Applies a configuration.
-    pub(crate) async fn apply(&self, path: &str, body: &str) -> Answer {
-        self.cluster.ask("PATCH", path).body("application/apply-patch+yaml", body.to_owned()).send().await
+    pub(crate) async fn apply(&self, path: &str, body: &str) -> Response {
+        self.cluster.request("PATCH", path).body("application/apply-patch+yaml", body.to_owned()).send().await
     }
 
     /// Where objects of the kind are.

@@ -8,7 +8,7 @@ mod watches;
 use pintle_codec::cbor::{self, Limits};
 use pintle_codec::json;
 use pintle_gates::Gates;
-use pintle_testkit::{Answer, Ask, Cluster, Options};
+use pintle_testkit::{Cluster, Options, RequestBuilder, Response};
 use pintle_value::Value;
 
 const CBOR: &str = "application/cbor";
@@ -62,12 +62,12 @@ fn read(bytes: &[u8]) -> Value {
 }
 
 /// An answer in CBOR.
-fn body(answer: &Answer) -> Value {
+fn body(answer: &Response) -> Value {
     assert_eq!(answer.header("content-type"), CBOR, "{}", answer.text());
     read(&answer.body)
 }
 
 /// Asks in CBOR, for CBOR.
-fn ask<'a>(cluster: &'a Cluster, method: &str, path: &str, text: &str) -> Ask<'a> {
-    cluster.ask(method, path).header("accept", CBOR).body(CBOR, cbor(text))
+fn ask<'a>(cluster: &'a Cluster, method: &str, path: &str, text: &str) -> RequestBuilder<'a> {
+    cluster.request(method, path).header("accept", CBOR).body(CBOR, cbor(text))
 }

@@ -14,7 +14,8 @@ fn from_hex(text: &str) -> Vec<u8> {
 
 /// Posts bytes as CBOR and compares what the refusal says.
 async fn check(cluster: &Cluster, path: &str, hex: &str, code: u16, message: &str) {
-    let answer = cluster.ask("POST", path).header("accept", CBOR).body(CBOR, from_hex(hex)).send().await.expect(code);
+    let answer =
+        cluster.request("POST", path).header("accept", CBOR).body(CBOR, from_hex(hex)).send().await.expect(code);
     assert_eq!(body(&answer).str_at(&["message"]), message, "{hex}");
 }
 
@@ -92,7 +93,7 @@ fn unknown_fields_are_answered_as_the_client_wants() {
         let map = |name: u8| from_hex(&format!("a2 486d65746164617461 a1446e616d65 41{name:02x} 446e6f7065 01"));
         let post = |validation: &str, name| {
             let path = format!("{MAPS}?fieldValidation={validation}");
-            cluster.ask("POST", &path).body(CBOR, map(name))
+            cluster.request("POST", &path).body(CBOR, map(name))
         };
         let made = post("Ignore", b'a').send().await.expect(201);
         assert_eq!(made.header("warning"), "");
@@ -114,36 +115,37 @@ fn media_types_are_named_with_the_gate_and_without() {
         let (open, shut) = (cluster().await, Cluster::start().await);
         for (cluster, cbor, sequence) in [(&open, ", application/cbor", ", application/cbor-seq"), (&shut, "", "")] {
             let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
-            let refused = cluster.ask("GET", MAPS).header("accept", "text/plain").send().await.expect(406);
+            let refused = cluster.request("GET", MAPS).header("accept", "text/plain").send().await.expect(406);
             let known = format!("406: Not Acceptable\n\nAvailable representations: {WHOLE}{cbor}, {streams}{sequence}");
             assert_eq!(refused.json()["message"], known);
             let only = format!("only the following media types are accepted: {streams}{sequence}");
             let watch = format!("{MAPS}?watch=true");
-            let refused = cluster.ask("GET", &watch).header("accept", "application/yaml").send().await.expect(406);
+            let refused = cluster.request("GET", &watch).header("accept", "application/yaml").send().await.expect(406);
             // The error is in what the client takes, and YAML breaks long lines.
             assert_eq!(refused.text().replace("\n ", "").matches(&only).count(), 1, "{}", refused.text());
-            let refused = cluster.ask("POST", MAPS).body("text/plain", "x").send().await.expect(415);
+            let refused = cluster.request("POST", MAPS).body("text/plain", "x").send().await.expect(415);
             let text = refused.json()["message"].as_str().unwrap_or_default().to_owned();
             assert!(text.ends_with(&format!(": {WHOLE}{cbor}")), "{text}");
-            let refused = cluster.ask("PATCH", &format!("{MAPS}/m")).body("text/plain", "x").send().await.expect(415);
+            let refused =
+                cluster.request("PATCH", &format!("{MAPS}/m")).body("text/plain", "x").send().await.expect(415);
             let text = refused.json()["message"].as_str().unwrap_or_default().to_owned();
             assert_eq!(text.contains("application/apply-patch+cbor"), !cbor.is_empty(), "{text}");
         }
         // Without the gate it is as if there was no such thing.
-        let _ = shut.ask("GET", MAPS).header("accept", CBOR).send().await.expect(406);
-        let _ = shut.ask("POST", MAPS).body(CBOR, vec![0xa0]).send().await.expect(415);
-        let patch = shut.ask("PATCH", &format!("{MAPS}/m?fieldManager=a"));
+        let _ = shut.request("GET", MAPS).header("accept", CBOR).send().await.expect(406);
+        let _ = shut.request("POST", MAPS).body(CBOR, vec![0xa0]).send().await.expect(415);
+        let patch = shut.request("PATCH", &format!("{MAPS}/m?fieldManager=a"));
         let _ = patch.body("application/apply-patch+cbor", vec![0xa0]).send().await.expect(415);
         // With it, tables are not shown that way, and clients fall back.
         let table = "application/cbor;as=Table;g=meta.k8s.io;v=v1";
-        let _ = open.ask("GET", MAPS).header("accept", table).send().await.expect(406);
+        let _ = open.request("GET", MAPS).header("accept", table).send().await.expect(406);
         let both = format!("{table},{CBOR}");
-        let list = open.ask("GET", MAPS).header("accept", &both).send().await.expect(200);
+        let list = open.request("GET", MAPS).header("accept", &both).send().await.expect(200);
         assert_eq!(read(&list.body).kind(), "ConfigMapList");
-        let missing = open.ask("GET", &format!("{MAPS}/nope")).header("accept", CBOR).send().await.expect(404);
+        let missing = open.request("GET", &format!("{MAPS}/nope")).header("accept", CBOR).send().await.expect(404);
         assert_eq!(body(&missing).str_at(&["reason"]), "NotFound");
         for path in ["/api", "/apis", "/apis/apps", "/apis/example.com/v1"] {
-            let _ = open.ask("GET", path).header("accept", CBOR).send().await.expect(406);
+            let _ = open.request("GET", path).header("accept", CBOR).send().await.expect(406);
         }
         open.stop().await;
         shut.stop().await;

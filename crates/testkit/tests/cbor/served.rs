@@ -8,8 +8,8 @@ use crate::{CBOR, CRDS, MAPS, WIDGETS, ask, body, cbor, cluster, read, tree};
 /// Sees to it that a path shows the same in CBOR as in JSON.
 async fn same(cluster: &Cluster, path: &str, parameters: &str) -> Value {
     let accept = |media_type: &str| format!("{media_type}{parameters}");
-    let shown = cluster.ask("GET", path).header("accept", &accept(CBOR)).send().await.expect(200);
-    let json = cluster.ask("GET", path).header("accept", &accept("application/json")).send().await.expect(200);
+    let shown = cluster.request("GET", path).header("accept", &accept(CBOR)).send().await.expect(200);
+    let json = cluster.request("GET", path).header("accept", &accept("application/json")).send().await.expect(200);
     let (shown, json) = (body(&shown), tree(&json.text()));
     assert_eq!(shown, json, "{path}{parameters}");
     shown
@@ -50,7 +50,7 @@ fn byte_strings_need_not_be_base64() {
         let hex = "d9d9f7a2486d65746164617461a1446e616d65416d4a62696e61727944617461a14162d6430001ff";
         let bytes: Vec<u8> =
             (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).expect("digits")).collect();
-        let made = cluster.ask("POST", MAPS).body(CBOR, bytes).send().await.expect(201);
+        let made = cluster.request("POST", MAPS).body(CBOR, bytes).send().await.expect(201);
         assert_eq!(made.json()["binaryData"]["b"], "AAH/");
         cluster.stop().await;
     });
@@ -70,7 +70,7 @@ fn custom_objects_go_in_and_out() {
         assert_eq!(same(&cluster, &path, "").await, made);
         let mut status = made.clone();
         status.set("status", tree(r#"{"a": [1]}"#));
-        let put = cluster.ask("PUT", &format!("{path}/status")).header("accept", CBOR);
+        let put = cluster.request("PUT", &format!("{path}/status")).header("accept", CBOR);
         let changed = body(&put.body(CBOR, pintle_codec::cbor::encode(&status)).send().await.expect(200));
         assert_eq!(changed["status"], tree(r#"{"a": [1]}"#));
         let _ = same(&cluster, WIDGETS, "").await;
@@ -106,7 +106,7 @@ fn configurations_are_applied() {
         let cluster = cluster().await;
         let apply = |path: &str, manager: &str, text: &str| {
             let path = format!("{path}?fieldManager={manager}");
-            cluster.ask("PATCH", &path).header("accept", CBOR).body("application/apply-patch+cbor", cbor(text))
+            cluster.request("PATCH", &path).header("accept", CBOR).body("application/apply-patch+cbor", cbor(text))
         };
         let path = format!("{MAPS}/m");
         let config = r#"{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "m"}, "data": {"k": "1"}}"#;
@@ -119,14 +119,14 @@ fn configurations_are_applied() {
             r#"{"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "w"}, "spec": {"size": 1}}"#;
         let made = apply(&format!("{WIDGETS}/w"), "one", config).send().await.expect(201);
         assert_eq!(body(&made)["spec"]["size"], Value::from(1));
-        let scalar = cluster.ask("PATCH", &format!("{path}?fieldManager=a"));
+        let scalar = cluster.request("PATCH", &format!("{path}?fieldManager=a"));
         let refused = scalar.body("application/apply-patch+cbor", vec![0x01]).send().await.expect(400);
         assert_eq!(
             refused.json()["message"],
             "error decoding YAML: cbor: cannot unmarshal positive integer into Go value of type map[string]interface {}"
         );
         // Other patches are JSON, whatever their answers are.
-        let patch = cluster.ask("PATCH", &path).header("accept", CBOR);
+        let patch = cluster.request("PATCH", &path).header("accept", CBOR);
         let patched = patch.body("application/merge-patch+json", r#"{"data": {"k": "3"}}"#).send().await.expect(200);
         assert_eq!(read(&patched.body).str_at(&["data", "k"]), "3");
         cluster.stop().await;
@@ -142,9 +142,9 @@ fn subresources_take_it_too() {
         let path = "/apis/apps/v1/namespaces/default/deployments";
         let _ = cluster.post(path, text).await.expect(201);
         let scale = format!("{path}/d/scale");
-        let mut wanted = body(&cluster.ask("GET", &scale).header("accept", CBOR).send().await.expect(200));
+        let mut wanted = body(&cluster.request("GET", &scale).header("accept", CBOR).send().await.expect(200));
         wanted.set_at(&["spec", "replicas"], 5);
-        let put = cluster.ask("PUT", &scale).header("accept", CBOR);
+        let put = cluster.request("PUT", &scale).header("accept", CBOR);
         let shown = put.body(CBOR, pintle_codec::cbor::encode(&wanted)).send().await.expect(200);
         assert_eq!(body(&shown)["spec"]["replicas"], Value::from(5));
         let review = r#"{"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}"#;

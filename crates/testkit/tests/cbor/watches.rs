@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pintle_codec::cbor::{self, Limits};
-use pintle_testkit::{Cluster, Options, Stream, run};
+use pintle_testkit::{Cluster, Options, ResponseStream, run};
 use pintle_value::Value;
 
 use crate::{CBOR, MAPS, SEQUENCE, WIDGETS, cluster, cluster_with};
@@ -13,13 +13,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A stream of events.
 struct Events {
-    stream: Stream,
+    stream: ResponseStream,
     bytes: Vec<u8>,
 }
 
 impl Events {
     async fn open(cluster: &Cluster, path: &str, parameters: &str) -> Self {
-        let ask = cluster.ask("GET", path).header("accept", &format!("{CBOR}{parameters}"));
+        let ask = cluster.request("GET", path).header("accept", &format!("{CBOR}{parameters}"));
         let stream = ask.stream().await.expect("an answer").expect("a stream");
         assert_eq!(stream.headers["content-type"], SEQUENCE);
         Self { stream, bytes: Vec::new() }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pintle_testkit::{Broken, Protocol, Stream};
+use pintle_testkit::{ConnectionError, Protocol, ResponseStream};
 use tokio::sync::{Notify, watch};
 
 use crate::form::{self, Event, Form};
@@ -30,7 +30,7 @@ pub(crate) enum Begin {
     /// The newest list, in chunks.
     Chunks,
     /// The initial events of a watch, and the bookmark that ends them.
-    Stream,
+    WatchList,
     /// A watch of whatever is there (no resourceVersion).
     Unset,
     /// A watch of any state (`resourceVersion=0`).
@@ -156,21 +156,21 @@ impl Follower {
     }
 
     /// Takes a state if there is none, and watches until the watch is over.
-    async fn watch(&self, world: &World, line: &mut Line, at: &mut Option<u64>) -> Result<End, Broken> {
+    async fn watch(&self, world: &World, line: &mut Line, at: &mut Option<u64>) -> Result<End, ConnectionError> {
         let mut options = match (&*at, self.plan.begin) {
             (Some(at), _) => format!("watch=1&resourceVersion={at}"),
             (None, Begin::List | Begin::CachedList | Begin::Chunks) => {
                 let at = *at.insert(self.list(world, line).await);
                 format!("watch=1&resourceVersion={at}")
             }
-            (None, Begin::Stream) => "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+            (None, Begin::WatchList) => "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
             (None, Begin::Unset) => "watch=1".to_owned(),
             (None, Begin::Zero) => "watch=1&resourceVersion=0".to_owned(),
         };
         if self.plan.habit == Habit::Brief {
             options += "&timeoutSeconds=4";
         }
-        if self.plan.habit == Habit::Brief || self.plan.begin == Begin::Stream {
+        if self.plan.habit == Habit::Brief || self.plan.begin == Begin::WatchList {
             options += "&allowWatchBookmarks=true";
         }
         let not_before = match self.plan.begin {
@@ -178,7 +178,7 @@ impl Follower {
             _ => world.ledgers[self.plan.view.at].acknowledged(),
         };
         let path = self.request(&options);
-        let ask = line.client.ask("GET", &path).header("accept", self.plan.form.accept(false));
+        let ask = line.client.request("GET", &path).header("accept", self.plan.form.accept(false));
         let stream = match ask.stream().await? {
             Ok(stream) => stream,
             Err(answer) if answer.status == 410 => return Ok(End::Expired),
@@ -193,7 +193,7 @@ impl Follower {
         let Plan { form, view, .. } = self.plan;
         let mut events = Events { stream, form, view, buffer: Vec::new(), early: Vec::new() };
         if at.is_none() {
-            if self.plan.begin == Begin::Stream {
+            if self.plan.begin == Begin::WatchList {
                 match events.state(&path).await? {
                     Ok((revision, items)) => {
                         self.note(world, Note::State { at: revision, not_before, items });
@@ -230,7 +230,7 @@ impl Follower {
     }
 
     /// Listens until the watch is over.
-    async fn listen(&self, world: &World, mut events: Events, at: &mut Option<u64>) -> Result<End, Broken> {
+    async fn listen(&self, world: &World, mut events: Events, at: &mut Option<u64>) -> Result<End, ConnectionError> {
         let mut resting = world.resting.subscribe();
         let rests = matches!(self.plan.habit, Habit::Naps | Habit::Stalls);
         // Who begins anew each time would leave before it is shown everything, however long nobody writes.
@@ -286,7 +286,7 @@ async fn begins(resting: &mut watch::Receiver<bool>) {
 
 /// The events of a watch, as they come.
 struct Events {
-    stream: Stream,
+    stream: ResponseStream,
     form: Form,
     view: View,
     buffer: Vec<u8>,
@@ -296,7 +296,7 @@ struct Events {
 
 impl Events {
     /// The next events; `None` at the end.
-    async fn next(&mut self) -> Result<Option<Vec<Event>>, Broken> {
+    async fn next(&mut self) -> Result<Option<Vec<Event>>, ConnectionError> {
         if !self.early.is_empty() {
             return Ok(Some(std::mem::take(&mut self.early)));
         }
@@ -306,7 +306,7 @@ impl Events {
     }
 
     /// The initial events, up to the bookmark that ends them; what came with it stays for [`Self::next`].
-    async fn state(&mut self, what: &str) -> Result<Result<(u64, Vec<Item>), End>, Broken> {
+    async fn state(&mut self, what: &str) -> Result<Result<(u64, Vec<Item>), End>, ConnectionError> {
         let mut items = Vec::new();
         loop {
             let Some(batch) = self.next().await? else { return Ok(Err(End::Closed)) };

@@ -1,6 +1,6 @@
 //! Lists while others write: of whatever revision and in chunks of whatever size, each shows one state.
 
-use pintle_testkit::{Answer, Protocol};
+use pintle_testkit::{Protocol, Response};
 
 use crate::dice::Dice;
 use crate::form::{Form, Page};
@@ -87,7 +87,7 @@ async fn go_on_inconsistently(
     view: &View,
     form: Form,
     limited: &str,
-    expired: &Answer,
+    expired: &Response,
 ) {
     let token = form.token(view.kind(), &expired.body);
     let path = view.request(&format!("{limited}&continue={token}"));

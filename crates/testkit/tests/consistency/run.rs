@@ -99,8 +99,11 @@ impl Run {
         if scenario.window > 0 {
             options.window.bytes = scenario.window;
         }
-        let cluster =
-            if scenario.restarts { Cluster::durable_with(options).await } else { Cluster::with_options(options).await };
+        let cluster = if scenario.restarts {
+            Cluster::durable_with_options(options).await
+        } else {
+            Cluster::with_options(options).await
+        };
         for namespace in NAMESPACES {
             let body = json!({"metadata": {"name": namespace}}).to_string();
             let _ = cluster.post("/api/v1/namespaces", body).await.expect(201);
@@ -109,7 +112,7 @@ impl Run {
         let first = |at| Plan {
             view: View::all(at),
             form: Form::Json,
-            begin: Begin::Stream,
+            begin: Begin::WatchList,
             habit: Habit::Eager,
             protocol: Protocol::Any,
             first: true,
@@ -307,7 +310,7 @@ fn plan(seed: u64, number: usize) -> Plan {
     let of = |n: usize| (number + Dice::of(seed, "plan", n).roll(n)) % n;
     let habits = [Habit::Eager, Habit::Hops, Habit::Naps, Habit::Brief, Habit::Stalls];
     let begins =
-        [Begin::Stream, Begin::List, Begin::CachedList, Begin::Unset, Begin::Stream, Begin::Chunks, Begin::Zero];
+        [Begin::WatchList, Begin::List, Begin::CachedList, Begin::Unset, Begin::WatchList, Begin::Chunks, Begin::Zero];
     let forms =
         [Form::Json, Form::Json, Form::Protobuf, Form::Json, Form::Table, Form::Json, Form::Json, Form::Metadata];
     Plan {

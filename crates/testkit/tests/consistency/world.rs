@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pintle_testkit::{Answer, Client, Cluster, Protocol};
+use pintle_testkit::{Client, Cluster, Protocol, Response};
 use tokio::sync::watch;
 
 use crate::journal::{Journal, Turn};
@@ -191,9 +191,9 @@ impl Line {
     }
 
     /// Gets a path in a form, from the next server if this one goes away.
-    pub(crate) async fn get(&mut self, world: &World, path: &str, accept: &str) -> Answer {
+    pub(crate) async fn get(&mut self, world: &World, path: &str, accept: &str) -> Response {
         loop {
-            match self.client.ask("GET", path).header("accept", accept).try_send().await {
+            match self.client.request("GET", path).header("accept", accept).try_send().await {
                 Ok(answer) => return answer,
                 Err(broken) => self.reopen(world, &broken).await,
             }

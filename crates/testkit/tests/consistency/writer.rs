@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pintle_testkit::{Answer, Protocol};
+use pintle_testkit::{Protocol, Response};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
@@ -42,9 +42,9 @@ impl Writer {
             let write = self.next(&KINDS[at], &mut line).await;
             let ask = match &write {
                 Write::Change(method, path, media_type, body, _) => {
-                    line.client.ask(method, path).body(media_type, body.clone())
+                    line.client.request(method, path).body(media_type, body.clone())
                 }
-                Write::Delete(path) => line.client.ask("DELETE", path),
+                Write::Delete(path) => line.client.request("DELETE", path),
             };
             match ask.try_send().await {
                 // What is stopping may say so; the write may have happened.
@@ -116,7 +116,7 @@ impl Writer {
 
     /// What is there, if it is.
     async fn read(&mut self, line: &mut Line, path: &str) -> Option<Value> {
-        let answer = line.client.ask("GET", path).try_send().await.ok()?;
+        let answer = line.client.request("GET", path).try_send().await.ok()?;
         (answer.status == 200).then(|| answer.json())
     }
 
@@ -152,7 +152,7 @@ pub(crate) async fn settle(world: &World, at: usize, round: usize) -> u64 {
     let mut write = Write::Change("PATCH", path, "application/merge-patch+json", patch, mark);
     loop {
         let Write::Change(method, path, media_type, body, _) = &write else { unreachable!("a deletion") };
-        let answer = line.client.ask(method, path).body(media_type, body.clone()).send().await;
+        let answer = line.client.request(method, path).body(media_type, body.clone()).send().await;
         heed(ledger, &write, &answer);
         if answer.status.is_success() {
             return revision(answer.json()["metadata"]["resourceVersion"].as_str());
@@ -163,7 +163,7 @@ pub(crate) async fn settle(world: &World, at: usize, round: usize) -> u64 {
 }
 
 /// Writes down what an answer says.
-fn heed(ledger: &Ledger, write: &Write, answer: &Answer) {
+fn heed(ledger: &Ledger, write: &Write, answer: &Response) {
     let what = || format!("{}: {}", answer.status, answer.text());
     match (answer.status.as_u16(), write) {
         (200, Write::Delete(path)) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle::Options;
-use pintle_testkit::{Cluster, hurry, manual_clock};
+use pintle_testkit::{Cluster, advance_clock_until, manual_clock};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -288,10 +288,10 @@ fn slow_webhooks_hold_up_nobody_else_and_are_given_up() {
             }
             hook.set(Manner::Converts(convert));
         };
-        let asking = futures_util::future::join(hurry(&clock, cluster.get(&v2_path)), recovers);
+        let asking = futures_util::future::join(advance_clock_until(&clock, cluster.get(&v2_path)), recovers);
         let _ = asking.await.0.expect(200);
         hook.set(Manner::Waits(Arc::new(Semaphore::new(0)), convert));
-        let given_up = hurry(&clock, cluster.get(&v2_path)).await.expect(500).json();
+        let given_up = advance_clock_until(&clock, cluster.get(&v2_path)).await.expect(500).json();
         let message = given_up["message"].as_str().unwrap_or_default().replace(&hook.port.to_string(), "PORT");
         assert_eq!(
             message,

@@ -45,7 +45,7 @@ fn lists_are_converted_in_batches_on_one_connection() {
         assert_eq!(hues(&list)[..3], ["blue", "blue", "red"]);
         assert_eq!(hook.asked(), [(3, "example.com/v2".to_owned())]);
         // Large ones are compressed like any other.
-        let zipped = cluster.ask("GET", &widgets("v2")).header("accept-encoding", "gzip").send().await.expect(200);
+        let zipped = cluster.request("GET", &widgets("v2")).header("accept-encoding", "gzip").send().await.expect(200);
         assert_eq!(zipped.header("content-encoding"), "gzip");
         // In chunks and by name, only what is shown is asked about.
         paint(&cluster, &[0, 1, 7], "red").await;
@@ -73,7 +73,7 @@ fn other_forms_are_made_of_what_was_converted() {
         let as_table = "application/json;as=Table;g=meta.k8s.io;v=v1";
         let ask = |path: String, accept: &'static str| {
             let cluster = &cluster;
-            async move { cluster.ask("GET", &path).header("accept", accept).send().await.expect(200) }
+            async move { cluster.request("GET", &path).header("accept", accept).send().await.expect(200) }
         };
         let table = ask(widgets("v2"), as_table).await.json();
         let columns: Vec<_> =

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::{DEFINITION, path, serving, widgets};
 
-async fn apply(cluster: &Cluster, version: &str, manager: &str, spec: &Value, query: &str) -> pintle_testkit::Answer {
+async fn apply(cluster: &Cluster, version: &str, manager: &str, spec: &Value, query: &str) -> pintle_testkit::Response {
     let config = json!({
         "apiVersion": format!("example.com/{version}"), "kind": "Widget", "metadata": {"name": "a"}, "spec": spec,
     });
     let path = format!("{}?fieldManager={manager}{query}", path(version, "a"));
-    cluster.ask("PATCH", &path).body("application/apply-patch+yaml", config.to_string()).send().await
+    cluster.request("PATCH", &path).body("application/apply-patch+yaml", config.to_string()).send().await
 }
 
 /// Who owns what, as `manager version fields`.

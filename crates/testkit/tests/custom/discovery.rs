@@ -52,7 +52,7 @@ fn groups_and_versions_have_upstreams_order() {
         let of_b = &groups["groups"][names.len() - 2];
         assert_eq!(texts(&of_b["versions"], &["version"]), ["v10", "v1", "v1beta1"]);
         assert_eq!(of_b["preferredVersion"]["version"], "v10");
-        let aggregated = cluster.ask("GET", "/apis").header("accept", AGGREGATED).send().await.expect(200).json();
+        let aggregated = cluster.request("GET", "/apis").header("accept", AGGREGATED).send().await.expect(200).json();
         let names = texts(&aggregated["items"], &["metadata", "name"]);
         assert_eq!(names[names.len() - 3..], ["a.example.com", "b.example.com", "c.example.com"]);
         let of_c = &aggregated["items"][names.len() - 1];

@@ -99,7 +99,7 @@ fn managers_share_the_items_of_lists() {
         let cluster = serving(Cluster::start().await).await;
         let apply = async |manager: &str, spec: Value| {
             let path = format!("{WIDGETS}/a?fieldManager={manager}");
-            cluster.ask("PATCH", &path).body(APPLY, widget("a", &spec).to_string()).send().await
+            cluster.request("PATCH", &path).body(APPLY, widget("a", &spec).to_string()).send().await
         };
         let _ = apply("one", json!({"parts": [{"name": "a", "size": 1}]})).await.expect(201);
         let both = apply("two", json!({"parts": [{"name": "b", "size": 2}]})).await.expect(200).json();

@@ -10,7 +10,7 @@ const NO_PAGE: &str = "404 page not found\n";
 
 /// Sends a request about widgets, and compares code and message.
 async fn check(cluster: &Cluster, method: &str, path: &str, media_type: &str, body: &str, expect: (u16, &str)) {
-    let answer = cluster.ask(method, path).body(media_type, body.to_owned()).send().await;
+    let answer = cluster.request(method, path).body(media_type, body.to_owned()).send().await;
     let text = answer.text();
     let status: Value = serde_json::from_str(&text).unwrap_or_default();
     let message = status["message"].as_str().unwrap_or(&text);
@@ -103,7 +103,7 @@ fn a_kind_that_goes_takes_nothing_new() {
         let new = widget("new", &json!({})).to_string();
         cluster.post(WIDGETS, new.clone()).await.expect_error(403, "Forbidden", refused);
         let apply = format!("{WIDGETS}/new?fieldManager=m");
-        let applied = cluster.ask("PATCH", &apply).body("application/apply-patch+yaml", new).send().await;
+        let applied = cluster.request("PATCH", &apply).body("application/apply-patch+yaml", new).send().await;
         applied.expect_error(403, "Forbidden", refused);
         // What is there can still be changed, and the watch goes on to its end.
         let free = r#"{"metadata": {"finalizers": null}}"#;

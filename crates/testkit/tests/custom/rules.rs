@@ -96,7 +96,7 @@ fn objects_keep_the_rules() {
         let red = json!({"spec": {"colour": "red"}}).to_string();
         let forbidden = invalid("spec.colour: Forbidden: was green");
         cluster.patch(PATH, "merge", red).await.expect_error(422, "Invalid", &forbidden);
-        let apply = cluster.ask("PATCH", &format!("{PATH}?fieldManager=me&force=true"));
+        let apply = cluster.request("PATCH", &format!("{PATH}?fieldManager=me&force=true"));
         let apply = apply.body("application/apply-patch+yaml", green(7).to_string());
         apply.send().await.expect_error(422, "Invalid", &few);
         let _ = cluster.patch(PATH, "merge", json!({"spec": {"replicas": 3}}).to_string()).await.expect(200);

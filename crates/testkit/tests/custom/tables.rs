@@ -11,7 +11,7 @@ fn tables_have_the_columns_of_the_definition() {
         let cluster = serving(Cluster::start().await).await;
         let _ = cluster.post(WIDGETS, widget("a", &json!({"colour": "red"})).to_string()).await.expect(201);
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-        let table = cluster.ask("GET", WIDGETS).header("accept", accept).send().await.expect(200).json();
+        let table = cluster.request("GET", WIDGETS).header("accept", accept).send().await.expect(200).json();
         let columns: Vec<_> = table["columnDefinitions"].as_array().expect("columns").iter().collect();
         let names: Vec<_> = columns.iter().map(|column| &column["name"]).collect();
         assert_eq!(names, ["Name", "Colour", "Replicas"]);

@@ -74,7 +74,7 @@ fn a_status_is_never_a_table() {
             let object = json!({"metadata": {"generateName": "a-", "finalizers": finalizers}});
             let made = scene.cluster.post(maps, object.to_string()).await.expect(201).json();
             let path = format!("{maps}/{}", made["metadata"]["name"].as_str().expect("a name"));
-            let answer = scene.cluster.ask("DELETE", &path).header("accept", accept).send().await.expect(200);
+            let answer = scene.cluster.request("DELETE", &path).header("accept", accept).send().await.expect(200);
             assert_eq!(answer.json()["kind"], kind, "{accept} {finalizers}");
         }
         for (accept, content_type) in [
@@ -83,11 +83,11 @@ fn a_status_is_never_a_table() {
             ("*/*", "application/json"),
         ] {
             let _ = scene.cluster.post(maps, map("a").to_string()).await.expect(201);
-            let answer = scene.cluster.ask("DELETE", &format!("{maps}/a")).header("accept", accept).send().await;
+            let answer = scene.cluster.request("DELETE", &format!("{maps}/a")).header("accept", accept).send().await;
             assert_eq!(answer.expect(200).header("content-type"), content_type);
         }
         let _ = scene.cluster.post(maps, map("a").to_string()).await.expect(201);
-        let refused = scene.cluster.ask("DELETE", &format!("{maps}/a")).header("accept", "text/plain").send().await;
+        let refused = scene.cluster.request("DELETE", &format!("{maps}/a")).header("accept", "text/plain").send().await;
         let _ = refused.expect(406);
         let _ = scene.cluster.get(&format!("{maps}/a")).await.expect(200);
         scene.end().await;

@@ -24,7 +24,7 @@ async fn scene(open: bool) -> Scene {
     for name in ["a", "b", "c"] {
         scene.check(&[("POST configmaps", held(name, &["example.com/a"]), 201, any())]).await;
     }
-    let revision = scene.cluster.write_behind("/registry/configmaps/default/b", HALF).await;
+    let revision = scene.cluster.write_to_store("/registry/configmaps/default/b", HALF).await;
     scene.known.insert("b.rv".to_owned(), revision.to_string());
     scene
 }
@@ -84,7 +84,7 @@ fn what_cannot_be_read_is_not_hidden() {
             .await;
         // Whoever writes something that can be read mends it.
         let whole = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "b", "namespace": "default", "uid": "1"}});
-        scene.cluster.write_behind("/registry/configmaps/default/b", whole.to_string()).await;
+        scene.cluster.write_to_store("/registry/configmaps/default/b", whole.to_string()).await;
         scene
             .check(&[
                 ("GET configmaps/b", NONE, 200, json!({"metadata": {"uid": "1"}})),
@@ -200,7 +200,7 @@ fn custom_objects_are_decoded_otherwise() {
         scene.check(&[(definitions, definition, 201, any())]).await;
         while scene.cluster.get("/apis/example.com/v1/widgets").await.status != 200 {}
         scene.check(&[("POST example.com/v1/widgets", widget, 201, any())]).await;
-        scene.cluster.write_behind("/registry/example.com/widgets/default/b", HALF).await;
+        scene.cluster.write_to_store("/registry/example.com/widgets/default/b", HALF).await;
         scene
             .check(&[
                 ("GET example.com/v1/widgets/b", NONE, 500, unclassified(WHY)),
@@ -221,7 +221,7 @@ fn watches_end_and_begin_anew() {
         let from = made["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
         let mut watch = cluster.watch(&format!("{MAPS}?watch=1&resourceVersion={from}")).await;
         let mut other = cluster.watch("/api/v1/namespaces/kube-system/configmaps?watch=1").await;
-        cluster.write_behind("/registry/configmaps/default/b", HALF).await;
+        cluster.write_to_store("/registry/configmaps/default/b", HALF).await;
         // Nobody is told of a deletion that was none.
         assert_eq!(watch.next().await, None);
         assert_eq!(other.next().await, None);
@@ -243,11 +243,12 @@ fn watches_end_and_begin_anew() {
 fn a_restart_mends_nothing() {
     pintle_testkit::run(async {
         let cluster =
-            Cluster::durable_with(Options { gates: gates(true), controllers: false, ..Options::default() }).await;
+            Cluster::durable_with_options(Options { gates: gates(true), controllers: false, ..Options::default() })
+                .await;
         let _ = cluster.post(MAPS, map("b").to_string()).await.expect(201);
-        cluster.write_behind("/registry/configmaps/default/b", "x: [").await;
+        cluster.write_to_store("/registry/configmaps/default/b", "x: [").await;
         // Not even what every cluster has is needed for a start.
-        cluster.write_behind("/registry/namespaces/kube-public", "x: [").await;
+        cluster.write_to_store("/registry/namespaces/kube-public", "x: [").await;
         let cluster = cluster.restart().await;
         let status = cluster.get(&format!("{MAPS}/b")).await.expect(500).json();
         assert_eq!(status["reason"], "InternalError", "{status}");
@@ -269,7 +270,7 @@ fn controllers_take_it_for_there() {
         let owned = |name: &str, reference: Value| {
             json!({"metadata": {"name": name, "ownerReferences": [reference]}}).to_string()
         };
-        cluster.write_behind("/registry/configmaps/default/b", HALF).await;
+        cluster.write_to_store("/registry/configmaps/default/b", HALF).await;
         let kept = owned("kept", reference("b", &owner["metadata"]["uid"]));
         let _ = cluster.post(MAPS, kept).await.expect(201);
         let _ = cluster.post(MAPS, owned("orphan", reference("nobody", &json!("1")))).await.expect(201);
@@ -278,7 +279,7 @@ fn controllers_take_it_for_there() {
 
         let namespace = "/api/v1/namespaces/n";
         let _ = cluster.post("/api/v1/namespaces", map("n").to_string()).await.expect(201);
-        cluster.write_behind("/registry/configmaps/n/b", HALF).await;
+        cluster.write_to_store("/registry/configmaps/n/b", HALF).await;
         let _ = cluster.delete(namespace).await.expect(200);
         let mut message = Value::Null;
         while message.is_null() {

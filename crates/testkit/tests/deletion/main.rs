@@ -13,7 +13,7 @@ mod terminating;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pintle_testkit::{Answer, Cluster, ManualClock, Options, manual_clock};
+use pintle_testkit::{Cluster, ManualClock, Options, Response, manual_clock};
 use serde_json::{Value, json};
 
 /// A request (`DELETE pods/p?gracePeriodSeconds=5`), its body, the code of its answer, and what the answer has.
@@ -56,7 +56,7 @@ impl Scene {
         }
     }
 
-    async fn send(&self, request: &str, body: &Value) -> Answer {
+    async fn send(&self, request: &str, body: &Value) -> Response {
         let (method, path) = request.split_once(' ').expect("a method and a path");
         let (method, media_type) = match method {
             "MERGE" => ("PATCH", "application/merge-patch+json"),
@@ -64,7 +64,7 @@ impl Scene {
             "APPLY" => ("PATCH", "application/apply-patch+yaml"),
             other => (other, "application/json"),
         };
-        let ask = self.cluster.ask(method, &whole(path));
+        let ask = self.cluster.request(method, &whole(path));
         match body {
             Value::Null => ask.send().await,
             body => ask.body(media_type, self.filled(body).to_string()).send().await,

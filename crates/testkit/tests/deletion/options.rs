@@ -18,7 +18,7 @@ async fn check(cluster: &Cluster, media_type: &str, options: &str, expect: Resul
     let name = MAPS.to_owned() + "/a";
     let answer = match media_type {
         "" => cluster.delete(&format!("{name}?{options}")).await,
-        media_type => cluster.ask("DELETE", &name).body(media_type, options.to_owned()).send().await,
+        media_type => cluster.request("DELETE", &name).body(media_type, options.to_owned()).send().await,
     };
     // Whoever gets as far as the object finds none.
     let (code, message) = expect.err().unwrap_or((404, "configmaps \"a\" not found"));
@@ -227,14 +227,14 @@ fn bodies_come_in_every_encoding() {
             ] {
                 let _ = cluster.post(collection, object.clone()).await.expect(201);
                 let path = format!("{collection}/a");
-                let ask = cluster.ask("DELETE", &path);
+                let ask = cluster.request("DELETE", &path);
                 let ask = if media_type.is_empty() { ask.raw(body) } else { ask.body(media_type, body) };
                 let answer = ask.send().await.expect(200).json();
                 assert_eq!(answer["metadata"]["finalizers"], json!(["orphan"]), "{path} {media_type}");
                 while cluster.get(&path).await.status != 404 {}
             }
             let path = format!("{collection}/a");
-            let refused = cluster.ask("DELETE", &path).body("text/plain", "x").send().await.expect(415).json();
+            let refused = cluster.request("DELETE", &path).body("text/plain", "x").send().await.expect(415).json();
             assert_eq!(refused["reason"], Value::from("UnsupportedMediaType"));
         }
         cluster.stop().await;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use pintle_testkit::{Answer, Cluster};
+use pintle_testkit::{Cluster, Response};
 use serde_json::{Value, json};
 
 use crate::kind::{Kind, blanked, contains, merged};
 
-async fn apply(cluster: &Cluster, path: &str, manager: &str, config: &Value) -> Answer {
+async fn apply(cluster: &Cluster, path: &str, manager: &str, config: &Value) -> Response {
     let path = format!("{path}?fieldManager={manager}");
-    cluster.ask("PATCH", &path).body("application/apply-patch+yaml", config.to_string()).send().await
+    cluster.request("PATCH", &path).body("application/apply-patch+yaml", config.to_string()).send().await
 }
 
 /// What a manager owns by applying.

@@ -22,11 +22,11 @@ async fn same_in_other_encodings(cluster: &Cluster, kind: &Kind, path: &str, of:
     assert_eq!(text.header("content-type"), "application/json");
     let plain = json::decode(&text.body, json::Options::default()).expect("JSON").value;
 
-    let other = cluster.ask("GET", path).header("accept", "application/yaml").send().await.expect(200);
+    let other = cluster.request("GET", path).header("accept", "application/yaml").send().await.expect(200);
     assert_eq!(other.header("content-type"), "application/yaml");
     assert_eq!(yaml::decode(&other.body).expect("YAML").value, plain, "YAML of {path}");
 
-    let other = cluster.ask("GET", path).header("accept", PROTOBUF).send().await.expect(200);
+    let other = cluster.request("GET", path).header("accept", PROTOBUF).send().await.expect(200);
     assert_eq!(other.header("content-type"), PROTOBUF);
     let (types, id) = kind.type_of(of);
     let typed = json::decode_typed(&text.body, types, id).expect("JSON");
@@ -112,10 +112,10 @@ pub(crate) async fn single(cluster: Arc<Cluster>, kind: Arc<Kind>) {
 
     same_in_other_encodings(&cluster, &kind, &path, &kind.kind).await;
 
-    let table = cluster.ask("GET", &path).header("accept", TABLE).send().await.expect(200).json();
+    let table = cluster.request("GET", &path).header("accept", TABLE).send().await.expect(200).json();
     check_table(&table, &[name(&object)]);
     let partial = accept("PartialObjectMetadata");
-    let partial = cluster.ask("GET", &path).header("accept", &partial).send().await.expect(200).json();
+    let partial = cluster.request("GET", &path).header("accept", &partial).send().await.expect(200).json();
     let expect =
         json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"] });
     assert_eq!(partial, expect);
@@ -154,10 +154,10 @@ pub(crate) async fn list(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     assert_eq!(listed["items"], json!(bare));
 
     same_in_other_encodings(&cluster, &kind, &path, list_kind).await;
-    let table = cluster.ask("GET", &path).header("accept", TABLE).send().await.expect(200).json();
+    let table = cluster.request("GET", &path).header("accept", TABLE).send().await.expect(200).json();
     check_table(&table, &names);
     let partial = accept("PartialObjectMetadataList");
-    let partial = cluster.ask("GET", &path).header("accept", &partial).send().await.expect(200).json();
+    let partial = cluster.request("GET", &path).header("accept", &partial).send().await.expect(200).json();
     assert_eq!(partial["kind"], "PartialObjectMetadataList", "{partial}");
     let found: Vec<&str> = partial["items"].as_array().expect("items").iter().map(name).collect();
     assert_eq!(found, names);
@@ -180,7 +180,7 @@ pub(crate) async fn computed(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     assert_eq!((&object["kind"], &object["apiVersion"]), (&json!(kind.kind), &json!(kind.api_version())));
     assert_eq!(version(&object), "");
     same_in_other_encodings(&cluster, &kind, &path, &kind.kind).await;
-    let table = cluster.ask("GET", &path).header("accept", TABLE).send().await.expect(200).json();
+    let table = cluster.request("GET", &path).header("accept", TABLE).send().await.expect(200).json();
     check_table(&table, &[name(&object)]);
 
     let collection = kind.collection();
@@ -189,10 +189,10 @@ pub(crate) async fn computed(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     let names: Vec<&str> = listed["items"].as_array().expect("items").iter().map(name).collect();
     assert!(names.contains(&name(&object)), "{listed}");
     same_in_other_encodings(&cluster, &kind, &collection, &kind.facts().list_kind).await;
-    let table = cluster.ask("GET", &collection).header("accept", TABLE).send().await.expect(200).json();
+    let table = cluster.request("GET", &collection).header("accept", TABLE).send().await.expect(200).json();
     check_table(&table, &names);
     let partial = accept("PartialObjectMetadataList");
-    let partial = cluster.ask("GET", &collection).header("accept", &partial).send().await.expect(200).json();
+    let partial = cluster.request("GET", &collection).header("accept", &partial).send().await.expect(200).json();
     let found: Vec<&str> = partial["items"].as_array().expect("items").iter().map(name).collect();
     assert_eq!(found, names);
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pintle_catalog::ResourceFacts;
 use pintle_codec::{json, yaml};
 use pintle_schema::{TypeId, Types};
-use pintle_testkit::{Answer, Cluster};
+use pintle_testkit::{Cluster, Response};
 use serde_json::{Value, json};
 
 /// The namespace of the samples.
@@ -159,7 +159,7 @@ impl Kind {
     }
 
     /// Creates an object.
-    pub(crate) async fn create(&self, cluster: &Cluster, object: &Value) -> Answer {
+    pub(crate) async fn create(&self, cluster: &Cluster, object: &Value) -> Response {
         cluster.post(&self.collection(), object.to_string()).await.expect(201)
     }
 

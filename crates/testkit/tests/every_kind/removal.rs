@@ -33,7 +33,7 @@ pub(crate) async fn one(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     let path = kind.path(&sample.object);
     let object = kind.create(&cluster, &sample.object).await.json();
     let wrong = json!({ "preconditions": { "uid": "another" } });
-    let refused = cluster.ask("DELETE", &path).json(wrong.to_string()).send().await.expect(409).json();
+    let refused = cluster.request("DELETE", &path).json(wrong.to_string()).send().await.expect(409).json();
     assert_eq!(refused["reason"], "Conflict", "{refused}");
     let answer = cluster.delete(&format!("{path}?propagationPolicy=Background")).await.expect(200).json();
     check_answer(&kind, &answer, &object);
@@ -96,7 +96,7 @@ pub(crate) async fn other_verbs(cluster: Arc<Cluster>, kind: Arc<Kind>) {
         ("patch", "PATCH", &path),
         ("delete", "DELETE", &path),
     ] {
-        let code = cluster.ask(method, path).json(sample.object.to_string()).send().await.status.as_u16();
+        let code = cluster.request(method, path).json(sample.object.to_string()).send().await.status.as_u16();
         // A resource without named objects has no such path at all.
         let refused = code == 405 || (code == 404 && !kind.stored());
         assert!(kind.can(verb) || refused, "{verb}: {code}");

@@ -13,7 +13,7 @@ pub(crate) async fn discover(cluster: &Cluster) -> Vec<Arc<Kind>> {
     let mut kinds = Vec::new();
     for root in ["/api", "/apis"] {
         let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-        let found = cluster.ask("GET", root).header("accept", accept).send().await.expect(200).json();
+        let found = cluster.request("GET", root).header("accept", accept).send().await.expect(200).json();
         assert_eq!(found["kind"], "APIGroupDiscoveryList", "{found}");
         for group in found["items"].as_array().expect("groups") {
             let name = group["metadata"]["name"].as_str().unwrap_or_default();

@@ -110,7 +110,7 @@ pub(crate) async fn dry_runs(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     assert_eq!(blanked(patched.json()), blanked(put), "a patch and an update with the same change");
     let _ = cluster.delete(&format!("{path}?dryRun=All")).await.expect(200);
     let body = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"] });
-    let _ = cluster.ask("DELETE", &path).json(body.to_string()).send().await.expect(200);
+    let _ = cluster.request("DELETE", &path).json(body.to_string()).send().await.expect(200);
     if kind.can("deletecollection") {
         let _ = cluster.delete(&format!("{collection}?dryRun=All")).await.expect(200);
     }
@@ -136,7 +136,7 @@ pub(crate) async fn unknown_fields(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     let warned = cluster.post(&format!("{collection}Warn"), body.clone()).await.expect(201);
     let plain = cluster.post(&format!("{collection}Ignore"), body.clone()).await.expect(201);
     assert_eq!(blanked(warned.json()), blanked(plain.json()));
-    let warnings = |answer: &pintle_testkit::Answer| -> Vec<String> {
+    let warnings = |answer: &pintle_testkit::Response| -> Vec<String> {
         answer.headers.get_all("warning").iter().filter_map(|w| w.to_str().ok().map(str::to_owned)).collect()
     };
     let mut expect: Vec<String> =
@@ -170,7 +170,7 @@ pub(crate) async fn encodings(cluster: Arc<Cluster>, kind: Arc<Kind>) {
 
     let text = sample.object.to_string();
     let tree = json::decode(text.as_bytes(), json::Options::default()).expect("JSON").value;
-    let created = cluster.ask("POST", &collection).body("application/yaml", yaml::encode(&tree)).send().await;
+    let created = cluster.request("POST", &collection).body("application/yaml", yaml::encode(&tree)).send().await;
     assert_eq!(blanked(created.expect(201).json()), expect, "made of YAML");
     kind.remove(&cluster, &sample.object).await;
 
@@ -179,12 +179,12 @@ pub(crate) async fn encodings(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     assert!(typed.strict.is_empty(), "{:?}", typed.strict);
     let mut body = Vec::new();
     protobuf::encode_object(&typed.value, types, id, &mut body);
-    let created = cluster.ask("POST", &collection).body(PROTOBUF, body).send().await.expect(201).json();
+    let created = cluster.request("POST", &collection).body(PROTOBUF, body).send().await.expect(201).json();
     assert_eq!(blanked(created.clone()), expect, "made of Protobuf");
 
-    let body = cluster.ask("GET", &path).header("accept", PROTOBUF).send().await.expect(200).body;
+    let body = cluster.request("GET", &path).header("accept", PROTOBUF).send().await.expect(200).body;
     let put =
-        cluster.ask("PUT", &path).header("accept", PROTOBUF).body(PROTOBUF, body.clone()).send().await.expect(200);
+        cluster.request("PUT", &path).header("accept", PROTOBUF).body(PROTOBUF, body.clone()).send().await.expect(200);
     assert!(put.body == body, "an update in Protobuf without a change");
     let found: Value = cluster.get(&path).await.expect(200).json();
     assert_eq!(found, created);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_testkit::{Client, Cluster, Protocol, Stream};
+use pintle_testkit::{Client, Cluster, Protocol, ResponseStream};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -109,7 +109,7 @@ impl Drop for Mirror {
 async fn listen(client: Client, kind: usize, mut revision: u64, heard: Arc<Heard>, may_end: Arc<AtomicBool>) {
     loop {
         let path = format!("{}?watch=1&labelSelector={LABEL}&resourceVersion={revision}", KINDS[kind].path(""));
-        match client.ask("GET", &path).stream().await {
+        match client.request("GET", &path).stream().await {
             Ok(Ok(stream)) => revision = follow(stream, kind, revision, &heard).await,
             Ok(Err(answer)) if answer.status == 404 && may_end.load(Ordering::Relaxed) => return,
             Ok(Err(answer)) => assert_ne!(answer.status, 410, "the history has to be there"),
@@ -120,7 +120,7 @@ async fn listen(client: Client, kind: usize, mut revision: u64, heard: Arc<Heard
 }
 
 /// Hears a stream to its end. Returns the revision of the last event.
-async fn follow(mut stream: Stream, kind: usize, mut revision: u64, heard: &Heard) -> u64 {
+async fn follow(mut stream: ResponseStream, kind: usize, mut revision: u64, heard: &Heard) -> u64 {
     let mut buffer = Vec::new();
     while let Ok(Some(piece)) = stream.next().await {
         buffer.extend_from_slice(&piece);

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use pintle_testkit::{Answer, Cluster};
+use pintle_testkit::{Cluster, Response};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
@@ -170,7 +170,7 @@ impl Round {
             Intent::Delete { uid, policy } => {
                 let thing = &self.state.things[&uid];
                 let options = json!({"preconditions": {"uid": uid}, "propagationPolicy": policy});
-                let ask = self.cluster.ask("DELETE", &thing.path()).json(options.to_string());
+                let ask = self.cluster.request("DELETE", &thing.path()).json(options.to_string());
                 let found = is_found(&ask.send().await);
                 self.asked.deleted.extend(found.then(|| uid.clone()));
                 Some(Act::Delete { uid, policy, found })
@@ -255,7 +255,7 @@ fn uid(object: &Value) -> String {
 }
 
 /// True if what was asked for is there, or was.
-fn is_found(answer: &Answer) -> bool {
+fn is_found(answer: &Response) -> bool {
     match answer.status.as_u16() {
         404 => false,
         // Another has its name by now.

@@ -75,7 +75,7 @@ async fn state(cluster: &Cluster) -> BTreeMap<String, Value> {
 
 /// Sends a row's request; what differs from its answer, if anything.
 async fn check(cluster: &Cluster, row: &Row) -> Option<String> {
-    let mut ask = cluster.ask(&row.method, &row.path).raw(row.body.clone());
+    let mut ask = cluster.request(&row.method, &row.path).raw(row.body.clone());
     for (name, value) in &row.headers {
         ask = ask.header_bytes(name, value);
     }

@@ -19,7 +19,7 @@ const NAMES: usize = 40;
 pub(crate) async fn cluster() -> Cluster {
     let mut options = Options::default();
     options.window.bytes = WINDOW;
-    let cluster = Cluster::durable_with(options).await;
+    let cluster = Cluster::durable_with_options(options).await;
     change(&cluster, 0, 100, 0).await;
     cluster
 }
@@ -71,7 +71,7 @@ pub(crate) async fn step(cluster: &Cluster, number: usize) -> Option<Asks> {
         }
         4 => {
             cluster.stop_server().await;
-            let aside = cluster.aside().await;
+            let aside = cluster.start_on_another_port().await;
             change(&aside, 4, 2000, 20 << 10).await;
             aside.stop().await;
             cluster.start_server().await;
@@ -97,12 +97,12 @@ async fn change(cluster: &Cluster, part: usize, times: usize, filler: usize) {
                     let data = json!({"i": format!("{part}-{i}"), "text": &*text});
                     let object = json!({"metadata": {"name": name}, "data": data}).to_string();
                     if i % 7 == 3 {
-                        let gone = client.ask("DELETE", &path).send().await;
+                        let gone = client.request("DELETE", &path).send().await;
                         assert!(matches!(gone.status.as_u16(), 200 | 404), "{}", gone.text());
                         continue;
                     }
-                    if client.ask("PUT", &path).json(object.clone()).send().await.status == 404 {
-                        let _ = client.ask("POST", MAPS).json(object).send().await.expect(201);
+                    if client.request("PUT", &path).json(object.clone()).send().await.status == 404 {
+                        let _ = client.request("POST", MAPS).json(object).send().await.expect(201);
                     }
                 }
             })

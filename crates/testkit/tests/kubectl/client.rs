@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use pintle_testkit::{Cluster, furnished, program};
+use pintle_testkit::{Cluster, bootstrapped, tool_path};
 
 /// How long one command may take, on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,8 +46,8 @@ impl Kubectl {
     }
 
     /// A cluster as the binary makes it.
-    pub(crate) fn furnished() -> Self {
-        Self::with(Cluster::with_options(furnished()))
+    pub(crate) fn bootstrapped() -> Self {
+        Self::with(Cluster::with_options(bootstrapped()))
     }
 
     fn with(start: impl Future<Output = Cluster>) -> Self {
@@ -89,7 +89,7 @@ impl Kubectl {
     }
 
     fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(program("kubectl"));
+        let mut command = Command::new(tool_path("kubectl"));
         command
             .args(words(line))
             .env_clear()

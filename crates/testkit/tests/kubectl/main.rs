@@ -2,13 +2,13 @@
 //! is built by `cargo xtask prepare` from the published module, so that the suite meets the release that is served.
 
 mod apply;
+mod bootstrapped;
 mod change;
 mod client;
 mod create;
 mod custom;
 mod delete;
 mod discovery;
-mod furnished;
 mod manifests;
 mod read;
 mod server_side;

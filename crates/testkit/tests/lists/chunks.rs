@@ -92,7 +92,7 @@ fn a_chunk_may_end_the_list_in_any_way() {
 
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let table =
-            cluster.ask("GET", &format!("{all}?limit=4")).header("accept", accept).send().await.expect(200).json();
+            cluster.request("GET", &format!("{all}?limit=4")).header("accept", accept).send().await.expect(200).json();
         assert_eq!(table["rows"].as_array().map(Vec::len), Some(4));
         assert_eq!(table["metadata"]["remainingItemCount"], 2);
         check(&cluster, all, &format!("continue={}", continue_of(&table)), "c b").await;

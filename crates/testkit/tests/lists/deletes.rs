@@ -1,6 +1,6 @@
 //! Deletecollection: what it is about is a list, with the same options.
 
-use pintle_testkit::{Answer, Cluster, Options, hurry, manual_clock};
+use pintle_testkit::{Cluster, Options, Response, advance_clock_until, manual_clock};
 use serde_json::json;
 
 use crate::{MAPS, cluster, continue_of, forgetful, list, make, map, names, revision};
@@ -15,8 +15,8 @@ async fn fill(cluster: &Cluster, names: &[&str]) -> u64 {
 }
 
 /// Deletes what a query selects. Without a body its resourceVersion would be a precondition of each object, too.
-async fn delete(cluster: &Cluster, query: &str) -> Answer {
-    cluster.ask("DELETE", &format!("{MAPS}?{query}")).json("{}").send().await
+async fn delete(cluster: &Cluster, query: &str) -> Response {
+    cluster.request("DELETE", &format!("{MAPS}?{query}")).json("{}").send().await
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn refusals_delete_nothing() {
                     .to_owned(),
             ),
         ] {
-            let answer = hurry(&clock, cluster.delete(&format!("{MAPS}?{query}"))).await;
+            let answer = advance_clock_until(&clock, cluster.delete(&format!("{MAPS}?{query}"))).await;
             answer.expect_error(code, reason, &message);
         }
         assert_eq!(names(&list(&cluster, MAPS, "").await), "a b c");

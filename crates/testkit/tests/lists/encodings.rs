@@ -32,7 +32,7 @@ const PARTIAL: Form = Form {
 };
 
 async fn get(cluster: &Cluster, path: &str, accept: &str) -> Vec<u8> {
-    let answer = cluster.ask("GET", path).header("accept", accept).send().await.expect(200);
+    let answer = cluster.request("GET", path).header("accept", accept).send().await.expect(200);
     assert_eq!(answer.header("content-type"), accept.split(';').next().unwrap_or_default(), "{path} as {accept}");
     answer.body.to_vec()
 }
@@ -140,7 +140,7 @@ fn long_lists_are_messages_too() {
         // More objects than a list holds on to while it measures them: it walks over them twice.
         let cluster = Cluster::durable().await;
         cluster.stop_server().await;
-        fill(cluster.folder().expect("a folder"), 17_000).await;
+        fill(cluster.data_dir().expect("a folder"), 17_000).await;
         cluster.start_server().await;
         assert!(check_message(&cluster, "/api/v1/configmaps", ("", "ConfigMapList")).await >= 17_000);
         cluster.stop().await;
@@ -173,7 +173,7 @@ fn lists_of_other_versions_and_of_what_is_deleted_are_whole() {
             make(&cluster, MAPS, literal!({"metadata": {"name": format!("m{i}")}, "data": {"i": "1"}})).await;
         }
         let before = get(&cluster, MAPS, PROTOBUF).await;
-        let gone = cluster.ask("DELETE", MAPS).header("accept", PROTOBUF).send().await.expect(200);
+        let gone = cluster.request("DELETE", MAPS).header("accept", PROTOBUF).send().await.expect(200);
         // The answer is the list as it was.
         assert!(before == gone.body);
         let events = "/apis/events.k8s.io/v1/namespaces/n/events";

@@ -90,7 +90,7 @@ async fn listed(cluster: &Cluster) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let accept = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io";
     for root in ["/api", "/apis"] {
-        let document = cluster.ask("GET", root).header("accept", accept).send().await.expect(200).json();
+        let document = cluster.request("GET", root).header("accept", accept).send().await.expect(200).json();
         let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
         for group in items(&document["items"]) {
             let name = group["metadata"]["name"].as_str().unwrap_or_default();

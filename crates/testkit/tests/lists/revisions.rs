@@ -1,6 +1,6 @@
 //! At which revision a list or a get is: every row of resourceVersion, resourceVersionMatch and limit.
 
-use pintle_testkit::{Answer, Options, hurry};
+use pintle_testkit::{Options, Response, advance_clock_until};
 use serde_json::json;
 
 use crate::{MAPS, check, cluster, continue_of, forgetful, list, make, map, names, revision, timed};
@@ -80,7 +80,7 @@ fn a_revision_of_the_future_is_waited_for_and_then_refused() {
     pintle_testkit::run(async {
         let (cluster, clock) = timed().await;
         let now = make(&cluster, MAPS, map("a")).await;
-        let refused = |answer: Answer| {
+        let refused = |answer: Response| {
             assert_eq!(answer.header("retry-after"), "1");
             let message = format!("Timeout: Too large resource version: 999999, current: {now}");
             let status = answer.expect(504).json();
@@ -97,7 +97,7 @@ fn a_revision_of_the_future_is_waited_for_and_then_refused() {
             format!("{MAPS}/a?resourceVersion=999999"),
         ];
         for path in &paths {
-            refused(hurry(&clock, cluster.get(path)).await);
+            refused(advance_clock_until(&clock, cluster.get(path)).await);
         }
 
         // Lists of one object that etcd answers upstream do not wait, and nobody is told when to come again.

@@ -5,7 +5,7 @@ mod racing;
 mod refused;
 mod subresources;
 
-use pintle_testkit::{Answer, Cluster};
+use pintle_testkit::{Cluster, Response};
 use serde_json::{Value, json};
 
 const MAP: &str = "/api/v1/namespaces/default/configmaps/m";
@@ -37,7 +37,7 @@ fn version(object: &Value) -> &str {
 }
 
 /// The warnings of an answer, without what stands around them.
-fn warnings(answer: &Answer) -> Vec<String> {
+fn warnings(answer: &Response) -> Vec<String> {
     let texts = answer.headers.get_all("warning").iter().map(|warning| warning.to_str().expect("a text"));
     texts
         .map(|text| {

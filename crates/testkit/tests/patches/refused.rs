@@ -187,7 +187,7 @@ fn media_types() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
         for media_type in ["application/json", "text/plain", "application/json-patch+yaml", "application/merge-patch"] {
-            let answer = cluster.ask("PATCH", MAP).body(media_type, "{}").send().await;
+            let answer = cluster.request("PATCH", MAP).body(media_type, "{}").send().await;
             answer.expect_error(
                 415,
                 "UnsupportedMediaType",
@@ -198,6 +198,6 @@ fn media_types() {
         }
         // Parameters do not count.
         let charset = "application/merge-patch+json; charset=utf-8";
-        let _ = cluster.ask("PATCH", MAP).body(charset, r#"{"data":{"c":"3"}}"#).send().await.expect(200);
+        let _ = cluster.request("PATCH", MAP).body(charset, r#"{"data":{"c":"3"}}"#).send().await.expect(200);
     });
 }

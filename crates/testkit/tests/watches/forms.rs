@@ -1,6 +1,6 @@
 //! Events as tables, as metadata and as Protobuf.
 
-use pintle_testkit::{Options, hurry};
+use pintle_testkit::{Options, advance_clock_until};
 use serde_json::json;
 
 use crate::{MAPS, make, now, paint, remove, start, timed};
@@ -11,7 +11,7 @@ fn events_come_as_tables_and_as_metadata() {
         let cluster = start().await;
         let at = now(&cluster).await;
         let path = format!("{MAPS}?watch=1&resourceVersion={at}");
-        let ask = |accept: &str| cluster.ask("GET", &path).header("accept", accept).watch();
+        let ask = |accept: &str| cluster.request("GET", &path).header("accept", accept).watch();
         let mut table = ask("application/json;as=Table;v=v1;g=meta.k8s.io,application/json").await;
         let mut partial = ask("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").await;
         let made = make(&cluster, "a", "red").await;
@@ -111,8 +111,8 @@ fn protobuf_events_are_frames() {
         let state = [format!("ADDED b {b}"), format!("BOOKMARK  {b}")];
         for (query, expect) in [(format!("resourceVersion={at}"), &changes[..]), (stream.to_owned(), &state)] {
             let path = format!("{MAPS}?watch=1&timeoutSeconds=1&{query}");
-            let ask = cluster.ask("GET", &path).header("accept", "application/vnd.kubernetes.protobuf");
-            let answer = hurry(&clock, ask.send()).await.expect(200);
+            let ask = cluster.request("GET", &path).header("accept", "application/vnd.kubernetes.protobuf");
+            let answer = advance_clock_until(&clock, ask.send()).await.expect(200);
             assert_eq!(answer.header("content-type"), "application/vnd.kubernetes.protobuf;stream=watch");
             let mut rest = &answer.body[..];
             let mut seen = Vec::new();
@@ -133,7 +133,7 @@ fn the_first_event_of_a_table_says_its_columns() {
     pintle_testkit::run(async {
         let (cluster, clock) = timed(Options::default()).await;
         let stream = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-        let ask = |query: &str| cluster.ask("GET", &format!("{MAPS}?watch=1&{query}"));
+        let ask = |query: &str| cluster.request("GET", &format!("{MAPS}?watch=1&{query}"));
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let mut watch = ask(stream).header("accept", accept).watch().await;
         make(&cluster, "a", "red").await;
@@ -144,7 +144,7 @@ fn the_first_event_of_a_table_says_its_columns() {
         }
         // An error is no table.
         let far = ask("resourceVersion=999999&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
-        let mut old = hurry(&clock, far.header("accept", accept).watch()).await;
+        let mut old = advance_clock_until(&clock, far.header("accept", accept).watch()).await;
         let event = old.next().await.expect("an event");
         assert_eq!((&event["type"], &event["object"]["kind"]), (&json!("ERROR"), &json!("Status")));
         assert_eq!(old.next().await, None);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pintle_testkit::{Options, hurry};
+use pintle_testkit::{Options, advance_clock_until};
 use serde_json::{Value, json};
 
 use crate::{MAPS, all, check, cluster, make, now, open, paint, remove, revision, short, start, timed};
@@ -50,7 +50,7 @@ fn a_watch_from_the_future_stays_silent() {
         }
         let c = make(&cluster, "c", "red").await;
         check(&mut near, &[format!("ADDED c {c}")]).await;
-        assert_eq!(hurry(&clock, all(far)).await, Vec::<Value>::new());
+        assert_eq!(advance_clock_until(&clock, all(far)).await, Vec::<Value>::new());
     });
 }
 

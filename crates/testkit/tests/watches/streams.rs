@@ -1,6 +1,6 @@
 //! Watches that begin with what is there, and say when they have shown it all.
 
-use pintle_testkit::{Options, hurry};
+use pintle_testkit::{Options, advance_clock_until};
 use serde_json::json;
 
 use crate::{MAPS, all, check, make, now, open, revision, short, start, timed};
@@ -67,7 +67,7 @@ fn a_stream_of_a_revision_that_does_not_come_ends_with_an_error() {
         let mut soon = open(&cluster, MAPS, &format!("{stream}&resourceVersion={at}")).await;
         assert_eq!(soon.next().await.map(|mark| revision(&mark["object"])), Some(at));
         let far = format!("{stream}&resourceVersion=999999");
-        let events = all(hurry(&clock, open(&cluster, MAPS, &far)).await).await;
+        let events = all(advance_clock_until(&clock, open(&cluster, MAPS, &far)).await).await;
         assert_eq!(events.len(), 1, "{events:?}");
         let status = &events[0]["object"];
         assert_eq!((&events[0]["type"], &status["code"]), (&json!("ERROR"), &json!(504)));
@@ -92,7 +92,7 @@ fn streams_may_start_long_ago() {
             all(open(&cluster, MAPS, &format!("{query}&sendInitialEvents=false&resourceVersion={a}")).await).await;
         assert_eq!(old.iter().map(|event| &event["object"]["code"]).collect::<Vec<_>>(), [&json!(410)]);
         let state = open(&cluster, MAPS, &format!("{query}&sendInitialEvents=true&resourceVersion={a}")).await;
-        let state = hurry(&clock, all(state)).await;
+        let state = advance_clock_until(&clock, all(state)).await;
         let expect = [format!("ADDED a {a}"), format!("ADDED b {b}"), format!("BOOKMARK {b}")];
         assert_eq!(state.iter().map(short).collect::<Vec<_>>(), expect);
     });

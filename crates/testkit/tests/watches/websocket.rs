@@ -2,7 +2,7 @@
 
 use futures_util::{SinkExt, StreamExt};
 use http::{HeaderValue, Request, StatusCode};
-use pintle_testkit::{Cluster, Options, Socket, hurry};
+use pintle_testkit::{Cluster, Options, Socket, advance_clock_until};
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -112,7 +112,7 @@ fn errors_are_events_or_plain_answers() {
         let (cluster, clock) = timed(Options::default()).await;
         let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999";
         let path = format!("{MAPS}?watch=1&{query}");
-        let mut socket = hurry(&clock, open(&cluster, &path, &[])).await;
+        let mut socket = advance_clock_until(&clock, open(&cluster, &path, &[])).await;
         check(&mut socket, &["ERROR".to_owned()]).await;
         closed(socket, CloseCode::Normal).await;
 
@@ -190,7 +190,7 @@ fn the_server_says_goodbye() {
         let (cluster, clock) = timed(Options::default()).await;
         let at = now(&cluster).await;
         let short = open(&cluster, &format!("{MAPS}?watch=1&resourceVersion={at}&timeoutSeconds=1"), &[]).await;
-        hurry(&clock, closed(short, CloseCode::Normal)).await;
+        advance_clock_until(&clock, closed(short, CloseCode::Normal)).await;
         let long = open(&cluster, &format!("{MAPS}?watch=1&resourceVersion={at}"), &[]).await;
         let ((), ()) = tokio::join!(cluster.stop(), closed(long, CloseCode::Normal));
     });

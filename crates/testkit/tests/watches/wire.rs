@@ -1,6 +1,6 @@
 //! What a watch is on the wire: one document a line, in chunks over HTTP/1.1 and in data frames over HTTP/2.
 
-use pintle_testkit::{Options, Protocol, hurry};
+use pintle_testkit::{Options, Protocol, advance_clock_until};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -26,7 +26,7 @@ fn events_are_lines_in_chunks_over_http_1() {
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         socket.write_all(request.as_bytes()).await.expect("the server reads");
         let mut answer = Vec::new();
-        hurry(&clock, socket.read_to_end(&mut answer)).await.expect("the server answers");
+        advance_clock_until(&clock, socket.read_to_end(&mut answer)).await.expect("the server answers");
         let answer = String::from_utf8(answer).expect("text");
         let mut rest = answer.as_str();
         assert_eq!(line(&mut rest), "HTTP/1.1 200 OK");
@@ -69,8 +69,8 @@ fn both_kinds_of_http_carry_the_same() {
         }
         let path = format!("{MAPS}?watch=1&resourceVersion={at}&timeoutSeconds=1");
         let (old, new) = (cluster.client(Protocol::Http1), cluster.client(Protocol::Any));
-        let old = hurry(&clock, old.ask("GET", &path).send()).await;
-        let new = hurry(&clock, new.ask("GET", &path).send()).await;
+        let old = advance_clock_until(&clock, old.request("GET", &path).send()).await;
+        let new = advance_clock_until(&clock, new.request("GET", &path).send()).await;
         assert_eq!((old.header("transfer-encoding"), new.header("transfer-encoding")), ("chunked", ""));
         for answer in [&old, &new] {
             assert_eq!((answer.header("content-type"), answer.header("content-length")), ("application/json", ""));
@@ -79,8 +79,8 @@ fn both_kinds_of_http_carry_the_same() {
         assert_eq!(old.text().lines().count(), 2);
         // An upgrade is nothing that HTTP/2 knows.
         let ask = cluster.client(Protocol::Any);
-        let plain = ask.ask("GET", &path).header("origin", "http://x").send();
-        let plain = hurry(&clock, plain).await.expect(200);
+        let plain = ask.request("GET", &path).header("origin", "http://x").send();
+        let plain = advance_clock_until(&clock, plain).await.expect(200);
         assert_eq!(plain.text(), old.text());
     });
 }

@@ -12,7 +12,7 @@ use crate::{Cluster, run};
 /// # Panics
 /// It is not built.
 #[must_use]
-pub fn program(name: &str) -> PathBuf {
+pub fn tool_path(name: &str) -> PathBuf {
     let built = format!("../../target/tools/{name}{}", std::env::consts::EXE_SUFFIX);
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(built);
     assert!(program.exists(), "{} is missing: cargo xtask prepare builds it", program.display());
@@ -23,11 +23,11 @@ pub fn program(name: &str) -> PathBuf {
 ///
 /// # Panics
 /// It does not say `OK` at its end.
-pub fn walks_through(name: &'static str, options: Options, variables: &'static [(&str, &str)]) {
+pub fn run_client_program(name: &'static str, options: Options, variables: &'static [(&str, &str)]) {
     let output = run(async move {
         let mut cluster = Cluster::with_options(options).await;
         let kubeconfig = cluster.kubeconfig_file();
-        let walk = move || Command::new(program(name)).arg(kubeconfig).envs(variables.iter().copied()).output();
+        let walk = move || Command::new(tool_path(name)).arg(kubeconfig).envs(variables.iter().copied()).output();
         let output = tokio::task::spawn_blocking(walk).await.expect("a result").expect("the program runs");
         cluster.stop().await;
         output

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pintle_gates::Gates;
-use pintle_testkit::{Cluster, Engine, Options, Watch, furnished, hurry, manual_clock};
+use pintle_testkit::{Cluster, Engine, Options, Watch, advance_clock_until, bootstrapped, manual_clock};
 use serde_json::{Value, json};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -102,7 +102,7 @@ async fn put_right(cluster: &Cluster, path: &str, patch: Value) {
 #[test]
 fn a_server_that_is_ready_has_furnished_its_cluster() {
     pintle_testkit::run(async {
-        let cluster = Cluster::with_options(furnished()).await;
+        let cluster = Cluster::with_options(bootstrapped()).await;
         assert_eq!(names(&cluster, ACCOUNTS).await, everywhere(SYSTEM, "default"));
         assert_eq!(names(&cluster, MAPS).await, everywhere(SYSTEM, "kube-root-ca.crt"));
         let found = cluster.get(&certificates("default")).await.expect(200).json();
@@ -170,14 +170,14 @@ fn what_is_not_wanted_is_not_there() {
             assert_eq!(found, [service, endpoints, endpoints, leases, fixtures, fixtures]);
             cluster.stop().await;
         };
-        check(furnished(), 1, 1, 1, 4).await;
-        check(Options { endpoints: false, ..furnished() }, 1, 0, 1, 4).await;
-        check(Options { controllers: false, ..furnished() }, 1, 1, 1, 0).await;
+        check(bootstrapped(), 1, 1, 1, 4).await;
+        check(Options { endpoints: false, ..bootstrapped() }, 1, 0, 1, 4).await;
+        check(Options { controllers: false, ..bootstrapped() }, 1, 1, 1, 0).await;
         let loopback = "127.0.0.1".parse().ok();
-        check(Options { advertise_address: loopback, ..furnished() }, 1, 0, 1, 4).await;
+        check(Options { advertise_address: loopback, ..bootstrapped() }, 1, 0, 1, 4).await;
         let off = ["APIServerIdentity", "UnknownVersionInteroperabilityProxy"].map(|name| (name.to_owned(), false));
         let (gates, _) = Gates::with(&off.into()).expect("gates that can be off");
-        check(Options { gates, ..furnished() }, 1, 1, 0, 4).await;
+        check(Options { gates, ..bootstrapped() }, 1, 1, 0, 4).await;
         check(Options::default(), 1, 0, 0, 0).await;
     });
 }
@@ -185,7 +185,7 @@ fn what_is_not_wanted_is_not_there() {
 #[test]
 fn what_every_namespace_has_comes_again_and_is_put_right() {
     pintle_testkit::run(async {
-        let cluster = Cluster::with_options(furnished()).await;
+        let cluster = Cluster::with_options(bootstrapped()).await;
         let _ = cluster.post(NAMESPACES, named("n")).await.expect(201);
         for namespace in ["n", "kube-public"] {
             comes_again(&cluster, &account(namespace)).await;
@@ -213,7 +213,7 @@ fn what_every_namespace_has_comes_again_and_is_put_right() {
 #[test]
 fn many_namespaces_are_furnished_at_once() {
     pintle_testkit::run(async {
-        let cluster = Cluster::durable_with(furnished()).await;
+        let cluster = Cluster::durable_with_options(bootstrapped()).await;
         let made: Vec<String> = (0..100).map(|i| format!("n{i}")).collect();
         for name in &made {
             let _ = cluster.post(NAMESPACES, named(name)).await.expect(201);
@@ -234,7 +234,7 @@ fn many_namespaces_are_furnished_at_once() {
 #[test]
 fn namespaces_that_go_are_left_alone() {
     pintle_testkit::run(async {
-        let cluster = Cluster::with_options(furnished()).await;
+        let cluster = Cluster::with_options(bootstrapped()).await;
         let _ = cluster.post(NAMESPACES, named("n")).await.expect(201);
         until(&cluster, &account("n"), |_| true).await;
         until(&cluster, &certificates("n"), |_| true).await;
@@ -263,7 +263,7 @@ fn namespaces_that_go_are_left_alone() {
 #[test]
 fn the_namespaces_of_the_system_come_again() {
     pintle_testkit::run(async {
-        let cluster = Cluster::with_options(furnished()).await;
+        let cluster = Cluster::with_options(bootstrapped()).await;
         for name in ["default", "kube-system", "kube-public"] {
             cluster.delete(&format!("{NAMESPACES}/{name}")).await.expect_error(
                 403,
@@ -281,7 +281,7 @@ fn the_namespaces_of_the_system_come_again() {
 #[test]
 fn the_service_and_where_it_leads_come_again() {
     pintle_testkit::run(async {
-        let cluster = Cluster::with_options(furnished()).await;
+        let cluster = Cluster::with_options(bootstrapped()).await;
         let again = comes_again(&cluster, SERVICE).await;
         assert_eq!(again["spec"]["clusterIP"], "10.0.0.1");
         comes_again(&cluster, ENDPOINTS).await;
@@ -319,23 +319,23 @@ fn what_others_have_left_is_put_right_at_the_start() {
         let _ = cluster.patch(SERVICE, "merge", ports).await.expect(200);
         cluster.stop_server().await;
 
-        let folder = cluster.folder().map(std::path::Path::to_owned);
-        let options = Options { data_dir: folder, engine: Engine::Embedded, ..furnished() };
-        let furnished = Cluster::with_options(options).await;
-        let service = until(&furnished, SERVICE, |service| service["spec"]["type"] == "ClusterIP").await;
+        let folder = cluster.data_dir().map(std::path::Path::to_owned);
+        let options = Options { data_dir: folder, engine: Engine::Embedded, ..bootstrapped() };
+        let bootstrapped = Cluster::with_options(options).await;
+        let service = until(&bootstrapped, SERVICE, |service| service["spec"]["type"] == "ClusterIP").await;
         assert_eq!(service["spec"]["ports"][0]["port"], 443);
         // The family of a slice stays as it is for life.
-        let slice = until(&furnished, SLICE, |slice| slice["addressType"] == "IPv4").await;
+        let slice = until(&bootstrapped, SLICE, |slice| slice["addressType"] == "IPv4").await;
         assert_ne!(slice["metadata"]["uid"], left["metadata"]["uid"]);
-        assert_eq!(names(&furnished, ACCOUNTS).await, everywhere(SYSTEM, "default"));
-        furnished.stop().await;
+        assert_eq!(names(&bootstrapped, ACCOUNTS).await, everywhere(SYSTEM, "default"));
+        bootstrapped.stop().await;
     });
 }
 
 #[test]
 fn a_server_that_goes_takes_back_what_it_said() {
     pintle_testkit::run(async {
-        let cluster = Cluster::durable_with(furnished()).await;
+        let cluster = Cluster::durable_with_options(bootstrapped()).await;
         let endpoints = cluster.get(ENDPOINTS).await.expect(200).json();
         let from = |object: &Value| object["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
         let lease = own_lease(&cluster, &Value::Null).await;
@@ -364,7 +364,7 @@ fn a_server_that_goes_takes_back_what_it_said() {
 
         // At another port it says so.
         cluster.stop_server().await;
-        let aside = cluster.aside().await;
+        let aside = cluster.start_on_another_port().await;
         let port: u16 = aside.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
         until(&aside, SERVICE, |service| service["spec"]["ports"][0]["targetPort"] == port).await;
         until(&aside, SLICE, |slice| slice["ports"][0]["port"] == port).await;
@@ -376,7 +376,7 @@ fn a_server_that_goes_takes_back_what_it_said() {
 #[test]
 fn a_controller_manager_is_not_interfered_with() {
     pintle_testkit::run(async {
-        let cluster = Cluster::with_options(furnished()).await;
+        let cluster = Cluster::with_options(bootstrapped()).await;
         let held = |renewed: &str| {
             json!({
                 "metadata": {"name": "kube-controller-manager"},
@@ -411,21 +411,21 @@ fn leases_are_renewed_and_those_of_servers_that_are_gone_go() {
         let clock = manual_clock();
         // Watches last as long as time is moved here.
         let min_request_timeout = Duration::from_secs(10_000);
-        let options = Options { clock: clock.clone(), min_request_timeout, ..furnished() };
+        let options = Options { clock: clock.clone(), min_request_timeout, ..bootstrapped() };
         let cluster = Cluster::with_options(options).await;
         let lease = own_lease(&cluster, &Value::Null).await;
         let name = lease["metadata"]["name"].as_str().expect("a name").to_owned();
         let own = format!("{LEASES}/{name}");
         let mut renewals = watch(&cluster, &own).await;
         renewals.expect("ADDED", &name).await;
-        let renewed = hurry(&clock, renewals.expect("MODIFIED", &name)).await;
+        let renewed = advance_clock_until(&clock, renewals.expect("MODIFIED", &name)).await;
         assert_eq!(renewed["spec"]["holderIdentity"], lease["spec"]["holderIdentity"]);
         assert_eq!(lease["spec"]["renewTime"], "2023-11-14T22:13:20.000000Z");
         let again = renewed["spec"]["renewTime"].as_str().unwrap_or_default();
         assert!(again >= "2023-11-14T22:13:30.000000Z", "{again}");
         let _ = cluster.delete(&own).await.expect(200);
         renewals.expect("DELETED", &name).await;
-        hurry(&clock, renewals.expect("ADDED", &name)).await;
+        advance_clock_until(&clock, renewals.expect("ADDED", &name)).await;
 
         let server = |name: &str, label: &str, spec: Value| {
             json!({"metadata": {"name": name, "labels": {"apiserver.kubernetes.io/identity": label}}, "spec": spec})

@@ -4,7 +4,7 @@ use crate::client::Kubectl;
 
 #[test]
 fn a_bare_cluster_is_what_people_expect() {
-    let k = Kubectl::furnished();
+    let k = Kubectl::bootstrapped();
     k.prints("get all -A -o name", "service/kubernetes");
     k.prints(
         "get endpointslices -A -o 'jsonpath={range .items[*]}{.metadata.name} {.endpoints[*].addresses[*]}{end}'",
@@ -18,7 +18,7 @@ fn a_bare_cluster_is_what_people_expect() {
 
 #[test]
 fn a_new_namespace_can_be_used_at_once() {
-    let k = Kubectl::furnished();
+    let k = Kubectl::bootstrapped();
     k.prints("create namespace n", "namespace/n created");
     k.prints("run p --image=nginx -n n", "pod/p created");
     k.prints("get all -A -o name", "pod/p\nservice/kubernetes");
