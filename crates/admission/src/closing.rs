@@ -12,7 +12,7 @@ pub struct Closing;
 
 impl Closing {
     fn check(request: &Request<'_>) -> Result<(), ApiError> {
-        if !request.resource.closing || request.operation != Operation::Create {
+        if !request.resource.terminating || request.operation != Operation::Create {
             return Ok(());
         }
         Err(ApiError::Forbidden {

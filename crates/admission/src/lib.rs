@@ -10,7 +10,7 @@ pub use namespace_lifecycle::NamespaceLifecycle;
 use std::sync::Arc;
 
 use pintle_auth::Identity;
-use pintle_registry::{ApiError, BoxFuture, Objects, Resource};
+use pintle_registry::{ApiError, BoxFuture, ObjectClient, Resource};
 use pintle_value::Value;
 
 /// What a write does.
@@ -45,7 +45,7 @@ pub struct Request<'a> {
     /// The object as it is, for updates and deletes.
     pub old: Option<&'a Value>,
     /// The rest of the cluster.
-    pub objects: &'a dyn Objects,
+    pub objects: &'a dyn ObjectClient,
 }
 
 /// A plugin. Both steps do nothing unless a plugin says otherwise.

@@ -57,7 +57,7 @@ pub(crate) struct Following {
 impl Following {
     pub(crate) fn new(world: &Arc<dyn World>) -> Self {
         let registry = world.registry();
-        let expiring = registry.resources().filter(|resource| resource.behaviour.expires());
+        let expiring = registry.resources().filter(|resource| resource.strategy.expires());
         let left_out = expiring.filter_map(|resource| Some(resource.collection()?.prefix.clone())).collect();
         let mut following = Self {
             tap: world.tap(),

@@ -179,7 +179,7 @@ impl Cleaner {
         let place = {
             let registry = world.registry();
             let secrets = registry.resource("", "v1", "secrets")?;
-            secrets.behaviour.selectable_field_names().iter().position(|name| *name == "type")?
+            secrets.strategy.selectable_field_names().iter().position(|name| *name == "type")?
         };
         let log = |resource: &str| log_of(world, &GroupResource::new("", resource));
         let watch = |log: &Arc<Log>, scope: Scope| log.watch(scope, log.newest_revision());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_extensions::records;
-use pintle_registry::{Definition, Effort, Resource};
+use pintle_registry::{CostBudget, DefinitionSource, Resource};
 use pintle_value::{Errors, Value, object};
 
 /// Twenty rules: the path of the node, and the rule.
@@ -40,7 +40,7 @@ const RULES: [(&str, &str); 20] = [
 /// Where the schema of the definition is read.
 struct Source(Value);
 
-impl Definition for Source {
+impl DefinitionSource for Source {
     fn mark(&self) -> &str {
         ""
     }
@@ -61,7 +61,7 @@ fn kind(schema: &Value) -> Option<Arc<Resource>> {
         "spec": object! { "group": "example.com", "names": names.clone(), "versions": vec![version] },
         "status": object! { "acceptedNames": names, "conditions": vec![accepted] },
     };
-    records(&definition, &(Arc::new(Source(schema.clone())) as Arc<dyn Definition>)).into_iter().next()
+    records(&definition, &(Arc::new(Source(schema.clone())) as Arc<dyn DefinitionSource>)).into_iter().next()
 }
 
 fn add(schema: &mut Value, path: &str, rule: &str) {
@@ -85,7 +85,7 @@ fn main() -> std::io::Result<()> {
     let ruled = kind(&schema).ok_or_else(no_kind)?;
     let judge = |kind: &Resource, old| {
         let mut errors = Errors::new();
-        kind.behaviour.validate_last(&object, old, &mut errors, Effort::Little);
+        kind.strategy.validate_expensive(&object, old, &mut errors, CostBudget::Limited);
         errors
     };
     let mut out = std::io::stdout().lock();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pintle_registry::{Column, NameAndAge, Table};
+use pintle_registry::{Column, DefaultTable, TableConvertor};
 use pintle_value::time::{Time, since};
 use pintle_value::{Value, print};
 
@@ -17,11 +17,11 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// The table of a version; that of a kind without columns of its own where it asks for none.
-    pub(crate) fn of(version: &Value) -> Box<dyn Table> {
+    pub(crate) fn of(version: &Value) -> Box<dyn TableConvertor> {
         let asked = version.items_at(&["additionalPrinterColumns"]);
         let mut table = Self { columns: vec![Column::NAME], paths: Vec::new() };
         if asked.is_empty() {
-            return Box::new(NameAndAge);
+            return Box::new(DefaultTable);
         }
         for column in asked {
             // Upstream shows the columns up to the first that it cannot read.
@@ -48,7 +48,7 @@ impl Columns {
     }
 }
 
-impl Table for Columns {
+impl TableConvertor for Columns {
     fn columns(&self) -> &[Column] {
         &self.columns
     }

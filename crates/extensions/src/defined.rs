@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_registry::{Conversion, Definition, Versions, Webhook};
+use pintle_registry::{Conversion, DefinitionSource, MultiVersion, WebhookClientConfig};
 use pintle_value::{Str, Value};
 
 use crate::lazy::{self, LazySchema};
@@ -23,7 +23,7 @@ pub(crate) struct Version {
     pub(crate) schema: Arc<LazySchema>,
     /// The place of the first version that has this schema.
     shape: usize,
-    /// What [`Versions::types`] gives, once somebody asks.
+    /// What [`MultiVersion::types`] gives, once somebody asks.
     pub(crate) types: pintle_schema::LazySchema,
 }
 
@@ -32,7 +32,7 @@ impl Defined {
     ///
     /// # Errors
     /// There is none to store objects at.
-    pub(crate) fn of(definition: &Value, source: &Arc<dyn Definition>) -> Result<Self, String> {
+    pub(crate) fn of(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Result<Self, String> {
         let named = |version: &Value| Str::from(api_version(definition, version.str_at(&["name"])));
         let versions = definition.items_at(&["spec", "versions"]);
         let parsed = |version: &Value| {
@@ -60,7 +60,7 @@ impl Defined {
     }
 }
 
-impl Versions for Defined {
+impl MultiVersion for Defined {
     fn stored(&self) -> &str {
         &self.stored
     }
@@ -77,7 +77,7 @@ impl Versions for Defined {
         self.version(version).map(|known| &*known.types)
     }
 
-    fn alike(&self, version: &str) -> Vec<&str> {
+    fn identical_versions(&self, version: &str) -> Vec<&str> {
         let Some(shape) = self.version(version).map(|known| known.shape) else { return Vec::new() };
         let others = self.versions.iter().filter(|other| other.shape == shape && other.name != version);
         match self.conversion {
@@ -116,7 +116,7 @@ fn conversion(definition: &Value) -> Conversion {
     if spec.str_at(&["strategy"]) != "Webhook" {
         return Conversion::None;
     }
-    let Some(webhook) = Webhook::parse(&spec["webhook"]["clientConfig"]) else { return Conversion::None };
+    let Some(webhook) = WebhookClientConfig::parse(&spec["webhook"]["clientConfig"]) else { return Conversion::None };
     let reviews = spec.items_at(&["webhook", "conversionReviewVersions"]).iter().filter_map(Value::as_str);
     Conversion::Webhook { webhook, reviews: reviews.map(Str::from).collect(), definition: definition.name().into() }
 }

@@ -18,7 +18,7 @@ pub fn judge_definitions(resources: &mut [Arc<Resource>]) {
         resource.group == "apiextensions.k8s.io" && resource.plural == "customresourcedefinitions"
     };
     for resource in resources.iter_mut().filter(definitions).filter_map(Arc::get_mut) {
-        resource.behaviour = pintle_kinds::definitions(Arc::new(Judge));
+        resource.strategy = pintle_kinds::definitions(Arc::new(Judge));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pintle_registry::{Behaviour, Context, Effort, SubresourceRules};
+use pintle_registry::{CostBudget, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::{MANAGED_FIELDS, is_finalizer_of_someone};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
@@ -51,7 +51,7 @@ impl Held {
     }
 }
 
-impl Behaviour for Custom {
+impl Strategy for Custom {
     fn conform(&self, object: &mut Value) -> Result<Vec<String>, String> {
         self.schema.conform(object).map_err(|error| error.to_string())
     }
@@ -60,14 +60,14 @@ impl Behaviour for Custom {
         self.schema.default(object);
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         if self.has_status {
             object.remove("status");
         }
         object.set_at(&["metadata", "generation"], 1);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         if self.has_status {
             keep_status(object, old);
         }
@@ -76,7 +76,7 @@ impl Behaviour for Custom {
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = self.schema.validate(object);
         self.held.validate_scale(object, &mut errors);
         errors.append(self.schema.validate_embedded(object));
@@ -84,7 +84,7 @@ impl Behaviour for Custom {
         errors
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.schema.validate_update(object, old);
         self.held.validate_scale(object, &mut errors);
         errors.append(self.schema.validate_embedded(object));
@@ -92,17 +92,17 @@ impl Behaviour for Custom {
         errors
     }
 
-    fn validate_last(
+    fn validate_expensive(
         &self,
         object: &Value,
         old: Option<&Value>,
         found: &mut Errors,
-        effort: Effort,
+        budget: CostBudget,
     ) -> Option<Vec<String>> {
-        self.held.rules.judge(&self.schema, object, old, found, effort)
+        self.held.rules.judge(&self.schema, object, old, found, budget)
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let before = old.map_or(&[][..], |old| old.items_at(&["metadata", "finalizers"]));
         let mut added: Vec<&str> = object
             .items_at(&["metadata", "finalizers"])
@@ -135,8 +135,8 @@ impl Behaviour for Custom {
         format!("field label not supported: {field}")
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status" && self.has_status).then_some(&self.status as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status" && self.has_status).then_some(&self.status as &dyn SubresourceStrategy)
     }
 }
 
@@ -146,8 +146,8 @@ struct Status {
     held: Arc<Held>,
 }
 
-impl SubresourceRules for Status {
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+impl SubresourceStrategy for Status {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         let (status, owners) = (object.remove("status"), object.remove_at(&MANAGED_FIELDS));
         let version = object.remove_at(&["metadata", "resourceVersion"]);
         *object = old.clone();
@@ -162,7 +162,7 @@ impl SubresourceRules for Status {
     }
 
     /// What is not in the status is as it was, and so is not judged anew; but rules may compare it to the status.
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = match (self.schema.root().property("status"), object.get("status")) {
             (Some(part), Some(status)) => part.validate_update(Some("status"), status, old.get("status")),
             _ => Errors::new(),
@@ -174,8 +174,14 @@ impl SubresourceRules for Status {
         errors
     }
 
-    fn validate_last(&self, object: &Value, old: &Value, found: &mut Errors, effort: Effort) -> Option<Vec<String>> {
-        self.held.rules.judge(&self.schema, object, Some(old), found, effort)
+    fn validate_expensive(
+        &self,
+        object: &Value,
+        old: &Value,
+        found: &mut Errors,
+        budget: CostBudget,
+    ) -> Option<Vec<String>> {
+        self.held.rules.judge(&self.schema, object, Some(old), found, budget)
     }
 }
 

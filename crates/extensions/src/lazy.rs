@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use pintle_registry::Definition;
+use pintle_registry::DefinitionSource;
 use pintle_value::{Str, object};
 
 use crate::schema::Schema;
@@ -11,7 +11,7 @@ use crate::schema::Schema;
 pub(crate) type LazySchema = LazyLock<Schema, Box<dyn FnOnce() -> Schema + Send>>;
 
 /// The schema of a version of a definition. Old versions may have none, and take everything.
-pub(crate) fn schema(source: &Arc<dyn Definition>, version: &str) -> Arc<LazySchema> {
+pub(crate) fn schema(source: &Arc<dyn DefinitionSource>, version: &str) -> Arc<LazySchema> {
     let (source, version) = (source.clone(), Str::from(version));
     Arc::new(LazyLock::new(Box::new(move || {
         let written = source.schema(&version).map(|written| Schema::parse(&written));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pintle_registry::{
-    Backing, Collection, Definition, GroupVersionKind, ResetFields, Resource, Role, ScalePaths, Scope, Subresource,
-    Verb, Verbs,
+    Backing, Collection, DefinitionSource, GroupVersionKind, ResetFields, Resource, ScalePaths, Scope, Subresource,
+    SubresourceRole, Verb, Verbs,
 };
 use pintle_value::{Str, Value};
 
@@ -24,17 +24,21 @@ pub fn prefix(definition: &Value) -> Str {
 /// The records of a definition; none before its names are accepted, and none that cannot be served. What they need only
 /// now and then they read in `source`.
 #[must_use]
-pub fn records(definition: &Value, source: &Arc<dyn Definition>) -> Vec<Arc<Resource>> {
+pub fn records(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Vec<Arc<Resource>> {
     records_of(definition, source, |version| version.bool_at(&["served"]))
 }
 
 /// The record of the version that a definition's objects are stored at, served or not.
 #[must_use]
-pub fn stored_record(definition: &Value, source: &Arc<dyn Definition>) -> Option<Arc<Resource>> {
+pub fn stored_record(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Option<Arc<Resource>> {
     records_of(definition, source, |version| version.bool_at(&["storage"])).pop()
 }
 
-fn records_of(definition: &Value, source: &Arc<dyn Definition>, wanted: impl Fn(&Value) -> bool) -> Vec<Arc<Resource>> {
+fn records_of(
+    definition: &Value,
+    source: &Arc<dyn DefinitionSource>,
+    wanted: impl Fn(&Value) -> bool,
+) -> Vec<Arc<Resource>> {
     if !condition_is_true(definition, "NamesAccepted") && !condition_is_true(definition, "Established") {
         return Vec::new();
     }
@@ -61,7 +65,7 @@ fn records_of(definition: &Value, source: &Arc<dyn Definition>, wanted: impl Fn(
 
 fn record(
     definition: &Value,
-    source: &Arc<dyn Definition>,
+    source: &Arc<dyn DefinitionSource>,
     version: &Value,
     collection: &Arc<Collection>,
     defined: &Arc<Defined>,
@@ -74,7 +78,7 @@ fn record(
     let kind = GroupVersionKind::new(group.clone(), name.clone(), names.str_at(&["kind"]));
     let known = defined.version(&api_version(definition, &name))?;
     let status = version.at(&["subresources", "status"]).is_some();
-    let behaviour = Custom::new(known.schema.clone(), status, Scaled::of(version), selectable.clone());
+    let strategy = Custom::new(known.schema.clone(), status, Scaled::of(version), selectable.clone());
     let stored = collection.hub_version.as_str();
     let served = |known: &Value| known.str_at(&["name"]) == stored && known.bool_at(&["served"]);
     let shown = definition.items_at(&["spec", "versions"]).iter().any(served);
@@ -93,14 +97,14 @@ fn record(
         schema: known.types.clone(),
         selectable: selectable.of_version(version),
         definition: Some(source.clone()),
-        closing: condition_is_true(definition, "Terminating"),
-        typed: false,
+        terminating: condition_is_true(definition, "Terminating"),
+        built_in: false,
         subresources: subresources(version, &kind),
-        counts: counts(status),
+        reset_field_filters: reset_field_filters(status),
         backing: Backing::Stored(collection.clone()),
         storage_version_hash,
         deprecation: deprecation(version, &kind),
-        behaviour: Arc::new(behaviour),
+        strategy: Arc::new(strategy),
         versions: Some(defined.clone()),
         table: Columns::of(version).into(),
         kind: kind.kind,
@@ -111,7 +115,12 @@ fn subresources(version: &Value, kind: &GroupVersionKind) -> Vec<Subresource> {
     let verbs: Verbs = [Verb::Get, Verb::Patch, Verb::Update].into_iter().collect();
     let mut subresources = Vec::new();
     if version.at(&["subresources", "status"]).is_some() {
-        subresources.push(Subresource { name: "status".into(), kind: kind.clone(), verbs, role: Role::Object });
+        subresources.push(Subresource {
+            name: "status".into(),
+            kind: kind.clone(),
+            verbs,
+            role: SubresourceRole::Object,
+        });
     }
     if let Some(scale) = version.at(&["subresources", "scale"]) {
         let paths = ScalePaths::of_custom(
@@ -120,13 +129,13 @@ fn subresources(version: &Value, kind: &GroupVersionKind) -> Vec<Subresource> {
             Some(scale.str_at(&["labelSelectorPath"])),
         );
         let kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
-        subresources.push(Subresource { name: "scale".into(), kind, verbs, role: Role::Scale(paths) });
+        subresources.push(Subresource { name: "scale".into(), kind, verbs, role: SubresourceRole::Scale(paths) });
     }
     subresources
 }
 
 /// What of a write counts for who owns what (upstream: the strategies' `GetResetFields`).
-fn counts(status: bool) -> Vec<(Str, pintle_registry::Filter)> {
+fn reset_field_filters(status: bool) -> Vec<(Str, pintle_registry::Filter)> {
     if !status {
         return Vec::new();
     }

@@ -41,8 +41,8 @@ impl Selectable {
     /// The fields of one version.
     pub(crate) fn of_version(&self, version: &Value) -> Vec<SelectableField> {
         let field = |asked| {
-            let place = self.fields.iter().position(|field| field.name == name(asked))?;
-            Some(SelectableField { name: name(asked).into(), place })
+            let index = self.fields.iter().position(|field| field.name == name(asked))?;
+            Some(SelectableField { name: name(asked).into(), index })
         };
         paths(version).filter_map(field).collect()
     }
@@ -88,7 +88,7 @@ mod tests {
         let definition = object! { "spec": object! { "scope": "Namespaced", "versions": versions.to_vec() } };
         let selectable = Selectable::of(&definition);
         let check = |version: &Value, expect: &str| {
-            let fields = selectable.of_version(version).into_iter().map(|f| format!("{}={}", f.name, f.place));
+            let fields = selectable.of_version(version).into_iter().map(|f| format!("{}={}", f.name, f.index));
             assert_eq!(fields.collect::<Vec<_>>().join(" "), expect);
         };
         check(&versions[0], "spec.size=0 spec.color=1");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pintle_extensions::judge_definitions;
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
@@ -12,20 +12,20 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn rules() -> Arc<dyn Behaviour> {
+fn rules() -> Arc<dyn Strategy> {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
     judge_definitions(&mut resources);
     let mut resources = resources.into_iter();
     let found = resources.find(|resource| resource.plural == "customresourcedefinitions");
-    found.expect("definitions are built in").behaviour.clone()
+    found.expect("definitions are built in").strategy.clone()
 }
 
-fn context() -> Context {
-    Context::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
+fn context() -> StrategyContext {
+    StrategyContext::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
 /// A definition with this schema.
-fn definition(rules: &dyn Behaviour, schema: &str) -> Value {
+fn definition(rules: &dyn Strategy, schema: &str) -> Value {
     let version = object! {
         "name": "v1", "served": true, "storage": true, "schema": object! { "openAPIV3Schema": json(schema) },
     };

@@ -6,30 +6,30 @@ mod trees;
 use std::sync::Arc;
 
 use pintle_extensions::judge_definitions;
-use pintle_registry::{Behaviour, Context, Effort, Resource};
+use pintle_registry::{CostBudget, Resource, Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Errors, Object, Value, object};
 use proptest::prelude::*;
 use served::definition;
 use trees::{schemas, values};
 
-fn context() -> Context {
-    Context::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
+fn context() -> StrategyContext {
+    StrategyContext::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
-fn definitions() -> Arc<dyn Behaviour> {
+fn definitions() -> Arc<dyn Strategy> {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
     judge_definitions(&mut resources);
     let found = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
-    found.expect("definitions are built in").behaviour.clone()
+    found.expect("definitions are built in").strategy.clone()
 }
 
 fn judge(kind: &Resource, new: &Value, old: Option<&Value>) -> (Errors, Vec<String>) {
     let mut errors = Errors::new();
-    let warnings = kind.behaviour.validate_last(new, old, &mut errors, Effort::Any).unwrap_or_default();
+    let warnings = kind.strategy.validate_expensive(new, old, &mut errors, CostBudget::Unlimited).unwrap_or_default();
     // With little effort the verdict is the same, or there is none.
     let mut quick = Errors::new();
-    if let Some(found) = kind.behaviour.validate_last(new, old, &mut quick, Effort::Little) {
+    if let Some(found) = kind.strategy.validate_expensive(new, old, &mut quick, CostBudget::Limited) {
         assert_eq!((format!("{quick:?}"), found), (format!("{errors:?}"), warnings.clone()));
     }
     (errors, warnings)

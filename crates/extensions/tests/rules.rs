@@ -13,7 +13,7 @@ mod tables;
 use std::sync::Arc;
 
 use pintle_extensions::judge_definitions;
-use pintle_registry::{Behaviour, Context, Effort, Resource};
+use pintle_registry::{CostBudget, Resource, Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Errors, Object, Value, object};
 use served::definition;
@@ -26,8 +26,8 @@ fn in_field(value: Value) -> Value {
     Value::Object(Object::from_iter([("a", value)]))
 }
 
-fn context() -> Context {
-    Context::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
+fn context() -> StrategyContext {
+    StrategyContext::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
 fn widget(mut object: Value) -> Value {
@@ -39,7 +39,7 @@ fn widget(mut object: Value) -> Value {
 
 /// Where a table is.
 struct State {
-    definitions: Arc<dyn Behaviour>,
+    definitions: Arc<dyn Strategy>,
     field: Value,
     was: Option<Value>,
     scale: Option<Value>,
@@ -63,22 +63,23 @@ impl State {
     /// What is found wrong with an object.
     fn judge(&mut self, new: Value, through_status: bool) -> Vec<String> {
         let Some(kind) = &self.kind else { return vec!["unusable".to_owned()] };
-        let (rules, mut new, old) = (&kind.behaviour, widget(new), self.from.take().map(widget));
+        let (rules, mut new, old) = (&kind.strategy, widget(new), self.from.take().map(widget));
         let (mut errors, warnings);
         match &old {
             Some(old) if through_status => {
                 let rules = rules.subresource("status").expect("there is a status");
                 rules.prepare_for_update(&context(), &mut new, old);
                 errors = rules.validate_update(&context(), &new, old);
-                warnings = rules.validate_last(&new, old, &mut errors, Effort::Any).unwrap_or_default();
+                warnings = rules.validate_expensive(&new, old, &mut errors, CostBudget::Unlimited).unwrap_or_default();
             }
             Some(old) => {
                 errors = rules.validate_update(&context(), &new, old);
-                warnings = rules.validate_last(&new, Some(old), &mut errors, Effort::Any).unwrap_or_default();
+                warnings =
+                    rules.validate_expensive(&new, Some(old), &mut errors, CostBudget::Unlimited).unwrap_or_default();
             }
             None => {
                 errors = rules.validate(&context(), &new);
-                warnings = rules.validate_last(&new, None, &mut errors, Effort::Any).unwrap_or_default();
+                warnings = rules.validate_expensive(&new, None, &mut errors, CostBudget::Unlimited).unwrap_or_default();
             }
         }
         said(errors, warnings)
@@ -104,7 +105,7 @@ fn run(table: &str, rows: &mut usize) -> String {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
     judge_definitions(&mut resources);
     let definitions = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
-    let definitions = definitions.expect("definitions are built in").behaviour.clone();
+    let definitions = definitions.expect("definitions are built in").strategy.clone();
     let mut state = State { definitions, field: Value::Null, was: None, scale: None, from: None, kind: None };
     let mut out = String::new();
     for line in table.lines().filter(|line| !line.starts_with("    ")) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pintle_apply::set::Filter;
 use pintle_catalog::{BackingFacts, Catalog, ResourceFacts, ScaleFacts, SubresourceFacts};
 use pintle_registry::{
-    Action, Backing, Behaviour, Collection, Computed, GroupVersionKind, Resource, Role, ScalePaths, ScaleSelector,
-    Scope, SelectableField, Subresource, Verb, Verbs, field_path,
+    Action, Backing, Collection, Computed, GroupVersionKind, Resource, ScalePaths, ScaleSelector, Scope,
+    SelectableField, Strategy, Subresource, SubresourceRole, Verb, Verbs, field_path,
 };
 use pintle_schema::Schema;
 use pintle_value::Str;
@@ -38,7 +38,7 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         role: role(s),
     };
     let subresources: Vec<Subresource> = facts.subresources.iter().filter(|s| s.served).map(subresource).collect();
-    let behaviour = crate::behaviour(facts.group, facts.version, facts.plural);
+    let strategy = crate::strategy(facts.group, facts.version, facts.plural);
     let hub_group = facts.storage().map_or(facts.group, |s| s.hub_group);
     Some(Resource {
         group: facts.group.into(),
@@ -52,11 +52,11 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
         scope: if facts.namespaced { Scope::Namespaced } else { Scope::Cluster },
         verbs: verbs(&facts.verbs),
         schema: schema.into(),
-        selectable: SelectableField::named(behaviour.selectable_field_names().iter().copied()),
+        selectable: SelectableField::named(strategy.selectable_field_names().iter().copied()),
         definition: None,
-        closing: false,
-        typed: true,
-        counts: counts(&*behaviour, &subresources),
+        terminating: false,
+        built_in: true,
+        reset_field_filters: reset_field_filters(&*strategy, &subresources),
         subresources,
         backing: backing(facts)?,
         storage_version_hash: facts
@@ -64,20 +64,20 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
             .map(|s| storage_version_hash(s.upstream_group, s.upstream_version, facts.kind))
             .unwrap_or_default(),
         deprecation: facts.deprecation.as_deref().map(Str::from),
-        behaviour,
+        strategy,
         versions: None,
         table: crate::table(hub_group, facts.plural),
     })
 }
 
 /// What of a write counts for who owns what.
-fn counts(behaviour: &dyn Behaviour, subresources: &[Subresource]) -> Vec<(Str, Filter)> {
+fn reset_field_filters(strategy: &dyn Strategy, subresources: &[Subresource]) -> Vec<(Str, Filter)> {
     if !subresources.iter().any(|s| s.name == "status") {
         return Vec::new();
     }
-    let written = subresources.iter().filter(|s| s.role == Role::Object).map(|s| s.name.clone());
-    let counts = |name: Str| Some((name.clone(), behaviour.reset_fields(&name).filter()?));
-    written.chain([Str::default()]).filter_map(counts).collect()
+    let written = subresources.iter().filter(|s| s.role == SubresourceRole::Object).map(|s| s.name.clone());
+    let reset_field_filters = |name: Str| Some((name.clone(), strategy.reset_fields(&name).filter()?));
+    written.chain([Str::default()]).filter_map(reset_field_filters).collect()
 }
 
 fn backing(facts: &ResourceFacts) -> Option<Backing> {
@@ -94,11 +94,11 @@ fn backing(facts: &ResourceFacts) -> Option<Backing> {
     }
 }
 
-fn role(facts: &SubresourceFacts) -> Role {
+fn role(facts: &SubresourceFacts) -> SubresourceRole {
     match (facts.action.and_then(Action::named), &facts.scale) {
-        (Some(action), _) => Role::Action(action),
-        (None, Some(scale)) => Role::Scale(scale_paths(scale)),
-        (None, None) => Role::Object,
+        (Some(action), _) => SubresourceRole::Action(action),
+        (None, Some(scale)) => SubresourceRole::Scale(scale_paths(scale)),
+        (None, None) => SubresourceRole::Object,
     }
 }
 
@@ -108,7 +108,7 @@ fn scale_paths(facts: &ScaleFacts) -> ScalePaths {
         replicas: field_path(facts.replicas),
         status_replicas: field_path(facts.current),
         selector: if facts.labels { ScaleSelector::Labels(selector) } else { ScaleSelector::LabelSelector(selector) },
-        typed: true,
+        built_in: true,
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
         for resource in resources {
             for subresource in &resource.subresources {
                 let own = subresource.kind == resource.gvk();
-                assert_eq!(subresource.role == Role::Object, own, "{resource:?}/{}", subresource.name);
+                assert_eq!(subresource.role == SubresourceRole::Object, own, "{resource:?}/{}", subresource.name);
             }
         }
     }

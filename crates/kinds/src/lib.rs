@@ -35,7 +35,7 @@ mod webhook;
 
 use std::sync::Arc;
 
-use pintle_registry::{Behaviour, NoBehaviour, Table};
+use pintle_registry::{DefaultStrategy, Strategy, TableConvertor};
 
 pub use self::core::pod::bind;
 pub use builtin::{resources, storage_version_hash};
@@ -49,34 +49,34 @@ pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, services};
 
 /// The behaviour of a built-in resource at one version.
 #[must_use]
-pub fn behaviour(group: &str, version: &str, plural: &str) -> Arc<dyn Behaviour> {
+pub fn strategy(group: &str, version: &str, plural: &str) -> Arc<dyn Strategy> {
     let found = match group {
-        "" => core::behaviour(plural),
-        "admissionregistration.k8s.io" => admissionregistration::behaviour(plural),
-        "apiextensions.k8s.io" => apiextensions::behaviour(plural),
-        "apiregistration.k8s.io" => apiregistration::behaviour(plural),
-        "apps" => apps::behaviour(plural),
-        "autoscaling" => autoscaling::behaviour(version, plural),
-        "batch" => batch::behaviour(plural),
-        "certificates.k8s.io" => certificates::behaviour(plural),
-        "coordination.k8s.io" => coordination::behaviour(plural),
-        "discovery.k8s.io" => discovery::behaviour(plural),
-        "events.k8s.io" => events::behaviour(plural),
-        "flowcontrol.apiserver.k8s.io" => flowcontrol::behaviour(plural),
-        "networking.k8s.io" => networking::behaviour(plural),
-        "node.k8s.io" => node::behaviour(plural),
-        "policy" => policy::behaviour(plural),
-        "rbac.authorization.k8s.io" => rbac::behaviour(plural),
-        "resource.k8s.io" => resource::behaviour(plural),
-        "scheduling.k8s.io" => scheduling::behaviour(plural),
-        "storage.k8s.io" => storage::behaviour(plural),
+        "" => core::strategy(plural),
+        "admissionregistration.k8s.io" => admissionregistration::strategy(plural),
+        "apiextensions.k8s.io" => apiextensions::strategy(plural),
+        "apiregistration.k8s.io" => apiregistration::strategy(plural),
+        "apps" => apps::strategy(plural),
+        "autoscaling" => autoscaling::strategy(version, plural),
+        "batch" => batch::strategy(plural),
+        "certificates.k8s.io" => certificates::strategy(plural),
+        "coordination.k8s.io" => coordination::strategy(plural),
+        "discovery.k8s.io" => discovery::strategy(plural),
+        "events.k8s.io" => events::strategy(plural),
+        "flowcontrol.apiserver.k8s.io" => flowcontrol::strategy(plural),
+        "networking.k8s.io" => networking::strategy(plural),
+        "node.k8s.io" => node::strategy(plural),
+        "policy" => policy::strategy(plural),
+        "rbac.authorization.k8s.io" => rbac::strategy(plural),
+        "resource.k8s.io" => resource::strategy(plural),
+        "scheduling.k8s.io" => scheduling::strategy(plural),
+        "storage.k8s.io" => storage::strategy(plural),
         _ => None,
     };
-    found.unwrap_or_else(|| Arc::new(NoBehaviour))
+    found.unwrap_or_else(|| Arc::new(DefaultStrategy))
 }
 
 /// The table form of a built-in resource at its hub version.
 #[must_use]
-pub fn table(group: &str, plural: &str) -> Arc<dyn Table> {
+pub fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
     tables::table(group, plural)
 }

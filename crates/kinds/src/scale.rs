@@ -37,7 +37,7 @@ pub fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError>
     };
     let replicas = match number(&paths.replicas)? {
         Some(replicas) => replicas,
-        None if paths.typed => 0,
+        None if paths.built_in => 0,
         None => return Err(ScaleError::NoReplicas(dotted(&paths.replicas))),
     };
     let current = number(&paths.status_replicas)?.unwrap_or(0);
@@ -83,7 +83,7 @@ fn selector_text(object: &Value, selector: &ScaleSelector) -> Result<String, Sca
 /// nothing if there are errors, which are about a `Scale` of the group `autoscaling` with the object's name.
 pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Errors {
     let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
-    if paths.typed {
+    if paths.built_in {
         let mut errors = validate_object_meta(scale, true, &names::dns1123_subdomain_name);
         let spec = FieldPath::new("spec");
         nonnegative(&mut errors, &spec.child("replicas"), replicas);
@@ -95,7 +95,7 @@ pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Err
     let version = ["metadata", "resourceVersion"];
     match scale.at(&version) {
         Some(asked) => object.set_at(&version, asked.clone()),
-        None if paths.typed => {
+        None if paths.built_in => {
             object.remove_at(&version);
         }
         None => {}
@@ -122,7 +122,7 @@ pub fn check_scale_uid(
 
 #[cfg(test)]
 mod tests {
-    use pintle_registry::Role;
+    use pintle_registry::SubresourceRole;
 
     use super::*;
     use crate::testing::{messages, object};
@@ -132,7 +132,7 @@ mod tests {
         let resources = crate::resources(pintle_catalog::shared());
         let resource = resources.iter().find(|r| r.group == group && r.plural == plural).expect("a resource");
         match &resource.subresource("scale")?.role {
-            Role::Scale(paths) => Some(paths.clone()),
+            SubresourceRole::Scale(paths) => Some(paths.clone()),
             role => panic!("{role:?}"),
         }
     }

@@ -1,7 +1,7 @@
 //! What the strategies of most kinds have in common (upstream: `pkg/registry/*/*/strategy.go`): what an update takes over
 //! from the old object, when the generation goes up, and what the rules of a `status` subresource look like.
 
-use pintle_registry::{Context, ResetFields, SubresourceRules};
+use pintle_registry::{ResetFields, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -69,7 +69,7 @@ pub(crate) fn immutable(errors: &mut Errors, new: Option<&Value>, old: Option<&V
 }
 
 /// The rules of a `status` subresource.
-pub(crate) struct StatusRules {
+pub(crate) struct StatusStrategy {
     /// The paths that it may not change.
     pub(crate) keeps: &'static [&'static [&'static str]],
     /// What else is done to the new object, which comes first.
@@ -107,15 +107,15 @@ pub(crate) fn unchecked(_: &Value, _: &Value) -> Errors {
     Errors::new()
 }
 
-impl SubresourceRules for StatusRules {
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+impl SubresourceStrategy for StatusStrategy {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         for path in self.keeps {
             keep(object, old, path);
         }
         (self.prepare)(object, old);
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         (self.validate)(object, old)
     }
 }

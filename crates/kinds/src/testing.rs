@@ -1,6 +1,6 @@
 //! What the tests of kinds share.
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, Value};
 
 /// An object written as JSON.
@@ -14,8 +14,8 @@ pub(crate) fn messages(errors: &Errors) -> Vec<String> {
 }
 
 /// A request of an administrator at a fixed time.
-pub(crate) fn context() -> Context {
-    Context {
+pub(crate) fn context() -> StrategyContext {
+    StrategyContext {
         now: pintle_value::time::Time { seconds: 1_700_000_000, nanos: 0 },
         user: "admin".into(),
         uid: "".into(),
@@ -28,7 +28,7 @@ pub(crate) fn context() -> Context {
 
 /// Compares the errors of an object, to which defaults are set first, or of a change from an old object.
 #[track_caller]
-pub(crate) fn check_rules(rules: &dyn Behaviour, new: &str, old: Option<&str>, expect: &[&str]) {
+pub(crate) fn check_rules(rules: &dyn Strategy, new: &str, old: Option<&str>, expect: &[&str]) {
     let mut new = object(new);
     rules.defaults(&mut new);
     let errors = match old {

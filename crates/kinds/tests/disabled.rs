@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pintle_gates::Gates;
-use pintle_registry::Context;
+use pintle_registry::StrategyContext;
 use pintle_schema::{Scalar, Type, TypeId, Types};
 use pintle_value::Value;
 use pintle_value::time::Time;
@@ -106,7 +106,7 @@ fn no_new_object_has_a_field_of_a_feature_that_is_off() {
     let gates = Arc::new(Gates::default());
     let off = catalog.gated_fields().iter().filter(|field| field.is_disabled(&gates));
     let disabled: Vec<(TypeId, &str)> = off.map(|field| (field.owner, field.field)).collect();
-    let context = Context {
+    let context = StrategyContext {
         now: Time::default(),
         user: "u".into(),
         uid: "".into(),
@@ -126,7 +126,7 @@ fn no_new_object_has_a_field_of_a_feature_that_is_off() {
         for (way, leaf) in found.into_iter().filter(|(way, _)| whole(way)) {
             looked += 1;
             let mut object = with(&way, leaf);
-            resource.behaviour.prepare_for_create(&context, &mut object);
+            resource.strategy.prepare_for_create(&context, &mut object);
             if at(&object, &way).is_some() {
                 kept.push(format!("{}: {}", resource.kind, shown(&way)));
             }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use pintle_kinds::resources;
 use pintle_registry::ResetFields::{self, None, These};
-use pintle_registry::{Resource, Role};
+use pintle_registry::{Resource, SubresourceRole};
 
 const SPEC: ResetFields = These(&["spec"]);
 const STATUS: ResetFields = These(&["status"]);
@@ -75,15 +75,16 @@ fn name(resource: &Resource) -> String {
 fn every_kind_with_a_status_says_what_its_writes_do_not_set() {
     let mut said = BTreeMap::new();
     for resource in resources(pintle_catalog::shared()) {
-        let written = resource.subresources.iter().filter(|s| s.role == Role::Object).map(|s| s.name.as_str());
+        let written =
+            resource.subresources.iter().filter(|s| s.role == SubresourceRole::Object).map(|s| s.name.as_str());
         let names: Vec<&str> = [""].into_iter().chain(written).collect();
         if !names.contains(&"status") {
-            assert!(names.iter().all(|name| resource.counts(name).is_none()), "{resource:?}");
+            assert!(names.iter().all(|name| resource.reset_field_filter(name).is_none()), "{resource:?}");
             continue;
         }
         for subresource in names {
-            let fields = resource.behaviour.reset_fields(subresource);
-            assert_eq!(resource.counts(subresource).is_none(), fields == None, "{resource:?}/{subresource}");
+            let fields = resource.strategy.reset_fields(subresource);
+            assert_eq!(resource.reset_field_filter(subresource).is_none(), fields == None, "{resource:?}/{subresource}");
             said.insert((name(&resource), subresource.to_owned()), fields);
         }
     }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use pintle_kinds::behaviour;
-use pintle_registry::{Behaviour, Context};
+use pintle_kinds::strategy;
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_schema::{Problems, Schema, normalise, static_defaults};
 use pintle_value::Value;
 use pintle_value::time::Time;
@@ -13,9 +13,9 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("the test's JSON is well formed")
 }
 
-fn context() -> Context {
+fn context() -> StrategyContext {
     let now = Time { seconds: 1_700_000_000, nanos: 0 };
-    Context {
+    StrategyContext {
         now,
         user: "admin".into(),
         uid: "".into(),
@@ -29,7 +29,7 @@ fn context() -> Context {
 /// A version of a kind.
 struct View {
     schema: Schema,
-    rules: Arc<dyn Behaviour>,
+    rules: Arc<dyn Strategy>,
 }
 
 impl View {
@@ -41,7 +41,7 @@ impl View {
         let catalog = pintle_catalog::shared();
         let facts = catalog.resource(group, version, plural).expect("a built-in resource");
         let schema = catalog.kind_schema(group, version, facts.kind).expect("a schema");
-        Self { schema, rules: behaviour(group, version, plural) }
+        Self { schema, rules: strategy(group, version, plural) }
     }
 
     fn decoded(&self, mut value: Value) -> Value {

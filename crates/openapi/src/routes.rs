@@ -128,7 +128,7 @@ impl<'a> Shared<'a> {
         let service = Service::of_version(version);
         let text = "get available resources";
         let mut routes = Vec::new();
-        if registry.resources_of(version).any(|resource| resource.typed) {
+        if registry.resources_of(version).any(|resource| resource.built_in) {
             routes.push(self.discovery(&service, "APIResources", text, self.meta("APIResourceList")));
         }
         for resource in registry.resources_of(version) {
@@ -169,7 +169,7 @@ enum Reach {
 impl Builder<'_> {
     /// True for kinds that are not in the catalog.
     fn custom(&self) -> bool {
-        !self.resource.typed || !Arc::ptr_eq(&self.resource.schema.types, self.shared.catalog.types())
+        !self.resource.built_in || !Arc::ptr_eq(&self.resource.schema.types, self.shared.catalog.types())
     }
 
     fn namespaced(&self) -> bool {

@@ -8,8 +8,8 @@ use pintle_schema::LazySchema;
 use pintle_value::Str;
 
 use crate::{
-    Action, Backing, Behaviour, Collection, Definition, GroupResource, GroupVersion, GroupVersionKind,
-    GroupVersionResource, ScalePaths, Table, Versions,
+    Action, Backing, Collection, DefinitionSource, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource,
+    MultiVersion, ScalePaths, Strategy, TableConvertor,
 };
 
 /// Where the objects of a resource live.
@@ -122,17 +122,17 @@ pub struct Resource {
     /// The fields that objects can be selected by, beside `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<SelectableField>,
     /// Where what its author wrote of it can be read; `None` for built-in kinds, which the catalog describes.
-    pub definition: Option<Arc<dyn Definition>>,
+    pub definition: Option<Arc<dyn DefinitionSource>>,
     /// True while a custom kind goes: what there is of it can be changed and deleted, and nothing new comes.
-    pub closing: bool,
+    pub terminating: bool,
     /// True for built-in kinds, which behave as if they were Go structs: decoded into declared fields, encoded in their
     /// order, items of lists without kind and apiVersion.
-    pub typed: bool,
+    pub built_in: bool,
     /// The subresources that are served.
     pub subresources: Vec<Subresource>,
     /// What of a write counts for who owns what, by the subresource that it goes through; an empty name is the object
     /// itself. All counts where nothing is said.
-    pub counts: Vec<(Str, Filter)>,
+    pub reset_field_filters: Vec<(Str, Filter)>,
     /// What stands behind it.
     pub backing: Backing,
     /// Tells the encodings of stored objects apart in discovery; opaque to clients.
@@ -140,11 +140,11 @@ pub struct Resource {
     /// The warning that every request for a deprecated kind is answered with.
     pub deprecation: Option<Str>,
     /// The rules that the kind has of its own.
-    pub behaviour: Arc<dyn Behaviour>,
+    pub strategy: Arc<dyn Strategy>,
     /// The versions of a kind whose rules hold at each of them; `None` for kinds whose rules hold at the hub.
-    pub versions: Option<Arc<dyn Versions>>,
+    pub versions: Option<Arc<dyn MultiVersion>>,
     /// How it shows in a table.
-    pub table: Arc<dyn Table>,
+    pub table: Arc<dyn TableConvertor>,
 }
 
 impl Resource {
@@ -181,8 +181,8 @@ impl Resource {
     /// What of a write through a subresource counts for who owns what; `None` if all does. The empty name is the object
     /// itself.
     #[must_use]
-    pub fn counts(&self, subresource: &str) -> Option<&Filter> {
-        self.counts.iter().find(|(name, _)| name == subresource).map(|(_, filter)| filter)
+    pub fn reset_field_filter(&self, subresource: &str) -> Option<&Filter> {
+        self.reset_field_filters.iter().find(|(name, _)| name == subresource).map(|(_, filter)| filter)
     }
 
     /// Where the objects are stored; the same for all versions (and groups) that show the same objects. `None` for
@@ -214,15 +214,15 @@ impl fmt::Debug for Resource {
 pub struct SelectableField {
     /// What selectors call it.
     pub name: Str,
-    /// Its place in what [`Behaviour::selected_values`] gives of a stored object. Versions that show the same objects may
+    /// Its place in what [`Strategy::selected_values`] gives of a stored object. Versions that show the same objects may
     /// have other names for a place, or none.
-    pub place: usize,
+    pub index: usize,
 }
 
 impl SelectableField {
     /// The fields of these names, in the order of their places.
     pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<Self> {
-        names.into_iter().enumerate().map(|(place, name)| Self { name: name.into(), place }).collect()
+        names.into_iter().enumerate().map(|(index, name)| Self { name: name.into(), index }).collect()
     }
 }
 
@@ -236,12 +236,12 @@ pub struct Subresource {
     /// What can be asked of it.
     pub verbs: Verbs,
     /// What it is to its object.
-    pub role: Role,
+    pub role: SubresourceRole,
 }
 
 /// What a subresource is to the object that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum SubresourceRole {
     /// It shows the object and writes a part of it (`status`).
     Object,
     /// It shows and sets how many replicas the object has.

@@ -12,7 +12,7 @@ pub struct ScalePaths {
     /// What selects their pods.
     pub selector: ScaleSelector,
     /// True for built-in kinds, whose scale is held to the rules of typed objects.
-    pub typed: bool,
+    pub built_in: bool,
 }
 
 /// What selects the pods of a scaled object.
@@ -37,7 +37,7 @@ impl ScalePaths {
             replicas: field_path(replicas),
             status_replicas: field_path(status_replicas),
             selector: selector.map_or(ScaleSelector::None, |text| ScaleSelector::Text(field_path(text))),
-            typed: false,
+            built_in: false,
         }
     }
 }

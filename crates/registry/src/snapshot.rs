@@ -66,7 +66,7 @@ impl Group {
     /// True if there are built-in kinds in it.
     #[must_use]
     pub fn has_built_in(&self) -> bool {
-        self.resources().any(|resource| resource.typed)
+        self.resources().any(|resource| resource.built_in)
     }
 
     /// Every resource, in order.
@@ -120,7 +120,7 @@ impl Registry {
 
     fn set_custom(&mut self, group: Str, custom: Vec<Arc<Resource>>) {
         let before = self.by_name.get(&group);
-        let built_in = before.iter().flat_map(|group| group.resources()).filter(|resource| resource.typed);
+        let built_in = before.iter().flat_map(|group| group.resources()).filter(|resource| resource.built_in);
         let mut resources: Vec<Arc<Resource>> = built_in.cloned().collect();
         let is_built_in = |custom: &Arc<Resource>| {
             resources.iter().any(|known| known.version == custom.version && known.plural == custom.plural)
@@ -168,7 +168,7 @@ impl Registry {
     #[must_use]
     pub fn has_routes(&self, group: &str, version: &str) -> bool {
         let version = self.by_name.get(group).and_then(|group| group.version(version));
-        version.is_some_and(|version| version.resources.iter().any(|resource| resource.typed))
+        version.is_some_and(|version| version.resources.iter().any(|resource| resource.built_in))
     }
 
     /// The record of the version that the objects of a collection are stored at.
@@ -209,7 +209,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Action, Backing, NameAndAge, NoBehaviour, Scope, Verbs};
+    use crate::{Action, Backing, DefaultStrategy, DefaultTable, Scope, Verbs};
 
     /// A resource of this path: `group/version/plural`. Custom ones have a dot in their plural, to be told apart here.
     fn resource(path: &str) -> Arc<Resource> {
@@ -228,16 +228,16 @@ mod tests {
             schema: pintle_schema::LazySchema::made_by(|| unreachable!("nobody asks for it")),
             selectable: Vec::new(),
             definition: None,
-            closing: false,
-            typed: !plural.contains('.'),
+            terminating: false,
+            built_in: !plural.contains('.'),
             subresources: Vec::new(),
-            counts: Vec::new(),
+            reset_field_filters: Vec::new(),
             backing: Backing::Action(Action::Bind),
             storage_version_hash: Str::default(),
             deprecation: None,
-            behaviour: Arc::new(NoBehaviour),
+            strategy: Arc::new(DefaultStrategy),
             versions: None,
-            table: Arc::new(NameAndAge),
+            table: Arc::new(DefaultTable),
         })
     }
 

@@ -6,7 +6,7 @@ use pintle_value::Value;
 use pintle_value::time::{Time, age};
 
 /// The table form of a kind.
-pub trait Table: Send + Sync {
+pub trait TableConvertor: Send + Sync {
     /// The columns.
     fn columns(&self) -> &[Column];
 
@@ -14,7 +14,7 @@ pub trait Table: Send + Sync {
     /// the object.
     fn cells(&self, object: &Value, now: Time) -> Vec<Value>;
 
-    /// The paths of what [`Table::cells`] and [`Table::conditions`] look at, which need not be given more of an object than
+    /// The paths of what [`TableConvertor::cells`] and [`TableConvertor::conditions`] look at, which need not be given more of an object than
     /// that (a path through an array goes on in each element). Without any they look at all of it.
     fn sources(&self) -> &[&'static str] {
         &[]
@@ -28,9 +28,9 @@ pub trait Table: Send + Sync {
 
 /// The table of a kind without columns of its own: name and creation time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NameAndAge;
+pub struct DefaultTable;
 
-impl Table for NameAndAge {
+impl TableConvertor for DefaultTable {
     fn columns(&self) -> &[Column] {
         const { &[Column::NAME, Column::AGE] }
     }

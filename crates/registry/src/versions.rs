@@ -5,10 +5,10 @@
 use pintle_schema::Schema;
 use pintle_value::{Str, Value};
 
-use crate::Webhook;
+use crate::WebhookClientConfig;
 
 /// The versions of such a kind. Versions are named as `apiVersion` names them (`example.com/v1`).
-pub trait Versions: Send + Sync {
+pub trait MultiVersion: Send + Sync {
     /// The version that objects are stored at from now on.
     fn stored(&self) -> &str;
 
@@ -22,7 +22,7 @@ pub trait Versions: Send + Sync {
     fn types(&self, version: &str) -> Option<&Schema>;
 
     /// The other versions whose objects differ from those of a version in nothing but their `apiVersion`.
-    fn alike(&self, version: &str) -> Vec<&str>;
+    fn identical_versions(&self, version: &str) -> Vec<&str>;
 
     /// The revision of the definition that says all this. What was stored later is as these versions want it; what was
     /// stored before may not be.
@@ -47,7 +47,7 @@ pub enum Conversion {
     /// Someone else knows.
     Webhook {
         /// Whom to ask.
-        webhook: Webhook,
+        webhook: WebhookClientConfig,
         /// The versions of `ConversionReview` that they understand, the best one first.
         reviews: Vec<Str>,
         /// What the definition is called.

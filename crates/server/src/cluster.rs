@@ -12,7 +12,7 @@ use pintle_auth::{Authenticator, Authorizer};
 use pintle_cache::{Cache, CacheError, Encodings, Log, Window};
 use pintle_catalog::Catalog;
 use pintle_gates::{Feature, Gates};
-use pintle_registry::{ApiError, Context, GroupResource, Registry, Resource};
+use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
 use pintle_store::{Clock, Sleep, Store};
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
@@ -230,8 +230,8 @@ impl Cluster {
     }
 
     /// The context of something that the server does by itself.
-    pub(crate) fn own_context(&self) -> Context {
-        Context {
+    pub(crate) fn own_context(&self) -> StrategyContext {
+        StrategyContext {
             now: self.now(),
             user: "system:apiserver".into(),
             uid: Str::default(),

@@ -12,7 +12,7 @@ use pintle_controllers::{
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Objects, Registry, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry, Resource};
 use pintle_value::Value;
 use pintle_value::time::Time;
 use tokio::sync::watch;

@@ -11,7 +11,7 @@ use pintle_cache::{Event, Filled, KeyRange, Object, Scope};
 use pintle_extensions::{
     CLEANUP_FINALIZER, Condition, accept_names, condition_is_true, discovery_order, establish, records, set_condition,
 };
-use pintle_registry::{ApiError, Definition, GroupResource, Objects, Resource};
+use pintle_registry::{ApiError, DefinitionSource, GroupResource, ObjectClient, Resource};
 use pintle_value::{Str, Value, object};
 
 use self::source::Source;
@@ -135,7 +135,7 @@ impl Kind {
         let made_of = object! {
             "mark": source.mark(),
             "names": names["status"].clone(),
-            "closing": condition_is_true(definition, "Terminating"),
+            "terminating": condition_is_true(definition, "Terminating"),
             "accepted": accepted || established,
         };
         let asked = definition.at(&["spec", "names"]);
@@ -145,7 +145,7 @@ impl Kind {
             names: Arc::new(names),
             revision,
             prefix: pintle_extensions::prefix(definition),
-            records: records(definition, &(source.clone() as Arc<dyn Definition>)),
+            records: records(definition, &(source.clone() as Arc<dyn DefinitionSource>)),
             settled: has_all && accepted && established && !definition.is_terminating(),
             source,
             cleaning: false,
@@ -311,7 +311,7 @@ impl Definitions {
         let Some(kind) = self.kinds.get_mut(definition.name()).filter(|kind| waits && !kind.cleaning) else { return };
         kind.cleaning = true;
         let established = condition_is_true(definition, "Established");
-        let source: Arc<dyn Definition> = kind.source.clone();
+        let source: Arc<dyn DefinitionSource> = kind.source.clone();
         let resource = pintle_extensions::stored_record(definition, &source).filter(|_| established);
         let (weak, name) = (Arc::downgrade(cluster), Str::from(definition.name()));
         tokio::spawn(async move {

@@ -104,17 +104,17 @@ const CUSTOM_VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
 fn verbs_of(resource: &Resource) -> Vec<&'static str> {
-    if resource.typed {
+    if resource.built_in {
         return verbs(resource.verbs);
     }
-    let open = |verb: &Verb| !resource.closing || !matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
+    let open = |verb: &Verb| !resource.terminating || !matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
     CUSTOM_VERBS.into_iter().filter(open).filter(|verb| resource.verbs.has(*verb)).map(Verb::name).collect()
 }
 
 /// The subresources of a resource: by name, but in their own order where users define them.
 fn subresources_of(resource: &Resource) -> Vec<&Subresource> {
     let mut subresources: Vec<&Subresource> = resource.subresources.iter().collect();
-    if resource.typed {
+    if resource.built_in {
         subresources.sort_by(|a, b| a.name.cmp(&b.name));
     }
     subresources

@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use pintle_auth::{Attributes, Credentials, Decision, Identity, Refused};
-use pintle_registry::{ApiError, Backing, Context, GroupResource, Resource, Scope, Subresource, Verb};
+use pintle_registry::{ApiError, Backing, GroupResource, Resource, Scope, StrategyContext, Subresource, Verb};
 use pintle_value::Value;
 
 use crate::cluster::Cluster;
@@ -56,8 +56,8 @@ impl Call {
     }
 
     /// What the rules of kinds may know of the request.
-    pub(crate) fn context(&self, dry_run: bool) -> Context {
-        Context {
+    pub(crate) fn context(&self, dry_run: bool) -> StrategyContext {
+        StrategyContext {
             now: self.cluster.now(),
             user: self.identity.name.clone(),
             uid: self.identity.uid.clone(),
@@ -276,7 +276,7 @@ async fn resource(call: &Arc<Call>) -> Result<Response, ApiError> {
         return if info.group.is_empty() { Err(ApiError::NoSuchPath) } else { Ok(page_not_found()) };
     }
     match registry.resource(&info.group, &info.version, &info.resource) {
-        Some(resource) if resource.typed => dispatch(call, resource).await,
+        Some(resource) if resource.built_in => dispatch(call, resource).await,
         Some(resource) => custom::dispatch(call, resource).await,
         None if registry.has_routes(&info.group, &info.version) => Err(ApiError::NoSuchPath),
         None => Ok(page_not_found()),

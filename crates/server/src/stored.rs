@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use pintle_cache::{Describe, Fields, Outline};
 use pintle_codec::json::{self, Projection};
 use pintle_codec::yaml;
-use pintle_registry::{Behaviour, Resource};
+use pintle_registry::{Resource, Strategy};
 use pintle_value::{Str, Value};
 
 use crate::outline::{self, Places};
@@ -24,7 +24,7 @@ pub(crate) struct Described {
 
 /// What is kept of the objects of a collection.
 struct Kept {
-    rules: Arc<dyn Behaviour>,
+    rules: Arc<dyn Strategy>,
     /// What the rules look at.
     sources: Projection,
 }
@@ -34,14 +34,14 @@ impl Described {
     /// from now on.
     pub(crate) fn set(&self, resource: &Resource) -> bool {
         let Some(collection) = resource.collection() else { return false };
-        if !resource.typed {
+        if !resource.built_in {
             self.custom.write().insert(collection.prefix.clone());
         }
-        let sources = resource.behaviour.selectable_field_sources();
+        let sources = resource.strategy.selectable_field_sources();
         if sources.is_empty() {
             return self.kept.write().remove(&collection.prefix).is_some();
         }
-        let kept = Kept { rules: resource.behaviour.clone(), sources: Projection::of(sources) };
+        let kept = Kept { rules: resource.strategy.clone(), sources: Projection::of(sources) };
         self.kept.write().insert(collection.prefix.clone(), Arc::new(kept));
         true
     }
@@ -134,7 +134,7 @@ mod tests {
                                  \"json:\\\"kind,omitempty\\\"\" }";
         const NO_KIND: &str = "Object 'Kind' is missing in '{\"a\":1}'";
         const NO_MAP: &str = "json: cannot unmarshal array into Go value of type map[string]interface {}";
-        for (stored, typed, custom) in [
+        for (stored, built_in, custom) in [
             (
                 "{",
                 "couldn't get version/kind; json parse error: unexpected end of JSON input",
@@ -151,7 +151,7 @@ mod tests {
         ] {
             assert_eq!(
                 (why_not_typed(stored.as_bytes()).as_str(), why_not_custom(stored.as_bytes()).as_str()),
-                (typed, custom)
+                (built_in, custom)
             );
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use pintle_registry::Effort;
+use pintle_registry::CostBudget;
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value};
 
 use super::tree::Rules;
@@ -29,7 +29,7 @@ impl LazyRules {
         object: &Value,
         old: Option<&Value>,
         found: &mut Errors,
-        effort: Effort,
+        budget: CostBudget,
     ) -> Option<Vec<String>> {
         let Some(rules) = self.0.get_or_init(|| Rules::of(schema.root(), true)) else { return Some(Vec::new()) };
         if found.0.iter().any(|error| is_blocking(error.kind)) {
@@ -38,12 +38,12 @@ impl LazyRules {
             return Some(Vec::new());
         }
         let subject = Subject { part: schema.root(), new: object, old, ratchets: true };
-        let limits = match effort {
-            Effort::Little => Limits::together(LITTLE),
-            Effort::Any => Limits::of(BUDGET),
+        let limits = match budget {
+            CostBudget::Limited => Limits::together(LITTLE),
+            CostBudget::Unlimited => Limits::of(BUDGET),
         };
-        let Verdict { errors, warnings, budget } = rules.judge(subject, limits, &FieldPath::root());
-        if budget < 0 && effort == Effort::Little {
+        let Verdict { errors, warnings, budget: remaining } = rules.judge(subject, limits, &FieldPath::root());
+        if remaining < 0 && budget == CostBudget::Limited {
             return None;
         }
         found.append(errors);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pintle_extensions::records;
-use pintle_registry::{Definition, Resource};
+use pintle_registry::{DefinitionSource, Resource};
 use pintle_value::{Value, object};
 
 /// A definition whose names are accepted.
@@ -35,14 +35,14 @@ pub(crate) fn kind(definition: &Value) -> Option<Arc<Resource>> {
         .items_at(&["spec", "versions"])
         .first()
         .and_then(|version| version.at(&["schema", "openAPIV3Schema"]).cloned());
-    let source: Arc<dyn Definition> = Arc::new(Source(schema));
+    let source: Arc<dyn DefinitionSource> = Arc::new(Source(schema));
     records(definition, &source).into_iter().next()
 }
 
 /// Where the schema of the definition is read.
 struct Source(Option<Value>);
 
-impl Definition for Source {
+impl DefinitionSource for Source {
     fn mark(&self) -> &str {
         ""
     }

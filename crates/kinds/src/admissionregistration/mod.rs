@@ -7,9 +7,9 @@ mod webhook;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
         "mutatingwebhookconfigurations" => Arc::new(webhook::Configuration { mutating: true }),
         "validatingwebhookconfigurations" => Arc::new(webhook::Configuration { mutating: false }),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::rules::{field_one_of, field_required_one_of, rule_defaults, validate_conditions, validate_rule};
@@ -11,7 +11,7 @@ use crate::gojson::{self, Shape};
 use crate::labels::validate_selector;
 use crate::rules::invalid_each;
 use crate::strategy::{
-    SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
+    SPEC_AND_METADATA, StatusStrategy, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
 };
 
 const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
@@ -46,7 +46,7 @@ fn policy_defaults(object: &mut Value) {
 /// The rules of ValidatingAdmissionPolicy.
 pub(super) struct ValidatingPolicy;
 
-static STATUS: StatusRules = StatusRules {
+static STATUS: StatusStrategy = StatusStrategy {
     keeps: SPEC_AND_METADATA,
     prepare: as_is,
     validate: |object, _| {
@@ -67,22 +67,22 @@ static STATUS: StatusRules = StatusRules {
     },
 };
 
-impl Behaviour for ValidatingPolicy {
+impl Strategy for ValidatingPolicy {
     fn defaults(&self, object: &mut Value) {
         policy_defaults(object);
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         generation_follows_spec(object, old);
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = &object["spec"];
         let path = FieldPath::new("spec");
@@ -114,7 +114,7 @@ impl Behaviour for ValidatingPolicy {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
     }
 
@@ -126,28 +126,28 @@ impl Behaviour for ValidatingPolicy {
         reset_with_metadata(subresource)
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 
 /// The rules of MutatingAdmissionPolicy.
 pub(super) struct MutatingPolicy;
 
-impl Behaviour for MutatingPolicy {
+impl Strategy for MutatingPolicy {
     fn defaults(&self, object: &mut Value) {
         policy_defaults(object);
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = &object["spec"];
         let path = FieldPath::new("spec");
@@ -164,7 +164,7 @@ impl Behaviour for MutatingPolicy {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
     }
 
@@ -179,20 +179,20 @@ pub(super) struct Binding {
     pub(super) validating: bool,
 }
 
-impl Behaviour for Binding {
+impl Strategy for Binding {
     fn defaults(&self, object: &mut Value) {
         match_defaults(object.at_mut(&["spec", "matchResources"]));
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = &object["spec"];
         let path = FieldPath::new("spec");
@@ -215,7 +215,7 @@ impl Behaviour for Binding {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::rules::{field_one_of, rule_defaults, validate_conditions, validate_rule};
@@ -30,7 +30,7 @@ pub(super) struct Configuration {
     pub(super) mutating: bool,
 }
 
-impl Behaviour for Configuration {
+impl Strategy for Configuration {
     fn defaults(&self, object: &mut Value) {
         let hooks = object.at_mut(&["webhooks"]).and_then(Value::as_array_mut);
         for hook in hooks.into_iter().flatten() {
@@ -49,21 +49,21 @@ impl Behaviour for Configuration {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         if !same_at(object, old, &["webhooks"]) {
             next_generation(object, old);
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         self.validate_hooks(object, Tolerated::default())
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         self.validate_hooks(object, Tolerated::of(old))
     }
 

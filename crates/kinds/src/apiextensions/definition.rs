@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pintle_registry::{Behaviour, Context, Marking, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion};
 use pintle_value::field::quote;
 use pintle_value::{Errors, FieldPath, Value, object};
 
@@ -11,7 +11,7 @@ use super::ratchet::Demands;
 use super::schema::defaults::has_unpruned;
 use super::schema::judge::SchemaJudge;
 use super::{approval, formats, spec, status};
-use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
+use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
 
 /// The finalizer that keeps a definition until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -24,8 +24,8 @@ pub(super) struct Definition {
     pub(super) judge: Arc<dyn SchemaJudge>,
 }
 
-impl Behaviour for Definition {
-    fn marking(&self) -> Option<&dyn Marking> {
+impl Strategy for Definition {
+    fn two_phase_deletion(&self) -> Option<&dyn TwoPhaseDeletion> {
         Some(self)
     }
 
@@ -48,7 +48,7 @@ impl Behaviour for Definition {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         let empty = object! {
             "conditions": Value::Null,
             "acceptedNames": object! { "plural": "", "kind": "" },
@@ -59,13 +59,13 @@ impl Behaviour for Definition {
         store_version(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         generation_follows_spec(object, old);
         store_version(object);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let required = format!("{}.{}", object.str_at(&["spec", "names", "plural"]), object.str_at(&["spec", "group"]));
         if object.name() != required {
@@ -77,7 +77,7 @@ impl Behaviour for Definition {
         errors
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut demands = Demands::of_change(object, old);
         demands.pruned_defaults = !spec::schemas(old).any(|schema| has_unpruned(schema, &*self.judge));
         let mut errors = spec::validate(object, &demands, &*self.judge);
@@ -86,7 +86,7 @@ impl Behaviour for Definition {
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let before = old.map(formats::unrecognized).unwrap_or_default();
         let new = formats::unrecognized(object).into_iter().filter(|format| !before.contains(format));
         new.map(|format| format!("unrecognized format {}", quote(format))).collect()
@@ -96,12 +96,12 @@ impl Behaviour for Definition {
         false
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 
-impl Marking for Definition {
+impl TwoPhaseDeletion for Definition {
     fn mark(&self, object: &mut Value) {
         let finalizers = object.items_at(&["metadata", "finalizers"]);
         if finalizers.iter().all(|finalizer| finalizer.as_str() != Some(CLEANUP_FINALIZER)) {
@@ -123,8 +123,8 @@ impl Marking for Definition {
     }
 }
 
-const STATUS: StatusRules =
-    StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: |object, _| status::validate(object) };
+const STATUS: StatusStrategy =
+    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: |object, _| status::validate(object) };
 
 /// Notes the version that objects are stored at, once.
 fn store_version(object: &mut Value) {

@@ -14,13 +14,13 @@ mod versions;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
 pub use definition::CLEANUP_FINALIZER;
 pub use schema::field_path::{FoundPath, PathSchema, follow as follow_field_path};
 pub use schema::judge::{CompiledRule, RuleCost, Ruled, SchemaJudge, Step};
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "customresourcedefinitions" => {
             Some(Arc::new(definition::Definition { judge: Arc::new(schema::judge::Lenient) }))
@@ -29,9 +29,9 @@ pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
     }
 }
 
-/// The behaviour of definitions with a judge of what is in their schemas. Without one, as [`crate::behaviour`] has it,
+/// The behaviour of definitions with a judge of what is in their schemas. Without one, as [`crate::strategy`] has it,
 /// defaults and expressions are not looked at.
 #[must_use]
-pub fn definitions(judge: Arc<dyn SchemaJudge>) -> Arc<dyn Behaviour> {
+pub fn definitions(judge: Arc<dyn SchemaJudge>) -> Arc<dyn Strategy> {
     Arc::new(definition::Definition { judge })
 }

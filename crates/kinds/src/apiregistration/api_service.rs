@@ -1,7 +1,7 @@
 //! APIService: a group and version that this server or another serves (upstream: kube-aggregator's
 //! `pkg/registry/apiservice` and `pkg/apis/apiregistration/validation`).
 
-use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
@@ -15,14 +15,14 @@ const HIGHEST_VERSION_PRIORITY: i64 = 1000;
 /// The rules of APIService.
 pub(super) struct ApiService;
 
-impl Behaviour for ApiService {
+impl Strategy for ApiService {
     fn defaults(&self, object: &mut Value) {
         if let Some(service) = object.at_mut(&["spec", "service"]) {
             service.set_default("port", DEFAULT_PORT);
         }
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         let mut status = Value::object();
         if object.at(&["spec", "service"]).is_none() {
             // What this server serves is there at once.
@@ -38,11 +38,11 @@ impl Behaviour for ApiService {
         object.set("status", status);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = &object["spec"];
         let path = FieldPath::new("spec");
@@ -75,7 +75,7 @@ impl Behaviour for ApiService {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
     }
 
@@ -91,8 +91,8 @@ impl Behaviour for ApiService {
         reset_with_metadata(subresource)
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&Status as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&Status as &dyn SubresourceStrategy)
     }
 }
 
@@ -130,15 +130,15 @@ fn validate_backend(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
 /// The rules of the subresource `status`.
 struct Status;
 
-impl SubresourceRules for Status {
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+impl SubresourceStrategy for Status {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["spec"]);
         for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
             keep(object, old, &["metadata", field]);
         }
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
         const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
         let mut errors = Errors::new();
         let list = FieldPath::new("status.conditions");

@@ -1,6 +1,6 @@
 //! ControllerRevision: a snapshot that never changes (upstream: `ValidateControllerRevisionCreate` and `…Update`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value};
 
 use crate::rules::nonnegative;
@@ -9,8 +9,8 @@ use crate::strategy::immutable;
 /// The rules of ControllerRevision.
 pub(super) struct ControllerRevision;
 
-impl Behaviour for ControllerRevision {
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+impl Strategy for ControllerRevision {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = validate_revision(object);
         let path = FieldPath::new("data");
         match object.get("data") {
@@ -21,7 +21,7 @@ impl Behaviour for ControllerRevision {
         errors
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_revision(object);
         immutable(&mut errors, object.get("data"), old.get("data"), &FieldPath::new("data"));
         errors

@@ -1,6 +1,6 @@
 //! DaemonSet (upstream: `SetDefaults_DaemonSet`, `ValidateDaemonSet`, `pkg/registry/apps/daemonset`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::object;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -9,7 +9,7 @@ use super::{percent, selected, template};
 use crate::gojson::{self, Shape};
 use crate::labels::{self, has_invalid_value, selects_everything, validate_selector};
 use crate::rules::{all_nonnegative, nonnegative};
-use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep, same_at, set_if_empty};
+use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, same_at, set_if_empty};
 
 /// Holds `spec.templateGeneration` of versions that are gone: how often the template has changed.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -19,12 +19,12 @@ const STRATEGY: Shape = Shape::Struct(&[
     ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
 ]);
 
-static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
 /// The rules of DaemonSet.
 pub(super) struct DaemonSet;
 
-impl Behaviour for DaemonSet {
+impl Strategy for DaemonSet {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         spec.set_default("updateStrategy", Value::object());
@@ -42,7 +42,7 @@ impl Behaviour for DaemonSet {
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set(
             "status",
             object! {
@@ -54,7 +54,7 @@ impl Behaviour for DaemonSet {
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         keep(object, old, &["status"]);
         let generation = template_generation(old);
@@ -66,18 +66,18 @@ impl Behaviour for DaemonSet {
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate_spec(object, None)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         selected::validate_same_selector(&mut errors, object, old);
         errors.append(validate_spec(object, Some(old)));
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some_and(|old| template_generation(object) == template_generation(old)) {
             return Vec::new();
         }
@@ -86,7 +86,7 @@ impl Behaviour for DaemonSet {
         template::warnings(object.get("spec").unwrap_or(&empty), &spec.child("template"))
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         (name == "status").then_some(&STATUS)
     }
 }

@@ -1,12 +1,14 @@
 //! Deployment (upstream: `SetDefaults_Deployment`, `ValidateDeployment`, `pkg/registry/apps/deployment`).
 
-use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::{percent, selected, template};
 use crate::gojson::{self, Shape};
 use crate::rules::{all_nonnegative, nonnegative, replica_counts};
-use crate::strategy::{StatusRules, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty};
+use crate::strategy::{
+    StatusStrategy, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty,
+};
 
 /// Holds `spec.rollbackTo` of versions that are gone.
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
@@ -21,7 +23,7 @@ pub(super) const ROLLING_UPDATE: Shape = Shape::Struct(&[
     ("MaxSurge", "maxSurge", Shape::Plain("0")),
 ]);
 
-static STATUS: StatusRules = StatusRules {
+static STATUS: StatusStrategy = StatusStrategy {
     keeps: &[&["spec"], &["metadata", "labels"]],
     prepare: crate::strategy::as_is,
     validate: validate_status,
@@ -30,7 +32,7 @@ static STATUS: StatusRules = StatusRules {
 /// The rules of Deployment.
 pub(super) struct Deployment;
 
-impl Behaviour for Deployment {
+impl Strategy for Deployment {
     fn defaults(&self, object: &mut Value) {
         convert_rollback(object);
         let Some(spec) = object.get_mut("spec") else { return };
@@ -51,13 +53,13 @@ impl Behaviour for Deployment {
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
         first_generation(object);
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         // Annotations are copied to the replica sets, so they count as well.
@@ -67,17 +69,17 @@ impl Behaviour for Deployment {
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate_spec(object, None)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_spec(object, Some(old));
         selected::validate_same_selector(&mut errors, object, old);
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         replicated_warnings(object, old)
     }
 
@@ -88,7 +90,7 @@ impl Behaviour for Deployment {
         }
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         (name == "status").then_some(&STATUS)
     }
 }

@@ -12,9 +12,9 @@ pub(crate) mod template;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "controllerrevisions" => Some(Arc::new(controllerrevision::ControllerRevision)),
         "daemonsets" => Some(Arc::new(daemonset::DaemonSet)),
@@ -36,7 +36,7 @@ pub(crate) mod tests {
         r#"{"metadata":{"labels":{"app":"x"}},"spec":{"containers":[{"name":"c","image":"i:1","resources":{}}]}}"#;
 
     /// An object with this spec, a template, a selector that fits, and its defaults.
-    pub(crate) fn workload(rules: &dyn Behaviour, spec: &str) -> Value {
+    pub(crate) fn workload(rules: &dyn Strategy, spec: &str) -> Value {
         let mut workload = object(&format!(r#"{{"metadata":{{"name":"w","namespace":"n"}},"spec":{spec}}}"#));
         let spec = workload.get_mut("spec").expect("spec");
         for (field, default) in [("template", TEMPLATE), ("selector", r#"{"matchLabels":{"app":"x"}}"#)] {

@@ -1,53 +1,53 @@
 //! ReplicaSet (upstream: `SetDefaults_ReplicaSet`, `ValidateReplicaSet`, `pkg/registry/apps/replicaset`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::object;
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::deployment::replicated_warnings;
 use super::{selected, template};
 use crate::rules::{all_nonnegative, replica_counts};
-use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep};
+use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep};
 
-static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
 /// The rules of ReplicaSet.
 pub(super) struct ReplicaSet;
 
-impl Behaviour for ReplicaSet {
+impl Strategy for ReplicaSet {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         spec.set_default("replicas", 1);
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", object! { "replicas": 0 });
         first_generation(object);
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate_spec(object, None)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_spec(object, Some(old));
         selected::validate_same_selector(&mut errors, object, old);
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         replicated_warnings(object, old)
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         (name == "status").then_some(&STATUS)
     }
 }

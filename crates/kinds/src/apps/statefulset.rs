@@ -2,22 +2,23 @@
 //! own.
 
 use pintle_gates::Feature;
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::object;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::{statefulset_rules as rules, template};
 use crate::core::pod::defaults::resource_list_defaults;
-use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
+use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
 
-static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: rules::validate_status };
+static STATUS: StatusStrategy =
+    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: rules::validate_status };
 
 const MAX_UNAVAILABLE: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
 
 /// The rules of StatefulSet.
 pub(super) struct StatefulSet;
 
-impl Behaviour for StatefulSet {
+impl Strategy for StatefulSet {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         set_if_empty(spec, "podManagementPolicy", "OrderedReady");
@@ -44,25 +45,25 @@ impl Behaviour for StatefulSet {
         claims.into_iter().flatten().for_each(claim_defaults);
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", object! { "replicas": 0, "availableReplicas": 0 });
         first_generation(object);
         drop_max_unavailable(context, object, None);
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         drop_max_unavailable(context, object, Some(old));
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         rules::validate(object)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         rules::validate_update(object, old)
     }
 
@@ -70,7 +71,7 @@ impl Behaviour for StatefulSet {
         names::dns1123_label_name(name, prefix)
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = template::warnings_of_change(object, old);
         let spec = FieldPath::new("spec");
         let list = spec.child("volumeClaimTemplates");
@@ -90,13 +91,13 @@ impl Behaviour for StatefulSet {
         warnings
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         (name == "status").then_some(&STATUS)
     }
 }
 
 /// Drops a field of a feature unless it is on or the field is in use.
-fn drop_max_unavailable(context: &Context, object: &mut Value, old: Option<&Value>) {
+fn drop_max_unavailable(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
     if context.gates.enabled(Feature::MAX_UNAVAILABLE_STATEFUL_SET) {
         return;
     }

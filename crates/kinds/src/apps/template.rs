@@ -1,6 +1,6 @@
 //! Pod templates and claims as the kinds that hold them use them: the rules themselves are those of pods (`core::pod`).
 
-use pintle_registry::Context;
+use pintle_registry::StrategyContext;
 use pintle_value::metadata::{validate_annotations, validate_labels};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -16,7 +16,7 @@ pub(crate) fn defaults(spec: &mut Value) {
 }
 
 /// Drops from the template at `path` the fields of features that are off, unless the old object uses them.
-pub(crate) fn drop_disabled(context: &Context, object: &mut Value, old: Option<&Value>, path: &[&str]) {
+pub(crate) fn drop_disabled(context: &StrategyContext, object: &mut Value, old: Option<&Value>, path: &[&str]) {
     if let Some(template) = object.at_mut(path) {
         pod::drop_disabled_template_fields(context, template, old.and_then(|old| old.at(path)));
     }

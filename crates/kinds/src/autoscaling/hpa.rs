@@ -1,13 +1,14 @@
 //! HorizontalPodAutoscaler at both of its versions: stored as `autoscaling/v2`, seen through `v1` by conversion
 //! (upstream: `pkg/apis/autoscaling/v1` and `v2`, `pkg/registry/autoscaling/horizontalpodautoscaler`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Value, object};
 
 use super::{annotations, hpa_rules, v1};
-use crate::strategy::{StatusRules, as_is, keep};
+use crate::strategy::{StatusStrategy, as_is, keep};
 
-static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: hpa_rules::validate_status };
+static STATUS: StatusStrategy =
+    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: hpa_rules::validate_status };
 
 /// The utilization of CPU that is aimed at where nothing is said.
 pub(super) const DEFAULT_CPU_UTILIZATION: i64 = 80;
@@ -27,7 +28,7 @@ pub(super) struct HorizontalPodAutoscaler {
     pub(super) version: Version,
 }
 
-impl Behaviour for HorizontalPodAutoscaler {
+impl Strategy for HorizontalPodAutoscaler {
     fn defaults(&self, object: &mut Value) {
         match self.version {
             Version::V1 => {
@@ -56,23 +57,23 @@ impl Behaviour for HorizontalPodAutoscaler {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", object! { "desiredReplicas": 0, "currentMetrics": Value::Null });
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, context: &Context, object: &Value) -> Errors {
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
         hpa_rules::validate(context, object, None)
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         hpa_rules::validate(context, object, Some(old))
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         (name == "status").then_some(&STATUS)
     }
 }

@@ -2,7 +2,7 @@
 //! own.
 
 use pintle_gates::Feature;
-use pintle_registry::Context;
+use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldPath, Quantity, Value, names};
 
 use super::metric_rules;
@@ -24,7 +24,7 @@ pub(super) struct ReferenceOptions {
 }
 
 /// Checks an autoscaler; `old` is the one before, if it is an update.
-pub(super) fn validate(context: &Context, object: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn validate(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let empty = Value::object();

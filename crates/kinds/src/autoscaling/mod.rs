@@ -9,9 +9,9 @@ mod v1;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
-pub(crate) fn behaviour(version: &str, plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(version: &str, plural: &str) -> Option<Arc<dyn Strategy>> {
     let version = match (plural, version) {
         ("horizontalpodautoscalers", "v1") => hpa::Version::V1,
         ("horizontalpodautoscalers", _) => hpa::Version::V2,

@@ -1,7 +1,7 @@
 //! CronJob: a schedule, its time zone and the template of its jobs (upstream: `validateCronJobSpec`,
 //! `pkg/registry/batch/cronjob`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::job::{pattern_defaults, spec_warnings};
@@ -10,7 +10,7 @@ use crate::apps::template;
 use crate::gojson;
 use crate::rules::nonnegative;
 use crate::strategy::{
-    StatusRules, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, same_at, set_if_empty,
+    StatusStrategy, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, same_at, set_if_empty,
     unchecked,
 };
 
@@ -19,12 +19,12 @@ const NAME_LENGTH: usize = 52;
 const CONCURRENCY_POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 const TEMPLATE: [&str; 4] = ["spec", "jobTemplate", "spec", "template"];
 
-static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: unchecked };
+static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: unchecked };
 
 /// The rules of CronJob.
 pub(super) struct CronJob;
 
-impl Behaviour for CronJob {
+impl Strategy for CronJob {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         set_if_empty(spec, "concurrencyPolicy", "Allow");
@@ -37,19 +37,19 @@ impl Behaviour for CronJob {
         }
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
         first_generation(object);
         template::drop_disabled(context, object, None, &TEMPLATE);
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         template::drop_disabled(context, object, Some(old), &TEMPLATE);
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = validate_spec(object, None);
         if object.name().len() > NAME_LENGTH {
             let path = FieldPath::new("metadata");
@@ -58,11 +58,11 @@ impl Behaviour for CronJob {
         errors
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         validate_spec(object, Some(old))
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let spec = FieldPath::new("spec");
         let template = spec.child("jobTemplate");
         let path = template.child("spec");
@@ -91,7 +91,7 @@ impl Behaviour for CronJob {
         warnings
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         (name == "status").then_some(&STATUS)
     }
 }

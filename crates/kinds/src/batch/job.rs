@@ -2,13 +2,13 @@
 //! `pkg/apis/batch/v1/defaults.go`, `pkg/registry/batch/job`). Validation of the spec and of the status have files of
 //! their own.
 
-use pintle_registry::{Behaviour, Context, Dependents, SubresourceRules};
+use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Str, Value};
 
 use super::{jobspec, jobstatus, jobupdate};
 use crate::apps::template;
 use crate::strategy::{
-    StatusRules, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, set_if_empty,
+    StatusStrategy, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, set_if_empty,
 };
 
 /// The template's labels that tell a job's pods, old and new: the job's name, the job's uid.
@@ -18,12 +18,13 @@ pub(super) const UID_LABELS: [&str; 2] = ["controller-uid", "batch.kubernetes.io
 const MANY_COMPLETIONS: i64 = 100_000;
 const MANY_PARALLEL: i64 = 10_000;
 
-static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: jobstatus::validate_update };
+static STATUS: StatusStrategy =
+    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: jobstatus::validate_update };
 
 /// The rules of Job.
 pub(super) struct Job;
 
-impl Behaviour for Job {
+impl Strategy for Job {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
@@ -41,7 +42,7 @@ impl Behaviour for Job {
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         if !object.bool_at(&["spec", "manualSelector"]) {
             generate_selector(object);
         }
@@ -51,24 +52,24 @@ impl Behaviour for Job {
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         label_like_template(object);
         keep(object, old, &["status"]);
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         jobspec::validate_job(object, None)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = jobspec::validate_job(object, Some(old));
         errors.append(jobupdate::validate_change(object, old));
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let empty = Value::object();
         let spec = object.get("spec").unwrap_or(&empty);
         let path = FieldPath::new("spec");
@@ -83,7 +84,7 @@ impl Behaviour for Job {
         }
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         (name == "status").then_some(&STATUS)
     }
 
@@ -104,11 +105,11 @@ impl Behaviour for Job {
         vec![("status.successful", Str::from(succeeded.to_string()))]
     }
 
-    fn dependents(&self) -> Dependents {
-        Dependents::Orphaned
+    fn dependents(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::Orphaned
     }
 
-    fn warning_on_silence(&self) -> Option<&'static str> {
+    fn default_propagation_warning(&self) -> Option<&'static str> {
         Some(
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or \
              set propagationPolicy=Orphan to suppress this warning",

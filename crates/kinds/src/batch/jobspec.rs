@@ -204,7 +204,7 @@ fn validate_restart_policy(errors: &mut Errors, spec: &Value, path: &FieldPath<'
 
 #[cfg(test)]
 mod tests {
-    use pintle_registry::Behaviour;
+    use pintle_registry::Strategy;
 
     use super::*;
     use crate::batch::job::Job;

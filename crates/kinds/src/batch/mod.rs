@@ -11,9 +11,9 @@ mod policies;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "jobs" => Some(Arc::new(job::Job)),
         "cronjobs" => Some(Arc::new(cronjob::CronJob)),

@@ -5,9 +5,9 @@ mod signing_request;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "certificatesigningrequests" => Some(Arc::new(signing_request::CertificateSigningRequest)),
         _ => None,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldError, FieldPath, Object, Str, Value, field, names};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -54,8 +54,8 @@ const USAGES: [&str; 23] = [
 /// The rules of CertificateSigningRequest.
 pub(super) struct CertificateSigningRequest;
 
-impl Behaviour for CertificateSigningRequest {
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+impl Strategy for CertificateSigningRequest {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         if let Some(spec) = object.at_mut(&["spec"]) {
             for field in ["username", "uid", "groups", "extra"] {
                 spec.remove(field);
@@ -77,16 +77,16 @@ impl Behaviour for CertificateSigningRequest {
         object.set("status", Value::object());
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["spec"]);
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate(object, None)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         validate_update(object, old, Way::Object)
     }
 
@@ -103,7 +103,7 @@ impl Behaviour for CertificateSigningRequest {
         }
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         match name {
             "status" => Some(&Way::Status),
             "approval" => Some(&Way::Approval),
@@ -134,8 +134,8 @@ enum Way {
     Approval,
 }
 
-impl SubresourceRules for Way {
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+impl SubresourceStrategy for Way {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["spec"]);
         if *self == Way::Status {
             for kind in VERDICTS {
@@ -155,7 +155,7 @@ impl SubresourceRules for Way {
         }
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         validate_update(object, old, *self)
     }
 }
@@ -182,7 +182,7 @@ fn keep_conditions(object: &mut Value, old: &Value, kind: &str) {
 }
 
 /// Sets the times that the client left out.
-fn set_times(context: &Context, object: &mut Value, old: &Value) {
+fn set_times(context: &StrategyContext, object: &mut Value, old: &Value) {
     let now = Value::from(context.now);
     let list = object.at_mut(&["status", "conditions"]).and_then(Value::as_array_mut);
     for condition in list.into_iter().flatten() {

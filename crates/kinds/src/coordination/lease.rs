@@ -2,7 +2,7 @@
 //! (upstream: `pkg/apis/coordination/validation`, `pkg/registry/coordination/lease`).
 
 use pintle_gates::Feature;
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::rules::invalid_each;
@@ -15,20 +15,20 @@ const ELECTION_FIELDS: [&str; 2] = ["strategy", "preferredHolder"];
 /// The rules of Lease.
 pub(super) struct Lease;
 
-impl Behaviour for Lease {
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+impl Strategy for Lease {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         drop_election(context, object, None);
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         drop_election(context, object, Some(old));
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate_spec(object)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
         validate_spec(object)
     }
 
@@ -42,7 +42,7 @@ impl Behaviour for Lease {
 }
 
 /// Drops the fields of a feature unless it is on or they are in use.
-fn drop_election(context: &Context, object: &mut Value, old: Option<&Value>) {
+fn drop_election(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
     if context.gates.enabled(Feature::COORDINATED_LEADER_ELECTION) {
         return;
     }

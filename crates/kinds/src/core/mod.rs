@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
 /// Configuration and cluster objects: config maps, secrets, namespaces, nodes, service accounts, volumes, quotas, ….
 pub(crate) mod cluster;
@@ -13,9 +13,9 @@ mod service;
 
 pub use service::{NetworkError, ServiceNetwork, bootstrap_objects, services};
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
-    pod::behaviour(plural)
-        .or_else(|| service::behaviour(plural))
-        .or_else(|| cluster::behaviour(plural))
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
+    pod::strategy(plural)
+        .or_else(|| service::strategy(plural))
+        .or_else(|| cluster::strategy(plural))
         .or_else(|| crate::events::core_behaviour(plural))
 }

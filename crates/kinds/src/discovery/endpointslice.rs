@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::{ip_warnings, valid_ip};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
@@ -31,7 +31,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// The rules of EndpointSlice.
 pub(super) struct EndpointSlice;
 
-impl Behaviour for EndpointSlice {
+impl Strategy for EndpointSlice {
     fn defaults(&self, object: &mut Value) {
         for port in object.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
             port.set_default("name", "");
@@ -39,12 +39,12 @@ impl Behaviour for EndpointSlice {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         first_generation(object);
         drop_topology(object, None);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         let content = ["addressType", "endpoints", "ports"];
         if content.iter().any(|field| !same_at(object, old, &[field])) || !same_labels(object, old) {
             next_generation(object, old);
@@ -54,18 +54,18 @@ impl Behaviour for EndpointSlice {
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         check(object, None)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = check(object, Some(old));
         let field = ["addressType"];
         immutable(&mut errors, object.at(&field), old.at(&field), &FieldPath::new(field[0]));
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         // Upstream names the field as if it were in a spec.
         if old.is_none() && object.str_at(&["addressType"]) == "FQDN" {

@@ -4,9 +4,9 @@ mod endpointslice;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "endpointslices" => Some(Arc::new(endpointslice::EndpointSlice)),
         _ => None,

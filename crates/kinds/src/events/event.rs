@@ -1,7 +1,7 @@
 //! The rules of events (upstream: `pkg/apis/core/validation/events.go`, `pkg/registry/core/event`). What comes in through
 //! `events.k8s.io/v1` is held to more than what comes in through the core group, which old clients use.
 
-use pintle_registry::{Behaviour, Context, Dependents};
+use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
@@ -73,7 +73,7 @@ pub(super) struct Event {
     pub(super) view: View,
 }
 
-impl Behaviour for Event {
+impl Strategy for Event {
     fn convert_to_hub(&self, object: &mut Value) {
         if self.view == View::Events {
             convert::to_core(object);
@@ -86,7 +86,7 @@ impl Behaviour for Event {
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = self.validate_any(object);
         if self.view == View::Events {
             validate_new(&mut errors, object);
@@ -94,7 +94,7 @@ impl Behaviour for Event {
         errors
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate_any(object);
         if self.view == View::Events {
             validate_change(&mut errors, object, old);
@@ -117,8 +117,8 @@ impl Behaviour for Event {
         true
     }
 
-    fn dependents(&self) -> Dependents {
-        Dependents::None
+    fn dependents(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::None
     }
 
     fn allow_create_on_update(&self) -> bool {

@@ -5,9 +5,9 @@ mod event;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "events" => Some(Arc::new(event::Event { view: event::View::Events })),
         _ => None,
@@ -15,7 +15,7 @@ pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
 }
 
 /// The behaviour of the core group's events.
-pub(crate) fn core_behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn core_behaviour(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "events" => Some(Arc::new(event::Event { view: event::View::Core })),
         _ => None,

@@ -1,13 +1,13 @@
 //! FlowSchema: which requests go to which priority level (upstream: `pkg/apis/flowcontrol/validation`).
 
-use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::validate_conditions;
 use crate::gojson::{self, Shape};
 use crate::rules::{invalid_each, strings};
 use crate::strategy::{
-    SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
+    SPEC_AND_METADATA, StatusStrategy, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
 };
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
@@ -19,7 +19,7 @@ const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list",
 /// The rules of FlowSchema.
 pub(super) struct FlowSchema;
 
-static STATUS: StatusRules = StatusRules {
+static STATUS: StatusStrategy = StatusStrategy {
     keeps: SPEC_AND_METADATA,
     prepare: as_is,
     validate: |object, _| {
@@ -29,31 +29,31 @@ static STATUS: StatusRules = StatusRules {
     },
 };
 
-impl Behaviour for FlowSchema {
+impl Strategy for FlowSchema {
     fn defaults(&self, object: &mut Value) {
         if object.int_at(&["spec", "matchingPrecedence"]).unwrap_or(0) == 0 {
             object.set_at(&["spec", "matchingPrecedence"], DEFAULT_PRECEDENCE);
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         generation_follows_spec(object, old);
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_spec(&mut errors, object);
         validate_conditions(&mut errors, object);
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
     }
 
@@ -61,8 +61,8 @@ impl Behaviour for FlowSchema {
         reset_with_metadata(subresource)
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 

@@ -5,10 +5,10 @@ mod priority_level;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 use pintle_value::{Errors, FieldPath, Value};
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
         "flowschemas" => Arc::new(flow_schema::FlowSchema),
         "prioritylevelconfigurations" => Arc::new(priority_level::PriorityLevelConfiguration),

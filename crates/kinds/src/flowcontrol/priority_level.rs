@@ -1,12 +1,12 @@
 //! PriorityLevelConfiguration: how many requests of a level run at once, and what happens to more (upstream:
 //! `pkg/apis/flowcontrol/validation`).
 
-use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::validate_conditions;
 use crate::strategy::{
-    SPEC_AND_METADATA, StatusRules, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
+    SPEC_AND_METADATA, StatusStrategy, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
 };
 
 const DEFAULT_SHARES: i64 = 30;
@@ -19,7 +19,7 @@ const MAX_HASH_BITS: f64 = 60.0;
 /// The rules of PriorityLevelConfiguration.
 pub(super) struct PriorityLevelConfiguration;
 
-static STATUS: StatusRules = StatusRules {
+static STATUS: StatusStrategy = StatusStrategy {
     keeps: SPEC_AND_METADATA,
     prepare: as_is,
     validate: |object, _| {
@@ -29,7 +29,7 @@ static STATUS: StatusRules = StatusRules {
     },
 };
 
-impl Behaviour for PriorityLevelConfiguration {
+impl Strategy for PriorityLevelConfiguration {
     fn defaults(&self, object: &mut Value) {
         if let Some(exempt) = object.at_mut(&["spec", "exempt"]) {
             exempt.set_default("nominalConcurrencyShares", 0);
@@ -47,24 +47,24 @@ impl Behaviour for PriorityLevelConfiguration {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         generation_follows_spec(object, old);
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_spec(&mut errors, object);
         validate_conditions(&mut errors, object);
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
     }
 
@@ -72,8 +72,8 @@ impl Behaviour for PriorityLevelConfiguration {
         reset_with_metadata(subresource)
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 

@@ -1,6 +1,6 @@
 //! No rule of services, networking, discovery or RBAC kinds panics, whatever tree it is given.
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 use pintle_value::{Object, Value};
 
 use crate::testing::{context, object};
@@ -133,22 +133,22 @@ pub(crate) fn variants(value: &Value) -> Vec<Value> {
     all
 }
 
-fn exercise(behaviour: &dyn Behaviour, object: &Value, old: &Value) {
+fn exercise(strategy: &dyn Strategy, object: &Value, old: &Value) {
     let context = context();
     let mut new = object.clone();
-    behaviour.defaults(&mut new);
+    strategy.defaults(&mut new);
     for object in [object, &new] {
         let mut created = object.clone();
-        behaviour.prepare_for_create(&context, &mut created);
+        strategy.prepare_for_create(&context, &mut created);
         let mut updated = object.clone();
-        behaviour.prepare_for_update(&context, &mut updated, old);
-        behaviour.validate(&context, &created);
-        behaviour.validate_update(&context, &updated, old);
-        behaviour.warnings(&context, &updated, Some(old));
-        behaviour.warnings(&context, &created, None);
-        behaviour.selectable_fields(&updated);
-        behaviour.canonicalize(&mut updated);
-        if let Some(status) = behaviour.subresource("status") {
+        strategy.prepare_for_update(&context, &mut updated, old);
+        strategy.validate(&context, &created);
+        strategy.validate_update(&context, &updated, old);
+        strategy.warnings(&context, &updated, Some(old));
+        strategy.warnings(&context, &created, None);
+        strategy.selectable_fields(&updated);
+        strategy.canonicalize(&mut updated);
+        if let Some(status) = strategy.subresource("status") {
             let mut updated = object.clone();
             status.prepare_for_update(&context, &mut updated, old);
             status.validate_update(&context, object, old);
@@ -160,12 +160,12 @@ fn exercise(behaviour: &dyn Behaviour, object: &Value, old: &Value) {
 #[test]
 fn no_rule_panics() {
     for (group, plural, json) in SAMPLES {
-        let behaviour = crate::behaviour(group, "v1", plural);
+        let strategy = crate::strategy(group, "v1", plural);
         let sample = object(json);
         for odd in variants(&sample) {
-            exercise(behaviour.as_ref(), &odd, &sample);
-            exercise(behaviour.as_ref(), &sample, &odd);
-            exercise(behaviour.as_ref(), &odd, &odd);
+            exercise(strategy.as_ref(), &odd, &sample);
+            exercise(strategy.as_ref(), &sample, &odd);
+            exercise(strategy.as_ref(), &odd, &odd);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The status of what has a load balancer (Service, Ingress): whose addresses it shows, and the warnings about them.
 
-use pintle_registry::{Context, SubresourceRules};
+use pintle_registry::{StrategyContext, SubresourceStrategy};
 use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -21,12 +21,12 @@ pub(crate) struct BalancerStatus {
     pub(crate) check_point: CheckPoint,
 }
 
-impl SubresourceRules for BalancerStatus {
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+impl SubresourceStrategy for BalancerStatus {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["spec"]);
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         let path = FieldPath::new("status.loadBalancer.ingress");
         let points = object.items_at(&POINTS);
@@ -49,7 +49,7 @@ impl SubresourceRules for BalancerStatus {
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: &Value) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: &Value) -> Vec<String> {
         let path = FieldPath::new("status.loadBalancer.ingress");
         let points = object.items_at(&POINTS).iter().enumerate();
         points.flat_map(|(i, point)| ip_warnings(&path.index(i), point.str_at(&["ip"]))).collect()

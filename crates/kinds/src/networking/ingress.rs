@@ -1,6 +1,6 @@
 //! Ingress (upstream: `pkg/apis/networking/validation`, `pkg/registry/networking/ingress`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::parse_ip;
@@ -20,18 +20,18 @@ pub(super) struct Ingress;
 
 static STATUS: BalancerStatus = BalancerStatus { forbidden: |_| None, check_point: |_, _, _| {} };
 
-impl Behaviour for Ingress {
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+impl Strategy for Ingress {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", no_balancer());
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = check_spec(object, Tolerance::default());
         let class = text(&object["spec"], "ingressClassName");
         if let (Some(annotation), Some(class)) = (object.annotation(CLASS_ANNOTATION), class)
@@ -44,11 +44,11 @@ impl Behaviour for Ingress {
         errors
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         check_spec(object, Tolerance::of(old))
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let by_annotation =
             object.annotation(CLASS_ANNOTATION).is_some() && text(&object["spec"], "ingressClassName").is_none();
         if old.is_none() && by_annotation {
@@ -58,8 +58,8 @@ impl Behaviour for Ingress {
         Vec::new()
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 

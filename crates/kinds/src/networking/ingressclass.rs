@@ -1,6 +1,6 @@
 //! IngressClass (upstream: `pkg/apis/networking/validation`, `pkg/registry/networking/ingressclass`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::rules::{invalid_each, required_path_segment, text};
@@ -12,22 +12,22 @@ const SCOPES: [&str; 2] = ["Cluster", "Namespace"];
 /// The rules of IngressClass.
 pub(super) struct IngressClass;
 
-impl Behaviour for IngressClass {
+impl Strategy for IngressClass {
     fn defaults(&self, object: &mut Value) {
         if let Some(parameters) = object.at_mut(&["spec", "parameters"]) {
             parameters.set_default("scope", "Cluster");
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
         let path = spec.child("controller");
@@ -42,7 +42,7 @@ impl Behaviour for IngressClass {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         let controller = ["spec", "controller"];
         immutable(&mut errors, object.at(&controller), old.at(&controller), &FieldPath::new("spec.controller"));

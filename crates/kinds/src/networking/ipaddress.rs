@@ -1,7 +1,7 @@
 //! IPAddress: the record that an address is taken, and by whom (upstream: `pkg/apis/networking/validation`,
 //! `pkg/registry/networking/ipaddress`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::valid_ip;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
@@ -22,8 +22,8 @@ const PARENT_REF: Shape = Shape::Struct(&[
 /// The rules of IPAddress.
 pub(super) struct IpAddress;
 
-impl Behaviour for IpAddress {
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+impl Strategy for IpAddress {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
         let path = spec.child("parentRef");
@@ -44,7 +44,7 @@ impl Behaviour for IpAddress {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
         if !same(object.at(&PARENT), old.at(&PARENT)) {
             errors.push(changed_parent(object));

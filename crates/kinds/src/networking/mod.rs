@@ -12,9 +12,9 @@ mod servicecidr;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
         "ingresses" => Arc::new(ingress::Ingress),
         "ingressclasses" => Arc::new(ingressclass::IngressClass),

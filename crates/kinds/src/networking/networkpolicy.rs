@@ -1,7 +1,7 @@
 //! NetworkPolicy (upstream: `pkg/apis/networking/validation`, `pkg/apis/networking/v1/defaults.go`,
 //! `pkg/registry/networking/networkpolicy`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::{Cidr, cidr_warnings};
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -18,7 +18,7 @@ const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 /// The rules of NetworkPolicy.
 pub(super) struct NetworkPolicy;
 
-impl Behaviour for NetworkPolicy {
+impl Strategy for NetworkPolicy {
     fn defaults(&self, object: &mut Value) {
         for (direction, _) in DIRECTIONS {
             let rules = object.at_mut(&["spec", direction]).and_then(Value::as_array_mut);
@@ -36,23 +36,23 @@ impl Behaviour for NetworkPolicy {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         check(object, &Tolerance::default())
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         check(object, &Tolerance::of(old))
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         let spec = FieldPath::new("spec");
         for (direction, peers) in DIRECTIONS {

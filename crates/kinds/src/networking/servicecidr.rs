@@ -1,7 +1,7 @@
 //! ServiceCIDR: a range that services get their addresses from (upstream: `pkg/apis/networking/validation`,
 //! `pkg/registry/networking/servicecidr`).
 
-use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::ip::valid_cidr;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
@@ -9,7 +9,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 use super::address::Network;
 use crate::gojson;
 use crate::rules::strings;
-use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, keep, reset_with_metadata, unchecked};
+use crate::strategy::{SPEC_AND_METADATA, StatusStrategy, as_is, keep, reset_with_metadata, unchecked};
 
 const CIDRS: [&str; 2] = ["spec", "cidrs"];
 /// The name of the server itself as a user.
@@ -18,27 +18,27 @@ const SERVER: &str = "system:apiserver";
 /// The rules of ServiceCIDR.
 pub(super) struct ServiceCidr;
 
-static STATUS: StatusRules = StatusRules { keeps: SPEC_AND_METADATA, prepare: as_is, validate: unchecked };
+static STATUS: StatusStrategy = StatusStrategy { keeps: SPEC_AND_METADATA, prepare: as_is, validate: unchecked };
 
-impl Behaviour for ServiceCidr {
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+impl Strategy for ServiceCidr {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         // The default range is ready from the start, for which upstream's server sends itself a second request.
         if context.user != SERVER {
             object.set("status", Value::object());
         }
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         check_ranges(&mut errors, &strings(object, &CIDRS));
         errors
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         let (new, old) = (strings(object, &CIDRS), strings(old, &CIDRS));
         let path = FieldPath::new("spec.cidrs");
@@ -64,8 +64,8 @@ impl Behaviour for ServiceCidr {
         reset_with_metadata(subresource)
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
         ServiceCidr.prepare_for_create(&context(), &mut new);
         assert_eq!(new, object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#));
         let mut own = object(r#"{"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#);
-        ServiceCidr.prepare_for_create(&Context { user: SERVER.into(), ..context() }, &mut own);
+        ServiceCidr.prepare_for_create(&StrategyContext { user: SERVER.into(), ..context() }, &mut own);
         assert_eq!(own, object(r#"{"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#));
         let old = object(r#"{"metadata":{"labels":{"a":"b"}},"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#);
         let mut new =

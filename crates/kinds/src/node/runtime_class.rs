@@ -1,6 +1,6 @@
 //! RuntimeClass: a handler that never changes, and what pods of the class get (upstream: `pkg/apis/node/validation`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -15,12 +15,12 @@ use crate::strategy::immutable;
 /// The rules of RuntimeClass.
 pub(super) struct RuntimeClass;
 
-impl Behaviour for RuntimeClass {
+impl Strategy for RuntimeClass {
     fn defaults(&self, object: &mut Value) {
         resource_list_defaults(object, &["overhead", "podFixed"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let handler = object.str_at(&["handler"]);
         invalid_each(&mut errors, &FieldPath::new("handler"), handler, names::dns1123_label_name(handler, false));
@@ -37,14 +37,14 @@ impl Behaviour for RuntimeClass {
         errors
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         // Upstream checks nothing else of a change.
         let mut errors = Errors::new();
         immutable(&mut errors, object.get("handler"), old.get("handler"), &FieldPath::new("handler"));
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         let labels = object.entries_at(&["scheduling", "nodeSelector"]);
         labels
             .filter_map(|(key, _)| deprecated_node_label(key))

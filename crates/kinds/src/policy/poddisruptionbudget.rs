@@ -1,6 +1,6 @@
 //! PodDisruptionBudget (upstream: `pkg/apis/policy/validation`, `pkg/registry/policy/poddisruptionbudget`).
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::validate_conditions;
 use pintle_value::object;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
@@ -9,7 +9,7 @@ use crate::apps::percent;
 use crate::gojson::{self, Shape};
 use crate::labels::{self, validate_selector};
 use crate::rules::all_nonnegative;
-use crate::strategy::{StatusRules, as_is, first_generation, generation_follows_spec, keep};
+use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep};
 
 /// Stands in selectors for what `policy/v1beta1` meant by an empty one.
 const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
@@ -23,17 +23,17 @@ const SPEC: Shape = Shape::Struct(&[
     ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", Shape::NULL),
 ]);
 
-static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
 /// The rules of PodDisruptionBudget.
 pub(super) struct PodDisruptionBudget;
 
-impl Behaviour for PodDisruptionBudget {
+impl Strategy for PodDisruptionBudget {
     fn defaults(&self, object: &mut Value) {
         strip_empty_selector_label(object);
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set(
             "status",
             object! {
@@ -43,16 +43,16 @@ impl Behaviour for PodDisruptionBudget {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         generation_follows_spec(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate_spec(&object["spec"], false)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let was_wrong = old.at(&["spec", "selector"]).is_some_and(labels::is_invalid);
         validate_spec(&object["spec"], was_wrong)
     }
@@ -65,7 +65,7 @@ impl Behaviour for PodDisruptionBudget {
         false
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         (name == "status").then_some(&STATUS)
     }
 }

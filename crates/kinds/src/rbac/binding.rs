@@ -1,7 +1,7 @@
 //! RoleBinding and ClusterRoleBinding (upstream: `pkg/apis/rbac/validation`, `pkg/apis/rbac/v1/defaults.go`,
 //! `pkg/registry/rbac/{rolebinding,clusterrolebinding}`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::GROUP;
@@ -25,7 +25,7 @@ pub(super) struct Binding {
 pub(super) const ROLE_BINDING: Binding = Binding { namespaced: true, role_kinds: &["Role", "ClusterRole"] };
 pub(super) const CLUSTER_ROLE_BINDING: Binding = Binding { namespaced: false, role_kinds: &["ClusterRole"] };
 
-impl Behaviour for Binding {
+impl Strategy for Binding {
     fn defaults(&self, object: &mut Value) {
         if object.str_at(&["roleRef", "apiGroup"]).is_empty() {
             object.set_at(&["roleRef", "apiGroup"], GROUP);
@@ -38,11 +38,11 @@ impl Behaviour for Binding {
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         self.check(object)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.check(object);
         let role = |binding: &Value| ["apiGroup", "kind", "name"].map(|f| binding.str_at(&["roleRef", f]).to_owned());
         if role(object) != role(old) {

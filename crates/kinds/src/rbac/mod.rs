@@ -6,12 +6,12 @@ mod role;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
 /// The group's name, which references to roles and to users carry.
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
         "roles" => Arc::new(role::ROLE),
         "clusterroles" => Arc::new(role::CLUSTER_ROLE),

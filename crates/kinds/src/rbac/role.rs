@@ -1,6 +1,6 @@
 //! Role and ClusterRole (upstream: `pkg/apis/rbac/validation`, `pkg/registry/rbac/{role,clusterrole}`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::labels;
@@ -15,12 +15,12 @@ pub(super) struct Role {
 pub(super) const ROLE: Role = Role { namespaced: true };
 pub(super) const CLUSTER_ROLE: Role = Role { namespaced: false };
 
-impl Behaviour for Role {
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+impl Strategy for Role {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         self.check(object, false)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         self.check(object, aggregated(old).iter().any(labels::is_invalid))
     }
 

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use pintle_gates::Feature;
-use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Object, Value};
 
-use crate::strategy::{SPEC_AND_METADATA, StatusRules, as_is, immutable, keep, reset_with_metadata, unchecked};
+use crate::strategy::{SPEC_AND_METADATA, StatusStrategy, as_is, immutable, keep, reset_with_metadata, unchecked};
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
         "deviceclasses" => Arc::new(DeviceClass),
         "resourceclaims" => Arc::new(ResourceClaim),
@@ -43,12 +43,12 @@ fn count_defaults(request: &mut Value) {
 /// The rules of DeviceClass.
 struct DeviceClass;
 
-impl Behaviour for DeviceClass {
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+impl Strategy for DeviceClass {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         crate::strategy::first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         crate::strategy::generation_follows_spec(object, old);
     }
 }
@@ -56,22 +56,22 @@ impl Behaviour for DeviceClass {
 /// The rules of ResourceClaim: its spec never changes.
 struct ResourceClaim;
 
-static CLAIM_STATUS: StatusRules = StatusRules { keeps: SPEC_AND_METADATA, prepare: as_is, validate: unchecked };
+static CLAIM_STATUS: StatusStrategy = StatusStrategy { keeps: SPEC_AND_METADATA, prepare: as_is, validate: unchecked };
 
-impl Behaviour for ResourceClaim {
+impl Strategy for ResourceClaim {
     fn defaults(&self, object: &mut Value) {
         request_defaults(object.at_mut(&["spec"]));
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
         errors
@@ -81,20 +81,20 @@ impl Behaviour for ResourceClaim {
         reset_with_metadata(subresource)
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&CLAIM_STATUS as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&CLAIM_STATUS as &dyn SubresourceStrategy)
     }
 }
 
 /// The rules of ResourceClaimTemplate: its spec never changes.
 struct ResourceClaimTemplate;
 
-impl Behaviour for ResourceClaimTemplate {
+impl Strategy for ResourceClaimTemplate {
     fn defaults(&self, object: &mut Value) {
         request_defaults(object.at_mut(&["spec", "spec"]));
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
         errors
@@ -104,14 +104,14 @@ impl Behaviour for ResourceClaimTemplate {
 /// The rules of ResourceSlice.
 struct ResourceSlice;
 
-impl Behaviour for ResourceSlice {
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+impl Strategy for ResourceSlice {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         crate::strategy::first_generation(object);
         drop_disabled(context, object, None);
         set_taint_times(context, object);
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         drop_disabled(context, object, Some(old));
         set_taint_times(context, object);
         crate::strategy::generation_follows_spec(object, old);
@@ -148,7 +148,7 @@ const LISTS: [&str; 4] = ["ints", "bools", "strings", "versions"];
 const MAPPINGS: &str = "nodeAllocatableResourceMappings";
 
 /// Drops the fields of features that are off, unless the slice uses them already.
-fn drop_disabled(context: &Context, slice: &mut Value, old: Option<&Value>) {
+fn drop_disabled(context: &StrategyContext, slice: &mut Value, old: Option<&Value>) {
     let used = |has: fn(&Value) -> bool| old.is_some_and(|old| old.items_at(&["spec", "devices"]).iter().any(has));
     let lists = context.gates.enabled(Feature::DRA_LIST_TYPE_ATTRIBUTES)
         || used(|device| {
@@ -170,7 +170,7 @@ fn drop_disabled(context: &Context, slice: &mut Value, old: Option<&Value>) {
 }
 
 /// A taint without a time is of now. Upstream sets this with the defaults, which have no clock here.
-fn set_taint_times(context: &Context, slice: &mut Value) {
+fn set_taint_times(context: &StrategyContext, slice: &mut Value) {
     let devices = slice.at_mut(&["spec", "devices"]).and_then(Value::as_array_mut);
     for device in devices.into_iter().flatten() {
         let taints = device.get_mut("taints").and_then(Value::as_array_mut);

@@ -4,11 +4,11 @@ mod priorityclass;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
 pub use priorityclass::system_priority_classes;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "priorityclasses" => Some(Arc::new(priorityclass::PriorityClass)),
         _ => None,

@@ -1,7 +1,7 @@
 //! PriorityClass: the names that the system keeps for itself, and fields that never change (upstream:
 //! `pkg/apis/scheduling/validation`, `pkg/registry/scheduling/priorityclass`).
 
-use pintle_registry::{Behaviour, Context, GroupResource};
+use pintle_registry::{GroupResource, Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, object};
 
 use crate::strategy::{first_generation, immutable};
@@ -39,8 +39,8 @@ pub fn system_priority_classes() -> Vec<(GroupResource, Value)> {
 /// The rules of PriorityClass.
 pub(super) struct PriorityClass;
 
-impl Behaviour for PriorityClass {
-    fn undeletable(&self, name: &str) -> Option<&'static str> {
+impl Strategy for PriorityClass {
+    fn delete_forbidden(&self, name: &str) -> Option<&'static str> {
         let system = SYSTEM_CLASSES.iter().any(|(class, _)| *class == name);
         system.then_some("this is a system priority class and cannot be deleted")
     }
@@ -49,11 +49,11 @@ impl Behaviour for PriorityClass {
         object.set_default("preemptionPolicy", "PreemptLowerPriority");
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         first_generation(object);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let value = object.int_at(&["value"]).unwrap_or(0);
         if object.name().starts_with(SYSTEM_PREFIX) {
@@ -78,7 +78,7 @@ impl Behaviour for PriorityClass {
         errors
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         if object.int_at(&["value"]).unwrap_or(0) != old.int_at(&["value"]).unwrap_or(0) {
             errors.forbidden(&FieldPath::new("value"), "may not be changed in an update.");

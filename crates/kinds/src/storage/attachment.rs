@@ -1,6 +1,6 @@
 //! VolumeAttachment: a volume on a node, with a spec that never changes (upstream: `ValidateVolumeAttachment`).
 
-use pintle_registry::{Behaviour, Context, ResetFields, SubresourceRules};
+use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::{csi_driver_name, validate_inline_volume_spec};
@@ -14,7 +14,7 @@ const MAX_MESSAGE_BYTES: usize = 1024;
 /// The rules of VolumeAttachment.
 pub(super) struct VolumeAttachment;
 
-impl Behaviour for VolumeAttachment {
+impl Strategy for VolumeAttachment {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.at_mut(&["spec", "source", "inlineVolumeSpec"]) else { return };
         resource_list_defaults(spec, &["capacity"]);
@@ -23,16 +23,16 @@ impl Behaviour for VolumeAttachment {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         // An empty status is written with its one field that is always there.
         object.set("status", pintle_value::object! { "attached": false });
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
         csi_driver_name(&mut errors, object.str_at(&["spec", "attacher"]), &spec.child("attacher"));
@@ -52,7 +52,7 @@ impl Behaviour for VolumeAttachment {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
         immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
         errors
@@ -62,8 +62,8 @@ impl Behaviour for VolumeAttachment {
         reset_with_metadata(subresource)
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&VolumeAttachment as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&VolumeAttachment as &dyn SubresourceStrategy)
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -72,8 +72,8 @@ impl Behaviour for VolumeAttachment {
 }
 
 /// The rules of the subresource `status`, which are those of the object but for what is kept.
-impl SubresourceRules for VolumeAttachment {
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+impl SubresourceStrategy for VolumeAttachment {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["spec"]);
         // Of the metadata, only what is not listed here can change with the status (upstream: ResetObjectMetaForStatus).
         for field in
@@ -83,8 +83,8 @@ impl SubresourceRules for VolumeAttachment {
         }
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
-        Behaviour::validate_update(self, context, object, old)
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        Strategy::validate_update(self, context, object, old)
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
         let check = |new: &str, old: Option<&str>, expect: &[&str]| {
             let new = object(new);
             let errors = match old {
-                Some(old) => Behaviour::validate_update(&VolumeAttachment, &context(), &new, &object(old)),
+                Some(old) => Strategy::validate_update(&VolumeAttachment, &context(), &new, &object(old)),
                 None => VolumeAttachment.validate(&context(), &new),
             };
             assert_eq!(messages(&errors), expect);

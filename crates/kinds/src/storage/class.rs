@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::deprecated_node_label;
@@ -18,13 +18,13 @@ const RECLAIM_POLICIES: [&str; 2] = ["Delete", "Retain"];
 /// The rules of StorageClass.
 pub(super) struct StorageClass;
 
-impl Behaviour for StorageClass {
+impl Strategy for StorageClass {
     fn defaults(&self, object: &mut Value) {
         object.set_default("reclaimPolicy", "Delete");
         object.set_default("volumeBindingMode", "Immediate");
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_provisioner(&mut errors, object, "provisioner");
         validate_parameters(&mut errors, object, true);
@@ -42,7 +42,7 @@ impl Behaviour for StorageClass {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
         for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
             immutable(&mut errors, object.get(field), old.get(field), &FieldPath::new(field));
@@ -50,7 +50,7 @@ impl Behaviour for StorageClass {
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         let list = FieldPath::new("allowedTopologies");
         for (i, term) in object.items_at(&["allowedTopologies"]).iter().enumerate() {
@@ -69,15 +69,15 @@ impl Behaviour for StorageClass {
 /// The rules of VolumeAttributesClass.
 pub(super) struct VolumeAttributesClass;
 
-impl Behaviour for VolumeAttributesClass {
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+impl Strategy for VolumeAttributesClass {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_provisioner(&mut errors, object, "driverName");
         validate_parameters(&mut errors, object, false);
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         for field in ["driverName", "parameters"] {
             if !same_at(object, old, &[field]) {

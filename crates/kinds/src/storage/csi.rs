@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pintle_gates::Feature;
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
@@ -24,7 +24,7 @@ const MAX_NODE_ID: usize = 256;
 pub(super) struct CsiDriver;
 
 /// Drops a field of a feature unless it is on or the field is in use.
-fn drop_scheduling(context: &Context, object: &mut Value, old: Option<&Value>) {
+fn drop_scheduling(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
     const FIELD: [&str; 2] = ["spec", "preventPodSchedulingIfMissing"];
     let on = context.gates.enabled(Feature::VOLUME_LIMIT_SCALING);
     if !on && old.is_none_or(|old| old.at(&FIELD).is_none()) {
@@ -32,7 +32,7 @@ fn drop_scheduling(context: &Context, object: &mut Value, old: Option<&Value>) {
     }
 }
 
-impl Behaviour for CsiDriver {
+impl Strategy for CsiDriver {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.at_mut(&["spec"]) else { return };
         spec.set_default("attachRequired", true);
@@ -45,24 +45,24 @@ impl Behaviour for CsiDriver {
         }
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         drop_scheduling(context, object, None);
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         drop_scheduling(context, object, Some(old));
         if !same_at(object, old, &["spec"]) {
             object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_driver_spec(&mut errors, &object["spec"]);
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
         // The first path is misspelt upstream.
         for (field, path) in
@@ -73,7 +73,7 @@ impl Behaviour for CsiDriver {
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let requests = ["spec", "tokenRequests"];
         let unchanged = old.is_some_and(|old| same_at(object, old, &requests));
         let unset = object.at(&["spec", "serviceAccountTokenInSecrets"]).is_none();
@@ -152,8 +152,8 @@ fn validate_token_requests(errors: &mut Errors, requests: &[Value], list: &Field
 /// The rules of CSINode.
 pub(super) struct CsiNode;
 
-impl Behaviour for CsiNode {
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+impl Strategy for CsiNode {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
         let list = spec.child("drivers");
@@ -179,7 +179,7 @@ impl Behaviour for CsiNode {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
         // What a driver may take can change, the rest of its entry cannot.
         let fixed = |driver: &Value| {
@@ -230,12 +230,12 @@ fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<
 /// The rules of CSIStorageCapacity.
 pub(super) struct CsiStorageCapacity;
 
-impl Behaviour for CsiStorageCapacity {
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+impl Strategy for CsiStorageCapacity {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate_capacity(object, false)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_capacity(object, has_invalid_value(old.get("nodeTopology")));
         for field in ["nodeTopology", "storageClassName"] {
             immutable(&mut errors, object.get(field), old.get(field), &FieldPath::new(field));
@@ -243,7 +243,7 @@ impl Behaviour for CsiStorageCapacity {
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         let selector = FieldPath::new("nodeTopology");
         let mut warnings = Vec::new();
         let list = selector.child("matchExpressions");

@@ -6,9 +6,9 @@ mod csi;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
         "csidrivers" => Arc::new(csi::CsiDriver),
         "csinodes" => Arc::new(csi::CsiNode),

@@ -19,12 +19,12 @@ mod tests;
 
 use std::sync::Arc;
 
-use pintle_registry::{Column, Table};
+use pintle_registry::{Column, TableConvertor};
 use pintle_value::time::Time;
 use pintle_value::{Value, time};
 
 /// The table of a built-in kind. Kinds without columns of their own show name and creation time.
-pub(crate) fn table(group: &str, plural: &str) -> Arc<dyn Table> {
+pub(crate) fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
     let rows = match (group, plural) {
         ("", "pods") => return Arc::new(pods::Pods),
         ("", _) => core::rows(plural).or_else(|| services::rows(plural)),
@@ -50,7 +50,7 @@ struct Rows {
     cells: fn(&Value, Time) -> Vec<Value>,
 }
 
-impl Table for Rows {
+impl TableConvertor for Rows {
     fn columns(&self) -> &[Column] {
         self.columns
     }

@@ -1,6 +1,6 @@
 //! The table of pods: how far their containers are, in one word, as `kubectl get pods` shows it (upstream: `printPod`).
 
-use pintle_registry::{Column, Table};
+use pintle_registry::{Column, TableConvertor};
 use pintle_value::time::{self, Time};
 use pintle_value::{Value, object};
 
@@ -21,7 +21,7 @@ const COLUMNS: &[Column] = &[
     Column::string("Readiness Gates", "=core/v1.PodSpec.readinessGates").wide(),
 ];
 
-impl Table for Pods {
+impl TableConvertor for Pods {
     fn columns(&self) -> &[Column] {
         COLUMNS
     }

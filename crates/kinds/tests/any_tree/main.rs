@@ -5,8 +5,8 @@ mod cluster;
 mod workloads;
 
 use pintle_kinds::scale::{apply_scale, scale_of};
-use pintle_kinds::{behaviour, resources, table};
-use pintle_registry::{Behaviour, Context, Role};
+use pintle_kinds::{resources, strategy, table};
+use pintle_registry::{Strategy, StrategyContext, SubresourceRole};
 use pintle_value::time::Time;
 use pintle_value::{Object, Value};
 
@@ -31,8 +31,8 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("the test's JSON is well formed")
 }
 
-fn context() -> Context {
-    Context {
+fn context() -> StrategyContext {
+    StrategyContext {
         now: NOW,
         user: "u".into(),
         uid: "".into(),
@@ -73,7 +73,7 @@ fn for_each_variant(sample: &Value, see: &mut dyn FnMut(Value)) {
 }
 
 /// Puts an object through all rules, as it is and with defaults, which change nothing in what has them.
-fn exercise(rules: &dyn Behaviour, context: &Context, object: &Value, old: &Value) {
+fn exercise(rules: &dyn Strategy, context: &StrategyContext, object: &Value, old: &Value) {
     let mut defaulted = object.clone();
     rules.defaults(&mut defaulted);
     let mut again = defaulted.clone();
@@ -102,7 +102,7 @@ fn exercise(rules: &dyn Behaviour, context: &Context, object: &Value, old: &Valu
     }
 }
 
-fn exercise_both_ways(rules: &dyn Behaviour, odd: &Value, sample: &Value) {
+fn exercise_both_ways(rules: &dyn Strategy, odd: &Value, sample: &Value) {
     let context = context();
     exercise(rules, &context, odd, sample);
     exercise(rules, &context, sample, odd);
@@ -114,11 +114,11 @@ fn no_rule_of_workloads_panics() {
     for (group, version, plural, text) in workloads::SAMPLES {
         let resource = resources.iter().find(|r| r.group == group && r.plural == plural);
         let scale = resource.and_then(|r| r.subresource("scale")).map(|s| &s.role);
-        let rules = behaviour(group, version, plural);
+        let rules = strategy(group, version, plural);
         let sample = json(&text.replace("SELECTOR", workloads::SELECTOR).replace("TEMPLATE", workloads::TEMPLATE));
         for_each_variant(&sample, &mut |odd| {
             exercise_both_ways(rules.as_ref(), &odd, &sample);
-            if let Some(Role::Scale(paths)) = scale {
+            if let Some(SubresourceRole::Scale(paths)) = scale {
                 let _ = scale_of(&odd, paths);
                 let _ = apply_scale(&mut odd.clone(), &odd, paths);
             }
@@ -129,7 +129,7 @@ fn no_rule_of_workloads_panics() {
 #[test]
 fn no_rule_and_no_table_of_cluster_kinds_panics() {
     for (group, plural, text) in cluster::SAMPLES {
-        let rules = behaviour(group, "v1", plural);
+        let rules = strategy(group, "v1", plural);
         let table = table(group, plural);
         let sample = json(text);
         for_each_variant(&sample, &mut |odd| {

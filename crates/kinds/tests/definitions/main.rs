@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use pintle_kinds::resources;
-use pintle_registry::{Behaviour, Context, Resource};
+use pintle_registry::{Resource, Strategy, StrategyContext};
 use pintle_schema::{Problems, normalise};
 use pintle_value::time::Time;
 use pintle_value::{FieldError, FieldPath, Value};
@@ -21,8 +21,8 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn context() -> Context {
-    Context::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
+fn context() -> StrategyContext {
+    StrategyContext::of("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
 fn definitions() -> Arc<Resource> {
@@ -83,7 +83,7 @@ fn version(definition: &mut Value) -> &mut Value {
 
 /// What the rules say of a write.
 fn answer(resource: &Resource, row: &Row<'_>) -> Vec<String> {
-    let rules: &dyn Behaviour = &*resource.behaviour;
+    let rules: &dyn Strategy = &*resource.strategy;
     let schema = &resource.schema;
     let read = |definition: &Value| {
         let mut definition = definition.clone();

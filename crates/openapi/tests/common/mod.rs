@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pintle_catalog::{ResourceFacts, shared};
 use pintle_registry::{
-    Action, Backing, Collection, Definition, GroupVersionKind, NameAndAge, NoBehaviour, Registry, Resource, Role,
-    Scope, SelectableField, Subresource, Verb, Verbs,
+    Action, Backing, Collection, DefaultStrategy, DefaultTable, DefinitionSource, GroupVersionKind, Registry, Resource,
+    Scope, SelectableField, Subresource, SubresourceRole, Verb, Verbs,
 };
 use pintle_schema::TypeId;
 use pintle_value::{Str, Value};
@@ -27,7 +27,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         name: s.name.into(),
         kind: GroupVersionKind::new(s.group, s.version, s.kind),
         verbs: verbs(&s.verbs),
-        role: Role::Object,
+        role: SubresourceRole::Object,
     });
     let collection = facts.storage().map(|storage| {
         Arc::new(Collection {
@@ -52,17 +52,17 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         schema: shared().kind_schema(facts.group, facts.version, facts.kind).expect(facts.kind).into(),
         selectable: Vec::new(),
         definition: None,
-        closing: false,
-        typed: true,
+        terminating: false,
+        built_in: true,
         subresources: subresources.collect(),
         // Documents tell stored objects apart from everything else, no more.
         backing: collection.map_or(Backing::Action(Action::Bind), Backing::Stored),
         counts: Vec::new(),
         storage_version_hash: Str::default(),
         deprecation: None,
-        behaviour: Arc::new(NoBehaviour),
+        strategy: Arc::new(DefaultStrategy),
         versions: None,
-        table: Arc::new(NameAndAge),
+        table: Arc::new(DefaultTable),
     }
 }
 
@@ -73,7 +73,7 @@ fn verbs(names: &[&str]) -> Verbs {
 /// A definition with this schema.
 struct Written(Value);
 
-impl Definition for Written {
+impl DefinitionSource for Written {
     fn mark(&self) -> &str {
         "a definition"
     }
@@ -95,7 +95,7 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
         name: name.into(),
         kind,
         verbs: verbs(&["get", "patch", "update"]),
-        role: Role::Object,
+        role: SubresourceRole::Object,
     };
     let all: Vec<&str> = Verb::ALL.iter().map(|verb| verb.name()).collect();
     Arc::new(Resource {
@@ -112,8 +112,8 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
         schema: shared().schema(TypeId(0)).into(),
         selectable: vec![SelectableField { name: "spec.sizes".into(), place: 0 }],
         definition: Some(Arc::new(Written(schema))),
-        closing: false,
-        typed: false,
+        terminating: false,
+        built_in: false,
         subresources: vec![
             subresource("scale", GroupVersionKind::new("autoscaling", "v1", "Scale")),
             subresource("status", GroupVersionKind::new("bench.example.com", "v1", "Widget")),
@@ -122,8 +122,8 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
         counts: Vec::new(),
         storage_version_hash: Str::default(),
         deprecation: None,
-        behaviour: Arc::new(NoBehaviour),
+        strategy: Arc::new(DefaultStrategy),
         versions: None,
-        table: Arc::new(NameAndAge),
+        table: Arc::new(DefaultTable),
     })
 }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use parking_lot::RwLock;
 use pintle_codec::json::Projection;
-use pintle_registry::Definition;
+use pintle_registry::DefinitionSource;
 use pintle_value::Value;
 
 /// A stored definition at one generation.
@@ -64,7 +64,7 @@ fn mark(definition: &Value) -> String {
     format!("{} {}", definition.uid(), definition.generation())
 }
 
-impl Definition for Source {
+impl DefinitionSource for Source {
     fn mark(&self) -> &str {
         &self.mark
     }

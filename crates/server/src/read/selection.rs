@@ -63,7 +63,7 @@ impl Selection {
         let field = |field| match field {
             Field::Name => object.name(),
             Field::Namespace => object.namespace(),
-            Field::Kind(place) => object.field(place),
+            Field::Kind(index) => object.field(index),
         };
         self.holds(field, |key| object.label(key))
     }
@@ -128,9 +128,9 @@ impl Selection {
 
     /// The field's place and the value by which an index finds what is selected, if there is one.
     pub(crate) fn index(&self, hub: &Resource) -> Option<(usize, Str)> {
-        let indexed = hub.behaviour.indexed_field()?;
-        let place = hub.selectable.iter().find(|field| field.name == indexed)?.place;
-        Some((place, self.required(Field::Kind(place))?.clone()))
+        let indexed = hub.strategy.indexed_field()?;
+        let index = hub.selectable.iter().find(|field| field.name == indexed)?.index;
+        Some((index, self.required(Field::Kind(index))?.clone()))
     }
 
     /// The events to be woken for.
@@ -138,7 +138,7 @@ impl Selection {
         match self.range(namespaced) {
             KeyRange::Key(key) => Scope::Key(key),
             KeyRange::Namespace(namespace) => Scope::Namespace(namespace),
-            KeyRange::All => self.index(hub).map_or(Scope::All, |(place, value)| Scope::Field(place, value)),
+            KeyRange::All => self.index(hub).map_or(Scope::All, |(index, value)| Scope::Field(index, value)),
         }
     }
 }
@@ -147,10 +147,10 @@ impl Selection {
 fn field(resource: &Resource, label: &str) -> Result<Field, ApiError> {
     match label {
         "metadata.name" => return Ok(Field::Name),
-        "metadata.namespace" if resource.behaviour.is_selected_by_namespace() => return Ok(Field::Namespace),
+        "metadata.namespace" if resource.strategy.is_selected_by_namespace() => return Ok(Field::Namespace),
         _ => {}
     }
     let found = resource.selectable.iter().find(|field| field.name == label);
-    let refused = || ApiError::BadRequest(resource.behaviour.field_not_supported(label));
-    found.map(|field| Field::Kind(field.place)).ok_or_else(refused)
+    let refused = || ApiError::BadRequest(resource.strategy.field_not_supported(label));
+    found.map(|field| Field::Kind(field.index)).ok_or_else(refused)
 }

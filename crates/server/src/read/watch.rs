@@ -93,7 +93,7 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
 
 /// Ends when a kind is served no longer, or otherwise than it was; built-in kinds always are.
 async fn unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
-    if resource.typed {
+    if resource.built_in {
         return std::future::pending().await;
     }
     let mut changes = cluster.kinds_change.subscribe();

@@ -22,7 +22,7 @@ pub(crate) enum Shape<'a> {
 impl<'a> Shape<'a> {
     /// The shape of a resource's objects.
     pub(crate) fn of(resource: &'a Resource) -> Self {
-        if !resource.typed {
+        if !resource.built_in {
             return Shape::Untyped;
         }
         let Schema { types, root } = &*resource.schema;

@@ -139,7 +139,7 @@ impl Form {
             "apiVersion": self.resource.group_version().to_string(),
             "metadata": metadata,
         };
-        if self.resource.typed {
+        if self.resource.built_in {
             // The Go struct is encoded as it stands, empty members included.
             let schema = &self.resource.schema;
             normalise(&schema.types, schema.root, &mut bookmark, &mut Problems::default());

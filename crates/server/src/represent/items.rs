@@ -19,7 +19,7 @@ use crate::negotiate::{Encoding, MetaVersion, Transform};
 #[derive(Clone)]
 pub(super) enum Items {
     /// JSON copied, from the place where an item of a typed list starts or from the first byte.
-    Stored { typed: bool },
+    Stored { built_in: bool },
     /// JSON of metadata, copied into objects of this version.
     Partial(MetaVersion),
     /// JSON of rows with cells made of these fields, with metadata or without.
@@ -48,11 +48,11 @@ impl Items {
     }
 
     fn json(form: &Form) -> Self {
-        let typed = form.resource.typed;
+        let built_in = form.resource.built_in;
         match form.accepted.transform {
-            None if form.is_hub() => Items::Stored { typed },
-            Some(Transform::Partial(version) | Transform::PartialList(version)) if typed => Items::Partial(version),
-            Some(Transform::Table(_)) if typed && form.is_hub() && form.include != IncludeObject::Object => {
+            None if form.is_hub() => Items::Stored { built_in },
+            Some(Transform::Partial(version) | Transform::PartialList(version)) if built_in => Items::Partial(version),
+            Some(Transform::Table(_)) if built_in && form.is_hub() && form.include != IncludeObject::Object => {
                 let cells = Arc::new(Projection::of(form.hub.table.sources().iter().copied()));
                 Items::Rows { cells, metadata: form.include == IncludeObject::Metadata }
             }
@@ -67,11 +67,11 @@ impl Items {
     pub(super) fn write(&self, form: &Form, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), ApiError> {
         let unreadable = || ApiError::Internal("the stored object cannot be read".to_owned());
         match self {
-            Items::Stored { typed: true } => {
+            Items::Stored { built_in: true } => {
                 out.push(b'{');
                 object.write_json(object.outline.item_at, object.revision, out);
             }
-            Items::Stored { typed: false } => object.write_json(0, object.revision, out),
+            Items::Stored { built_in: false } => object.write_json(0, object.revision, out),
             Items::Partial(version) => write_partial(object, *version, out).ok_or_else(unreadable)?,
             Items::Rows { cells, metadata } => {
                 let tree = cells.read(&object.json).ok_or_else(unreadable)?;
@@ -104,7 +104,7 @@ impl Items {
                 form.write_kept_message(object, work)?;
             }
             // The whole message is hardly more work than the metadata in it, and if it is kept, this is all there is to do.
-            Items::PartialMessages if form.is_hub() && form.resource.typed && object.encoding.length().is_none() => {
+            Items::PartialMessages if form.is_hub() && form.resource.built_in && object.encoding.length().is_none() => {
                 form.write_kept_message(object, work)?;
                 work.clear();
                 self.write(form, object, work)?;

@@ -170,7 +170,7 @@ impl Form {
     /// Refuses to show a list as the metadata of an object.
     fn check_list(&self) -> Result<(), ApiError> {
         let Some(Transform::Partial(_)) = self.accepted.transform else { return Ok(()) };
-        let list = if self.resource.typed {
+        let list = if self.resource.built_in {
             format!("*{}.{}", self.resource.version, self.resource.list_kind)
         } else {
             "*unstructured.UnstructuredList".to_owned()
@@ -216,7 +216,7 @@ impl Form {
             Some(Transform::Table(_)) => self.row(&object),
             Some(Transform::Partial(version) | Transform::PartialList(version)) => partial(&object, version),
             None => {
-                if self.resource.typed {
+                if self.resource.built_in {
                     object.remove("kind");
                     object.remove("apiVersion");
                 }

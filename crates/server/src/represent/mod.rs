@@ -64,7 +64,8 @@ impl Form {
     /// It asks for something that there is not.
     pub(crate) fn negotiate(call: &Call, resource: &Arc<Resource>, stream: bool) -> Result<Self, ApiError> {
         let collection = matches!(call.info.verb, "list" | "watch" | "deletecollection");
-        let endpoint = Endpoint { transforms: true, stream, protobuf: resource.typed, collection, ..call.endpoint() };
+        let endpoint =
+            Endpoint { transforms: true, stream, protobuf: resource.built_in, collection, ..call.endpoint() };
         let accepted = negotiate::output(&call.headers, &call.query, endpoint)?;
         let include = match call.query.get("includeObject").unwrap_or_default() {
             "" | "Metadata" => IncludeObject::Metadata,
@@ -174,7 +175,7 @@ impl Form {
 /// Turns an object of the hub version into one of a record's version.
 pub(crate) fn from_hub(resource: &Resource, mut object: Value) -> Value {
     if !resource.is_hub() {
-        resource.behaviour.convert_from_hub(&mut object);
+        resource.strategy.convert_from_hub(&mut object);
         object.set("kind", resource.kind.as_str());
         object.set("apiVersion", resource.group_version().to_string());
     }
@@ -184,7 +185,7 @@ pub(crate) fn from_hub(resource: &Resource, mut object: Value) -> Value {
 /// Turns an object of a record's version into one of the hub version.
 pub(crate) fn to_hub(resource: &Resource, hub: &Resource, mut object: Value) -> Value {
     if !resource.is_hub() {
-        resource.behaviour.convert_to_hub(&mut object);
+        resource.strategy.convert_to_hub(&mut object);
         object.set("kind", hub.kind.as_str());
         object.set("apiVersion", hub.group_version().to_string());
     }

@@ -16,7 +16,7 @@ const STRIDE: usize = 512;
 /// Where a list's objects come from.
 pub(crate) enum Source {
     /// Objects at hand.
-    Objects { objects: Vec<Arc<Object>>, next: usize },
+    ObjectClient { objects: Vec<Arc<Object>>, next: usize },
     /// A walk over a log.
     Walk(Walk),
 }
@@ -39,7 +39,7 @@ pub(crate) struct Walk {
 impl Source {
     /// Objects at hand.
     pub(crate) fn objects(objects: Vec<Arc<Object>>) -> Self {
-        Source::Objects { objects, next: 0 }
+        Source::ObjectClient { objects, next: 0 }
     }
 
     /// What is selected only once it is shown.
@@ -53,7 +53,7 @@ impl Source {
     /// The next objects; empty at the end. Those that are selected `late`, when they are shown, are not selected yet.
     fn next(&mut self, late: bool) -> Result<Vec<Arc<Object>>, ApiError> {
         match self {
-            Source::Objects { objects, next } => {
+            Source::ObjectClient { objects, next } => {
                 let stride = objects.get(*next..).unwrap_or_default();
                 let stride = &stride[..stride.len().min(STRIDE)];
                 *next += stride.len();
@@ -66,7 +66,7 @@ impl Source {
     /// Begins anew. The objects are the same.
     fn rewind(&mut self) {
         match self {
-            Source::Objects { next, .. } => *next = 0,
+            Source::ObjectClient { next, .. } => *next = 0,
             Source::Walk(walk) => (walk.reached, walk.done) = (None, false),
         }
     }

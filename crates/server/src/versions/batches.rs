@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pintle_codec::json;
 use pintle_extensions::conversion::{Failure, Review, ReviewVersion, accept, answered};
-use pintle_registry::{ApiError, GroupVersion, Webhook};
+use pintle_registry::{ApiError, GroupVersion, WebhookClientConfig};
 use pintle_value::{Str, Value};
 
 use crate::cluster::Cluster;
@@ -28,7 +28,7 @@ struct Failed {
 /// A webhook and what it is asked for.
 pub(super) struct Asked<'a> {
     pub(super) cluster: &'a Arc<Cluster>,
-    pub(super) webhook: &'a Webhook,
+    pub(super) webhook: &'a WebhookClientConfig,
     /// The versions of reviews that it understands.
     pub(super) reviews: &'a [Str],
     /// The definition that names it.

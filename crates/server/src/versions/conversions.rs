@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pintle_registry::{Conversion, Resource, Versions};
+use pintle_registry::{Conversion, MultiVersion, Resource};
 use pintle_value::Value;
 
 use super::convert::convert;
@@ -30,7 +30,12 @@ struct Wanted {
 
 impl Conversions {
     /// An object at another version; `None` if that has to be asked for, and what is computed has to be computed again.
-    pub(crate) fn get(&self, versions: &dyn Versions, object: &Value, version: &str) -> Option<Result<Value, String>> {
+    pub(crate) fn get(
+        &self,
+        versions: &dyn MultiVersion,
+        object: &Value,
+        version: &str,
+    ) -> Option<Result<Value, String>> {
         if object.api_version() == version {
             return Some(Ok(object.clone()));
         }

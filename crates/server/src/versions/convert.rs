@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_registry::{ApiError, Conversion, GroupVersion, Versions};
+use pintle_registry::{ApiError, Conversion, GroupVersion, MultiVersion};
 use pintle_value::Value;
 
 use super::batches::Asked;
@@ -15,7 +15,7 @@ use crate::pipeline::BoxFuture;
 /// There is no such version, or the webhook fails.
 pub(crate) fn convert<'a>(
     cluster: &'a Arc<Cluster>,
-    versions: &'a dyn Versions,
+    versions: &'a dyn MultiVersion,
     objects: Vec<Value>,
     desired: &'a str,
 ) -> BoxFuture<'a, Result<Vec<Value>, ApiError>> {
@@ -25,7 +25,7 @@ pub(crate) fn convert<'a>(
 
 async fn converted(
     cluster: &Arc<Cluster>,
-    versions: &dyn Versions,
+    versions: &dyn MultiVersion,
     mut objects: Vec<Value>,
     desired: &str,
 ) -> Result<Vec<Value>, ApiError> {

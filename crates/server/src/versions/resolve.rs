@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_cache::KeyRange;
 use pintle_outbound::Route;
-use pintle_registry::{GroupResource, Objects};
+use pintle_registry::{GroupResource, ObjectClient};
 use pintle_value::Value;
 
 use crate::cluster::{Cluster, tree};

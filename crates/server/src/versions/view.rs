@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pintle_cache::{Describe, Event, KeyRange, Log, Object, Outline};
-use pintle_registry::{ApiError, Conversion, Resource, Versions};
+use pintle_registry::{ApiError, Conversion, MultiVersion, Resource};
 use pintle_value::Value;
 
 use super::convert::convert;
@@ -31,13 +31,13 @@ pub(crate) struct View {
 /// A version among equals.
 #[derive(Clone)]
 pub(super) struct Equal {
-    pub(super) versions: Arc<dyn Versions>,
+    pub(super) versions: Arc<dyn MultiVersion>,
     /// As `apiVersion` names it.
     pub(super) name: Arc<str>,
     /// How the JSON of an object starts that is stored at this version: its members are sorted.
     start: Arc<[u8]>,
     /// The same for the versions whose objects differ in nothing else.
-    alike: Arc<[Vec<u8>]>,
+    identical_versions: Arc<[Vec<u8>]>,
 }
 
 impl View {
@@ -46,8 +46,8 @@ impl View {
         let equal = hub.versions.clone().map(|versions| {
             let name = hub.group_version().to_string();
             let start = |name: &str| format!("{{\"apiVersion\":\"{name}\",").into_bytes();
-            let alike = versions.alike(&name).into_iter().map(start).collect();
-            Equal { start: start(&name).into(), alike, versions, name: name.into() }
+            let identical_versions = versions.identical_versions(&name).into_iter().map(start).collect();
+            Equal { start: start(&name).into(), identical_versions, versions, name: name.into() }
         });
         Self { cluster: cluster.clone(), hub: hub.clone(), equal }
     }
@@ -105,7 +105,7 @@ impl View {
     pub(crate) fn unready(&self, error: ApiError) -> ApiError {
         let ApiError::Unclassified(why) = error else { return error };
         // Built-in kinds are Go types of the package of their group.
-        let kind = match (self.hub.typed, self.hub.group.split('.').next()) {
+        let kind = match (self.hub.built_in, self.hub.group.split('.').next()) {
             (false, _) => format!("{}, Kind={}", self.hub.group_version(), self.hub.kind),
             (true, None | Some("")) => format!("*core.{}", self.hub.kind),
             (true, Some(package)) => format!("*{package}.{}", self.hub.kind),
@@ -223,7 +223,7 @@ impl Equal {
     /// An object that is stored at a version which differs in name alone.
     fn renamed(&self, object: &Object) -> Option<Arc<Object>> {
         let as_it_is = object.revision > self.versions.since();
-        let start = self.alike.iter().find(|start| as_it_is && object.json.starts_with(start))?;
+        let start = self.identical_versions.iter().find(|start| as_it_is && object.json.starts_with(start))?;
         let json = [&*self.start, object.json.get(start.len()..)?].concat();
         let moved = |place: u32| match (place as usize).checked_sub(start.len()) {
             Some(behind) => u32::try_from(behind + self.start.len()).ok(),
@@ -238,7 +238,7 @@ impl Equal {
 }
 
 /// A stored object as its own version has it, without its resourceVersion.
-fn stored_tree(versions: &dyn Versions, object: &Object) -> Result<Value, ApiError> {
+fn stored_tree(versions: &dyn MultiVersion, object: &Object) -> Result<Value, ApiError> {
     let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::Options::default());
     let mut tree = decoded.map_err(|error| unreadable(&error.to_string()))?.value;
     versions.read(&mut tree);

@@ -11,7 +11,7 @@ use http::{Request, StatusCode};
 use parking_lot::Mutex;
 use pintle_codec::json;
 use pintle_outbound::{Body, Cause, Client, Limits, Trust};
-use pintle_registry::{Target, Webhook};
+use pintle_registry::{WebhookClientConfig, WebhookTarget};
 use pintle_value::field::quote;
 
 use super::resolve;
@@ -30,7 +30,7 @@ const TOLD: usize = 2048;
 
 /// The clients of the webhooks that were called last.
 #[derive(Default)]
-pub(crate) struct Webhooks(Mutex<Vec<(Webhook, Client)>>);
+pub(crate) struct Webhooks(Mutex<Vec<(WebhookClientConfig, Client)>>);
 
 impl fmt::Debug for Webhooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +60,7 @@ impl Webhooks {
     pub(super) async fn post(
         &self,
         cluster: &Arc<Cluster>,
-        webhook: &Webhook,
+        webhook: &WebhookClientConfig,
         body: Bytes,
         limit: usize,
     ) -> Result<Bytes, Refusal> {
@@ -75,7 +75,7 @@ impl Webhooks {
         }
     }
 
-    fn client(&self, webhook: &Webhook) -> Result<Client, String> {
+    fn client(&self, webhook: &WebhookClientConfig) -> Result<Client, String> {
         let mut clients = self.0.lock();
         if let Some(place) = clients.iter().position(|(known, _)| known == webhook) {
             let found = clients.remove(place);
@@ -97,7 +97,7 @@ impl Webhooks {
 }
 
 /// The URL as requests have it: its path is cleaned, and the time that there is stands in its query.
-fn url(webhook: &Webhook) -> String {
+fn url(webhook: &WebhookClientConfig) -> String {
     let url = webhook.url();
     let start = url.find("://").map_or(0, |at| at + 3);
     let (authority, path) = url.split_at(url[start..].find('/').map_or(url.len(), |at| start + at));
@@ -116,7 +116,7 @@ fn url(webhook: &Webhook) -> String {
 async fn tries(
     cluster: &Arc<Cluster>,
     client: &Client,
-    webhook: &Webhook,
+    webhook: &WebhookClientConfig,
     url: &str,
     body: Bytes,
     limit: usize,
@@ -124,8 +124,8 @@ async fn tries(
     let mut left = TRIES;
     loop {
         let route = match &webhook.target {
-            Target::Url(_) => None,
-            Target::Service { namespace, name, port, .. } => {
+            WebhookTarget::Url(_) => None,
+            WebhookTarget::Service { namespace, name, port, .. } => {
                 let unknown = |error| Refusal::unheard(format!("Post \"{url}\": {error}"));
                 Some(resolve::route(cluster, namespace, name, *port).map_err(unknown)?)
             }
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn urls_are_cleaned() {
-        let check = |target: Target, expect: &str| {
-            assert_eq!(url(&Webhook { target, authorities: Vec::new() }), expect);
+        let check = |target: WebhookTarget, expect: &str| {
+            assert_eq!(url(&WebhookClientConfig { target, authorities: Vec::new() }), expect);
         };
         for (given, expect) in [
             ("https://a", "https://a/?timeout=30s"),
@@ -245,9 +245,9 @@ mod tests {
             ("https://a:1//b/./c/../d/", "https://a:1/b/d?timeout=30s"),
             ("https://[::1]:8443/b", "https://[::1]:8443/b?timeout=30s"),
         ] {
-            check(Target::Url(given.into()), expect);
+            check(WebhookTarget::Url(given.into()), expect);
         }
         let (namespace, name, path) = ("n".into(), "s".into(), "/p/".into());
-        check(Target::Service { namespace, name, port: 8443, path }, "https://s.n.svc:8443/p?timeout=30s");
+        check(WebhookTarget::Service { namespace, name, port: 8443, path }, "https://s.n.svc:8443/p?timeout=30s");
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn read(
     known: Known<'_>,
 ) -> Result<(Value, Vec<String>), Undecodable> {
     let (mut value, mut problems) =
-        if expected.is_typed() { typed(body, expected, known)? } else { (untyped(body, expected)?, Vec::new()) };
+        if expected.is_built_in() { typed(body, expected, known)? } else { (untyped(body, expected)?, Vec::new()) };
     let found = expected.normalise(&mut value);
     if let Some(error) = found.errors.into_iter().next() {
         return Err(expected.unfit(error));

@@ -41,7 +41,7 @@ pub(crate) async fn commit(
     let change = match json {
         Some(json) => {
             // Upstream takes no time at all for all the time there is.
-            let ttl = Some(cluster.event_ttl).filter(|ttl| hub.behaviour.expires() && !ttl.is_zero());
+            let ttl = Some(cluster.event_ttl).filter(|ttl| hub.strategy.expires() && !ttl.is_zero());
             Change { key: full.into(), expect, op: pintle_store::Op::Put { value: json, ttl } }
         }
         None => Change::delete(full, expect),

@@ -6,7 +6,7 @@ use http::StatusCode;
 use pintle_admission::{NamespaceLifecycle, Operation, Request};
 use pintle_auth::Identity;
 use pintle_cache::Object;
-use pintle_registry::{ApiError, Backing, Context, Resource, Write};
+use pintle_registry::{ApiError, Backing, Resource, StrategyContext, WriteOperation};
 use pintle_store::Expect;
 use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
@@ -14,7 +14,7 @@ use pintle_value::metadata::MANAGED_FIELDS;
 use super::commit::{Outcome, as_cached, commit};
 use super::decode::{Expected, decode};
 use super::ownership::Ownership;
-use super::{at_any_length, metadata};
+use super::{metadata, run_expensive_validation};
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
 use crate::negotiate::{self, Endpoint};
@@ -30,7 +30,7 @@ const NAME_TRIES: usize = 8;
 /// Answers a create.
 pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let form = Form::negotiate(call, resource, false)?;
-    let encoding = negotiate::input(&call.headers, Endpoint { protobuf: resource.typed, ..call.endpoint() })?;
+    let encoding = negotiate::input(&call.headers, Endpoint { protobuf: resource.built_in, ..call.endpoint() })?;
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, Writing::Create)?;
     let expected = Expected::of(resource);
@@ -86,7 +86,7 @@ pub(crate) struct Creation<'a> {
     pub(crate) cluster: &'a Arc<Cluster>,
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) identity: &'a Identity,
-    pub(crate) context: Context,
+    pub(crate) context: StrategyContext,
     pub(crate) warnings: &'a Warnings,
 }
 
@@ -117,7 +117,7 @@ impl Creation<'_> {
             object.set_at(&["metadata", "name"], metadata::generate_name(&generate));
         }
         let (name, namespace) = (object.name().to_owned(), object.namespace().to_owned());
-        let objects: &dyn pintle_registry::Objects = &super::objects::Access((*cluster).clone());
+        let objects: &dyn pintle_registry::ObjectClient = &super::objects::Access((*cluster).clone());
         let request = Request {
             operation: Operation::Create,
             resource,
@@ -133,13 +133,13 @@ impl Creation<'_> {
         metadata::deduplicate_owners(&mut object, self.warnings, true);
         let mut object = to_hub(resource, &hub, object);
         metadata::fill_system_fields(context, &mut object);
-        hub.behaviour.prepare_for_create(context, &mut object);
-        let ticket = match hub.behaviour.allocation() {
-            Some(allocation) => Some(allocation.begin(context, objects, Write::Create(&mut object)).await?),
+        hub.strategy.prepare_for_create(context, &mut object);
+        let ticket = match hub.strategy.allocation() {
+            Some(allocation) => Some(allocation.begin(context, objects, WriteOperation::Create(&mut object)).await?),
             None => None,
         };
         let result = self.check_and_store(&hub, &request, &mut object, versioned, &name).await;
-        if let (Some(allocation), Some(ticket)) = (hub.behaviour.allocation(), ticket) {
+        if let (Some(allocation), Some(ticket)) = (hub.strategy.allocation(), ticket) {
             if result.is_ok() && !context.dry_run {
                 allocation.commit(objects, ticket).await;
             } else {
@@ -159,19 +159,21 @@ impl Creation<'_> {
     ) -> Result<Arc<Object>, ApiError> {
         let Self { cluster, resource, context, .. } = self;
         let mut errors = metadata::validate(object, hub);
-        if resource.behaviour.validates_own_version() {
-            errors.append(resource.behaviour.validate(context, object));
+        if resource.strategy.validates_own_version() {
+            errors.append(resource.strategy.validate(context, object));
         } else {
-            errors.append(hub.behaviour.validate(context, object));
+            errors.append(hub.strategy.validate(context, object));
         }
-        for warning in at_any_length(|effort| hub.behaviour.validate_last(object, None, &mut errors, effort)) {
+        for warning in
+            run_expensive_validation(|budget| hub.strategy.validate_expensive(object, None, &mut errors, budget))
+        {
             self.warnings.push(warning);
         }
         metadata::refuse(resource, name, errors)?;
-        for warning in hub.behaviour.warnings(context, object, None) {
+        for warning in hub.strategy.warnings(context, object, None) {
             self.warnings.push(warning);
         }
-        hub.behaviour.canonicalize(object);
+        hub.strategy.canonicalize(object);
         cluster.admission.validate(request, object).await?;
         // Upstream's storage says so, and a dry run does not get there; what is no number counts as none.
         if versioned && !context.dry_run {

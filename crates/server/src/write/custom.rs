@@ -23,7 +23,7 @@ pub(super) fn named(value: &Value, expected: &Expected<'_>, kind: &str, version:
 /// Makes a tree an object of its kind.
 pub(super) fn conform(resource: &Resource, value: &mut Value) -> Problems {
     let mut problems = Problems::default();
-    match resource.behaviour.conform(value) {
+    match resource.strategy.conform(value) {
         Ok(unknown) => problems.unknown = unknown,
         Err(error) => problems.errors.push(error),
     }

@@ -32,8 +32,8 @@ impl<'a> Expected<'a> {
     }
 
     /// True for Go structs; false for custom kinds.
-    pub(crate) fn is_typed(&self) -> bool {
-        self.resource.is_none_or(|resource| resource.typed)
+    pub(crate) fn is_built_in(&self) -> bool {
+        self.resource.is_none_or(|resource| resource.built_in)
     }
 
     /// Says of a value that it is of the kind.
@@ -53,7 +53,7 @@ impl<'a> Expected<'a> {
     /// client asks that nobody own anything any more (upstream: `isResetManagedFields`).
     pub(crate) fn normalise(&self, value: &mut Value) -> Problems {
         let resets = value.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty);
-        let found = match self.resource.filter(|_| !self.is_typed()) {
+        let found = match self.resource.filter(|_| !self.is_built_in()) {
             Some(resource) => super::custom::conform(resource, value),
             None => {
                 let mut found = Problems::default();
@@ -189,7 +189,7 @@ fn json(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value
         return Ok((value, Vec::new()));
     }
     // Order and wording are those of the text, which the tree does not keep.
-    if !expected.is_typed() {
+    if !expected.is_built_in() {
         if let Some(error) = found.errors.into_iter().next() {
             return Err(expected.unfit(error));
         }
@@ -212,7 +212,7 @@ fn json(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value
 fn named(value: &Value, expected: &Expected<'_>, known: Known<'_>) -> Result<(), Undecodable> {
     let meta = json::type_meta(value).map_err(|error| unread(error.to_string()))?;
     let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
-    if !expected.is_typed() {
+    if !expected.is_built_in() {
         return super::custom::named(value, expected, kind, &meta.api_version);
     }
     if meta.api_version.is_empty() {
@@ -276,7 +276,7 @@ pub(crate) fn patched(
 /// # Errors
 /// Upstream's message: something does not fit its type.
 pub(crate) fn converted(mut object: Value, expected: &Expected<'_>) -> Result<(Value, Vec<String>), String> {
-    if expected.is_typed() {
+    if expected.is_built_in() {
         convert(&mut object, &expected.schema.types, expected.schema.root)?;
     }
     let found = expected.normalise(&mut object);
@@ -352,8 +352,8 @@ fn summary(body: &[u8]) -> String {
 
 /// Sets all defaults of a tree at a resource's version.
 pub(crate) fn default(resource: &Arc<Resource>, value: &mut Value) {
-    if resource.typed {
+    if resource.built_in {
         static_defaults(&resource.schema.types, resource.schema.root, value);
     }
-    resource.behaviour.defaults(value);
+    resource.strategy.defaults(value);
 }

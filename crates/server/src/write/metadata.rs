@@ -1,7 +1,7 @@
 //! The rules of `metadata` that hold for every kind (upstream: `registry/rest`: `BeforeCreate`, `BeforeUpdate`).
 
 use crate::warnings::Warnings;
-use pintle_registry::{ApiError, Context, GroupVersionKind, Resource, Scope};
+use pintle_registry::{ApiError, GroupVersionKind, Resource, Scope, StrategyContext};
 use pintle_value::metadata::is_finalizer_of_someone;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
@@ -108,7 +108,7 @@ pub(crate) fn wipe_system_fields(object: &mut Value) {
 }
 
 /// Sets what the server sets in the metadata of a new object.
-pub(crate) fn fill_system_fields(context: &Context, object: &mut Value) {
+pub(crate) fn fill_system_fields(context: &StrategyContext, object: &mut Value) {
     wipe_system_fields(object);
     object.remove_at(&["metadata", "resourceVersion"]);
     object.set_at(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
@@ -143,7 +143,7 @@ const WITHOUT_CORE_RULES: [&str; 4] =
 
 /// Checks a new object's metadata.
 pub(crate) fn validate(object: &Value, resource: &Resource) -> Errors {
-    let rule = |name: &str, prefix: bool| resource.behaviour.validate_name(name, prefix);
+    let rule = |name: &str, prefix: bool| resource.strategy.validate_name(name, prefix);
     let mut errors = pintle_value::metadata::validate_object_meta(object, resource.scope == Scope::Namespaced, &rule);
     errors.append(core_rules(object, resource));
     errors
@@ -152,7 +152,7 @@ pub(crate) fn validate(object: &Value, resource: &Resource) -> Errors {
 /// What `pkg/apis/core` asks of finalizers beyond what apimachinery does.
 fn core_rules(object: &Value, resource: &Resource) -> Errors {
     let mut errors = Errors::new();
-    if !resource.typed || WITHOUT_CORE_RULES.contains(&resource.group.as_str()) {
+    if !resource.built_in || WITHOUT_CORE_RULES.contains(&resource.group.as_str()) {
         return errors;
     }
     let path = FieldPath::new("metadata");

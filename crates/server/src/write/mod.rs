@@ -19,7 +19,7 @@ mod shown;
 mod subresource;
 mod update;
 
-use pintle_registry::Effort;
+use pintle_registry::CostBudget;
 
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all, delete_collection, delete_kind};
@@ -31,6 +31,8 @@ pub(crate) use update::update;
 
 /// What is judged quickly is judged at once; what takes longer keeps nobody waiting whom this thread serves as well.
 /// Returns what the client is told although it may stay.
-fn at_any_length(mut judge: impl FnMut(Effort) -> Option<Vec<String>>) -> Vec<String> {
-    judge(Effort::Little).or_else(|| tokio::task::block_in_place(|| judge(Effort::Any))).unwrap_or_default()
+fn run_expensive_validation(mut judge: impl FnMut(CostBudget) -> Option<Vec<String>>) -> Vec<String> {
+    judge(CostBudget::Limited)
+        .or_else(|| tokio::task::block_in_place(|| judge(CostBudget::Unlimited)))
+        .unwrap_or_default()
 }

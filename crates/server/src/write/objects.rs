@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_auth::Identity;
 use pintle_cache::KeyRange;
 use pintle_controllers::SYSTEM_NAMESPACES;
-use pintle_registry::{ApiError, BoxFuture, GroupResource, Objects, Resource};
+use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource};
 use pintle_value::Value;
 
 use super::create::Creation;
@@ -108,7 +108,7 @@ impl Access {
     }
 }
 
-impl Objects for Access {
+impl ObjectClient for Access {
     fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
         let hub = self.0.stored(resource)?;
         let object = self.0.log(&hub)?.read(&object_key(namespace, name));

@@ -10,7 +10,7 @@ use pintle_apply::managers::{ConvertError, UpdateError, Updater, Versions};
 use pintle_apply::set::Filter;
 use pintle_apply::typed::{Duplicates, Place};
 use pintle_codec::json;
-use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, Registry, Resource, Versions as Equals};
+use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, MultiVersion, Registry, Resource};
 use pintle_schema::{Problems, normalise};
 use pintle_value::metadata::{MANAGED_FIELDS, validate_annotations};
 use pintle_value::time::Time;
@@ -215,20 +215,20 @@ impl Versions for Ownership<'_> {
         let (from, to) = (record(from)?, record(to)?);
         let hub = from.collection().and_then(|c| self.registry.hub(c)).ok_or(ConvertError::MissingVersion)?;
         let mut converted = from_hub(to, to_hub(from, hub, object.clone()));
-        if to.typed {
+        if to.built_in {
             normalise(&to.schema.types, to.schema.root, &mut converted, &mut Problems::default());
         }
         Ok(converted)
     }
 
     fn filter(&self, version: &str) -> Option<&Filter> {
-        self.at(version)?.counts(self.subresource)
+        self.at(version)?.reset_field_filter(self.subresource)
     }
 }
 
 impl Ownership<'_> {
     /// An object at another one of the versions of which none is the hub.
-    fn among_equals(&self, versions: &dyn Equals, object: &Value, to: &str) -> Result<Value, ConvertError> {
+    fn among_equals(&self, versions: &dyn MultiVersion, object: &Value, to: &str) -> Result<Value, ConvertError> {
         let converted = self.conversions.get(versions, object, to);
         converted.unwrap_or_else(|| Err("it is not converted yet".to_owned())).map_err(ConvertError::Failed)
     }

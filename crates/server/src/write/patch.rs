@@ -52,7 +52,7 @@ impl PatchKind {
     }
 
     /// Unlike elsewhere, the media type has to be spelled exactly.
-    fn of(call: &Call, typed: bool) -> Result<Self, ApiError> {
+    fn of(call: &Call, built_in: bool) -> Result<Self, ApiError> {
         let known = [
             ("application/json-patch+json", PatchKind::Json),
             ("application/merge-patch+json", PatchKind::Merge),
@@ -63,7 +63,7 @@ impl PatchKind {
         let cbor = call.endpoint().cbor;
         let served = |kind: PatchKind| match kind {
             // Custom kinds have no strategies of merging.
-            PatchKind::Strategic => typed,
+            PatchKind::Strategic => built_in,
             PatchKind::Apply(encoding) => cbor || encoding != Encoding::Cbor,
             PatchKind::Json | PatchKind::Merge => true,
         };
@@ -163,14 +163,14 @@ fn patch_error(error: PatchError) -> ApiError {
 /// # Errors
 /// It is not.
 pub(crate) fn check_patch_type(call: &Call, resource: &Resource) -> Result<(), ApiError> {
-    PatchKind::of(call, resource.typed).map(drop)
+    PatchKind::of(call, resource.built_in).map(drop)
 }
 
 /// Answers a patch.
 pub(crate) async fn patch(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    PatchKind::of(call, resource.typed)?;
+    PatchKind::of(call, resource.built_in)?;
     let form = Form::negotiate(call, resource, false)?;
-    let prepared = Prepared::read(call, resource.typed).await?;
+    let prepared = Prepared::read(call, resource.built_in).await?;
     let change = prepared.change(call, resource);
     let expected = Expected::of(resource);
     let ownership = Ownership::of(call, &expected, &prepared.options);
@@ -200,12 +200,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Reads a patch and its options. `typed` is true for built-in kinds.
+    /// Reads a patch and its options. `built_in` is true for built-in kinds.
     ///
     /// # Errors
     /// As [`PatchKind::of`] and [`WriteOptions::read`].
-    pub(crate) async fn read(call: &Call, typed: bool) -> Result<Self, ApiError> {
-        let kind = PatchKind::of(call, typed)?;
+    pub(crate) async fn read(call: &Call, built_in: bool) -> Result<Self, ApiError> {
+        let kind = PatchKind::of(call, built_in)?;
         let body = call.body().await?;
         let writing = if kind.is_apply() { Writing::Apply } else { Writing::Patch };
         let options = WriteOptions::read(&call.query, writing)?;

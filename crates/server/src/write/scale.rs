@@ -8,7 +8,9 @@ use pintle_apply::managed_fields::{from_scale, to_scale};
 use pintle_apply::path::PathElement;
 use pintle_cache::Object;
 use pintle_kinds::scale::{ScaleError, apply_scale, check_scale_uid, scale_of};
-use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Registry, Resource, Role, ScalePaths, Verb};
+use pintle_registry::{
+    ApiError, GroupVersion, GroupVersionKind, Registry, Resource, ScalePaths, SubresourceRole, Verb,
+};
 use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
@@ -72,7 +74,7 @@ impl Scale<'_> {
 
     async fn patch(&self) -> Result<Response, ApiError> {
         let Self { call, resource, expected, .. } = self;
-        let prepared = Prepared::read(call, resource.typed).await?;
+        let prepared = Prepared::read(call, resource.built_in).await?;
         let ownership = Ownership::of(call, expected, &prepared.options);
         let change = prepared.change(call, resource);
         let (name, namespace) = (change.name.clone(), change.namespace.clone());
@@ -143,7 +145,7 @@ fn replicas_path(registry: &Registry, resource: &Resource, version: &str) -> Opt
     let GroupVersion { group, version } = GroupVersion::parse(version)?;
     let of_version = registry.resource(&group, &version, &resource.plural)?;
     let path = of_version.subresource("scale").map(|scale| match &scale.role {
-        Role::Scale(paths) => paths.replicas.iter().map(|key| PathElement::field(key)).collect(),
+        SubresourceRole::Scale(paths) => paths.replicas.iter().map(|key| PathElement::field(key)).collect(),
         _ => Vec::new(),
     });
     Some(path.unwrap_or_default())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_registry::{ApiError, Resource, Role, Subresource, Verb};
+use pintle_registry::{ApiError, Resource, Subresource, SubresourceRole, Verb};
 use pintle_schema::Schema;
 use pintle_value::Value;
 
@@ -28,7 +28,7 @@ pub(crate) async fn subresource(
     subresource: &Subresource,
     verb: Verb,
 ) -> Result<Response, ApiError> {
-    if subresource.role == Role::Object {
+    if subresource.role == SubresourceRole::Object {
         return match verb {
             Verb::Get => get(call, resource).await,
             Verb::Update => update(call, resource).await,
@@ -44,8 +44,8 @@ pub(crate) async fn subresource(
     let (group_version, kind) = (subresource.kind.group_version(), &subresource.kind.kind);
     let expected = Expected { group_version, kind, schema: &schema, resource: None };
     match (&subresource.role, verb) {
-        (Role::Scale(paths), verb) => Scale { call, resource, paths, expected }.respond(verb).await,
-        (Role::Action(action), Verb::Create) => {
+        (SubresourceRole::Scale(paths), verb) => Scale { call, resource, paths, expected }.respond(verb).await,
+        (SubresourceRole::Action(action), Verb::Create) => {
             let encoding = negotiate::input(&call.headers, call.endpoint())?;
             let body = call.body().await?;
             let options = WriteOptions::read(&call.query, Writing::Create)?;

@@ -6,7 +6,7 @@ use http::StatusCode;
 use pintle_admission::{Operation, Request};
 use pintle_auth::Identity;
 use pintle_cache::{Broken, Object};
-use pintle_registry::{ApiError, Context, Objects, Resource, SubresourceRules, Write};
+use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext, SubresourceStrategy, WriteOperation};
 use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, Value};
 
@@ -14,7 +14,7 @@ use super::commit::{Outcome, as_cached, at, commit};
 use super::create::Creation;
 use super::decode::{Expected, decode};
 use super::ownership::{self, Ownership};
-use super::{at_any_length, metadata};
+use super::{metadata, run_expensive_validation};
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
 use crate::negotiate::{self, Endpoint};
@@ -30,7 +30,7 @@ pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, Writing::Update)?;
     // Unlike for a create, the options are looked at before the media type.
-    let encoding = negotiate::input(&call.headers, Endpoint { protobuf: resource.typed, ..call.endpoint() })?;
+    let encoding = negotiate::input(&call.headers, Endpoint { protobuf: resource.built_in, ..call.endpoint() })?;
     let expected = Expected::of(resource);
     let mut object = decode(call, &body, encoding, &expected, options.field_validation)?;
     let change = Change::of(call, resource, options.dry_run);
@@ -44,7 +44,7 @@ pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Resp
         ownership.update(live, &mut object);
         Ok(object)
     };
-    if resource.behaviour.allow_create_on_update() && call.info.subresource.is_empty() {
+    if resource.strategy.allow_create_on_update() && call.info.subresource.is_empty() {
         let (code, stored) = change.run_or_create(call, || ownership.nothing(), make).await?;
         return form.answer(code, &stored).await;
     }
@@ -56,7 +56,7 @@ pub(crate) struct Change<'a> {
     pub(crate) cluster: &'a Arc<Cluster>,
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) identity: &'a Identity,
-    pub(crate) context: Context,
+    pub(crate) context: StrategyContext,
     pub(crate) namespace: String,
     pub(crate) name: String,
     /// The subresource that is written, or empty.
@@ -86,8 +86,8 @@ pub(crate) enum Judge {
 /// The rules of a change that was judged already.
 struct Unjudged;
 
-impl SubresourceRules for Unjudged {
-    fn prepare_for_update(&self, _: &Context, _: &mut Value, _: &Value) {}
+impl SubresourceStrategy for Unjudged {
+    fn prepare_for_update(&self, _: &StrategyContext, _: &mut Value, _: &Value) {}
 }
 
 /// A change that was made.
@@ -225,7 +225,7 @@ impl<'a> Change<'a> {
         }
         let wanted = metadata::revision(&object).map_err(ApiError::Unclassified)?;
         match wanted {
-            None if !resource.behaviour.allow_unconditional_update() => {
+            None if !resource.strategy.allow_unconditional_update() => {
                 return Err(metadata::version_required(resource, &self.name));
             }
             Some(revision) if revision != current.revision => return Err(metadata::modified(resource, &self.name)),
@@ -234,7 +234,7 @@ impl<'a> Change<'a> {
         // Whoever names no version means the newest.
         object.set_at(&["metadata", "resourceVersion"], current.revision.to_string());
         let access = super::objects::Access((*cluster).clone());
-        let objects: &dyn Objects = &access;
+        let objects: &dyn ObjectClient = &access;
         let request = Request {
             operation: Operation::Update,
             resource,
@@ -253,12 +253,12 @@ impl<'a> Change<'a> {
         let rules = self.rules(&hub)?;
         match rules {
             Some(rules) => rules.prepare_for_update(context, &mut object, &old),
-            None => hub.behaviour.prepare_for_update(context, &mut object, &old),
+            None => hub.strategy.prepare_for_update(context, &mut object, &old),
         }
-        let allocation = hub.behaviour.allocation().filter(|_| rules.is_none());
+        let allocation = hub.strategy.allocation().filter(|_| rules.is_none());
         let ticket = match allocation {
             Some(allocation) => {
-                let write = Write::Update { object: &mut object, old: &old };
+                let write = WriteOperation::Update { object: &mut object, old: &old };
                 Some(allocation.begin(context, objects, write).await?)
             }
             None => None,
@@ -301,10 +301,10 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn rules<'h>(&self, hub: &'h Arc<Resource>) -> Result<Option<&'h dyn SubresourceRules>, ApiError> {
+    fn rules<'h>(&self, hub: &'h Arc<Resource>) -> Result<Option<&'h dyn SubresourceStrategy>, ApiError> {
         match self.judge {
             Judge::Object => Ok(None),
-            Judge::Subresource => hub.behaviour.subresource(self.subresource).map(Some).ok_or(ApiError::NoSuchPath),
+            Judge::Subresource => hub.strategy.subresource(self.subresource).map(Some).ok_or(ApiError::NoSuchPath),
             Judge::Nobody => Ok(Some(&Unjudged)),
         }
     }
@@ -312,7 +312,7 @@ impl<'a> Change<'a> {
     async fn check_and_store(
         &self,
         view: &View,
-        rules: Option<&dyn SubresourceRules>,
+        rules: Option<&dyn SubresourceStrategy>,
         request: &Request<'_>,
         mut object: Value,
         old: &Value,
@@ -325,9 +325,9 @@ impl<'a> Change<'a> {
             Some(rules) => rules.validate_update(context, &object, old),
             None => self.validate(hub, &object, old),
         };
-        let warnings = at_any_length(|effort| match rules {
-            Some(rules) => rules.validate_last(&object, old, &mut found, effort),
-            None => hub.behaviour.validate_last(&object, Some(old), &mut found, effort),
+        let warnings = run_expensive_validation(|budget| match rules {
+            Some(rules) => rules.validate_expensive(&object, old, &mut found, budget),
+            None => hub.strategy.validate_expensive(&object, Some(old), &mut found, budget),
         });
         for warning in warnings {
             self.warnings.push(warning);
@@ -336,12 +336,12 @@ impl<'a> Change<'a> {
         metadata::refuse(resource, &self.name, errors)?;
         let warnings = match rules {
             Some(rules) => rules.warnings(context, &object, old),
-            None => hub.behaviour.warnings(context, &object, Some(old)),
+            None => hub.strategy.warnings(context, &object, Some(old)),
         };
         for warning in warnings {
             self.warnings.push(warning);
         }
-        hub.behaviour.canonicalize(&mut object);
+        hub.strategy.canonicalize(&mut object);
         cluster.admission.validate(request, &object).await?;
         object.remove_at(&["metadata", "resourceVersion"]);
         let key = self.key();
@@ -381,9 +381,9 @@ impl<'a> Change<'a> {
     }
 
     fn validate(&self, hub: &Arc<Resource>, object: &Value, old: &Value) -> Errors {
-        if self.resource.behaviour.validates_own_version() {
-            return self.resource.behaviour.validate_update(&self.context, object, old);
+        if self.resource.strategy.validates_own_version() {
+            return self.resource.strategy.validate_update(&self.context, object, old);
         }
-        hub.behaviour.validate_update(&self.context, object, old)
+        hub.strategy.validate_update(&self.context, object, old)
     }
 }

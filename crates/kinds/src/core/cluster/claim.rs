@@ -2,7 +2,7 @@
 //! `pkg/registry/core/persistentvolumeclaim`, `ValidatePersistentVolumeClaimUpdate`). The rules of the spec are shared with
 //! pods, which hold templates of claims.
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldPath, Value, names, object};
@@ -30,7 +30,7 @@ const ATTRIBUTES_CLASS: [&str; 2] = ["spec", "volumeAttributesClassName"];
 /// The rules of PersistentVolumeClaim.
 pub(super) struct PersistentVolumeClaim;
 
-impl Behaviour for PersistentVolumeClaim {
+impl Strategy for PersistentVolumeClaim {
     fn defaults(&self, object: &mut Value) {
         if object.str_at(&["status", "phase"]).is_empty() {
             object.set_at(&["status", "phase"], "Pending");
@@ -48,21 +48,21 @@ impl Behaviour for PersistentVolumeClaim {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", object! { "phase": "Pending" });
         prepare_data_sources(object, None);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         prepare_data_sources(object, Some(old));
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate(object, ClaimOptions::default())
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut old = old.clone();
         // A claim from before the second of the two fields for data sources reads as if it had both.
         normalize_data_sources(&mut old);
@@ -78,7 +78,7 @@ impl Behaviour for PersistentVolumeClaim {
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         if object.annotation(STORAGE_CLASS_ANNOTATION).is_some() {
             warnings.push(format!("metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {STORAGE_CLASS_DEPRECATION}"));
@@ -87,8 +87,8 @@ impl Behaviour for PersistentVolumeClaim {
         warnings
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&Status as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&Status as &dyn SubresourceStrategy)
     }
 }
 
@@ -215,12 +215,12 @@ fn validate_attributes_class(errors: &mut Errors, object: &Value, old: &Value) {
 /// The rules of the subresource `status`.
 struct Status;
 
-impl SubresourceRules for Status {
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+impl SubresourceStrategy for Status {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["spec"]);
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
         let mut errors = Errors::new();
         if object.items_at(&["spec", "accessModes"]).is_empty() {
             errors.required(&FieldPath::new("Spec.accessModes"), "");

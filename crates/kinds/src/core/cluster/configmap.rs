@@ -1,6 +1,6 @@
 //! ConfigMap: keys, size, and immutability (upstream: `ValidateConfigMap`, `ValidateConfigMapUpdate`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::MAX_DATA_BYTES;
@@ -10,10 +10,10 @@ use crate::rules::invalid_each;
 /// The rules of ConfigMap.
 pub(super) struct ConfigMap;
 
-impl Behaviour for ConfigMap {
+impl Strategy for ConfigMap {
     // Upstream's default of `data`, an empty map, is not seen outside: an empty map is not written.
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let mut size = 0;
         let path = FieldPath::new("data");
@@ -35,7 +35,7 @@ impl Behaviour for ConfigMap {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         unchanged_if_immutable(&mut errors, object, old, &["data", "binaryData"]);
         errors.append(self.validate(context, object));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
@@ -22,7 +22,7 @@ const MAX_MILLI: i64 = i64::MAX / 1000;
 /// The rules of LimitRange.
 pub(super) struct LimitRange;
 
-impl Behaviour for LimitRange {
+impl Strategy for LimitRange {
     fn defaults(&self, object: &mut Value) {
         let limits = object.at_mut(&["spec", "limits"]).and_then(Value::as_array_mut);
         for limit in limits.into_iter().flatten() {
@@ -38,7 +38,7 @@ impl Behaviour for LimitRange {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         // A limit range without a name gets one of its own; its uid is as good as any.
         if object.name().is_empty() {
             let uid = Str::from(object.uid());
@@ -46,7 +46,7 @@ impl Behaviour for LimitRange {
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let list = FieldPath::new("spec.limits");
         let mut types = BTreeSet::new();
@@ -62,7 +62,7 @@ impl Behaviour for LimitRange {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
     }
 

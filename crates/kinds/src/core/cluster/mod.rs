@@ -13,7 +13,7 @@ mod volume_spec;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 use pintle_value::{Errors, FieldError, FieldPath, names};
 
 use crate::rules::invalid_each;
@@ -29,7 +29,7 @@ const STORAGE_CLASS_DEPRECATION: &str = r#"deprecated since v1.8; use "storageCl
 
 const MAX_CSI_DRIVER_NAME: usize = 63;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
         "configmaps" => Arc::new(configmap::ConfigMap),
         "limitranges" => Arc::new(limitrange::LimitRange),

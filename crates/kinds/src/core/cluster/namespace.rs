@@ -1,12 +1,12 @@
 //! Namespace: the label that carries its name, the finalizer `kubernetes`, and the subresources `status` and `finalize`
 //! (upstream: `pkg/registry/core/namespace`, `ValidateNamespace…`).
 
-use pintle_registry::{Behaviour, Context, Marking, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion};
 use pintle_value::metadata::is_finalizer_of_someone;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
 use crate::rules::invalid_each;
-use crate::strategy::{StatusRules, as_is, keep};
+use crate::strategy::{StatusStrategy, as_is, keep};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";
@@ -14,8 +14,8 @@ const FINALIZER: &str = "kubernetes";
 /// The rules of Namespace.
 pub(super) struct Namespace;
 
-impl Behaviour for Namespace {
-    fn marking(&self) -> Option<&dyn Marking> {
+impl Strategy for Namespace {
+    fn two_phase_deletion(&self) -> Option<&dyn TwoPhaseDeletion> {
         Some(self)
     }
 
@@ -30,7 +30,7 @@ impl Behaviour for Namespace {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", object! { "phase": "Active" });
         let finalizers = object.items_at(&["spec", "finalizers"]);
         if finalizers.iter().all(|f| f.as_str() != Some(FINALIZER)) {
@@ -40,12 +40,12 @@ impl Behaviour for Namespace {
         }
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["spec", "finalizers"]);
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
         for finalizer in finalizers(object) {
@@ -54,7 +54,7 @@ impl Behaviour for Namespace {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
     }
 
@@ -67,7 +67,7 @@ impl Behaviour for Namespace {
         names::namespace_name(name, prefix)
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         match name {
             "status" => Some(&STATUS),
             "finalize" => Some(&FINALIZE),
@@ -88,23 +88,23 @@ impl Behaviour for Namespace {
     }
 }
 
-impl Marking for Namespace {
+impl TwoPhaseDeletion for Namespace {
     fn mark(&self, object: &mut Value) {
         object.set_at(&["status", "phase"], "Terminating");
     }
 
-    fn settles_dependents(&self) -> bool {
+    fn decides_propagation(&self) -> bool {
         true
     }
 
-    fn rests(&self, object: &Value) -> bool {
+    fn is_deletion_pending(&self, object: &Value) -> bool {
         !self.is_finalized(object)
     }
 }
 
-static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
-static FINALIZE: StatusRules = StatusRules { keeps: &[&["status"]], prepare: as_is, validate: validate_finalize };
+static FINALIZE: StatusStrategy = StatusStrategy { keeps: &[&["status"]], prepare: as_is, validate: validate_finalize };
 
 fn label_with_name(object: &mut Value) {
     let name = Str::from(object.name());

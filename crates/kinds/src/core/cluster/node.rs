@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use pintle_codec::json;
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
 use crate::core::pod::defaults::resource_list_defaults;
@@ -21,7 +21,7 @@ const MAX_FEATURE_NAME: usize = 253;
 /// The rules of Node.
 pub(super) struct Node;
 
-impl Behaviour for Node {
+impl Strategy for Node {
     fn defaults(&self, object: &mut Value) {
         settle_pod_cidrs(object);
         let capacity = object.at(&["status", "capacity"]).cloned();
@@ -32,20 +32,20 @@ impl Behaviour for Node {
         resource_list_defaults(object, &["status", "allocatable"]);
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         // A kubelet sets the status along with the rest. Configuration through the API is gone.
         object.remove_at(&["spec", "configSource"]);
         object.remove_at(&["status", "config"]);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         if old.at(&["spec", "configSource"]).is_none() {
             object.remove_at(&["spec", "configSource"]);
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_taints_of(&mut errors, object);
         validate_taints(&mut errors, object.items_at(&["spec", "taints"]), &FieldPath::new("metadata.taints"));
@@ -60,13 +60,13 @@ impl Behaviour for Node {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
         errors.append(validate_change(object, old));
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         if object.at(&["spec", "configSource"]).is_some() {
             warnings.push("spec.configSource: the feature is removed".to_owned());
@@ -81,8 +81,8 @@ impl Behaviour for Node {
         warnings
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&Status as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&Status as &dyn SubresourceStrategy)
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {
@@ -102,15 +102,15 @@ impl Behaviour for Node {
 /// The rules of the subresource `status`.
 struct Status;
 
-impl SubresourceRules for Status {
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+impl SubresourceStrategy for Status {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["spec"]);
         if old.at(&["status", "config"]).is_none() {
             object.remove_at(&["status", "config"]);
         }
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         validate_change(object, old)
     }
 }

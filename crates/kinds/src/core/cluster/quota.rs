@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -33,29 +33,29 @@ const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminatin
 /// The rules of ResourceQuota.
 pub(super) struct ResourceQuota;
 
-impl Behaviour for ResourceQuota {
+impl Strategy for ResourceQuota {
     fn defaults(&self, object: &mut Value) {
         for list in [["spec", "hard"], ["status", "hard"], ["status", "used"]] {
             resource_list_defaults(object, &list);
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_spec(&mut errors, &object["spec"]);
         validate_status(&mut errors, object);
         errors
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_spec(&mut errors, &object["spec"]);
         let scopes = |of: &Value| scopes(&of["spec"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
@@ -66,7 +66,7 @@ impl Behaviour for ResourceQuota {
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some() {
             return Vec::new();
         }
@@ -90,20 +90,20 @@ impl Behaviour for ResourceQuota {
         warnings
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&Status as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&Status as &dyn SubresourceStrategy)
     }
 }
 
 /// The rules of the subresource `status`.
 struct Status;
 
-impl SubresourceRules for Status {
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+impl SubresourceStrategy for Status {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["spec"]);
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, _: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_status(&mut errors, object);
         errors

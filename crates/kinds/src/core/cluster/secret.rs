@@ -2,7 +2,7 @@
 //! `ValidateSecretUpdate`, `Convert_v1_Secret_To_core_Secret`).
 
 use pintle_codec::json;
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldError, FieldPath, Str, Value};
 
@@ -16,7 +16,7 @@ const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// The rules of Secret.
 pub(super) struct Secret;
 
-impl Behaviour for Secret {
+impl Strategy for Secret {
     fn defaults(&self, object: &mut Value) {
         if object.str_at(&["type"]).is_empty() {
             object.set("type", "Opaque");
@@ -30,13 +30,13 @@ impl Behaviour for Secret {
         }
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         if object.str_at(&["type"]).is_empty() {
             object.set("type", old.str_at(&["type"]));
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let path = FieldPath::new("data");
         let mut size = 0;
@@ -51,7 +51,7 @@ impl Behaviour for Secret {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         immutable(&mut errors, object.get("type"), old.get("type"), &FieldPath::new("type"));
         unchanged_if_immutable(&mut errors, object, old, &["data"]);
@@ -59,7 +59,7 @@ impl Behaviour for Secret {
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         if object.str_at(&["type"]) == "kubernetes.io/tls" {
             tls_warning(object).into_iter().collect()
         } else {

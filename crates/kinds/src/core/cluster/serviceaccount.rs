@@ -1,6 +1,6 @@
 //! ServiceAccount: references to secrets are names alone (upstream: `pkg/registry/core/serviceaccount`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Value, names, object};
 
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -8,16 +8,16 @@ const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets
 /// The rules of ServiceAccount.
 pub(super) struct ServiceAccount;
 
-impl Behaviour for ServiceAccount {
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+impl Strategy for ServiceAccount {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         reduce_references(object);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, _: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, _: &Value) {
         reduce_references(object);
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let has = |of: &Value| of.annotation(ENFORCE_MOUNTABLE_SECRETS).is_some();
         if !has(object) || old.is_some_and(has) {
             return Vec::new();

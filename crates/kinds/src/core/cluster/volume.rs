@@ -1,7 +1,7 @@
 //! PersistentVolume: status, phases, and a source that never changes (upstream: `pkg/registry/core/persistentvolume`,
 //! `ValidatePersistentVolume…`). The spec's own rules are in `volume_spec`.
 
-use pintle_registry::{Behaviour, Context, SubresourceRules};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, object};
 
 use super::deprecated_node_label;
@@ -48,7 +48,7 @@ const OLD_SOURCES: [(&str, &str, &str); 6] = [
 /// The rules of PersistentVolume.
 pub(super) struct PersistentVolume;
 
-impl Behaviour for PersistentVolume {
+impl Strategy for PersistentVolume {
     fn defaults(&self, object: &mut Value) {
         if object.str_at(&["status", "phase"]).is_empty() {
             object.set_at(&["status", "phase"], "Pending");
@@ -65,19 +65,19 @@ impl Behaviour for PersistentVolume {
         resource_list_defaults(object, &["spec", "capacity"]);
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", object! { "phase": "Pending", "lastPhaseTransitionTime": context.now });
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate(object, false)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let any_value = has_invalid_affinity_value(old);
         let mut errors = validate(object, any_value);
         // Upstream checks the spec once more here.
@@ -86,12 +86,12 @@ impl Behaviour for PersistentVolume {
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         warnings(object)
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&Status as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&Status as &dyn SubresourceStrategy)
     }
 }
 
@@ -202,8 +202,8 @@ fn warnings(object: &Value) -> Vec<String> {
 /// The rules of the subresource `status`: a change of the phase sets the time of the change.
 struct Status;
 
-impl SubresourceRules for Status {
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+impl SubresourceStrategy for Status {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         const TIME: [&str; 2] = ["status", "lastPhaseTransitionTime"];
         keep(object, old, &["spec"]);
         let given = object.at(&TIME).is_some();
@@ -248,7 +248,7 @@ mod tests {
         let status = PersistentVolume.subresource("status").expect("status");
         let mut bound = volume.clone();
         bound.set_at(&["status", "phase"], "Bound");
-        let later = Context { now: pintle_value::time::Time { seconds: 1_700_000_060, nanos: 0 }, ..context() };
+        let later = StrategyContext { now: pintle_value::time::Time { seconds: 1_700_000_060, nanos: 0 }, ..context() };
         status.prepare_for_update(&later, &mut bound, &volume);
         assert_eq!(bound.str_at(&["status", "lastPhaseTransitionTime"]), "2023-11-14T22:14:20Z");
     }

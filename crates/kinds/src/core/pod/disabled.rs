@@ -2,7 +2,7 @@
 //! them (upstream: `DropDisabledPodFields`, `DropDisabledTemplateFields`).
 
 use pintle_gates::Feature;
-use pintle_registry::Context;
+use pintle_registry::StrategyContext;
 use pintle_value::Value;
 
 use super::defaults::each;
@@ -15,7 +15,7 @@ const PROJECTIONS: [&str; 2] = ["clusterTrustBundle", "podCertificate"];
 pub(crate) const STATUS_LISTS: [&str; 3] = ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
 
 /// Takes disabled fields out of a pod template, or of the spec of a pod.
-pub(crate) fn drop_disabled_template_fields(context: &Context, template: &mut Value, old: Option<&Value>) {
+pub(crate) fn drop_disabled_template_fields(context: &StrategyContext, template: &mut Value, old: Option<&Value>) {
     let empty = Value::object();
     let old_spec = old.and_then(|old| old.get("spec")).unwrap_or(&empty);
     let Some(spec) = template.get_mut("spec") else { return };
@@ -53,7 +53,7 @@ pub(crate) fn drop_disabled_template_fields(context: &Context, template: &mut Va
 }
 
 /// Takes disabled fields out of a pod.
-pub(crate) fn drop_disabled_pod_fields(context: &Context, pod: &mut Value, old: Option<&Value>) {
+pub(crate) fn drop_disabled_pod_fields(context: &StrategyContext, pod: &mut Value, old: Option<&Value>) {
     drop_disabled_template_fields(context, pod, old);
     let empty = Value::object();
     let old_status = old.and_then(|old| old.get("status")).unwrap_or(&empty);

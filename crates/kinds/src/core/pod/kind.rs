@@ -1,15 +1,15 @@
 //! The kind Pod: what creating, updating and deleting one does (upstream: `pkg/registry/core/pod/strategy.go`).
 
-use pintle_registry::{Behaviour, Context, Graceful, ResetFields, SubresourceRules};
+use pintle_registry::{GracefulDeletion, ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Str, Value, names};
 
 use super::annotations::copy_app_armor_annotations;
 use super::defaults::each;
 use super::disabled::drop_disabled_pod_fields;
 use super::pod_defaults::pod_defaults;
-use super::resize::ResizeRules;
+use super::resize::ResizeStrategy;
 use super::resources::qos_class;
-use super::status::{StatusRules, set_condition};
+use super::status::{StatusStrategy, set_condition};
 use super::update::{validate_create, validate_ephemeral_update, validate_update};
 use super::warnings::warnings_for_pod;
 use super::{keep_metadata, set_generation};
@@ -33,12 +33,12 @@ const SELECTABLE: &[&str] = &[
     "status.podIPs",
 ];
 
-impl Behaviour for Pod {
+impl Strategy for Pod {
     fn defaults(&self, pod: &mut Value) {
         pod_defaults(pod);
     }
 
-    fn prepare_for_create(&self, context: &Context, pod: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, pod: &mut Value) {
         pod.set_at(&["metadata", "generation"], 1);
         let mut status = Value::object();
         status.set("phase", "Pending");
@@ -60,21 +60,21 @@ impl Behaviour for Pod {
         copy_app_armor_annotations(pod);
     }
 
-    fn prepare_for_update(&self, context: &Context, pod: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
         keep(pod, old, &["status"]);
         drop_disabled_pod_fields(context, pod, Some(old));
         set_generation(pod, old);
     }
 
-    fn validate(&self, _: &Context, pod: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, pod: &Value) -> Errors {
         validate_create(pod)
     }
 
-    fn validate_update(&self, _: &Context, pod: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, pod: &Value, old: &Value) -> Errors {
         validate_update(pod, old)
     }
 
-    fn warnings(&self, _: &Context, pod: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, pod: &Value, old: Option<&Value>) -> Vec<String> {
         // Updates come from components mostly, so that upstream saves itself the cost.
         if old.is_some() {
             return Vec::new();
@@ -101,11 +101,11 @@ impl Behaviour for Pod {
         }
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         match name {
-            "status" => Some(&StatusRules),
-            "ephemeralcontainers" => Some(&EphemeralContainersRules),
-            "resize" => Some(&ResizeRules),
+            "status" => Some(&StatusStrategy),
+            "ephemeralcontainers" => Some(&EphemeralContainersStrategy),
+            "resize" => Some(&ResizeStrategy),
             _ => None,
         }
     }
@@ -154,12 +154,12 @@ impl Behaviour for Pod {
         Some("spec.nodeName")
     }
 
-    fn graceful(&self) -> Option<&dyn Graceful> {
+    fn graceful_deletion(&self) -> Option<&dyn GracefulDeletion> {
         Some(self)
     }
 }
 
-impl Graceful for Pod {
+impl GracefulDeletion for Pod {
     fn grace_period(&self, pod: &Value, asked: Option<i64>) -> Option<i64> {
         let own = pod.int_at(&["spec", "terminationGracePeriodSeconds"]).unwrap_or(0);
         let ended = matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded");
@@ -208,10 +208,10 @@ fn merge_label_keys(pod: &mut Value) {
 }
 
 /// The rules of `pods/ephemeralcontainers`.
-struct EphemeralContainersRules;
+struct EphemeralContainersStrategy;
 
-impl SubresourceRules for EphemeralContainersRules {
-    fn prepare_for_update(&self, context: &Context, pod: &mut Value, old: &Value) {
+impl SubresourceStrategy for EphemeralContainersStrategy {
+    fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
         let containers = pod.at(&["spec", "ephemeralContainers"]).cloned();
         keep(pod, old, &["spec"]);
         match containers {
@@ -226,7 +226,7 @@ impl SubresourceRules for EphemeralContainersRules {
         set_generation(pod, old);
     }
 
-    fn validate_update(&self, _: &Context, pod: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, pod: &Value, old: &Value) -> Errors {
         validate_ephemeral_update(pod, old)
     }
 }

@@ -36,7 +36,7 @@ pub(crate) mod windows;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 use pintle_value::Value;
 
 use crate::strategy::keep;
@@ -49,7 +49,7 @@ pub(crate) use resources::validate_container_resource_name;
 pub(crate) use spec::validate_pod_template_spec;
 pub(crate) use warnings::warnings_for_pod_template;
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
         "pods" => Arc::new(kind::Pod),
         "podtemplates" => Arc::new(pod_template::PodTemplate),

@@ -1,6 +1,6 @@
 //! The kind PodTemplate: a pod template as an object of its own (upstream: `pkg/registry/core/podtemplate/strategy.go`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::{
@@ -11,21 +11,21 @@ use crate::strategy::{first_generation, keep, next_generation, same_at};
 /// The rules of pod templates.
 pub(crate) struct PodTemplate;
 
-impl Behaviour for PodTemplate {
+impl Strategy for PodTemplate {
     fn defaults(&self, object: &mut Value) {
         if let Some(template) = object.get_mut("template") {
             template_defaults(template);
         }
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         first_generation(object);
         if let Some(template) = object.get_mut("template") {
             drop_disabled_template_fields(context, template, None);
         }
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         if let Some(template) = object.get_mut("template") {
             drop_disabled_template_fields(context, template, old.get("template"));
         }
@@ -35,16 +35,16 @@ impl Behaviour for PodTemplate {
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate_pod_template_spec(&object["template"], &FieldPath::new("template"), &PodOptions::for_template(None))
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let options = PodOptions::for_template(old.get("template"));
         validate_pod_template_spec(&object["template"], &FieldPath::new("template"), &options)
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some_and(|old| old.generation() == object.generation()) {
             return Vec::new();
         }

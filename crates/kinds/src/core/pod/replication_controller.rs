@@ -1,7 +1,7 @@
 //! The kind ReplicationController (upstream: `pkg/registry/core/replicationcontroller/strategy.go`,
 //! `ValidateReplicationControllerSpec`).
 
-use pintle_registry::{Behaviour, Context, Dependents, SubresourceRules};
+use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::rules::nonnegative;
 use crate::rules::{all_nonnegative, replica_counts};
-use crate::strategy::{StatusRules, as_is, first_generation, keep, same_at};
+use crate::strategy::{StatusStrategy, as_is, first_generation, keep, same_at};
 
 /// Marks fields that another version of the object has and this one cannot show.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
@@ -18,9 +18,9 @@ const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 /// The rules of replication controllers.
 pub(crate) struct ReplicationController;
 
-static STATUS: StatusRules = StatusRules { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
-impl Behaviour for ReplicationController {
+impl Strategy for ReplicationController {
     fn defaults(&self, object: &mut Value) {
         if let Some(labels) = object.at(&["spec", "template", "metadata", "labels"]).cloned() {
             for path in [&["spec", "selector"], &["metadata", "labels"]] {
@@ -34,7 +34,7 @@ impl Behaviour for ReplicationController {
         }
     }
 
-    fn prepare_for_create(&self, context: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         let mut status = Value::object();
         status.set("replicas", 0);
         object.set("status", status);
@@ -44,7 +44,7 @@ impl Behaviour for ReplicationController {
         }
     }
 
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         if let Some(template) = object.at_mut(&["spec", "template"]) {
             drop_disabled_template_fields(context, template, old.at(&["spec", "template"]));
@@ -52,11 +52,11 @@ impl Behaviour for ReplicationController {
         set_generation(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate_spec(object, None)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_spec(object, Some(old));
         for (key, value) in old.entries_at(&["metadata", "annotations"]) {
             let Some((_, field)) = key.split_once('/').filter(|_| key.starts_with(NON_CONVERTIBLE)) else { continue };
@@ -76,7 +76,7 @@ impl Behaviour for ReplicationController {
         errors
     }
 
-    fn warnings(&self, _: &Context, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let path = FieldPath::new("spec.template");
         // On updates upstream looks at the old template.
         match old {
@@ -103,8 +103,8 @@ impl Behaviour for ReplicationController {
         if prefix { Vec::new() } else { names::long_name(name) }
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
@@ -116,8 +116,8 @@ impl Behaviour for ReplicationController {
         &["status.replicas"]
     }
 
-    fn dependents(&self) -> Dependents {
-        Dependents::Orphaned
+    fn dependents(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::Orphaned
     }
 }
 

@@ -1,7 +1,7 @@
 //! Changing the CPU and memory of a running pod's containers through `pods/resize` (upstream: `podResizeStrategy`,
 //! `ValidatePodResize`).
 
-use pintle_registry::{Context, SubresourceRules};
+use pintle_registry::{StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::disabled::drop_disabled_pod_fields;
@@ -13,16 +13,16 @@ use super::{keep_metadata, set_generation};
 use crate::strategy::{keep, same, same_at};
 
 /// The rules of `pods/resize`.
-pub(crate) struct ResizeRules;
+pub(crate) struct ResizeStrategy;
 
-impl SubresourceRules for ResizeRules {
-    fn prepare_for_update(&self, context: &Context, pod: &mut Value, old: &Value) {
+impl SubresourceStrategy for ResizeStrategy {
+    fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
         keep_all_but_resources(pod, old);
         drop_disabled_pod_fields(context, pod, Some(old));
         set_generation(pod, old);
     }
 
-    fn validate_update(&self, _: &Context, pod: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, pod: &Value, old: &Value) -> Errors {
         validate_resize(pod, old)
     }
 }
@@ -246,9 +246,9 @@ mod tests {
     fn check(new: &str, old: &str, expect: &[&str]) {
         let (mut new, old) = (pod(new), pod(old));
         new.set_at(&["spec", "hostname"], "ignored");
-        ResizeRules.prepare_for_update(&context(), &mut new, &old);
+        ResizeStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new["spec"]["hostname"], Value::Null);
-        assert_eq!(messages(&ResizeRules.validate_update(&context(), &new, &old)), expect);
+        assert_eq!(messages(&ResizeStrategy.validate_update(&context(), &new, &old)), expect);
         if expect.is_empty() {
             assert_eq!(new.generation(), if new["spec"] == old["spec"] { 1 } else { 2 });
         }
@@ -282,9 +282,9 @@ mod tests {
         let old = pod("{}");
         let mut new = pod("{}");
         new.at_mut(&["spec", "containers"]).and_then(Value::as_array_mut).unwrap()[0].set("name", "d");
-        ResizeRules.prepare_for_update(&context(), &mut new, &old);
+        ResizeStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(
-            messages(&ResizeRules.validate_update(&context(), &new, &old)),
+            messages(&ResizeStrategy.validate_update(&context(), &new, &old)),
             ["spec.containers[0].name: Forbidden: containers may not be renamed or reordered on resize"]
         );
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use pintle_registry::{Context, SubresourceRules};
+use pintle_registry::{StrategyContext, SubresourceStrategy};
 use pintle_value::ip::{parse_sloppy, valid_legacy_ip};
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, names};
@@ -44,10 +44,10 @@ pub(crate) fn set_condition(pod: &mut Value, mut condition: Value, now: Time) {
 }
 
 /// The rules of `pods/status`.
-pub(crate) struct StatusRules;
+pub(crate) struct StatusStrategy;
 
-impl SubresourceRules for StatusRules {
-    fn prepare_for_update(&self, context: &Context, pod: &mut Value, old: &Value) {
+impl SubresourceStrategy for StatusStrategy {
+    fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
         keep(pod, old, &["spec"]);
         for field in ["deletionTimestamp", "ownerReferences"] {
             keep(pod, old, &["metadata", field]);
@@ -59,7 +59,7 @@ impl SubresourceRules for StatusRules {
         drop_disabled_pod_fields(context, pod, Some(old));
     }
 
-    fn validate_update(&self, _: &Context, pod: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, pod: &Value, old: &Value) -> Errors {
         validate_status_update(pod, old)
     }
 }
@@ -441,7 +441,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     fn check(new: &str, old: &str, expect: &[&str]) {
-        let errors = StatusRules.validate_update(&context(), &object(new), &object(old));
+        let errors = StatusStrategy.validate_update(&context(), &object(new), &object(old));
         assert_eq!(messages(&errors), expect, "{new}");
     }
 
@@ -495,7 +495,7 @@ mod tests {
             r#"{"metadata":{"deletionTimestamp":"t"},"spec":{},"status":{"qosClass":"BestEffort","observedGeneration":3,
                 "conditions":[{"type":"A","observedGeneration":1},{"type":"A","observedGeneration":2}]}}"#,
         );
-        StatusRules.prepare_for_update(&context(), &mut new, &old);
+        StatusStrategy.prepare_for_update(&context(), &mut new, &old);
         let expect = object(
             r#"{"metadata":{"deletionTimestamp":"t"},"spec":{},"status":{"qosClass":"BestEffort","observedGeneration":3,
                 "conditions":[{"type":"A","observedGeneration":1},{"type":"A","observedGeneration":9}]}}"#,

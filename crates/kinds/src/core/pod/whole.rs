@@ -1,7 +1,7 @@
 //! Tests of the rules of pods together: a pod with most of what there is, and what becomes of it when any part of it is
 //! replaced by nonsense.
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 use pintle_value::Value;
 
 use super::kind::Pod;
@@ -97,7 +97,7 @@ fn run_all(mut pod: Value, old: &Value, subresource: &str) {
     let mut created = pod.clone();
     Pod.prepare_for_create(&context, &mut created);
     let _ = (Pod.validate(&context, &created), Pod.warnings(&context, &created, None));
-    let _ = (Pod.selectable_fields(&pod), pintle_registry::Graceful::grace_period(&Pod, &pod, None));
+    let _ = (Pod.selectable_fields(&pod), pintle_registry::GracefulDeletion::grace_period(&Pod, &pod, None));
     let mut updated = pod.clone();
     Pod.prepare_for_update(&context, &mut updated, old);
     let _ = (Pod.validate_update(&context, &updated, old), Pod.validate_update(&context, old, &updated));

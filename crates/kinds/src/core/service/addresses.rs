@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pintle_registry::{ApiError, GroupResource, Objects};
+use pintle_registry::{ApiError, GroupResource, ObjectClient};
 use pintle_value::{Object, Value};
 
 use crate::networking::address::{Network, family, parse_ip};
@@ -117,7 +117,7 @@ pub(super) fn service_cidrs() -> GroupResource {
 }
 
 /// The ranges of a family that addresses can be taken from.
-fn ranges(objects: &dyn Objects, of: &str) -> Result<Vec<Range>, AddressError> {
+fn ranges(objects: &dyn ObjectClient, of: &str) -> Result<Vec<Range>, AddressError> {
     let cidrs = objects.list(&service_cidrs(), "").map_err(AddressError::Storage)?;
     let mut ranges: Vec<Range> = Vec::new();
     for object in cidrs.iter().filter(|object| is_ready(object)) {
@@ -142,7 +142,7 @@ fn is_ready(service_cidr: &Value) -> bool {
 
 /// Takes the address that a service asks for. A dry run takes nothing, and does not ask whether it is taken.
 pub(super) async fn take(
-    objects: &dyn Objects,
+    objects: &dyn ObjectClient,
     service: &Value,
     ip: IpAddr,
     dry_run: bool,
@@ -159,7 +159,7 @@ pub(super) async fn take(
 
 /// Takes any free address of a family. A dry run answers with the address of the network, which no service can have.
 pub(super) async fn take_any(
-    objects: &dyn Objects,
+    objects: &dyn ObjectClient,
     service: &Value,
     of: &str,
     dry_run: bool,
@@ -187,7 +187,7 @@ pub(super) async fn take_any(
 }
 
 /// Writes the record that a service has an address.
-async fn record(objects: &dyn Objects, service: &Value, ip: IpAddr) -> Result<(), AddressError> {
+async fn record(objects: &dyn ObjectClient, service: &Value, ip: IpAddr) -> Result<(), AddressError> {
     match objects.create(&ip_addresses(), ip_address(service, ip)).await {
         Ok(_) => Ok(()),
         Err(ApiError::AlreadyExists { .. }) => Err(AddressError::Allocated),
@@ -214,7 +214,7 @@ fn ip_address(service: &Value, ip: IpAddr) -> Value {
 
 /// Gives an address back that a service has. That it is not there any more, or that someone else has it by now, is as
 /// good.
-pub(super) async fn release(objects: &dyn Objects, namespace: &str, service: &str, ip: &str) {
+pub(super) async fn release(objects: &dyn ObjectClient, namespace: &str, service: &str, ip: &str) {
     let Some(name) = parse_ip(ip).map(|ip| ip.to_string()) else { return };
     let Ok(Some(record)) = objects.get(&ip_addresses(), "", &name) else { return };
     let parent = |field: &str| record.str_at(&["spec", "parentRef", field]);

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use pintle_registry::{Allocation, ApiError, BoxFuture, Context, GroupResource, GroupVersionKind, Objects, Write};
+use pintle_registry::{
+    AllocationHooks, ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, StrategyContext,
+    WriteOperation,
+};
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::addresses::{self, AddressError};
@@ -32,19 +35,19 @@ impl Allocator {
     }
 }
 
-impl Allocation for Allocator {
+impl AllocationHooks for Allocator {
     fn begin<'a>(
         &'a self,
-        context: &'a Context,
-        objects: &'a dyn Objects,
-        write: Write<'a>,
+        context: &'a StrategyContext,
+        objects: &'a dyn ObjectClient,
+        write: WriteOperation<'a>,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             self.node_ports.load(objects)?;
             let service = match &write {
-                Write::Create(service) => &**service,
-                Write::Update { object, .. } => &**object,
-                Write::Delete(service) => service,
+                WriteOperation::Create(service) => &**service,
+                WriteOperation::Update { object, .. } => &**object,
+                WriteOperation::Delete(service) => service,
             };
             let mut claim = Claim {
                 objects,
@@ -56,9 +59,9 @@ impl Allocation for Allocator {
                 ports: PortOperation::new(&self.node_ports, context.dry_run),
             };
             let outcome = match write {
-                Write::Create(service) => self.begin_create(&mut claim, service).await,
-                Write::Update { object, old } => self.begin_update(&mut claim, object, old).await,
-                Write::Delete(service) => {
+                WriteOperation::Create(service) => self.begin_create(&mut claim, service).await,
+                WriteOperation::Update { object, old } => self.begin_update(&mut claim, object, old).await,
+                WriteOperation::Delete(service) => {
                     claim.free_all(service);
                     return Ok(claim.ticket(true));
                 }
@@ -73,7 +76,7 @@ impl Allocation for Allocator {
         })
     }
 
-    fn commit<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()> {
+    fn commit<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.give_back(objects, &ticket, "freed").await;
             // Upstream does not trust the controller to remove the endpoints before a service of the same name appears.
@@ -84,13 +87,13 @@ impl Allocation for Allocator {
         })
     }
 
-    fn revert<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()> {
+    fn revert<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()> {
         Box::pin(async move { self.give_back(objects, &ticket, "taken").await })
     }
 }
 
 impl Allocator {
-    async fn give_back(&self, objects: &dyn Objects, ticket: &Value, side: &str) {
+    async fn give_back(&self, objects: &dyn ObjectClient, ticket: &Value, side: &str) {
         self.node_ports.release(ticket.items_at(&[side, "nodePorts"]).iter().filter_map(Value::as_int));
         for ip in strings(ticket, &[side, "clusterIPs"]) {
             addresses::release(objects, ticket.str_at(&["namespace"]), ticket.str_at(&["name"]), ip).await;
@@ -132,7 +135,7 @@ impl Allocator {
 
 /// What one write takes and gives back.
 struct Claim<'a> {
-    objects: &'a dyn Objects,
+    objects: &'a dyn ObjectClient,
     /// The service's namespace.
     namespace: String,
     /// The service's name.

@@ -1,6 +1,6 @@
 //! Endpoints (upstream: `ValidateEndpoints` in `pkg/apis/core/validation`, `pkg/registry/core/endpoint`).
 
-use pintle_registry::{Behaviour, Context};
+use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -17,7 +17,7 @@ const CONTROLLER: &str = "endpoint-controller";
 /// The rules of Endpoints.
 pub(super) struct Endpoints;
 
-impl Behaviour for Endpoints {
+impl Strategy for Endpoints {
     fn defaults(&self, object: &mut Value) {
         for subset in object.get_mut("subsets").and_then(Value::as_array_mut).into_iter().flatten() {
             for port in subset.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -28,7 +28,7 @@ impl Behaviour for Endpoints {
         }
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let path = FieldPath::new("subsets");
         for (i, subset) in object.items_at(&["subsets"]).iter().enumerate() {
@@ -37,12 +37,12 @@ impl Behaviour for Endpoints {
         errors
     }
 
-    fn validate_update(&self, context: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         // What an older server accepted stays acceptable as long as it does not change.
         if same_at(object, old, &["subsets"]) { Errors::new() } else { self.validate(context, object) }
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         if object.label(MANAGED_BY) == Some(CONTROLLER) {
             return warnings;

@@ -1,7 +1,7 @@
 //! Service: defaults, what the server sets and clears, selectable fields and warnings (upstream:
 //! `pkg/apis/core/v1/defaults.go`, `pkg/registry/core/service/strategy.go`, `pkg/api/service/warnings.go`).
 
-use pintle_registry::{Allocation, Behaviour, Context, SubresourceRules};
+use pintle_registry::{AllocationHooks, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::ip::{cidr_warnings, ip_warnings};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
@@ -32,7 +32,7 @@ impl Service {
     }
 }
 
-impl Behaviour for Service {
+impl Strategy for Service {
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = object.or_object() {
             spec_defaults(spec.entry("spec"));
@@ -48,23 +48,23 @@ impl Behaviour for Service {
         }
     }
 
-    fn prepare_for_create(&self, _: &Context, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", no_balancer());
         align_cluster_ips(object, None);
     }
 
-    fn prepare_for_update(&self, _: &Context, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         keep_allocated(object, old);
         align_cluster_ips(object, Some(old));
         drop_type_dependent(object, old);
     }
 
-    fn validate(&self, _: &Context, object: &Value) -> Errors {
+    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validation::check(object, None)
     }
 
-    fn validate_update(&self, _: &Context, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         validation::check_update(object, old)
     }
 
@@ -75,7 +75,7 @@ impl Behaviour for Service {
         }
     }
 
-    fn warnings(&self, _: &Context, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         warnings(object)
     }
 
@@ -87,8 +87,8 @@ impl Behaviour for Service {
         true
     }
 
-    fn subresource(&self, name: &str) -> Option<&dyn SubresourceRules> {
-        (name == "status").then_some(&validation::STATUS as &dyn SubresourceRules)
+    fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
+        (name == "status").then_some(&validation::STATUS as &dyn SubresourceStrategy)
     }
 
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
@@ -99,7 +99,7 @@ impl Behaviour for Service {
         &["spec.clusterIP", "spec.type"]
     }
 
-    fn allocation(&self) -> Option<&dyn Allocation> {
+    fn allocation(&self) -> Option<&dyn AllocationHooks> {
         Some(&self.allocator)
     }
 }

@@ -18,18 +18,18 @@ mod view;
 
 use std::sync::Arc;
 
-use pintle_registry::Behaviour;
+use pintle_registry::Strategy;
 
 pub use bootstrap::bootstrap_objects;
 pub use network::{NetworkError, ServiceNetwork};
 
 /// The rules of services of a cluster with this network. They hold what is allocated, so that each cluster needs its own.
 #[must_use]
-pub fn services(network: ServiceNetwork) -> Arc<dyn Behaviour> {
+pub fn services(network: ServiceNetwork) -> Arc<dyn Strategy> {
     Arc::new(kind::Service::new(network))
 }
 
-pub(crate) fn behaviour(plural: &str) -> Option<Arc<dyn Behaviour>> {
+pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "services" => Some(services(ServiceNetwork::default())),
         "endpoints" => Some(Arc::new(endpoints::Endpoints)),

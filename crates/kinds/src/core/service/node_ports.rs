@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pintle_registry::{ApiError, GroupResource, Objects};
+use pintle_registry::{ApiError, GroupResource, ObjectClient};
 
 use super::addresses::random;
 use super::view::{health_check_node_port, needs_health_check, node_ports};
@@ -44,7 +44,7 @@ impl NodePorts {
     }
 
     /// Reads what the stored services hold, the first time that it is called.
-    pub(super) fn load(&self, objects: &dyn Objects) -> Result<(), ApiError> {
+    pub(super) fn load(&self, objects: &dyn ObjectClient) -> Result<(), ApiError> {
         let mut held = self.held();
         if held.is_none() {
             let services = objects.list(&GroupResource::new("", "services"), "")?;

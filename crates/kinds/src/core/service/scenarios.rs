@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::task::{Poll, StrategyContext as TaskContext, Waker};
 
-use pintle_registry::{ApiError, Behaviour, BoxFuture, Context, GroupResource, GroupVersionKind, Objects, Write};
+use pintle_registry::{
+    ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Strategy, StrategyContext, WriteOperation,
+};
 use pintle_value::{Errors, Value};
 
 use super::kind::Service;
@@ -47,7 +49,7 @@ impl Store {
     }
 }
 
-impl Objects for Store {
+impl ObjectClient for Store {
     fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
         let hidden = self.blind.load(Ordering::Relaxed);
         let found = self.objects.lock().unwrap().get(&Self::key(resource, namespace, name)).cloned();
@@ -117,18 +119,18 @@ impl Cluster {
     /// Writes a service: a creation, or an update where there is one of this name.
     fn apply(&self, name: &str, spec: &str, dry_run: bool) -> Result<Value, ApiError> {
         let mut new = object(&format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}},"spec":{spec}}}"#));
-        let context = Context { dry_run, ..context() };
+        let context = StrategyContext { dry_run, ..context() };
         let old = self.store.get(&GroupResource::new("", "services"), "ns", name).unwrap();
         let allocation = self.rules.allocation().unwrap();
         self.rules.defaults(&mut new);
         let ticket = match &old {
             None => {
                 self.rules.prepare_for_create(&context, &mut new);
-                run(allocation.begin(&context, &self.store, Write::Create(&mut new)))?
+                run(allocation.begin(&context, &self.store, WriteOperation::Create(&mut new)))?
             }
             Some(old) => {
                 self.rules.prepare_for_update(&context, &mut new, old);
-                run(allocation.begin(&context, &self.store, Write::Update { object: &mut new, old }))?
+                run(allocation.begin(&context, &self.store, WriteOperation::Update { object: &mut new, old }))?
             }
         };
         let errors = match &old {
@@ -148,7 +150,7 @@ impl Cluster {
     fn delete(&self, name: &str) {
         let service = self.stored(name);
         let allocation = self.rules.allocation().unwrap();
-        let ticket = run(allocation.begin(&context(), &self.store, Write::Delete(&service))).unwrap();
+        let ticket = run(allocation.begin(&context(), &self.store, WriteOperation::Delete(&service))).unwrap();
         run(self.store.delete(&GroupResource::new("", "services"), "ns", name)).unwrap();
         run(allocation.commit(&self.store, ticket));
     }
@@ -356,17 +358,17 @@ fn no_tree_makes_the_allocator_panic() {
         "ipFamilyPolicy":"PreferDualStack","ports":[{"name":"a","port":80,"nodePort":30001},{"name":"b","port":81}],"externalTrafficPolicy":"Local",
         "healthCheckNodePort":30002,"allocateLoadBalancerNodePorts":true}}"#,
     );
-    let go = |write: Write<'_>| {
+    let go = |write: WriteOperation<'_>| {
         if let Ok(ticket) = run(allocation.begin(&context(), &cluster.store, write)) {
             run(allocation.commit(&cluster.store, ticket.clone()));
             run(allocation.revert(&cluster.store, ticket));
         }
     };
     for odd in crate::networking::any_tree::variants(&sample) {
-        go(Write::Create(&mut odd.clone()));
-        go(Write::Update { object: &mut odd.clone(), old: &sample });
-        go(Write::Update { object: &mut sample.clone(), old: &odd });
-        go(Write::Delete(&odd));
+        go(WriteOperation::Create(&mut odd.clone()));
+        go(WriteOperation::Update { object: &mut odd.clone(), old: &sample });
+        go(WriteOperation::Update { object: &mut sample.clone(), old: &odd });
+        go(WriteOperation::Delete(&odd));
     }
 }
 

@@ -309,7 +309,7 @@ fn check_ip_mode(errors: &mut Errors, path: &FieldPath<'_>, point: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pintle_registry::SubresourceRules;
+    use pintle_registry::SubresourceStrategy;
 
     use crate::testing::{context, messages, object};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use pintle_cache::Object;
 use pintle_controllers::{Deletion, Place, Propagation};
-use pintle_registry::{ApiError, Objects, Resource};
+use pintle_registry::{ApiError, ObjectClient, Resource};
 
 use super::{carry_out, corrupt, options, warn_of_silence};
 use crate::cluster::Cluster;

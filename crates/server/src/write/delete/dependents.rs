@@ -2,7 +2,7 @@
 //! `deletionFinalizersForGarbageCollection`).
 
 use pintle_controllers::Propagation;
-use pintle_registry::{Dependents, Resource};
+use pintle_registry::{GarbageCollectionPolicy, Resource};
 use pintle_value::Value;
 use pintle_value::metadata::{FOREGROUND, ORPHAN};
 
@@ -11,13 +11,13 @@ use crate::query::DeleteOptions;
 /// Adds or removes the finalizers that make the garbage collector look after an object's dependents.
 pub(super) fn settle(hub: &Resource, object: &mut Value, options: &DeleteOptions) {
     let old = Wanted::of(object);
-    let wanted = match (hub.behaviour.dependents(), options.propagation, options.orphan_dependents) {
-        (Dependents::None, ..) => Wanted::default(),
+    let wanted = match (hub.strategy.dependents(), options.propagation, options.orphan_dependents) {
+        (GarbageCollectionPolicy::None, ..) => Wanted::default(),
         (_, Some(policy), _) => Wanted::by(policy),
         (_, None, Some(orphan)) => Wanted { orphan, foreground: false },
         // Without a word from the client, a finalizer that is there already decides.
         (by_default, None, None) => {
-            Wanted { orphan: old.orphan || (by_default == Dependents::Orphaned && !old.foreground), ..old }
+            Wanted { orphan: old.orphan || (by_default == GarbageCollectionPolicy::Orphaned && !old.foreground), ..old }
         }
     };
     replace(object, old, wanted);
@@ -25,7 +25,7 @@ pub(super) fn settle(hub: &Resource, object: &mut Value, options: &DeleteOptions
 
 /// The same for an object that is marked first. Upstream takes the old way to say that dependents go for a wish to wait
 /// for them here.
-pub(super) fn settle_at_mark(object: &mut Value, options: &DeleteOptions) {
+pub(super) fn set_finalizers_at_mark(object: &mut Value, options: &DeleteOptions) {
     let old = Wanted::of(object);
     let wanted = match (options.orphan_dependents, options.propagation) {
         (Some(orphan), _) => Wanted { orphan, foreground: !orphan },

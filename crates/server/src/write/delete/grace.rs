@@ -20,12 +20,12 @@ pub(super) enum Grace {
 impl Grace {
     /// The time of an object of which a delete asks for so many seconds, if it says how many.
     pub(super) fn settle(hub: &Resource, old: &Value, asked: Option<i64>) -> Self {
-        let Some(graceful) = hub.behaviour.graceful() else { return Grace::None };
+        let Some(graceful_deletion) = hub.strategy.graceful_deletion() else { return Grace::None };
         // A negative period means the least there is that is not at once.
         let least = |seconds: i64| if seconds < 0 { 1 } else { seconds };
         let asked = asked.map(least);
         if !old.is_terminating() {
-            return graceful.grace_period(old, asked).map_or(Grace::None, Grace::Starts);
+            return graceful_deletion.grace_period(old, asked).map_or(Grace::None, Grace::Starts);
         }
         match (old.int_at(&["metadata", "deletionGracePeriodSeconds"]).map(least), asked) {
             (None | Some(0), _) => Grace::None,

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use pintle_admission::{Operation, Request};
 use pintle_cache::Object;
-use pintle_registry::{ApiError, GroupResource, Objects, Resource, Write};
+use pintle_registry::{ApiError, GroupResource, ObjectClient, Resource, WriteOperation};
 use pintle_value::{Object as Members, Value};
 
 use self::grace::Grace;
@@ -47,7 +47,7 @@ pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     if options.ignores_read_error {
         return corrupt::delete(call, resource, &form).await;
     }
-    if let Some(why) = resource.behaviour.undeletable(&call.info.name) {
+    if let Some(why) = resource.strategy.delete_forbidden(&call.info.name) {
         let (resource, name) = (resource.group_resource(), call.info.name.clone());
         return Err(ApiError::Forbidden { resource, name, why: why.to_owned(), causes: Vec::new() });
     }
@@ -72,7 +72,7 @@ pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Resp
 fn nothing(resource: &Arc<Resource>) -> Value {
     let (mut object, expected) = (Value::object(), Expected::of(resource));
     expected.name(&mut object);
-    if expected.is_typed() {
+    if expected.is_built_in() {
         expected.normalise(&mut object);
     }
     object
@@ -81,7 +81,7 @@ fn nothing(resource: &Arc<Resource>) -> Value {
 /// Tells those who do not say what is to happen to dependents, where that is worth a word.
 fn warn_of_silence(call: &Call, resource: &Resource, options: &DeleteOptions) {
     let silent = options.propagation.is_none() && options.orphan_dependents.is_none();
-    if let Some(warning) = resource.behaviour.warning_on_silence().filter(|_| silent) {
+    if let Some(warning) = resource.strategy.default_propagation_warning().filter(|_| silent) {
         call.warn(warning);
     }
 }
@@ -101,7 +101,7 @@ pub(crate) fn is_over(hub: &Resource, object: &Value, old: &Value) -> bool {
     old.is_terminating()
         && object.items_at(&["metadata", "finalizers"]).is_empty()
         && old.int_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
-        && hub.behaviour.is_finalized(object)
+        && hub.strategy.is_finalized(object)
 }
 
 /// Deletes one object, as often as others get in between.
@@ -127,26 +127,27 @@ async fn attempt(
     let hub = cluster.hub(resource);
     let shown = change.view(&hub);
     let old = shown.tree(current).await?;
-    let marking = hub.behaviour.marking();
-    preconditions(change, options, &old, current.revision, marking.is_some())?;
-    let rests = old.is_terminating() && marking.is_some_and(|marking| marking.rests(&old));
+    let two_phase_deletion = hub.strategy.two_phase_deletion();
+    preconditions(change, options, &old, current.revision, two_phase_deletion.is_some())?;
+    let is_deletion_pending = old.is_terminating()
+        && two_phase_deletion.is_some_and(|two_phase_deletion| two_phase_deletion.is_deletion_pending(&old));
     let grace = Grace::settle(&hub, &old, options.grace_period_seconds);
-    if rests || grace == Grace::Pending {
+    if is_deletion_pending || grace == Grace::Pending {
         // It goes on as it is: nobody need be asked, and not even its finalizers change.
         return Ok(Some(Deleted::Terminating(current.clone())));
     }
     let access = super::objects::Access((*cluster).clone());
-    let objects: &dyn Objects = &access;
+    let objects: &dyn ObjectClient = &access;
     admit(change, &old, objects).await?;
 
     let mut object = old.clone();
     object.remove_at(&["metadata", "resourceVersion"]);
-    if let Some(marking) = marking.filter(|_| !old.is_terminating()) {
+    if let Some(two_phase_deletion) = two_phase_deletion.filter(|_| !old.is_terminating()) {
         object.set_at(&["metadata", "deletionTimestamp"], context.now.rfc3339());
-        if marking.settles_dependents() {
-            dependents::settle_at_mark(&mut object, options);
+        if two_phase_deletion.decides_propagation() {
+            dependents::set_finalizers_at_mark(&mut object, options);
         }
-        marking.mark(&mut object);
+        two_phase_deletion.mark(&mut object);
         let marked = store(change, &hub, current, shown.store(&object).await?).await?;
         return Ok(marked.map(Deleted::Terminating));
     }
@@ -172,7 +173,7 @@ async fn attempt(
 }
 
 /// Asks the plugins.
-async fn admit(change: &Change<'_>, old: &Value, objects: &dyn Objects) -> Result<(), ApiError> {
+async fn admit(change: &Change<'_>, old: &Value, objects: &dyn ObjectClient) -> Result<(), ApiError> {
     let Change { cluster, resource, context, .. } = change;
     let view = from_hub(resource, old.clone());
     let request = Request {
@@ -215,7 +216,7 @@ async fn remove(
     hub: &Arc<Resource>,
     current: &Arc<Object>,
     old: &Value,
-    objects: &dyn Objects,
+    objects: &dyn ObjectClient,
 ) -> Result<Option<Deleted>, ApiError> {
     let Change { cluster, context, .. } = change;
     if context.dry_run {
@@ -232,9 +233,9 @@ async fn remove(
 }
 
 /// Gives back what an object that is gone held.
-pub(crate) async fn release(change: &Change<'_>, hub: &Resource, key: &str, old: &Value, objects: &dyn Objects) {
-    if let Some(allocation) = hub.behaviour.allocation() {
-        match allocation.begin(&change.context, objects, Write::Delete(old)).await {
+pub(crate) async fn release(change: &Change<'_>, hub: &Resource, key: &str, old: &Value, objects: &dyn ObjectClient) {
+    if let Some(allocation) = hub.strategy.allocation() {
+        match allocation.begin(&change.context, objects, WriteOperation::Delete(old)).await {
             Ok(ticket) => allocation.commit(objects, ticket).await,
             Err(error) => tracing::warn!(%error, %key, "what the object held is not released"),
         }

@@ -17,7 +17,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What rules may know of the request under way.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub struct StrategyContext {
     /// The time of the request.
     pub now: Time,
     /// The name of the user who asks.
@@ -34,7 +34,7 @@ pub struct Context {
     pub gates: Arc<Gates>,
 }
 
-impl Context {
+impl StrategyContext {
     /// What is known of the request of someone of whom nothing but the name is known.
     #[must_use]
     pub fn of(user: impl Into<Str>, now: Time) -> Self {
@@ -45,11 +45,11 @@ impl Context {
 
 /// How much work a check may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
+pub enum CostBudget {
     /// Some milliseconds at most, for which others can wait.
-    Little,
+    Limited,
     /// Whatever it takes.
-    Any,
+    Unlimited,
 }
 
 /// The rules of a kind. All methods work on the tree at the hub version (the version that objects are stored at or, for
@@ -58,7 +58,7 @@ pub enum Effort {
 /// that holds the behaviour.
 ///
 /// Rules never panic on any tree whatever: a missing or mistyped field reads as absent.
-pub trait Behaviour: Send + Sync {
+pub trait Strategy: Send + Sync {
     /// Sets the defaults that are rules rather than data (upstream: `SetDefaults_*`). Runs after the `+default` values
     /// of the schema are set, on create, update, patch and (harmlessly) on objects that have them.
     fn defaults(&self, _object: &mut Value) {}
@@ -80,19 +80,19 @@ pub trait Behaviour: Send + Sync {
 
     /// Clears what a client may not set and sets what the server sets (upstream: `PrepareForCreate`); `generation`
     /// included, for the kinds that have one.
-    fn prepare_for_create(&self, _context: &Context, _object: &mut Value) {}
+    fn prepare_for_create(&self, _context: &StrategyContext, _object: &mut Value) {}
 
     /// The same for an update of the object itself (upstream: `PrepareForUpdate`).
-    fn prepare_for_update(&self, _context: &Context, _object: &mut Value, _old: &Value) {}
+    fn prepare_for_update(&self, _context: &StrategyContext, _object: &mut Value, _old: &Value) {}
 
-    /// Checks a new object; metadata is checked by the caller, its name with [`Behaviour::validate_name`].
-    fn validate(&self, _context: &Context, _object: &Value) -> Errors {
+    /// Checks a new object; metadata is checked by the caller, its name with [`Strategy::validate_name`].
+    fn validate(&self, _context: &StrategyContext, _object: &Value) -> Errors {
         Errors::new()
     }
 
     /// Checks a change (upstream: `ValidateUpdate`, which mostly validates the new object too). Metadata is checked by
     /// the caller.
-    fn validate_update(&self, _context: &Context, _object: &Value, _old: &Value) -> Errors {
+    fn validate_update(&self, _context: &StrategyContext, _object: &Value, _old: &Value) -> Errors {
         Errors::new()
     }
 
@@ -102,12 +102,18 @@ pub trait Behaviour: Send + Sync {
     /// Checks what is worth a look only once all else has been checked. `found` is what is wrong so far, for a new object
     /// with its metadata. Adds to it what is wrong, and returns what the client is told although it may stay. `None` if
     /// that takes more effort; then nothing has been added.
-    fn validate_last(&self, _: &Value, _old: Option<&Value>, _found: &mut Errors, _: Effort) -> Option<Vec<String>> {
+    fn validate_expensive(
+        &self,
+        _: &Value,
+        _old: Option<&Value>,
+        _found: &mut Errors,
+        _: CostBudget,
+    ) -> Option<Vec<String>> {
         Some(Vec::new())
     }
 
     /// Warnings for the client (upstream: `WarningsOnCreate`, `WarningsOnUpdate`).
-    fn warnings(&self, _context: &Context, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _context: &StrategyContext, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 
@@ -127,7 +133,7 @@ pub trait Behaviour: Send + Sync {
     }
 
     /// The rules of a subresource that writes the object (`status`, `ephemeralcontainers`, `approval`, …).
-    fn subresource(&self, _name: &str) -> Option<&dyn SubresourceRules> {
+    fn subresource(&self, _name: &str) -> Option<&dyn SubresourceStrategy> {
         None
     }
 
@@ -141,7 +147,7 @@ pub trait Behaviour: Send + Sync {
     }
 
     /// Selectable fields with the object's values, beside `metadata.name` and `metadata.namespace`; for kinds that name
-    /// them with [`Behaviour::selectable_field_names`].
+    /// them with [`Strategy::selectable_field_names`].
     fn selectable_fields(&self, _object: &Value) -> Vec<(&'static str, Str)> {
         Vec::new()
     }
@@ -177,7 +183,7 @@ pub trait Behaviour: Send + Sync {
         format!("field label not supported: {field}")
     }
 
-    /// The paths of what [`Behaviour::selected_values`] looks at, which need not be given more of an object than that.
+    /// The paths of what [`Strategy::selected_values`] looks at, which need not be given more of an object than that.
     fn selectable_field_sources(&self) -> Vec<&str> {
         self.selectable_field_names().to_vec()
     }
@@ -188,12 +194,12 @@ pub trait Behaviour: Send + Sync {
     }
 
     /// How a delete is carried out in two steps, for the kinds that are deleted gracefully.
-    fn graceful(&self) -> Option<&dyn Graceful> {
+    fn graceful_deletion(&self) -> Option<&dyn GracefulDeletion> {
         None
     }
 
     /// What happens around a commit, for the kinds that allocate.
-    fn allocation(&self) -> Option<&dyn Allocation> {
+    fn allocation(&self) -> Option<&dyn AllocationHooks> {
         None
     }
 
@@ -214,56 +220,56 @@ pub trait Behaviour: Send + Sync {
     }
 
     /// How deletion begins, for the kinds whose objects are marked first in a way of their own.
-    fn marking(&self) -> Option<&dyn Marking> {
+    fn two_phase_deletion(&self) -> Option<&dyn TwoPhaseDeletion> {
         None
     }
 
     /// What happens to dependents when a delete does not say.
-    fn dependents(&self) -> Dependents {
-        Dependents::Deleted
+    fn dependents(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::Deleted
     }
 
     /// What someone is told who deletes and does not say what is to happen to dependents.
-    fn warning_on_silence(&self) -> Option<&'static str> {
+    fn default_propagation_warning(&self) -> Option<&'static str> {
         None
     }
 
     /// Why nobody may delete the object of this name, if so. Asked of deletes of that one object only.
-    fn undeletable(&self, _name: &str) -> Option<&'static str> {
+    fn delete_forbidden(&self, _name: &str) -> Option<&'static str> {
         None
     }
 }
 
 /// The behaviour of a kind without rules.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoBehaviour;
+pub struct DefaultStrategy;
 
-impl Behaviour for NoBehaviour {}
+impl Strategy for DefaultStrategy {}
 
 /// The rules of a subresource whose PUT and PATCH write the object that it belongs to.
-pub trait SubresourceRules: Send + Sync {
+pub trait SubresourceStrategy: Send + Sync {
     /// Takes over from the old object what this subresource may not change.
-    fn prepare_for_update(&self, context: &Context, object: &mut Value, old: &Value);
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value);
 
     /// Checks the change.
-    fn validate_update(&self, _context: &Context, _object: &Value, _old: &Value) -> Errors {
+    fn validate_update(&self, _context: &StrategyContext, _object: &Value, _old: &Value) -> Errors {
         Errors::new()
     }
 
-    /// Checks what is worth a look only once all else has been checked, as [`Behaviour::validate_last`] does.
-    fn validate_last(&self, _: &Value, _old: &Value, _found: &mut Errors, _: Effort) -> Option<Vec<String>> {
+    /// Checks what is worth a look only once all else has been checked, as [`Strategy::validate_expensive`] does.
+    fn validate_expensive(&self, _: &Value, _old: &Value, _found: &mut Errors, _: CostBudget) -> Option<Vec<String>> {
         Some(Vec::new())
     }
 
     /// Warnings for the client (upstream: `WarningsOnUpdate`).
-    fn warnings(&self, _context: &Context, _object: &Value, _old: &Value) -> Vec<String> {
+    fn warnings(&self, _context: &StrategyContext, _object: &Value, _old: &Value) -> Vec<String> {
         Vec::new()
     }
 }
 
 /// What happens to the dependents of an object that goes (upstream: `GarbageCollectionDeleteStrategy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dependents {
+pub enum GarbageCollectionPolicy {
     /// They go too.
     Deleted,
     /// They stay: so it is for the few kinds that are older than garbage collection.
@@ -274,30 +280,30 @@ pub enum Dependents {
 
 /// Deletion that begins with a mark (upstream: the kinds whose storage has a `Delete` of its own). The first delete marks
 /// the object, which then has no grace period and keeps its generation; only the second one goes the usual way.
-pub trait Marking: Send + Sync {
+pub trait TwoPhaseDeletion: Send + Sync {
     /// Marks an object beyond its `deletionTimestamp`, which it has by then.
     fn mark(&self, object: &mut Value);
 
     /// True if the first delete settles what happens to dependents, too.
-    fn settles_dependents(&self) -> bool {
+    fn decides_propagation(&self) -> bool {
         false
     }
 
     /// True while a marked object is left as it is, whoever deletes it again.
-    fn rests(&self, _object: &Value) -> bool {
+    fn is_deletion_pending(&self, _object: &Value) -> bool {
         false
     }
 }
 
 /// Deletion in two steps: first a grace period, then removal (upstream: `RESTGracefulDeleteStrategy`).
-pub trait Graceful: Send + Sync {
+pub trait GracefulDeletion: Send + Sync {
     /// Settles the grace period; 0 means at once. `None`: the kind is not deleted gracefully in this case.
     fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64>;
 }
 
 /// One write as a hook around its commit sees it.
 #[derive(Debug)]
-pub enum Write<'a> {
+pub enum WriteOperation<'a> {
     /// A new object.
     Create(&'a mut Value),
     /// A change.
@@ -314,24 +320,24 @@ pub enum Write<'a> {
 /// Hooks of kinds that allocate (Service: IP addresses and node ports). `begin` runs when the object is otherwise ready
 /// to be stored, before validation, and may change it; then exactly one of `commit` or `revert` runs, with the ticket
 /// that `begin` returned. A dry run always ends with `revert`.
-pub trait Allocation: Send + Sync {
+pub trait AllocationHooks: Send + Sync {
     /// Takes what the object needs.
     fn begin<'a>(
         &'a self,
-        context: &'a Context,
-        objects: &'a dyn Objects,
-        write: Write<'a>,
+        context: &'a StrategyContext,
+        objects: &'a dyn ObjectClient,
+        write: WriteOperation<'a>,
     ) -> BoxFuture<'a, Result<Value, ApiError>>;
 
     /// The write was stored.
-    fn commit<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()>;
+    fn commit<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()>;
 
     /// The write was not stored.
-    fn revert<'a>(&'a self, objects: &'a dyn Objects, ticket: Value) -> BoxFuture<'a, ()>;
+    fn revert<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()>;
 }
 
 /// Access to other objects of the cluster, at the version that they are stored at, for hooks, admission and controllers.
-pub trait Objects: Send + Sync {
+pub trait ObjectClient: Send + Sync {
     /// The object of this name, or `None`. `namespace` is empty for cluster-scoped resources.
     fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError>;
 
