@@ -1,7 +1,7 @@
 //! The cache of a logical cluster: its logs, fed in order from the store, trimmed to the window.
 
+mod event_stream;
 mod fill;
-mod tap;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
@@ -14,37 +14,37 @@ use pintle_store::{Batch, ChangeFeed, Clock, Revision, Span, Store, StoredChange
 use pintle_value::Str;
 use tokio::task::JoinHandle;
 
-pub use self::fill::Filled;
-pub use self::tap::{Tap, Tapped};
-use crate::encodings::Encodings;
+pub use self::event_stream::{EventStream, StreamedEvent};
+pub use self::fill::LoadedCache;
+use crate::encoding_cache::EncodingCache;
 use crate::frames::Framed;
-use crate::log::{After, Log, Written};
 use crate::progress::Progress;
-use crate::{Event, Key, Object, Outline};
+use crate::watch_cache::{After, WatchCache, Written};
+use crate::{Event, Key, Object, ObjectIndex};
 
 /// How many changes go into a log under one hold of its lock.
 const RUN: usize = 64;
 /// What a pin may keep beyond the window: a list that takes longer, or during which more is written, is cut off.
-const PINNED: Window = Window { duration: Duration::from_secs(300), bytes: 256 << 20 };
+const PINNED: HistoryLimits = HistoryLimits { duration: Duration::from_secs(300), bytes: 256 << 20 };
 
 /// What the cache needs to be told of stored values. Runs for each change, off the commit path.
-pub trait Describe: Send + Sync + 'static {
+pub trait Indexer: Send + Sync + 'static {
     /// What selection and splicing need of a stored object, or why it cannot be read.
     ///
     /// # Errors
     /// The bytes are not an object that can be served: reads of it fail with this text.
-    fn outline(&self, prefix: &str, value: &[u8]) -> Result<Outline, String>;
+    fn index(&self, prefix: &str, value: &[u8]) -> Result<ObjectIndex, String>;
 }
 
-impl dyn Describe {
+impl dyn Indexer {
     /// What a change to a value leaves behind.
     fn after(&self, prefix: &str, key: &Key, revision: u64, value: Option<&Bytes>) -> After {
         let Some(value) = value else { return After::Gone };
-        match self.outline(prefix, value) {
-            Ok(outline) => After::Object(Object::new(key.clone(), revision, value.clone(), outline)),
+        match self.index(prefix, value) {
+            Ok(index) => After::Object(Object::new(key.clone(), revision, value.clone(), index)),
             Err(error) => {
                 tracing::error!(prefix, key = &**key, revision, error, "a stored object cannot be read");
-                After::Broken(error.into())
+                After::CorruptObject(error.into())
             }
         }
     }
@@ -52,21 +52,24 @@ impl dyn Describe {
 
 /// How much history is kept in memory: whichever of the two is reached first.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub struct HistoryLimits {
     /// Events older than this go.
     pub duration: Duration,
     /// Events beyond this many bytes of objects that only they hold go, the oldest first.
     pub bytes: usize,
 }
 
-impl Window {
+impl HistoryLimits {
     /// A window that reaches as far as both together.
-    fn and(self, more: Window) -> Window {
-        Window { duration: self.duration.saturating_add(more.duration), bytes: self.bytes.saturating_add(more.bytes) }
+    fn and(self, more: HistoryLimits) -> HistoryLimits {
+        HistoryLimits {
+            duration: self.duration.saturating_add(more.duration),
+            bytes: self.bytes.saturating_add(more.bytes),
+        }
     }
 }
 
-impl Default for Window {
+impl Default for HistoryLimits {
     fn default() -> Self {
         Self { duration: Duration::from_secs(300), bytes: 256 << 20 }
     }
@@ -93,18 +96,18 @@ impl From<pintle_store::Error> for CacheError {
 /// The logs of a logical cluster.
 pub struct Cache {
     shared: Arc<Shared>,
-    encodings: Arc<Encodings>,
+    encoding_cache: Arc<EncodingCache>,
     feeder: JoinHandle<()>,
 }
 
 struct Shared {
     store: Arc<dyn Store>,
     root: String,
-    describe: Arc<dyn Describe>,
+    describe: Arc<dyn Indexer>,
     clock: Arc<dyn Clock>,
-    window: Window,
+    window: HistoryLimits,
     progress: Progress,
-    logs: RwLock<Logs>,
+    watch_caches: RwLock<WatchCaches>,
     start: u64,
     history: Mutex<History>,
     pins: Arc<Mutex<BTreeMap<u64, usize>>>,
@@ -112,20 +115,20 @@ struct Shared {
 
 /// The logs by their key prefixes.
 #[derive(Default)]
-struct Logs {
-    by_prefix: HashMap<Str, Arc<Log>>,
+struct WatchCaches {
+    by_prefix: HashMap<Str, Arc<WatchCache>>,
     /// How many times a log has come or gone.
     changes: u64,
 }
 
-impl Logs {
-    fn get(&self, prefix: &str) -> Option<&Arc<Log>> {
+impl WatchCaches {
+    fn get(&self, prefix: &str) -> Option<&Arc<WatchCache>> {
         self.by_prefix.get(prefix)
     }
 
     /// Adds a log, unless the collection has one.
-    fn add(&mut self, log: Log) {
-        self.by_prefix.entry(log.prefix().clone()).or_insert_with(|| Arc::new(log));
+    fn add(&mut self, watch_cache: WatchCache) {
+        self.by_prefix.entry(watch_cache.prefix().clone()).or_insert_with(|| Arc::new(watch_cache));
         self.changes += 1;
     }
 
@@ -149,24 +152,24 @@ struct History {
 struct Kept {
     since: Timestamp,
     weight: usize,
-    log: Arc<Log>,
+    watch_cache: Arc<WatchCache>,
     event: Arc<Event>,
 }
 
 impl History {
-    fn push(&mut self, since: Timestamp, log: Arc<Log>, event: Arc<Event>) {
+    fn push(&mut self, since: Timestamp, watch_cache: Arc<WatchCache>, event: Arc<Event>) {
         let weight = event.weight();
         self.weight += weight;
         self.framed.push(&event);
-        self.events.push_back(Kept { since, weight, log, event });
+        self.events.push_back(Kept { since, weight, watch_cache, event });
     }
 
     /// Lets the oldest event go.
     fn pop(&mut self) {
-        if let Some(Kept { weight, log, .. }) = self.events.pop_front() {
+        if let Some(Kept { weight, watch_cache, .. }) = self.events.pop_front() {
             self.weight -= weight;
             self.left += 1;
-            log.drop_oldest();
+            watch_cache.drop_oldest();
         }
     }
 
@@ -177,12 +180,12 @@ impl History {
 }
 
 /// Keeps the window from passing a revision while a long read is under way.
-pub struct Pin {
+pub struct RevisionPin {
     revision: u64,
     pins: Arc<Mutex<BTreeMap<u64, usize>>>,
 }
 
-impl Drop for Pin {
+impl Drop for RevisionPin {
     fn drop(&mut self) {
         let mut pins = self.pins.lock();
         if let Some(count) = pins.get_mut(&self.revision) {
@@ -194,7 +197,7 @@ impl Drop for Pin {
     }
 }
 
-impl fmt::Debug for Pin {
+impl fmt::Debug for RevisionPin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Pin").field(&self.revision).finish()
     }
@@ -213,21 +216,21 @@ impl Cache {
     /// # Errors
     /// The store cannot be read.
     pub async fn open(&self, prefix: &str) -> Result<(), CacheError> {
-        if self.log(prefix).is_some() {
+        if self.watch_cache(prefix).is_some() {
             return Ok(());
         }
-        let Shared { store, root, describe, progress, logs, .. } = &*self.shared;
+        let Shared { store, root, describe, progress, watch_caches, .. } = &*self.shared;
         let now = store.current_revision().await?;
         progress.reaches(now.get()).await;
-        let log = Log::new(prefix.into(), now.get());
+        let watch_cache = WatchCache::new(prefix.into(), now.get());
         let folder = format!("{root}/{prefix}/");
         for record in store.range(Span::prefix(&folder), Some(now), None).await?.records {
             let Some(key) = record.key.strip_prefix(folder.as_str()) else { continue };
             let (key, revision) = (Key::from(key), record.mod_revision.get());
             let after = describe.after(prefix, &key, revision, Some(&record.value));
-            log.seed(Written { key, revision, after });
+            watch_cache.seed(Written { key, revision, after });
         }
-        logs.write().add(log);
+        watch_caches.write().add(watch_cache);
         Ok(())
     }
 
@@ -235,25 +238,25 @@ impl Cache {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn describe_again(&self, prefix: &str) -> Result<(), CacheError> {
+    pub async fn reindex(&self, prefix: &str) -> Result<(), CacheError> {
         // What was on its way into the log may have been described by the old rules.
         let now = self.shared.store.current_revision().await?;
         self.reaches(now.get()).await;
-        if let Some(log) = self.log(prefix) {
-            log.describe_again(|json| self.shared.describe.outline(prefix, json).ok());
+        if let Some(watch_cache) = self.watch_cache(prefix) {
+            watch_cache.reindex(|json| self.shared.describe.index(prefix, json).ok());
         }
         Ok(())
     }
 
     /// Forgets the log of a collection that is gone. Who holds it can still read it.
     pub fn close(&self, prefix: &str) {
-        self.shared.logs.write().remove(prefix);
+        self.shared.watch_caches.write().remove(prefix);
     }
 
     /// The log of a collection, by its key prefix.
     #[must_use]
-    pub fn log(&self, prefix: &str) -> Option<Arc<Log>> {
-        self.shared.logs.read().get(prefix).cloned()
+    pub fn watch_cache(&self, prefix: &str) -> Option<Arc<WatchCache>> {
+        self.shared.watch_caches.read().get(prefix).cloned()
     }
 
     /// The revision from which the logs start.
@@ -281,15 +284,15 @@ impl Cache {
 
     /// The budget of the encodings of all objects.
     #[must_use]
-    pub fn encodings(&self) -> &Encodings {
-        &self.encodings
+    pub fn encoding_cache(&self) -> &EncodingCache {
+        &self.encoding_cache
     }
 
     /// Keeps states at a revision readable for as long as the pin lives, if they are now.
     #[must_use]
-    pub fn pin(&self, revision: u64) -> Pin {
+    pub fn pin(&self, revision: u64) -> RevisionPin {
         *self.shared.pins.lock().entry(revision).or_default() += 1;
-        Pin { revision, pins: self.shared.pins.clone() }
+        RevisionPin { revision, pins: self.shared.pins.clone() }
     }
 
     /// The full key of an object of a collection.
@@ -305,7 +308,7 @@ impl Drop for Cache {
     }
 }
 
-async fn follow(shared: Arc<Shared>, encodings: Arc<Encodings>, mut feed: ChangeFeed) {
+async fn follow(shared: Arc<Shared>, encoding_cache: Arc<EncodingCache>, mut feed: ChangeFeed) {
     let mut tick = tokio::time::interval(Duration::from_secs(5));
     loop {
         tokio::select! {
@@ -319,7 +322,7 @@ async fn follow(shared: Arc<Shared>, encodings: Arc<Encodings>, mut feed: Change
             },
             _ = tick.tick() => {
                 shared.trim();
-                encodings.tick();
+                encoding_cache.tick();
             }
         }
     }
@@ -327,25 +330,25 @@ async fn follow(shared: Arc<Shared>, encodings: Arc<Encodings>, mut feed: Change
 
 impl Shared {
     /// The log and the rest of a full key: prefixes have one part (`pods`) or two (`services/specs`).
-    fn place<'k>(&self, full: &'k str) -> Option<(Arc<Log>, &'k str, &'k str)> {
+    fn place<'k>(&self, full: &'k str) -> Option<(Arc<WatchCache>, &'k str, &'k str)> {
         let path = full.strip_prefix(self.root.as_str())?.strip_prefix('/')?;
-        let logs = self.logs.read();
+        let watch_caches = self.watch_caches.read();
         let mut slashes = path.match_indices('/').map(|(i, _)| i);
         for _ in 0..2 {
             let end = slashes.next()?;
-            if let Some(log) = logs.get(&path[..end]) {
-                return Some((log.clone(), &path[..end], &path[end + 1..]));
+            if let Some(watch_cache) = watch_caches.get(&path[..end]) {
+                return Some((watch_cache.clone(), &path[..end], &path[end + 1..]));
             }
         }
         None
     }
 
     /// A change as its log takes it, and the log. `None` for keys that are no object's.
-    fn written(&self, full: &str, revision: Revision, value: Option<&Bytes>) -> Option<(Arc<Log>, Written)> {
-        let (log, prefix, rest) = self.place(full)?;
+    fn written(&self, full: &str, revision: Revision, value: Option<&Bytes>) -> Option<(Arc<WatchCache>, Written)> {
+        let (watch_cache, prefix, rest) = self.place(full)?;
         let (key, revision) = (Key::from(rest), revision.get());
         let after = self.describe.after(prefix, &key, revision, value);
-        Some((log, Written { key, revision, after }))
+        Some((watch_cache, Written { key, revision, after }))
     }
 
     /// Takes changes in as they come, and tells those who wait and watch.
@@ -353,43 +356,49 @@ impl Shared {
         let appended = self.take(&batch.changes, one_by_one);
         self.progress.advance(batch.complete_to.get());
         // After those who wait for progress: a write is answered before all who watch are told of it.
-        for (log, events) in appended {
-            log.wake(&events);
+        for (watch_cache, events) in appended {
+            watch_cache.wake(&events);
         }
         self.trim();
     }
 
     /// Puts changes into their logs; `work` says how they are described.
-    fn take(&self, changes: &[StoredChange], work: Work<StoredChange, Option<(Arc<Log>, Written)>>) -> Vec<Appended> {
+    fn take(
+        &self,
+        changes: &[StoredChange],
+        work: Work<StoredChange, Option<(Arc<WatchCache>, Written)>>,
+    ) -> Vec<Appended> {
         let now = self.clock.now();
         // Runs of changes of one collection go in together, so that its lock is taken and its watchers are woken once.
-        let mut run: Option<(Arc<Log>, Vec<Written>)> = None;
+        let mut run: Option<(Arc<WatchCache>, Vec<Written>)> = None;
         let mut appended = Vec::new();
         let describe = |change: &StoredChange| self.written(&change.key, change.revision, change.value.as_ref());
-        for (log, written) in work(changes, &describe).into_iter().flatten() {
+        for (watch_cache, written) in work(changes, &describe).into_iter().flatten() {
             match &mut run {
-                Some((current, changes)) if Arc::ptr_eq(current, &log) && changes.len() < RUN => changes.push(written),
+                Some((current, changes)) if Arc::ptr_eq(current, &watch_cache) && changes.len() < RUN => {
+                    changes.push(written)
+                }
                 _ => {
-                    if let Some((log, changes)) = run.replace((log, vec![written])) {
-                        appended.push(self.append(log, changes, now));
+                    if let Some((watch_cache, changes)) = run.replace((watch_cache, vec![written])) {
+                        appended.push(self.append(watch_cache, changes, now));
                     }
                 }
             }
         }
-        if let Some((log, changes)) = run {
-            appended.push(self.append(log, changes, now));
+        if let Some((watch_cache, changes)) = run {
+            appended.push(self.append(watch_cache, changes, now));
         }
         appended
     }
 
-    fn append(&self, log: Arc<Log>, changes: Vec<Written>, now: Timestamp) -> Appended {
-        let events = log.append(changes);
+    fn append(&self, watch_cache: Arc<WatchCache>, changes: Vec<Written>, now: Timestamp) -> Appended {
+        let events = watch_cache.append(changes);
         let mut history = self.history.lock();
         for event in &events {
-            history.push(now, log.clone(), event.clone());
+            history.push(now, watch_cache.clone(), event.clone());
         }
         drop(history);
-        (log, events)
+        (watch_cache, events)
     }
 
     fn trim(&self) {
@@ -397,7 +406,7 @@ impl Shared {
         let pinned = self.pins.lock().first_key_value().map_or(u64::MAX, |(revision, _)| *revision);
         let mut history = self.history.lock();
         while let Some(Kept { since, event, .. }) = history.events.front() {
-            let inside = |window: Window| since.after(window.duration) > now && history.weight <= window.bytes;
+            let inside = |window: HistoryLimits| since.after(window.duration) > now && history.weight <= window.bytes;
             let pins = self.window.and(PINNED);
             if inside(self.window) || (event.revision > pinned && inside(pins)) {
                 return;
@@ -408,7 +417,7 @@ impl Shared {
 }
 
 /// Events that have come into a log.
-type Appended = (Arc<Log>, Vec<Arc<Event>>);
+type Appended = (Arc<WatchCache>, Vec<Arc<Event>>);
 
 /// A way to do the same for many.
 type Work<T, R> = fn(&[T], &(dyn Fn(&T) -> R + Sync)) -> Vec<R>;

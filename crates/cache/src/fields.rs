@@ -2,9 +2,9 @@
 
 /// Some strings in an order, each behind its length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fields(Box<[u8]>);
+pub struct SelectableValues(Box<[u8]>);
 
-impl Fields {
+impl SelectableValues {
     /// The value at a place; empty where there is none.
     #[must_use]
     pub fn get(&self, place: usize) -> &str {
@@ -16,7 +16,7 @@ impl Fields {
     }
 }
 
-impl<S: AsRef<str>> FromIterator<S> for Fields {
+impl<S: AsRef<str>> FromIterator<S> for SelectableValues {
     fn from_iter<I: IntoIterator<Item = S>>(values: I) -> Self {
         let mut packed = Vec::new();
         for value in values {
@@ -54,7 +54,7 @@ mod tests {
     fn what_is_packed_is_found() {
         let long = "x".repeat(300);
         for values in [vec![], vec![""], vec!["a", "", "b"], vec![&*long, "y", &*"z".repeat(127), &*"z".repeat(128)]] {
-            let fields: Fields = values.iter().collect();
+            let fields: SelectableValues = values.iter().collect();
             for (place, value) in values.iter().enumerate() {
                 assert_eq!(fields.get(place), *value);
             }

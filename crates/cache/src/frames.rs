@@ -44,12 +44,12 @@ impl Framed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FrameKey, Object, Outline};
+    use crate::{FrameKey, Object, ObjectIndex};
     use bytes::Bytes;
 
     fn event(revision: u64, length: usize) -> Arc<Event> {
         let json = Bytes::from(vec![b' '; length]);
-        let object = Arc::new(Object::new("key".into(), revision, json, Outline::default()));
+        let object = Arc::new(Object::new("key".into(), revision, json, ObjectIndex::default()));
         Arc::new(Event::new("key".into(), revision, Some(object), None))
     }
 

@@ -2,21 +2,21 @@
 //! one ordered map from key to its versions, filled from the store's feed. Gets, lists at any revision of the window
 //! and watches are all answered from here; nothing here knows HTTP or what an object means.
 
-mod broken;
 mod cache;
+mod corrupt;
 mod counts;
-mod encodings;
+mod encoding_cache;
 mod fields;
 mod frames;
-mod log;
 mod object;
 mod progress;
+mod watch_cache;
 mod watcher;
 
-pub use broken::Broken;
-pub use cache::{Cache, CacheError, Describe, Filled, Pin, Tap, Tapped, Window};
-pub use encodings::{Encoding, Encodings};
-pub use fields::Fields;
-pub use log::{KeyRange, Log, Page, TooOld};
-pub use object::{Event, Frame, FrameKey, Key, Object, Outline};
-pub use watcher::{Scope, Watcher};
+pub use cache::{Cache, CacheError, EventStream, HistoryLimits, Indexer, LoadedCache, RevisionPin, StreamedEvent};
+pub use corrupt::CorruptObject;
+pub use encoding_cache::{Encoding, EncodingCache};
+pub use fields::SelectableValues;
+pub use object::{Event, Frame, FrameKey, Key, Object, ObjectIndex};
+pub use watch_cache::{KeyRange, Page, TooOld, WatchCache};
+pub use watcher::{WatchScope, Watcher};

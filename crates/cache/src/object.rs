@@ -7,13 +7,13 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use pintle_value::Str;
 
-use crate::encodings::Encoding;
-use crate::fields::Fields;
+use crate::encoding_cache::Encoding;
+use crate::fields::SelectableValues;
 
 /// What selection and splicing need to know of an object without parsing it. There is one for every object in memory, so
 /// it holds places in the JSON rather than copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outline {
+pub struct ObjectIndex {
     /// Where in the JSON `"resourceVersion":"…",` goes.
     pub version_at: u32,
     /// Where the JSON of an item of a typed list starts: after the opening brace, kind and apiVersion.
@@ -21,7 +21,7 @@ pub struct Outline {
     /// Where the members of `metadata.labels` start, after the opening brace, and where they end.
     pub labels: (u32, u32),
     /// The values of the kind's selectable fields, in the kind's order.
-    pub fields: Fields,
+    pub fields: SelectableValues,
 }
 
 /// The key of an object, shared by all its versions and events.
@@ -37,7 +37,7 @@ pub struct Object {
     /// JSON at the hub version, without the resourceVersion.
     pub json: Bytes,
     /// What is known of it without parsing.
-    pub outline: Outline,
+    pub index: ObjectIndex,
     /// Another encoding of it, at the same version and with the resourceVersion.
     pub encoding: Encoding,
 }
@@ -45,8 +45,8 @@ pub struct Object {
 impl Object {
     /// A version of an object.
     #[must_use]
-    pub fn new(key: Key, revision: u64, json: Bytes, outline: Outline) -> Self {
-        Self { key, revision, json, outline, encoding: Encoding::default() }
+    pub fn new(key: Key, revision: u64, json: Bytes, index: ObjectIndex) -> Self {
+        Self { key, revision, json, index, encoding: Encoding::default() }
     }
 
     /// The namespace, or `""`.
@@ -64,7 +64,7 @@ impl Object {
     /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
-        let (start, end) = self.outline.labels;
+        let (start, end) = self.index.labels;
         let mut rest = self.json.get(start as usize..end as usize)?;
         // Neither keys nor values of labels hold anything that JSON escapes.
         while let Some(member) = rest.strip_prefix(b"\"") {
@@ -83,10 +83,10 @@ impl Object {
     /// The value of a selectable field, by its place in the kind's order.
     #[must_use]
     pub fn field(&self, place: usize) -> &str {
-        self.outline.fields.get(place)
+        self.index.fields.get(place)
     }
 
-    /// The finished JSON with a resourceVersion, from `start` (0, or [`Outline::item_at`]) on, appended to `out`.
+    /// The finished JSON with a resourceVersion, from `start` (0, or [`ObjectIndex::item_at`]) on, appended to `out`.
     pub fn write_json(&self, start: u32, revision: u64, out: &mut Vec<u8>) {
         self.write_around(start as usize..self.json.len(), revision, out);
     }
@@ -98,7 +98,7 @@ impl Object {
 
     fn write_around(&self, part: Range<usize>, revision: u64, out: &mut Vec<u8>) {
         let end = part.end.min(self.json.len());
-        let split = (self.outline.version_at as usize).min(end);
+        let split = (self.index.version_at as usize).min(end);
         let start = part.start.min(split);
         out.extend_from_slice(&self.json[start..split]);
         out.extend_from_slice(b"\"resourceVersion\":\"");
@@ -212,8 +212,8 @@ mod tests {
     fn check(json: &str, key: &str, expect: Option<&str>) {
         let start = json.find('{').unwrap() + 1;
         let labels = (start as u32, json.len() as u32 - 1);
-        let outline = Outline { labels, ..Outline::default() };
-        let object = Object::new("k".into(), 1, Bytes::copy_from_slice(json.as_bytes()), outline);
+        let index = ObjectIndex { labels, ..ObjectIndex::default() };
+        let object = Object::new("k".into(), 1, Bytes::copy_from_slice(json.as_bytes()), index);
         assert_eq!(object.label(key), expect, "{key} of {json}");
     }
 

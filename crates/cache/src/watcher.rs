@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use pintle_value::Str;
 use tokio::sync::Notify;
 
-use crate::log::{Log, TooOld};
 use crate::object::namespace_of;
+use crate::watch_cache::{TooOld, WatchCache};
 use crate::{Event, Object};
 
 /// How many events wait in a live watcher's queue before it has to read from the log, and how many bytes: what waits is
@@ -22,7 +22,7 @@ const STRIDE: usize = 4096;
 
 /// Which events a watcher is woken for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum WatchScope {
     /// All of the collection.
     All,
     /// Those of a namespace.
@@ -33,13 +33,13 @@ pub enum Scope {
     Field(usize, Str),
 }
 
-impl Scope {
+impl WatchScope {
     fn wants(&self, event: &Event) -> bool {
         match self {
-            Scope::All => true,
-            Scope::Namespace(namespace) => namespace_of(&event.key) == namespace,
-            Scope::Key(key) => *event.key == **key,
-            Scope::Field(place, value) => {
+            WatchScope::All => true,
+            WatchScope::Namespace(namespace) => namespace_of(&event.key) == namespace,
+            WatchScope::Key(key) => *event.key == **key,
+            WatchScope::Field(place, value) => {
                 let is = |o: &Option<Arc<Object>>| o.as_ref().is_some_and(|o| o.field(*place) == value);
                 is(&event.object) || is(&event.previous)
             }
@@ -49,10 +49,10 @@ impl Scope {
 
 /// The part of a watcher that the log knows.
 #[derive(Debug)]
-struct Mailbox {
+struct WatchBuffer {
     id: u64,
     /// It is for someone who has to hear of everything.
-    unbroken: bool,
+    sees_corrupt: bool,
     queue: Mutex<Queue>,
     notify: Notify,
 }
@@ -91,40 +91,40 @@ impl Queue {
 
 /// Who wants to know what: an event meets only the watchers whose scope it is in.
 #[derive(Debug, Default)]
-pub(crate) struct Interests {
+pub(crate) struct WatcherSet {
     next: AtomicU64,
     watchers: Mutex<ByScope>,
 }
 
 #[derive(Debug, Default)]
 struct ByScope {
-    all: Vec<Arc<Mailbox>>,
-    namespaces: HashMap<Str, Vec<Arc<Mailbox>>>,
-    keys: HashMap<Str, Vec<Arc<Mailbox>>>,
+    all: Vec<Arc<WatchBuffer>>,
+    namespaces: HashMap<Str, Vec<Arc<WatchBuffer>>>,
+    keys: HashMap<Str, Vec<Arc<WatchBuffer>>>,
     /// By the field's place, then by its value: places that nobody wants are not looked at.
-    fields: HashMap<usize, HashMap<Str, Vec<Arc<Mailbox>>>>,
+    fields: HashMap<usize, HashMap<Str, Vec<Arc<WatchBuffer>>>>,
 }
 
-impl Interests {
-    fn join(&self, scope: &Scope, unbroken: bool) -> Arc<Mailbox> {
+impl WatcherSet {
+    fn join(&self, scope: &WatchScope, sees_corrupt: bool) -> Arc<WatchBuffer> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let mailbox = Arc::new(Mailbox { id, unbroken, queue: Mutex::default(), notify: Notify::new() });
+        let buffer = Arc::new(WatchBuffer { id, sees_corrupt, queue: Mutex::default(), notify: Notify::new() });
         let mut by = self.watchers.lock();
         match scope {
-            Scope::All => by.all.push(mailbox.clone()),
-            Scope::Namespace(namespace) => {
-                by.namespaces.entry(namespace.clone()).or_default().push(mailbox.clone());
+            WatchScope::All => by.all.push(buffer.clone()),
+            WatchScope::Namespace(namespace) => {
+                by.namespaces.entry(namespace.clone()).or_default().push(buffer.clone());
             }
-            Scope::Key(key) => by.keys.entry(key.clone()).or_default().push(mailbox.clone()),
-            Scope::Field(place, value) => {
-                by.fields.entry(*place).or_default().entry(value.clone()).or_default().push(mailbox.clone());
+            WatchScope::Key(key) => by.keys.entry(key.clone()).or_default().push(buffer.clone()),
+            WatchScope::Field(place, value) => {
+                by.fields.entry(*place).or_default().entry(value.clone()).or_default().push(buffer.clone());
             }
         }
-        mailbox
+        buffer
     }
 
-    fn leave(&self, scope: &Scope, id: u64) {
-        fn take<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Vec<Arc<Mailbox>>>, key: &K, id: u64) {
+    fn leave(&self, scope: &WatchScope, id: u64) {
+        fn take<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Vec<Arc<WatchBuffer>>>, key: &K, id: u64) {
             if let Some(list) = map.get_mut(key) {
                 list.retain(|m| m.id != id);
                 if list.is_empty() {
@@ -134,10 +134,10 @@ impl Interests {
         }
         let mut by = self.watchers.lock();
         match scope {
-            Scope::All => by.all.retain(|m| m.id != id),
-            Scope::Namespace(namespace) => take(&mut by.namespaces, namespace, id),
-            Scope::Key(key) => take(&mut by.keys, key, id),
-            Scope::Field(place, value) => {
+            WatchScope::All => by.all.retain(|m| m.id != id),
+            WatchScope::Namespace(namespace) => take(&mut by.namespaces, namespace, id),
+            WatchScope::Key(key) => take(&mut by.keys, key, id),
+            WatchScope::Field(place, value) => {
                 if let Some(values) = by.fields.get_mut(place) {
                     take(values, value, id);
                     if values.is_empty() {
@@ -150,34 +150,34 @@ impl Interests {
 
     /// Hands over events that came together, each to those whose scope it is in, without waking them.
     pub(crate) fn offer(&self, events: &[Arc<Event>]) {
-        self.watchers.lock().each(events, |mailbox, events| mailbox.queue.lock().put(events));
+        self.watchers.lock().each(events, |buffer, events| buffer.queue.lock().put(events));
     }
 
     /// Makes those look into the log who have to hear of everything.
     pub(crate) fn interrupt(&self) {
-        self.watchers.lock().mailboxes().filter(|mailbox| mailbox.unbroken).for_each(|mailbox| {
-            *mailbox.queue.lock() = Queue::default();
-            mailbox.notify.notify_one();
+        self.watchers.lock().buffers().filter(|buffer| buffer.sees_corrupt).for_each(|buffer| {
+            *buffer.queue.lock() = Queue::default();
+            buffer.notify.notify_one();
         });
     }
 
     /// Wakes those who were handed these events.
     pub(crate) fn wake(&self, events: &[Arc<Event>]) {
-        self.watchers.lock().each(events, |mailbox, _| mailbox.notify.notify_one());
+        self.watchers.lock().each(events, |buffer, _| buffer.notify.notify_one());
     }
 }
 
 impl ByScope {
-    fn mailboxes(&self) -> impl Iterator<Item = &Arc<Mailbox>> {
+    fn buffers(&self) -> impl Iterator<Item = &Arc<WatchBuffer>> {
         let by_field = self.fields.values().flat_map(HashMap::values);
         let scoped = self.namespaces.values().chain(self.keys.values()).chain(by_field);
         self.all.iter().chain(scoped.flatten())
     }
 
     /// Goes through those who want to know of these events, each with a run of them that it wants.
-    fn each(&self, events: &[Arc<Event>], visit: impl Fn(&Mailbox, &[Arc<Event>])) {
-        let visit_all = |mailboxes: Option<&Vec<Arc<Mailbox>>>, events: &[Arc<Event>]| {
-            mailboxes.into_iter().flatten().for_each(|mailbox| visit(mailbox, events));
+    fn each(&self, events: &[Arc<Event>], visit: impl Fn(&WatchBuffer, &[Arc<Event>])) {
+        let visit_all = |buffers: Option<&Vec<Arc<WatchBuffer>>>, events: &[Arc<Event>]| {
+            buffers.into_iter().flatten().for_each(|buffer| visit(buffer, events));
         };
         visit_all(Some(&self.all), events);
         if !self.namespaces.is_empty() {
@@ -205,22 +205,23 @@ impl ByScope {
 /// A cursor in a log: hands out the events of its scope, in order, each once.
 #[derive(Debug)]
 pub struct Watcher {
-    log: Arc<Log>,
-    scope: Scope,
-    mailbox: Arc<Mailbox>,
+    watch_cache: Arc<WatchCache>,
+    scope: WatchScope,
+    buffer: Arc<WatchBuffer>,
     cursor: u64,
 }
 
 impl Watcher {
-    pub(crate) fn new(log: Arc<Log>, scope: Scope, after: u64, unbroken: bool) -> Self {
-        let mailbox = log.interests().join(&scope, unbroken);
+    pub(crate) fn new(watch_cache: Arc<WatchCache>, scope: WatchScope, after: u64, sees_corrupt: bool) -> Self {
+        let buffer = watch_cache.watchers().join(&scope, sees_corrupt);
         // One that starts at the newest revision, as most do, is live from now on: however late it first looks, events
         // that have left the window by then are in its queue. If there is anything to read first, it reads.
-        mailbox.queue.lock().live = true;
-        if !matches!(log.events_after(after, 1, unbroken, |_| false), Ok((_, seen, true)) if seen == after) {
-            *mailbox.queue.lock() = Queue::default();
+        buffer.queue.lock().live = true;
+        if !matches!(watch_cache.events_after(after, 1, sees_corrupt, |_| false), Ok((_, seen, true)) if seen == after)
+        {
+            *buffer.queue.lock() = Queue::default();
         }
-        Self { log, scope, mailbox, cursor: after }
+        Self { watch_cache, scope, buffer, cursor: after }
     }
 
     /// The events that have come since the last call; waits for the first one.
@@ -233,7 +234,7 @@ impl Watcher {
             if !events.is_empty() {
                 return Ok(events);
             }
-            self.mailbox.notify.notified().await;
+            self.buffer.notify.notified().await;
         }
     }
 
@@ -244,7 +245,7 @@ impl Watcher {
     pub fn pending(&mut self) -> Result<Vec<Arc<Event>>, TooOld> {
         loop {
             {
-                let mut queue = self.mailbox.queue.lock();
+                let mut queue = self.buffer.queue.lock();
                 if queue.live {
                     let cursor = self.cursor;
                     let mut events = queue.take();
@@ -259,16 +260,18 @@ impl Watcher {
                 }
             }
             let (events, seen, end) =
-                self.log.events_after(self.cursor, STRIDE, self.mailbox.unbroken, |e| self.scope.wants(e))?;
+                self.watch_cache
+                    .events_after(self.cursor, STRIDE, self.buffer.sees_corrupt, |e| self.scope.wants(e))?;
             self.cursor = seen;
             if end {
                 // From here on events are handed over. What came in between is read from the log once more.
-                self.mailbox.queue.lock().live = true;
+                self.buffer.queue.lock().live = true;
                 let (rest, seen, end) =
-                    self.log.events_after(self.cursor, STRIDE, self.mailbox.unbroken, |e| self.scope.wants(e))?;
+                    self.watch_cache
+                        .events_after(self.cursor, STRIDE, self.buffer.sees_corrupt, |e| self.scope.wants(e))?;
                 self.cursor = seen;
                 if !end {
-                    self.mailbox.queue.lock().live = false;
+                    self.buffer.queue.lock().live = false;
                 }
                 let mut events = events;
                 events.extend(rest);
@@ -286,6 +289,6 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.log.interests().leave(&self.scope, self.mailbox.id);
+        self.watch_cache.watchers().leave(&self.scope, self.buffer.id);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pintle_cache::{Cache, Describe, Encodings, KeyRange, Outline, Window};
+use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, KeyRange, ObjectIndex};
 use pintle_store::{
     Change, ChangeFeed, Committed, Key, Memory, Pending, Range, Record, Revision, Span, Store, SystemClock,
 };
@@ -11,9 +11,9 @@ use pintle_store::{
 /// Objects of which nothing needs to be known.
 struct Plain;
 
-impl Describe for Plain {
-    fn outline(&self, _: &str, _: &[u8]) -> Result<Outline, String> {
-        Ok(Outline::default())
+impl Indexer for Plain {
+    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
+        Ok(ObjectIndex::default())
     }
 }
 
@@ -82,11 +82,17 @@ async fn check(moves: usize) {
     }
     let newest = store.current_revision().await.expect("a revision").get();
     let store = Arc::new(Moving { store, moves: AtomicUsize::new(moves) });
-    let fill =
-        Cache::fill(store, "/registry", ["things".into()], Arc::new(Plain), Arc::new(SystemClock), Window::default());
-    let cache = fill.await.unwrap_or_else(|error| panic!("{moves} moves: {error}")).follow([], Encodings::new(0));
-    let log = cache.log("things").expect("a log");
-    let page = log.page(&KeyRange::All, None, newest, 10).expect("the newest state");
+    let fill = Cache::fill(
+        store,
+        "/registry",
+        ["things".into()],
+        Arc::new(Plain),
+        Arc::new(SystemClock),
+        HistoryLimits::default(),
+    );
+    let cache = fill.await.unwrap_or_else(|error| panic!("{moves} moves: {error}")).follow([], EncodingCache::new(0));
+    let watch_cache = cache.watch_cache("things").expect("a log");
+    let page = watch_cache.page(&KeyRange::All, None, newest, 10).expect("the newest state");
     let found: Vec<_> = page.objects.iter().map(|object| String::from_utf8_lossy(&object.json)).collect();
     assert_eq!(found, ["6", "7", "5"], "{moves} moves");
 }
@@ -115,15 +121,15 @@ async fn collections_that_others_tell_of_are_taken_in_with_their_history() {
     put("things/a", "2").await;
     let second = put("later/changed", "3").await;
     put("things/a", "4").await;
-    let window = Window { bytes: 1100, ..Window::default() };
+    let window = HistoryLimits { bytes: 1100, ..HistoryLimits::default() };
     let fill =
         Cache::fill(store.clone(), "/registry", ["things".into()], Arc::new(Plain), Arc::new(SystemClock), window);
     let filled = fill.await.expect("a cache");
-    assert!(filled.log("things").is_some() && filled.log("later").is_none());
-    let cache = filled.follow(["later".into()], Encodings::new(0));
-    let log = cache.log("later").expect("a log");
+    assert!(filled.watch_cache("things").is_some() && filled.watch_cache("later").is_none());
+    let cache = filled.follow(["later".into()], EncodingCache::new(0));
+    let watch_cache = cache.watch_cache("later").expect("a log");
     let show = |at: u64| {
-        let page = log.page(&KeyRange::All, None, at, 10).ok()?;
+        let page = watch_cache.page(&KeyRange::All, None, at, 10).ok()?;
         Some(page.objects.iter().map(|object| String::from_utf8_lossy(&object.json).into_owned()).collect::<Vec<_>>())
     };
     assert_eq!(show(second), Some(vec!["3".to_owned(), "before".to_owned()]));

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use pintle_cache::{KeyRange, Log, Object, Tap, Tapped};
+use pintle_cache::{EventStream, KeyRange, Object, StreamedEvent, WatchCache};
 use pintle_value::Str;
 
 use crate::World;
@@ -16,14 +16,14 @@ pub(crate) enum Change {
     /// These objects are there, in the collection of this prefix.
     There(Str, Vec<Arc<Object>>),
     /// These events came, in their order over all collections; none, where it is only known now that there are no others.
-    Events(Vec<Tapped>),
+    Events(Vec<StreamedEvent>),
     /// Nothing counts any more that was heard of this collection. If it is still there it comes again.
     Gone(Str),
 }
 
 /// A log that is followed.
 struct Followed {
-    log: Arc<Log>,
+    watch_cache: Arc<WatchCache>,
     /// Up to where its objects tell what its events would.
     read_to: u64,
     /// For one that has gone: how many events of all logs there were then. Its own last ones are among them.
@@ -32,23 +32,23 @@ struct Followed {
 
 /// What was there in a log when following it began, and was not handed out yet.
 struct Unread {
-    log: Arc<Log>,
+    watch_cache: Arc<WatchCache>,
     objects: Box<dyn Iterator<Item = Arc<Object>> + Send + Sync>,
 }
 
 /// The logs that are followed: those of all collections, but not of what expires, as upstream leaves out events.
 pub(crate) struct Following {
-    tap: Tap,
+    event_stream: EventStream,
     left_out: HashSet<Str>,
     /// The logs there are.
-    logs: HashMap<Str, Arc<Log>>,
+    watch_caches: HashMap<Str, Arc<WatchCache>>,
     followed: HashMap<Str, Followed>,
     /// True while some that are followed have gone.
     leaves: bool,
     gone: Vec<Str>,
     unread: VecDeque<Unread>,
     /// Events that came, and wait until all that was there before them is handed out.
-    held: Vec<Tapped>,
+    held: Vec<StreamedEvent>,
     /// How many events there were in all logs when the last objects that were there were handed out, until all of them
     /// are too: logs are not read at one revision.
     behind: Option<u64>,
@@ -60,9 +60,9 @@ impl Following {
         let expiring = registry.resources().filter(|resource| resource.strategy.expires());
         let left_out = expiring.filter_map(|resource| Some(resource.collection()?.prefix.clone())).collect();
         let mut following = Self {
-            tap: world.tap(),
+            event_stream: world.event_stream(),
             left_out,
-            logs: HashMap::new(),
+            watch_caches: HashMap::new(),
             followed: HashMap::new(),
             leaves: false,
             gone: Vec::new(),
@@ -70,7 +70,7 @@ impl Following {
             held: Vec::new(),
             behind: None,
         };
-        following.look_at_logs();
+        following.update_watch_caches();
         following
     }
 
@@ -90,30 +90,33 @@ impl Following {
             // There may be much to hand out, and others want to work as well.
             tokio::task::yield_now().await;
             // Also after events came: they may be of a log that was not there before.
-            self.look_at_logs();
+            self.update_watch_caches();
             if let Some(prefix) = self.gone.pop() {
                 return Change::Gone(prefix);
             }
-            if let Some(Unread { log, objects }) = self.unread.front_mut() {
+            if let Some(Unread { watch_cache, objects }) = self.unread.front_mut() {
                 let objects: Vec<_> = objects.by_ref().take(PART).collect();
-                let prefix = log.prefix().clone();
+                let prefix = watch_cache.prefix().clone();
                 if objects.len() < PART {
                     self.unread.pop_front();
-                    self.behind = Some(self.tap.end());
+                    self.behind = Some(self.event_stream.end());
                 }
                 return Change::There(prefix, objects);
             }
             let mut events = std::mem::take(&mut self.held);
-            events.retain(|(log, event)| {
-                let followed = self.followed.get(log.prefix()).filter(|followed| Arc::ptr_eq(&followed.log, log));
+            events.retain(|(watch_cache, event)| {
+                let followed = self
+                    .followed
+                    .get(watch_cache.prefix())
+                    .filter(|followed| Arc::ptr_eq(&followed.watch_cache, watch_cache));
                 followed.is_some_and(|followed| event.revision > followed.read_to)
             });
-            let position = self.tap.position();
+            let position = self.event_stream.position();
             let catches_up = self.behind.take_if(|end| *end <= position).is_some();
             if catches_up || !events.is_empty() {
                 return Change::Events(events);
             }
-            match self.tap.next().await {
+            match self.event_stream.next().await {
                 Ok(events) => self.held = events,
                 Err(_) => self.forget(|_| true),
             }
@@ -122,13 +125,16 @@ impl Following {
 
     /// Looks which logs have come and gone since the last look. One that has gone is forgotten when all is handed out that
     /// it told before.
-    fn look_at_logs(&mut self) {
-        if let Some(logs) = self.tap.logs() {
-            self.logs = logs.into_iter().map(|log| (log.prefix().clone(), log)).collect();
+    fn update_watch_caches(&mut self) {
+        if let Some(watch_caches) = self.event_stream.watch_caches() {
+            self.watch_caches =
+                watch_caches.into_iter().map(|watch_cache| (watch_cache.prefix().clone(), watch_cache)).collect();
             // One may have gone and come again.
-            let is_there = |log: &Arc<Log>| self.logs.get(log.prefix()).is_some_and(|now| Arc::ptr_eq(now, log));
-            let end = self.tap.end();
-            for followed in self.followed.values_mut().filter(|followed| !is_there(&followed.log)) {
+            let is_there = |watch_cache: &Arc<WatchCache>| {
+                self.watch_caches.get(watch_cache.prefix()).is_some_and(|now| Arc::ptr_eq(now, watch_cache))
+            };
+            let end = self.event_stream.end();
+            for followed in self.followed.values_mut().filter(|followed| !is_there(&followed.watch_cache)) {
                 followed.gone_at.get_or_insert(end);
                 self.leaves = true;
             }
@@ -136,22 +142,30 @@ impl Following {
             return;
         }
         if self.leaves && self.held.is_empty() {
-            let handed_out = self.tap.position();
+            let handed_out = self.event_stream.position();
             self.forget(|followed| followed.gone_at.is_some_and(|end| end <= handed_out));
             self.leaves = self.followed.values().any(|followed| followed.gone_at.is_some());
         }
-        for (prefix, log) in &self.logs {
+        for (prefix, watch_cache) in &self.watch_caches {
             if !self.left_out.contains(prefix) && !self.followed.contains_key(prefix) {
-                let followed = Followed { log: log.clone(), read_to: log.newest_revision(), gone_at: None };
+                let followed = Followed {
+                    watch_cache: watch_cache.clone(),
+                    read_to: watch_cache.newest_revision(),
+                    gone_at: None,
+                };
                 self.followed.insert(prefix.clone(), followed);
-                self.unread.push_back(Unread { log: log.clone(), objects: Box::new(log.objects(KeyRange::All)) });
+                self.unread.push_back(Unread {
+                    watch_cache: watch_cache.clone(),
+                    objects: Box::new(watch_cache.objects(KeyRange::All)),
+                });
             }
         }
     }
 
     fn forget(&mut self, is_lost: impl Fn(&Followed) -> bool) {
         let lost: Vec<_> = self.followed.extract_if(|_, followed| is_lost(followed)).collect();
-        self.unread.retain(|unread| !lost.iter().any(|(_, followed)| Arc::ptr_eq(&followed.log, &unread.log)));
+        self.unread
+            .retain(|unread| !lost.iter().any(|(_, followed)| Arc::ptr_eq(&followed.watch_cache, &unread.watch_cache)));
         self.gone.extend(lost.into_iter().map(|(prefix, _)| prefix));
     }
 }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use futures_util::future::{join_all, select_all};
-use pintle_cache::{Event, KeyRange, Log, Scope, Watcher};
+use pintle_cache::{Event, KeyRange, WatchCache, WatchScope, Watcher};
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
-use crate::objects::{find, log_of};
+use crate::objects::{find, watch_cache_of};
 use crate::queue::Queue;
 use crate::{Deletion, Place, Propagation, World, others};
 
@@ -90,11 +90,11 @@ impl Kept {
     }
 
     /// Where changes of it are heard of.
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> WatchScope {
         match self.reach {
-            Reach::Cluster => Scope::Key(self.object.name().into()),
-            Reach::Namespace(namespace) => Scope::Key(format!("{namespace}/{}", self.object.name()).into()),
-            Reach::EveryNamespace => Scope::All,
+            Reach::Cluster => WatchScope::Key(self.object.name().into()),
+            Reach::Namespace(namespace) => WatchScope::Key(format!("{namespace}/{}", self.object.name()).into()),
+            Reach::EveryNamespace => WatchScope::All,
         }
     }
 
@@ -222,10 +222,10 @@ impl Keeper {
     fn follow(&self, world: &Arc<dyn World>, queue: &mut Queue<Item>) -> Option<Following> {
         let namespaces = GroupResource::new("", "namespaces");
         let mut following = Following::default();
-        let all = log_of(world, &namespaces)?;
-        following.add(namespaces, Scope::All, &all);
+        let all = watch_cache_of(world, &namespaces)?;
+        following.add(namespaces, WatchScope::All, &all);
         for kept in &*self.kept {
-            following.add(kept.resource.clone(), kept.scope(), &log_of(world, &kept.resource)?);
+            following.add(kept.resource.clone(), kept.scope(), &watch_cache_of(world, &kept.resource)?);
         }
         self.look_at("", Occasion::Start, queue);
         all.objects(KeyRange::All).for_each(|namespace| self.look_at(namespace.name(), Occasion::Start, queue));
@@ -259,12 +259,12 @@ async fn left(leaving: &mut watch::Receiver<bool>) {
 /// The logs that are followed, and what of them.
 #[derive(Default)]
 struct Following {
-    watchers: HashMap<(GroupResource, Scope), Watcher>,
+    watchers: HashMap<(GroupResource, WatchScope), Watcher>,
 }
 
 impl Following {
-    fn add(&mut self, resource: GroupResource, scope: Scope, log: &Arc<Log>) {
-        let watch = || log.watch(scope.clone(), log.newest_revision());
+    fn add(&mut self, resource: GroupResource, scope: WatchScope, watch_cache: &Arc<WatchCache>) {
+        let watch = || watch_cache.watch(scope.clone(), watch_cache.newest_revision());
         self.watchers.entry((resource, scope.clone())).or_insert_with(watch);
     }
 

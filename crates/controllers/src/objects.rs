@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_cache::{Log, Object};
+use pintle_cache::{Object, WatchCache};
 use pintle_registry::GroupResource;
 use pintle_value::Value;
 
@@ -14,16 +14,16 @@ pub(crate) fn tree(object: &Object) -> Option<Value> {
 }
 
 /// The log of a resource that is served at `v1`.
-pub(crate) fn log_of(world: &Arc<dyn World>, resource: &GroupResource) -> Option<Arc<Log>> {
+pub(crate) fn watch_cache_of(world: &Arc<dyn World>, resource: &GroupResource) -> Option<Arc<WatchCache>> {
     let registry = world.registry();
-    world.log(registry.resource(&resource.group, "v1", &resource.resource)?)
+    world.watch_cache(registry.resource(&resource.group, "v1", &resource.resource)?)
 }
 
 /// The object of a resource that is served at `v1`, with its resourceVersion, as the logs have it now.
 pub(crate) fn find(world: &Arc<dyn World>, place: &Place) -> Option<Value> {
     let Place { resource, namespace, name } = place;
     let key = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
-    let object = log_of(world, resource)?.get(&key, None).ok().flatten()?;
+    let object = watch_cache_of(world, resource)?.get(&key, None).ok().flatten()?;
     let mut found = tree(&object)?;
     found.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
     Some(found)

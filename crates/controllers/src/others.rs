@@ -7,15 +7,16 @@ use pintle_value::Value;
 use pintle_value::time::Duration;
 
 use crate::World;
-use crate::objects::{log_of, tree};
+use crate::objects::{tree, watch_cache_of};
 
 /// The lease that a controller manager holds.
 const LEASE: &str = "kube-system/kube-controller-manager";
 
 /// True while a controller manager renews its lease.
 pub(crate) fn are_there(world: &Arc<dyn World>) -> bool {
-    let log = log_of(world, &GroupResource::new("coordination.k8s.io", "leases"));
-    let lease = log.and_then(|log| log.get(LEASE, None).ok().flatten()).and_then(|lease| tree(&lease));
+    let watch_cache = watch_cache_of(world, &GroupResource::new("coordination.k8s.io", "leases"));
+    let lease =
+        watch_cache.and_then(|watch_cache| watch_cache.get(LEASE, None).ok().flatten()).and_then(|lease| tree(&lease));
     lease.is_some_and(|lease| {
         let lasts = Duration::from_seconds(lease.int_at(&["spec", "leaseDurationSeconds"]).unwrap_or_default());
         let held =

@@ -4,11 +4,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
-use pintle_cache::{Event, KeyRange, Log, Object, Scope, Watcher};
+use pintle_cache::{Event, KeyRange, Object, WatchCache, WatchScope, Watcher};
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Str, Value};
 
-use crate::objects::{find, log_of, tree};
+use crate::objects::{find, tree, watch_cache_of};
 use crate::queue::Queue;
 use crate::{Deletion, Place, Propagation, World, others};
 
@@ -86,8 +86,10 @@ impl Item {
 /// Deletes a token whose account is gone.
 async fn look_at_token(world: &Arc<dyn World>, place: &Place) -> Result<bool, ApiError> {
     let key = format!("{}/{}", place.namespace, place.name);
-    let log = log_of(world, &place.resource);
-    let Some(secret) = log.and_then(|log| log.get(&key, None).ok().flatten()) else { return Ok(true) };
+    let watch_cache = watch_cache_of(world, &place.resource);
+    let Some(secret) = watch_cache.and_then(|watch_cache| watch_cache.get(&key, None).ok().flatten()) else {
+        return Ok(true);
+    };
     let Some(account) = Account::of(&secret).filter(|account| !account.name.is_empty()) else { return Ok(true) };
     world.clone().catch_up().await?;
     if account.find(world).is_some() {
@@ -131,7 +133,7 @@ async fn look_at_reference(world: &Arc<dyn World>, account: &Account, secret: &S
 /// Cleans up after the tokens of a cluster for as long as it is there.
 pub async fn tokens(world: Weak<dyn World>) {
     let mut cleaner = Cleaner::default();
-    let Some(mut logs) = world.upgrade().and_then(|world| cleaner.follow(&world)) else { return };
+    let Some(mut watch_caches) = world.upgrade().and_then(|world| cleaner.follow(&world)) else { return };
     loop {
         let looked = world.clone();
         cleaner.queue.begin(|item| {
@@ -144,14 +146,14 @@ pub async fn tokens(world: Weak<dyn World>) {
             })
         });
         let heard = tokio::select! {
-            events = logs.secrets.next() => events.map(|events| events.iter().for_each(|e| cleaner.hear_of_secret(e))),
-            events = logs.accounts.next() => events.map(|events| events.iter().for_each(|e| cleaner.hear_of_account(e))),
+            events = watch_caches.secrets.next() => events.map(|events| events.iter().for_each(|e| cleaner.hear_of_secret(e))),
+            events = watch_caches.accounts.next() => events.map(|events| events.iter().for_each(|e| cleaner.hear_of_account(e))),
             _ = cleaner.queue.ready() => Ok(()),
         };
         if heard.is_err() {
             // History is lost: whatever is there is looked at again.
             match world.upgrade().and_then(|world| cleaner.follow(&world)) {
-                Some(anew) => logs = anew,
+                Some(anew) => watch_caches = anew,
                 None => return,
             }
         }
@@ -162,7 +164,7 @@ pub async fn tokens(world: Weak<dyn World>) {
 }
 
 /// What is followed.
-struct Logs {
+struct WatchCaches {
     secrets: Watcher,
     accounts: Watcher,
 }
@@ -175,22 +177,25 @@ struct Cleaner {
 }
 
 impl Cleaner {
-    fn follow(&mut self, world: &Arc<dyn World>) -> Option<Logs> {
+    fn follow(&mut self, world: &Arc<dyn World>) -> Option<WatchCaches> {
         let place = {
             let registry = world.registry();
             let secrets = registry.resource("", "v1", "secrets")?;
             secrets.strategy.selectable_field_names().iter().position(|name| *name == "type")?
         };
-        let log = |resource: &str| log_of(world, &GroupResource::new("", resource));
-        let watch = |log: &Arc<Log>, scope: Scope| log.watch(scope, log.newest_revision());
-        let (secrets, accounts) = (log("secrets")?, log("serviceaccounts")?);
-        let logs =
-            Logs { secrets: watch(&secrets, Scope::Field(place, TYPE.into())), accounts: watch(&accounts, Scope::All) };
+        let watch_cache = |resource: &str| watch_cache_of(world, &GroupResource::new("", resource));
+        let watch =
+            |watch_cache: &Arc<WatchCache>, scope: WatchScope| watch_cache.watch(scope, watch_cache.newest_revision());
+        let (secrets, accounts) = (watch_cache("secrets")?, watch_cache("serviceaccounts")?);
+        let watch_caches = WatchCaches {
+            secrets: watch(&secrets, WatchScope::Field(place, TYPE.into())),
+            accounts: watch(&accounts, WatchScope::All),
+        };
         self.tokens.clear();
         for secret in secrets.objects(KeyRange::All).filter(|secret| secret.field(place) == TYPE) {
             self.note(&secret);
         }
-        Some(logs)
+        Some(watch_caches)
     }
 
     /// Takes note of a token, and has it looked at.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_cache::{Log, Tap};
+use pintle_cache::{EventStream, WatchCache};
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
@@ -55,10 +55,10 @@ pub trait World: Send + Sync + 'static {
     fn kinds(&self) -> watch::Receiver<()>;
 
     /// The log of a resource's collection, if it has one.
-    fn log(&self, resource: &Resource) -> Option<Arc<Log>>;
+    fn watch_cache(&self, resource: &Resource) -> Option<Arc<WatchCache>>;
 
     /// A tap of all logs.
-    fn tap(&self) -> Tap;
+    fn event_stream(&self) -> EventStream;
 
     /// The time now.
     fn now(&self) -> Time;

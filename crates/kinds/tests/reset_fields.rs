@@ -84,7 +84,11 @@ fn every_kind_with_a_status_says_what_its_writes_do_not_set() {
         }
         for subresource in names {
             let fields = resource.strategy.reset_fields(subresource);
-            assert_eq!(resource.reset_field_filter(subresource).is_none(), fields == None, "{resource:?}/{subresource}");
+            assert_eq!(
+                resource.reset_field_filter(subresource).is_none(),
+                fields == None,
+                "{resource:?}/{subresource}"
+            );
             said.insert((name(&resource), subresource.to_owned()), fields);
         }
     }

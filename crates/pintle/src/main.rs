@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use pintle::{Engine, Options, Server};
-use pintle_cache::Window;
+use pintle_cache::HistoryLimits;
 use pintle_gates::Flag;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -210,7 +210,7 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         endpoints: serve.endpoint_reconciler_type == EndpointReconciler::Lease,
         kubeconfig: serve.kubeconfig,
         tokens,
-        window: Window { bytes: serve.watch_window_mib << 20, ..Window::default() },
+        window: HistoryLimits { bytes: serve.watch_window_mib << 20, ..HistoryLimits::default() },
         encoding_cache: serve.encoding_cache_mib << 20,
         min_request_timeout: Duration::from_secs(serve.min_request_timeout.into()),
         gates,

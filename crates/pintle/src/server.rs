@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle_auth::{AllowAll, Authenticator, ClientCertificate, FirstOf, TokenFile, TokenFileError};
-use pintle_cache::Window;
+use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
 use pintle_server::http::{Listener, TlsError, server_config, verifier};
 use pintle_server::{Cluster, ClusterError, Component, Cors, Duties, Settings, service_address};
@@ -62,7 +62,7 @@ pub struct Options {
     /// The text of a token file.
     pub tokens: Option<String>,
     /// How much history is kept.
-    pub window: Window,
+    pub window: HistoryLimits,
     /// Up to how many bytes encodings of objects are kept that are asked for beside JSON.
     pub encoding_cache: usize,
     /// The components whose health clients can ask for.
@@ -97,7 +97,7 @@ impl Default for Options {
             endpoints: true,
             kubeconfig: None,
             tokens: None,
-            window: Window::default(),
+            window: HistoryLimits::default(),
             encoding_cache: ENCODING_CACHE_MIB << 20,
             components: Component::usual(),
             min_request_timeout: MIN_REQUEST_TIMEOUT,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use pintle_admission::{Chain, Closing, NamespaceLifecycle};
 use pintle_auth::{Authenticator, Authorizer};
-use pintle_cache::{Cache, CacheError, Encodings, Log, Window};
+use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits, WatchCache};
 use pintle_catalog::Catalog;
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
@@ -35,7 +35,7 @@ pub struct Settings {
     /// Where objects are stored.
     pub store: Arc<dyn Store>,
     /// How much history is kept in memory.
-    pub window: Window,
+    pub window: HistoryLimits,
     /// Up to how many bytes encodings of objects are kept that are asked for beside JSON.
     pub encoding_cache: usize,
     /// Tells the time.
@@ -149,7 +149,7 @@ impl Cluster {
         for record in definitions.served().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r) {
             described.set(record);
         }
-        let encodings = Encodings::new(settings.encoding_cache);
+        let encodings = EncodingCache::new(settings.encoding_cache);
         let cache = filled.follow(definitions.served().map(|(prefix, _)| prefix.clone()), encodings);
         let cluster = Arc::new(Self {
             documents: crate::documents::Documents::default(),
@@ -243,9 +243,9 @@ impl Cluster {
     }
 
     /// The log of a resource's collection.
-    pub(crate) fn log(&self, resource: &Resource) -> Result<Arc<Log>, ApiError> {
+    pub(crate) fn watch_cache(&self, resource: &Resource) -> Result<Arc<WatchCache>, ApiError> {
         let prefix = resource.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
-        self.cache.log(prefix).ok_or_else(|| ApiError::Internal(format!("no log of {}", resource.plural)))
+        self.cache.watch_cache(prefix).ok_or_else(|| ApiError::Internal(format!("no log of {}", resource.plural)))
     }
 
     /// The record of the version at which a resource's objects are stored.

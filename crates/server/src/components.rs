@@ -45,7 +45,7 @@ enum Health {
     /// Unwell, or not to be reached; what it or the network says.
     Unwell(String),
     /// The store does not work; why.
-    Broken(String),
+    CorruptObject(String),
     /// It answers with something that is no answer; why.
     Unknown(String),
 }
@@ -76,7 +76,7 @@ pub(crate) async fn get(cluster: &Cluster, name: &str) -> Result<Value, ApiError
 fn store(cluster: &Cluster) -> Value {
     let health = match health::store(cluster) {
         Ok(()) => Health::Well("ok".to_owned()),
-        Err(why) => Health::Broken(why),
+        Err(why) => Health::CorruptObject(why),
     };
     shown(STORE, health)
 }
@@ -119,7 +119,7 @@ fn shown(name: &str, health: Health) -> Value {
     let (status, message, error) = match health {
         Health::Well(text) => ("True", text, String::new()),
         Health::Unwell(text) => ("False", text, String::new()),
-        Health::Broken(why) => ("False", String::new(), why),
+        Health::CorruptObject(why) => ("False", String::new(), why),
         Health::Unknown(why) => ("Unknown", String::new(), why),
     };
     let mut condition = object! { "type": "Healthy", "status": status };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pintle_cache::{Log, Tap};
+use pintle_cache::{EventStream, WatchCache};
 use pintle_controllers::{
     ApiServer, Compute, Deletion, Identity, Keeper, Place, SYSTEM_NAMESPACES, World, fixtures, garbage, namespaces,
     tokens,
@@ -112,12 +112,12 @@ impl World for Cluster {
         self.kinds_change.subscribe()
     }
 
-    fn log(&self, resource: &Resource) -> Option<Arc<Log>> {
-        Cluster::log(self, resource).ok()
+    fn watch_cache(&self, resource: &Resource) -> Option<Arc<WatchCache>> {
+        Cluster::watch_cache(self, resource).ok()
     }
 
-    fn tap(&self) -> Tap {
-        self.cache.tap()
+    fn event_stream(&self) -> EventStream {
+        self.cache.event_stream()
     }
 
     fn now(&self) -> Time {

@@ -7,7 +7,7 @@ mod source;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Weak};
 
-use pintle_cache::{Event, Filled, KeyRange, Object, Scope};
+use pintle_cache::{Event, KeyRange, LoadedCache, Object, WatchScope};
 use pintle_extensions::{
     CLEANUP_FINALIZER, Condition, accept_names, condition_is_true, discovery_order, establish, records, set_condition,
 };
@@ -36,9 +36,9 @@ pub(crate) struct Definitions {
 
 impl Definitions {
     /// Reads all stored definitions, before the cache takes in the history of their objects.
-    pub(crate) fn stored(filled: &Filled) -> Self {
-        let Some(log) = filled.log(PREFIX) else { return Self::default() };
-        let objects: Vec<Arc<Object>> = log.objects(KeyRange::All).collect();
+    pub(crate) fn stored(filled: &LoadedCache) -> Self {
+        let Some(watch_cache) = filled.watch_cache(PREFIX) else { return Self::default() };
+        let objects: Vec<Arc<Object>> = watch_cache.objects(KeyRange::All).collect();
         let read = |object: &Arc<Object>| {
             let mut definition = source::without_schemas(&object.json)?;
             definition.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
@@ -67,11 +67,11 @@ impl Definitions {
     /// They cannot be read.
     pub(crate) async fn follow(mut self, cluster: &Arc<Cluster>) -> Result<(), ApiError> {
         let hub = cluster.stored(&definitions())?;
-        let log = cluster.log(&hub)?;
+        let watch_cache = cluster.watch_cache(&hub)?;
         let from = cluster.catch_up().await?;
-        let mut watcher = log.watch(Scope::All, from);
+        let mut watcher = watch_cache.watch(WatchScope::All, from);
         let mut there = HashSet::new();
-        for object in log.objects(KeyRange::All) {
+        for object in watch_cache.objects(KeyRange::All) {
             self.read(&object);
             there.insert(Str::from(object.name()));
         }
@@ -241,8 +241,8 @@ impl Definitions {
         if kind.made_of.bool_at(&["accepted"]) && !cluster.is_built_in(&kind.prefix) {
             // Objects are there even if no version shows them.
             let fields = kind.records.first().is_some_and(|record| cluster.described.set(record));
-            let opened = match cluster.cache.log(&kind.prefix).is_some() && fields {
-                true => cluster.cache.describe_again(&kind.prefix).await,
+            let opened = match cluster.cache.watch_cache(&kind.prefix).is_some() && fields {
+                true => cluster.cache.reindex(&kind.prefix).await,
                 false => cluster.cache.open(&kind.prefix).await,
             };
             if let Err(error) = opened {
@@ -367,21 +367,21 @@ async fn say(cluster: &Weak<Cluster>, name: &str, condition: &Condition) -> Resu
 
 /// Deletes the objects of a kind until there are none.
 async fn empty(cluster: &Weak<Cluster>, resource: &Arc<Resource>) -> Result<(), ApiError> {
-    let (log, mut watcher) = {
+    let (watch_cache, mut watcher) = {
         let Some(cluster) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
         if cluster.is_built_in_group(&resource.group) {
             // They were never served.
             return Ok(());
         }
-        let log = cluster.log(resource)?;
-        let watcher = log.watch(Scope::All, cluster.catch_up().await?);
-        (log, watcher)
+        let watch_cache = cluster.watch_cache(resource)?;
+        let watcher = watch_cache.watch(WatchScope::All, cluster.catch_up().await?);
+        (watch_cache, watcher)
     };
     loop {
         let Some(strong) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
         delete_kind(&strong, resource).await?;
         drop(strong);
-        if log.objects(KeyRange::All).next().is_none() {
+        if watch_cache.objects(KeyRange::All).next().is_none() {
             return Ok(());
         }
         // Something holds the last ones: a finalizer goes with the next change.

@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use pintle_cache::{Describe, Fields, Outline};
+use pintle_cache::{Indexer, ObjectIndex, SelectableValues};
 use pintle_codec::json::{self, Projection};
 use pintle_codec::yaml;
 use pintle_registry::{Resource, Strategy};
 use pintle_value::{Str, Value};
 
-use crate::outline::{self, Places};
+use crate::object_index::{self, Places};
 
 /// Describes stored objects.
 #[derive(Default)]
@@ -57,15 +57,15 @@ impl Described {
     }
 }
 
-impl Describe for Described {
-    fn outline(&self, prefix: &str, json: &[u8]) -> Result<Outline, String> {
+impl Indexer for Described {
+    fn index(&self, prefix: &str, json: &[u8]) -> Result<ObjectIndex, String> {
         // Whether the rest can be read is not looked at; what was cut off would not have its end.
-        let places = outline::places(json).filter(|_| json.ends_with(b"}"));
+        let places = object_index::places(json).filter(|_| json.ends_with(b"}"));
         let Places { version_at, item_at, labels } = places.ok_or_else(|| self.why_unreadable(prefix, json))?;
         let kept = self.kept.read().get(prefix).cloned();
         // Only kinds that are selected by their own fields need to be read, and only those fields of them.
         let fields = match kept {
-            None => Fields::default(),
+            None => SelectableValues::default(),
             Some(kept) => {
                 let read = kept.sources.read(json).ok_or_else(|| self.why_unreadable(prefix, json))?;
                 let values = kept.rules.selected_values(&read);
@@ -73,7 +73,7 @@ impl Describe for Described {
                 values.into_iter().collect()
             }
         };
-        Ok(Outline { version_at, item_at, labels: (labels.start, labels.end), fields })
+        Ok(ObjectIndex { version_at, item_at, labels: (labels.start, labels.end), fields })
     }
 }
 

@@ -12,15 +12,15 @@ use pintle_value::Str;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Cache, CacheError, Describe, Shared, Window, follow};
+use super::{Cache, CacheError, HistoryLimits, Indexer, Shared, follow};
 use crate::progress::Progress;
-use crate::{Encodings, Log};
+use crate::{EncodingCache, WatchCache};
 
 /// How many records are read at once.
 const FILL: usize = 25_000;
 
 /// A cache that holds all that is stored of the collections that are known so far, but does not follow the store yet.
-pub struct Filled {
+pub struct LoadedCache {
     shared: Arc<Shared>,
     feed: ChangeFeed,
     apart: Apart,
@@ -33,7 +33,7 @@ struct Apart {
     changes: Vec<StoredChange>,
 }
 
-impl fmt::Debug for Filled {
+impl fmt::Debug for LoadedCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Filled").field("root", &self.shared.root).finish_non_exhaustive()
     }
@@ -49,10 +49,10 @@ impl Cache {
         store: Arc<dyn Store>,
         root: &str,
         prefixes: impl IntoIterator<Item = Str>,
-        describe: Arc<dyn Describe>,
+        describe: Arc<dyn Indexer>,
         clock: Arc<dyn Clock>,
-        window: Window,
-    ) -> Result<Filled, CacheError> {
+        window: HistoryLimits,
+    ) -> Result<LoadedCache, CacheError> {
         let prefixes: Vec<Str> = prefixes.into_iter().collect();
         loop {
             let oldest = store.oldest_revision().await?;
@@ -63,14 +63,14 @@ impl Cache {
                 clock: clock.clone(),
                 window,
                 progress: Progress::new(oldest.get()),
-                logs: RwLock::default(),
+                watch_caches: RwLock::default(),
                 start: oldest.get(),
                 history: Mutex::default(),
                 pins: Arc::default(),
             });
             shared.begin(prefixes.iter().cloned());
             match shared.catch_up(oldest).await {
-                Ok((feed, apart)) => return Ok(Filled { shared, feed, apart }),
+                Ok((feed, apart)) => return Ok(LoadedCache { shared, feed, apart }),
                 // The store's own window moved on meanwhile; it does so once for what was written before the start.
                 Err(pintle_store::Error::Compacted { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -79,11 +79,11 @@ impl Cache {
     }
 }
 
-impl Filled {
+impl LoadedCache {
     /// The log of a collection, by its key prefix.
     #[must_use]
-    pub fn log(&self, prefix: &str) -> Option<Arc<Log>> {
-        self.shared.logs.read().get(prefix).cloned()
+    pub fn watch_cache(&self, prefix: &str) -> Option<Arc<WatchCache>> {
+        self.shared.watch_caches.read().get(prefix).cloned()
     }
 
     /// The revision up to which every log is complete.
@@ -95,7 +95,7 @@ impl Filled {
     /// Takes these collections in as well, which objects of the others have told of, and follows the store from now on.
     /// Encodings of objects are kept within this budget.
     #[must_use]
-    pub fn follow(self, more: impl IntoIterator<Item = Str>, encodings: Encodings) -> Cache {
+    pub fn follow(self, more: impl IntoIterator<Item = Str>, encoding_cache: EncodingCache) -> Cache {
         let Self { shared, feed, apart } = self;
         shared.begin(more);
         shared.seed(&apart.records);
@@ -103,18 +103,18 @@ impl Filled {
         // Events leave the window in their order over all logs.
         shared.history.lock().events.make_contiguous().sort_by_key(|kept| kept.event.revision);
         shared.trim();
-        let encodings = Arc::new(encodings);
-        let feeder = tokio::spawn(follow(shared.clone(), encodings.clone(), feed));
-        Cache { shared, encodings, feeder }
+        let encoding_cache = Arc::new(encoding_cache);
+        let feeder = tokio::spawn(follow(shared.clone(), encoding_cache.clone(), feed));
+        Cache { shared, encoding_cache, feeder }
     }
 }
 
 impl Shared {
     /// Begins the logs of these collections, as old as the history.
     fn begin(&self, prefixes: impl IntoIterator<Item = Str>) {
-        let mut logs = self.logs.write();
+        let mut watch_caches = self.watch_caches.write();
         for prefix in prefixes {
-            logs.add(Log::new(prefix, self.start));
+            watch_caches.add(WatchCache::new(prefix, self.start));
         }
     }
 
@@ -149,8 +149,8 @@ impl Shared {
     /// Puts what was there before the history starts.
     fn seed(&self, records: &[Record]) {
         let written = at_once(records, &|r: &Record| self.written(&r.key, r.mod_revision, Some(&r.value)));
-        for (log, written) in written.into_iter().flatten() {
-            log.seed(written);
+        for (watch_cache, written) in written.into_iter().flatten() {
+            watch_cache.seed(written);
         }
     }
 }

@@ -11,7 +11,7 @@ use pintle_value::time::{Duration as Lasting, Time};
 use pintle_value::{Value, object};
 use sha2::{Digest, Sha256};
 
-use crate::objects::{find, log_of, tree};
+use crate::objects::{find, tree, watch_cache_of};
 use crate::{Deletion, Place, Propagation, World};
 
 const NAMESPACE: &str = "kube-system";
@@ -152,8 +152,9 @@ pub(super) async fn collect(world: &Weak<dyn World>) {
 
 /// The leases of servers that did not renew them in time.
 fn over(world: &Arc<dyn World>) -> Vec<Value> {
-    let log = log_of(world, &leases());
-    let of_servers = log.iter().flat_map(|log| log.objects(KeyRange::Namespace(NAMESPACE.into())));
+    let watch_cache = watch_cache_of(world, &leases());
+    let of_servers =
+        watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::Namespace(NAMESPACE.into())));
     let of_servers = of_servers.filter(|lease| lease.label(LABEL) == Some(SERVER));
     let found = of_servers.filter_map(|lease| {
         let mut found = tree(&lease)?;

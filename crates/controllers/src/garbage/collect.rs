@@ -51,13 +51,13 @@ pub(super) enum Fate {
 pub(super) fn fate_of(world: &Arc<dyn World>, namespace: &str, owner: &Owner) -> Fate {
     let registry = world.registry();
     let Some(resource) = registry.kind(&owner.gvk()) else { return Fate::Unknown };
-    let Some(log) = world.log(resource) else { return Fate::Unknown };
+    let Some(watch_cache) = world.watch_cache(resource) else { return Fate::Unknown };
     let key: Str = match resource.scope {
         Scope::Cluster => owner.name.clone(),
         Scope::Namespaced if namespace.is_empty() => return Fate::Misplaced,
         Scope::Namespaced => format!("{namespace}/{}", owner.name).into(),
     };
-    let Ok(found) = log.read(&key) else { return Fate::Unknown };
+    let Ok(found) = watch_cache.read(&key) else { return Fate::Unknown };
     let Some(object) = found else { return Fate::Gone };
     let facts = Facts::read(&object);
     match facts.uid == owner.uid {
@@ -204,6 +204,6 @@ fn place(item: &Item, resource: &Resource) -> Place {
 
 /// The object as it is now, unless it is another by now.
 pub(super) fn current(world: &Arc<dyn World>, item: &Item, resource: &Resource) -> Option<Arc<Object>> {
-    let object = world.log(resource)?.get(&item.key, None).ok().flatten()?;
+    let object = world.watch_cache(resource)?.get(&item.key, None).ok().flatten()?;
     (Facts::read(&object).uid == item.uid).then_some(object)
 }

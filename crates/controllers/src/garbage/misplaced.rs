@@ -9,7 +9,7 @@ use pintle_value::{Value, object};
 use super::facts::{Facts, Owner};
 use super::graph::Item;
 use crate::World;
-use crate::objects::log_of;
+use crate::objects::watch_cache_of;
 
 /// Who sends the events, as upstream calls it.
 const SENDER: &str = "garbage-collector-controller";
@@ -18,12 +18,13 @@ const SENDER: &str = "garbage-collector-controller";
 pub(super) fn is_elsewhere(world: &Arc<dyn World>, namespace: &str, owner: &Owner) -> bool {
     let registry = world.registry();
     let resource = registry.kind(&owner.gvk()).filter(|resource| resource.scope == Scope::Namespaced);
-    let namespaces = log_of(world, &GroupResource::new("", "namespaces"));
-    let (Some(log), Some(namespaces)) = (resource.and_then(|resource| world.log(resource)), namespaces) else {
+    let namespaces = watch_cache_of(world, &GroupResource::new("", "namespaces"));
+    let (Some(watch_cache), Some(namespaces)) = (resource.and_then(|resource| world.watch_cache(resource)), namespaces)
+    else {
         return false;
     };
     namespaces.objects(KeyRange::All).any(|other| {
-        let found = log.get(&format!("{}/{}", other.name(), owner.name), None).ok().flatten();
+        let found = watch_cache.get(&format!("{}/{}", other.name(), owner.name), None).ok().flatten();
         other.name() != namespace && found.is_some_and(|found| Facts::read(&found).uid == owner.uid)
     })
 }

@@ -86,9 +86,9 @@ impl Collector {
                 objects.iter().for_each(|object| self.update(world, &prefix, None, Some(object)));
             }
             Change::Events(events) => {
-                for (log, event) in events {
+                for (watch_cache, event) in events {
                     let Event { previous, object, .. } = &*event;
-                    self.update(world, log.prefix(), previous.as_ref(), object.as_ref());
+                    self.update(world, watch_cache.prefix(), previous.as_ref(), object.as_ref());
                 }
             }
             Change::Gone(prefix) => {
@@ -237,7 +237,7 @@ fn subject((graph, heard): (&Graph, u64), kinds: &mut Kinds, world: &Arc<dyn Wor
 
 /// True if it can be said whether an object of a kind is there.
 fn is_known(world: &Arc<dyn World>, kind: &GroupVersionKind) -> bool {
-    world.registry().kind(kind).is_some_and(|resource| world.log(resource).is_some())
+    world.registry().kind(kind).is_some_and(|resource| world.watch_cache(resource).is_some())
 }
 
 /// Waits until a time, or for good.

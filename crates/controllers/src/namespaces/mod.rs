@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use pintle_cache::{KeyRange, Log, Object, Scope, Watcher};
-use pintle_registry::{ApiError, GroupResource, Resource, Scope as Reach, Verb};
+use pintle_cache::{KeyRange, Object, WatchCache, WatchScope, Watcher};
+use pintle_registry::{ApiError, GroupResource, Resource, Scope, Verb};
 use pintle_value::{Str, Value};
 use tokio::task::{Id, JoinSet};
 
@@ -30,10 +30,10 @@ fn place(name: &str) -> Place {
 
 /// Follows the namespaces of a cluster for as long as it is there, and empties those that go.
 pub async fn namespaces(world: Weak<dyn World>) {
-    let Some((log, from)) = begin(&world).await else { return };
-    let mut watcher = log.watch(Scope::All, from);
+    let Some((watch_cache, from)) = begin(&world).await else { return };
+    let mut watcher = watch_cache.watch(WatchScope::All, from);
     let mut tasks = Tasks::default();
-    for namespace in log.objects(KeyRange::All) {
+    for namespace in watch_cache.objects(KeyRange::All) {
         tasks.look_at(&world, &namespace);
     }
     loop {
@@ -50,7 +50,7 @@ pub async fn namespaces(world: Weak<dyn World>) {
             Some(ended) = tasks.running.join_next_with_id() => {
                 let ended = tasks.names.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
                 // Another of the name may be going by now.
-                let now = ended.and_then(|name| log.get(&name, None).ok().flatten());
+                let now = ended.and_then(|name| watch_cache.get(&name, None).ok().flatten());
                 now.iter().for_each(|namespace| tasks.look_at(&world, namespace));
             }
         }
@@ -61,12 +61,12 @@ pub async fn namespaces(world: Weak<dyn World>) {
 }
 
 /// The log of namespaces, and where following it begins.
-async fn begin(world: &Weak<dyn World>) -> Option<(Arc<Log>, u64)> {
+async fn begin(world: &Weak<dyn World>) -> Option<(Arc<WatchCache>, u64)> {
     let world = world.upgrade()?;
     let registry = world.registry();
-    let log = world.log(registry.resource("", "v1", "namespaces")?)?;
+    let watch_cache = world.watch_cache(registry.resource("", "v1", "namespaces")?)?;
     let from = world.catch_up().await.ok()?;
-    Some((log, from))
+    Some((watch_cache, from))
 }
 
 /// The namespaces that are being emptied, each by a task.
@@ -171,8 +171,8 @@ async fn attempt(world: &Arc<dyn World>, name: &str) -> Result<Next, ApiError> {
 /// True if there still is such a namespace.
 fn is_ours(world: &Arc<dyn World>, name: &str) -> bool {
     let registry = world.registry();
-    let log = registry.resource("", "v1", "namespaces").and_then(|namespaces| world.log(namespaces));
-    let object = log.and_then(|log| log.get(name, None).ok().flatten());
+    let watch_cache = registry.resource("", "v1", "namespaces").and_then(|namespaces| world.watch_cache(namespaces));
+    let object = watch_cache.and_then(|watch_cache| watch_cache.get(name, None).ok().flatten());
     object.and_then(|object| tree(&object)).is_some_and(|namespace| waits(&namespace))
 }
 
@@ -180,7 +180,7 @@ fn is_ours(world: &Arc<dyn World>, name: &str) -> bool {
 fn collections(world: &Arc<dyn World>) -> Vec<Arc<Resource>> {
     let mut found = BTreeMap::new();
     for resource in world.registry().resources() {
-        let stored = resource.scope == Reach::Namespaced && resource.verbs.has(Verb::Delete) && resource.is_hub();
+        let stored = resource.scope == Scope::Namespaced && resource.verbs.has(Verb::Delete) && resource.is_hub();
         if let Some(collection) = resource.collection().filter(|_| stored) {
             found.entry(collection.prefix.clone()).or_insert_with(|| resource.clone());
         }
@@ -198,28 +198,28 @@ async fn delete(
     let range = KeyRange::Namespace(namespace.into());
     let mut remaining = Vec::new();
     for resource in collections {
-        let Some(log) = world.log(resource) else { continue };
-        if log.objects(range.clone()).next().is_none() && log.broken(&range, None).is_empty() {
+        let Some(watch_cache) = world.watch_cache(resource) else { continue };
+        if watch_cache.objects(range.clone()).next().is_none() && watch_cache.corrupt(&range, None).is_empty() {
             continue;
         }
         if let Err(error) = world.clone().delete_all(resource.clone(), namespace.to_owned()).await {
             findings.failures.push(error.to_string());
         }
-        remaining.push((resource, log));
+        remaining.push((resource, watch_cache));
     }
     let now = world.clone().catch_up().await?;
     let mut watchers = Vec::new();
-    for (resource, log) in remaining {
+    for (resource, watch_cache) in remaining {
         let name = format!("{}.{}", resource.plural, resource.group);
         let mut any = false;
-        for object in log.objects(range.clone()) {
+        for object in watch_cache.objects(range.clone()) {
             let finalizers = tree(&object).map(|tree| tree.items_at(&["metadata", "finalizers"]).to_vec());
             let finalizers = finalizers.unwrap_or_default();
             findings.note(&name, finalizers.iter().filter_map(Value::as_str).map(str::to_owned));
             any = true;
         }
         if any {
-            watchers.push(log.watch(Scope::Namespace(namespace.into()), now));
+            watchers.push(watch_cache.watch(WatchScope::Namespace(namespace.into()), now));
         }
     }
     Ok(watchers)

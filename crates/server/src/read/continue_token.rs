@@ -210,12 +210,12 @@ mod tests {
         for round in 0..20_000 {
             let token = Continue { revision: Some(random.below(1 << 40) as u64 + 1), after: "n/a".to_owned() };
             let text = encode(&token);
-            let broken = match round % 2 {
+            let corrupt = match round % 2 {
                 0 => String::from_utf8_lossy(&mutate(&mut random, text.as_bytes(), other)).into_owned(),
                 _ => base64_url(&mutate(&mut random, &unbase64_url(&text).unwrap(), other)),
             };
-            if let Ok(read) = decode(&broken) {
-                assert_eq!(decode(&encode(&read)), Ok(read), "{broken}");
+            if let Ok(read) = decode(&corrupt) {
+                assert_eq!(decode(&encode(&read)), Ok(read), "{corrupt}");
             }
         }
     }

@@ -40,9 +40,10 @@ pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Respons
 /// # Errors
 /// It is not there, or cannot be read.
 pub(crate) fn find(call: &Call, resource: &Arc<Resource>) -> Result<Arc<Object>, ApiError> {
-    let log = call.cluster.log(resource)?;
+    let watch_cache = call.cluster.watch_cache(resource)?;
     let key = object_key(call.namespace_of(resource), &call.info.name);
-    log.read(&key)
-        .map_err(|broken| call.cluster.unreadable(resource, &broken))?
+    watch_cache
+        .read(&key)
+        .map_err(|corrupt| call.cluster.unreadable(resource, &corrupt))?
         .ok_or_else(|| ApiError::NotFound { resource: resource.group_resource(), name: call.info.name.clone() })
 }

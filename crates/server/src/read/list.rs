@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pintle_cache::{Key, KeyRange, Log, Object, Pin, TooOld};
+use pintle_cache::{Key, KeyRange, Object, RevisionPin, TooOld, WatchCache};
 use pintle_registry::{ApiError, Resource, Scope};
 use pintle_selector::FieldSelector;
 use pintle_value::Str;
@@ -26,7 +26,7 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
     let selection = select(call, &form, &options)?;
     let reading = Reading::begin(&form, selection, &options).await?;
     if reading.of_cache {
-        form.view.is_whole(&reading.log)?;
+        form.view.is_whole(&reading.watch_cache)?;
     }
     let of_cache = reading.of_cache;
     let (head, source) = match reading.limit {
@@ -38,9 +38,9 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
             // Finds out now, not in the middle of the answer, whether the revision is still there.
             reading.page(reading.after.as_deref(), 1)?;
             reading.check_readable(&form, None)?;
-            let Reading { log, range, selection, at, after, pin, .. } = reading;
+            let Reading { watch_cache, range, selection, at, after, pin, .. } = reading;
             let head = ListHead { revision: at.to_string(), ..ListHead::default() };
-            let walk = Walk { log, range, selection, at, start: after, reached: None, done: false, _pin: pin };
+            let walk = Walk { watch_cache, range, selection, at, start: after, reached: None, done: false, _pin: pin };
             (head, Source::Walk(walk))
         }
     };
@@ -63,7 +63,7 @@ pub(crate) async fn collect(
     }
     let reading = Reading::begin(form, selection, &options).await?;
     if reading.of_cache {
-        form.view.is_whole(&reading.log)?;
+        form.view.is_whole(&reading.watch_cache)?;
     }
     reading.chunk(form, reading.limit.unwrap_or(usize::MAX)).await
 }
@@ -92,7 +92,7 @@ pub(crate) fn select(call: &Call, form: &Form, options: &ListOptions) -> Result<
 
 /// A list under way: what of which state it shows. The state stays readable meanwhile.
 struct Reading {
-    log: Arc<Log>,
+    watch_cache: Arc<WatchCache>,
     range: KeyRange,
     selection: Selection,
     /// The revision of the state.
@@ -106,7 +106,7 @@ struct Reading {
     /// True if upstream asks its cache of the version first; it asks etcd for anything old, and always for what may be
     /// few of many.
     of_cache: bool,
-    pin: Pin,
+    pin: RevisionPin,
 }
 
 impl Reading {
@@ -118,8 +118,8 @@ impl Reading {
             _ => selection.collection(namespaced),
         };
         let single = matches!(range, KeyRange::Key(_));
-        let log = form.cluster.log(&form.resource)?;
-        let start = start(&form.cluster, &log, options, single).await?;
+        let watch_cache = form.cluster.watch_cache(&form.resource)?;
+        let start = start(&form.cluster, &watch_cache, options, single).await?;
         let after = start.after.map(|after| match &range {
             KeyRange::Namespace(namespace) => Key::from(format!("{namespace}/{after}")),
             _ => Key::from(after),
@@ -128,7 +128,7 @@ impl Reading {
         let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && options.resource_version != "0");
         let of_cache = start.newest && after.is_none();
         Ok(Self {
-            log: form.cluster.log(&form.resource)?,
+            watch_cache: form.cluster.watch_cache(&form.resource)?,
             index: selection.index(&form.hub).filter(|_| of_cache),
             of_cache: of_cache && (limit.is_none() || !selection.is_everything()),
             range,
@@ -142,7 +142,7 @@ impl Reading {
     }
 
     fn page(&self, after: Option<&str>, max: usize) -> Result<pintle_cache::Page, ApiError> {
-        self.log.page(&self.range, after, self.at, max).map_err(|_: TooOld| self.expired())
+        self.watch_cache.page(&self.range, after, self.at, max).map_err(|_: TooOld| self.expired())
     }
 
     /// A key as it stands in tokens.
@@ -218,7 +218,7 @@ impl Reading {
     /// Whether everything can be read up to a key, or to the end.
     fn check_readable(&self, form: &Form, last: Option<&Key>) -> Result<(), ApiError> {
         let within = (self.after.as_ref(), last);
-        form.cluster.check_readable(&form.resource, &self.log, &self.range, Some(self.at), within)
+        form.cluster.check_readable(&form.resource, &self.watch_cache, &self.range, Some(self.at), within)
     }
 
     /// True if upstream takes the object for one more to come. It does not look whether it is selected, too.
@@ -231,7 +231,7 @@ impl Reading {
         let after = self.relative(last).to_owned();
         head.continue_token = continue_token::encode(&Continue { revision: Some(self.at), after });
         if self.selection.is_everything() {
-            let remaining = self.log.remaining(&self.range, self.at, self.after.as_deref(), shown, last);
+            let remaining = self.watch_cache.remaining(&self.range, self.at, self.after.as_deref(), shown, last);
             head.remaining = Some(remaining.map_err(|_| self.expired())?);
         }
         Ok(())
@@ -248,7 +248,12 @@ struct Start {
 }
 
 /// Where a list starts. `single`: it is of one object by its name.
-async fn start(cluster: &Cluster, log: &Log, options: &ListOptions, single: bool) -> Result<Start, ApiError> {
+async fn start(
+    cluster: &Cluster,
+    watch_cache: &WatchCache,
+    options: &ListOptions,
+    single: bool,
+) -> Result<Start, ApiError> {
     if !options.continue_token.is_empty() {
         let token = continue_token::decode(&options.continue_token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
@@ -268,7 +273,7 @@ async fn start(cluster: &Cluster, log: &Log, options: &ListOptions, single: bool
     let invalid = |why| ApiError::BadRequest(format!("invalid resource version: {why}"));
     let revision = match revision_parameter(&options.resource_version).map_err(invalid)? {
         None => return Ok(Start { at: cluster.catch_up().await?, after: None, newest: true }),
-        Some(0) => return Ok(Start { at: super::newest(cluster, log), after: None, newest: true }),
+        Some(0) => return Ok(Start { at: super::newest(cluster, watch_cache), after: None, newest: true }),
         Some(revision) => revision,
     };
     // Before it could be said, a list in chunks was meant exactly.
@@ -283,6 +288,6 @@ async fn start(cluster: &Cluster, log: &Log, options: &ListOptions, single: bool
         super::wait_for(cluster, revision).await?;
     }
     let exact = options.version_match == Some(VersionMatch::Exact) || (chunks && !single);
-    let at = if exact { revision } else { super::newest(cluster, log) };
+    let at = if exact { revision } else { super::newest(cluster, watch_cache) };
     Ok(Start { at, after: None, newest: !exact })
 }

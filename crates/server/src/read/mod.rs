@@ -1,8 +1,8 @@
 //! Reading: get, list and watch, all from the cache.
 
-mod broken;
 pub(crate) mod computed;
 mod continue_token;
+mod corrupt;
 mod get;
 mod lifetime;
 mod list;
@@ -18,7 +18,7 @@ pub(crate) use selection::Selection;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_cache::Log;
+use pintle_cache::WatchCache;
 use pintle_registry::{ApiError, Resource};
 
 use crate::cluster::Cluster;
@@ -29,8 +29,8 @@ use crate::pipeline::Call;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The newest revision at which a collection can be read: never before anything that a watcher was told of it.
-pub(crate) fn newest(cluster: &Cluster, log: &Log) -> u64 {
-    log.newest_revision().max(cluster.cache.applied())
+pub(crate) fn newest(cluster: &Cluster, watch_cache: &WatchCache) -> u64 {
+    watch_cache.newest_revision().max(cluster.cache.applied())
 }
 
 /// Waits until the cache has come to a revision, briefly.

@@ -1,6 +1,6 @@
 //! Which objects of a collection a list or watch is about: labels, fields, and the scope that follows from them.
 
-use pintle_cache::{Event, KeyRange, Object, Scope};
+use pintle_cache::{Event, KeyRange, Object, WatchScope};
 use pintle_registry::{ApiError, Resource};
 use pintle_selector::{FieldSelector, LabelSelector};
 use pintle_value::names::dns1123_label;
@@ -134,11 +134,11 @@ impl Selection {
     }
 
     /// The events to be woken for.
-    pub(crate) fn scope(&self, namespaced: bool, hub: &Resource) -> Scope {
+    pub(crate) fn scope(&self, namespaced: bool, hub: &Resource) -> WatchScope {
         match self.range(namespaced) {
-            KeyRange::Key(key) => Scope::Key(key),
-            KeyRange::Namespace(namespace) => Scope::Namespace(namespace),
-            KeyRange::All => self.index(hub).map_or(Scope::All, |(index, value)| Scope::Field(index, value)),
+            KeyRange::Key(key) => WatchScope::Key(key),
+            KeyRange::Namespace(namespace) => WatchScope::Namespace(namespace),
+            KeyRange::All => self.index(hub).map_or(WatchScope::All, |(index, value)| WatchScope::Field(index, value)),
         }
     }
 }

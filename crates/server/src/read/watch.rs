@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use pintle_cache::{Event, KeyRange, Log, Object, Pin, TooOld, Watcher};
+use pintle_cache::{Event, KeyRange, Object, RevisionPin, TooOld, WatchCache, Watcher};
 use pintle_registry::{ApiError, Resource, Scope};
 
 use super::Selection;
@@ -37,7 +37,7 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
     let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
     let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
-    let log = call.cluster.log(resource)?;
+    let watch_cache = call.cluster.watch_cache(resource)?;
     let namespaced = resource.scope == Scope::Namespaced;
     let initial = options.send_initial_events;
 
@@ -48,7 +48,7 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
         scope: selection.scope(namespaced, &form.hub),
         range: selection.range(namespaced),
         columns: matches!(form.accepted.transform, Some(Transform::Table(_))),
-        log,
+        watch_cache,
         form,
         selection,
         outlet: Outlet::default(),
@@ -58,9 +58,9 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
     let state_first = initial.unwrap_or(matches!(revision, None | Some(0)));
     let from = match revision {
         None if initial.is_some() => call.cluster.catch_up().await?,
-        None | Some(0) => super::newest(&call.cluster, &stream.log),
+        None | Some(0) => super::newest(&call.cluster, &stream.watch_cache),
         Some(revision) if initial == Some(true) => match super::wait_for(&call.cluster, revision).await {
-            Ok(()) => super::newest(&call.cluster, &stream.log),
+            Ok(()) => super::newest(&call.cluster, &stream.watch_cache),
             Err(error) => {
                 let frame = stream.form.error(&error);
                 return Ok(respond(&stream.form, frame.into()));
@@ -68,12 +68,12 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
         },
         Some(revision) => revision,
     };
-    stream.form.view.is_whole(&stream.log)?;
+    stream.form.view.is_whole(&stream.watch_cache)?;
     if state_first {
         stream.is_ready(from).await?;
     }
     // Watching starts before the client hears that it does, and before the state is read: nothing is missed in between.
-    let watcher = stream.log.watch_unbroken(stream.scope.clone(), from);
+    let watcher = stream.watch_cache.watch_until_corrupt(stream.scope.clone(), from);
     let pin = state_first.then(|| call.cluster.cache.pin(from));
     let mut closing = call.cluster.closing.subscribe();
     let gone = unserved(call.cluster.clone(), resource.clone());
@@ -137,9 +137,9 @@ struct Over;
 struct Stream {
     form: Form,
     selection: Selection,
-    scope: pintle_cache::Scope,
+    scope: pintle_cache::WatchScope,
     range: KeyRange,
-    log: Arc<Log>,
+    watch_cache: Arc<WatchCache>,
     outlet: Outlet,
     columns: bool,
     delivered: u64,
@@ -152,7 +152,7 @@ impl Stream {
         mut watcher: Watcher,
         mut lifetime: Lifetime,
         from: u64,
-        pin: Option<Pin>,
+        pin: Option<RevisionPin>,
         say_end: bool,
     ) -> Result<(), Over> {
         self.delivered = from;
@@ -177,7 +177,7 @@ impl Stream {
                         }
                     }
                     // Something has come that cannot be read, which nobody can be told of.
-                    Err(_) if self.form.view.is_whole(&self.log).is_err() => return Err(Over),
+                    Err(_) if self.form.view.is_whole(&self.watch_cache).is_err() => return Err(Over),
                     Err(TooOld { oldest }) => return self.too_old(from.max(self.delivered), oldest).await,
                 },
                 due = lifetime.next() => match due {
@@ -191,7 +191,7 @@ impl Stream {
     /// Finds out, before the client hears that it watches, whether what is there can be shown to it at all.
     async fn is_ready(&self, at: u64) -> Result<(), ApiError> {
         if self.form.view.asks()
-            && let Ok(page) = self.log.page(&self.range, None, at, STRIDE)
+            && let Ok(page) = self.watch_cache.page(&self.range, None, at, STRIDE)
         {
             self.shown(page.objects).await.map_err(|error| self.form.view.unready(error))?;
         }
@@ -202,7 +202,7 @@ impl Stream {
     async fn state(&mut self, at: u64) -> Result<(), Over> {
         let mut after = None;
         loop {
-            let page = match self.log.page(&self.range, after.as_deref(), at, STRIDE) {
+            let page = match self.watch_cache.page(&self.range, after.as_deref(), at, STRIDE) {
                 Ok(page) => page,
                 Err(TooOld { oldest }) => return self.too_old(at, oldest).await,
             };

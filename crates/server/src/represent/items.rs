@@ -69,7 +69,7 @@ impl Items {
         match self {
             Items::Stored { built_in: true } => {
                 out.push(b'{');
-                object.write_json(object.outline.item_at, object.revision, out);
+                object.write_json(object.index.item_at, object.revision, out);
             }
             Items::Stored { built_in: false } => object.write_json(0, object.revision, out),
             Items::Partial(version) => write_partial(object, *version, out).ok_or_else(unreadable)?,
@@ -146,7 +146,7 @@ impl Form {
 
 /// Where an object's metadata is, its name included.
 pub(super) fn metadata_of(object: &Object) -> Option<Range<u32>> {
-    let from = object.outline.item_at;
+    let from = object.index.item_at;
     let mut walk = Walk::new(object.json.get(from as usize..)?);
     loop {
         let start = walk.at();

@@ -56,7 +56,7 @@ impl Form {
         }
         let start = out.len();
         self.write_message(object, object.revision, out)?;
-        self.cluster.cache.encodings().keep(object, &out[start..]);
+        self.cluster.cache.encoding_cache().keep(object, &out[start..]);
         Ok(())
     }
 

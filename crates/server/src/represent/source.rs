@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use pintle_cache::{Key, KeyRange, Log, Object, Pin};
+use pintle_cache::{Key, KeyRange, Object, RevisionPin, WatchCache};
 use pintle_registry::{ApiError, BoxFuture};
 
 use crate::read::Selection;
@@ -23,7 +23,7 @@ pub(crate) enum Source {
 
 /// A walk over a log at a revision, which is pinned meanwhile.
 pub(crate) struct Walk {
-    pub(crate) log: Arc<Log>,
+    pub(crate) watch_cache: Arc<WatchCache>,
     pub(crate) range: KeyRange,
     pub(crate) selection: Selection,
     /// The revision.
@@ -33,7 +33,7 @@ pub(crate) struct Walk {
     /// The key behind which it goes on, once it has begun.
     pub(crate) reached: Option<Key>,
     pub(crate) done: bool,
-    pub(crate) _pin: Pin,
+    pub(crate) _pin: RevisionPin,
 }
 
 impl Source {
@@ -77,7 +77,7 @@ impl Walk {
         while !self.done {
             let after = self.reached.as_deref().or(self.start.as_deref());
             let too_long = |_| ApiError::Internal("the list took longer than history is kept".to_owned());
-            let page = self.log.page(&self.range, after, self.at, STRIDE).map_err(too_long)?;
+            let page = self.watch_cache.page(&self.range, after, self.at, STRIDE).map_err(too_long)?;
             self.done = page.last.is_none();
             self.reached = page.last;
             let mut objects = page.objects;

@@ -46,8 +46,8 @@ pub(super) fn route(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u
 /// A ready endpoint of a service, and its port of this name.
 fn endpoint_of(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: &str) -> Option<Route> {
     let slices = cluster.stored(&GroupResource::new("discovery.k8s.io", "endpointslices")).ok()?;
-    let (log, range) = (cluster.log(&slices).ok()?, KeyRange::Namespace(namespace.into()));
-    let of_service = log.objects(range).filter(|slice| slice.label(SERVICE) == Some(name));
+    let (watch_cache, range) = (cluster.watch_cache(&slices).ok()?, KeyRange::Namespace(namespace.into()));
+    let of_service = watch_cache.objects(range).filter(|slice| slice.label(SERVICE) == Some(name));
     of_service.filter_map(|slice| tree(&slice).ok()).find_map(|slice| endpoint(&slice, port))
 }
 

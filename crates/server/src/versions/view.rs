@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_cache::{Describe, Event, KeyRange, Log, Object, Outline};
+use pintle_cache::{Event, Indexer, KeyRange, Object, ObjectIndex, WatchCache};
 use pintle_registry::{ApiError, Conversion, MultiVersion, Resource};
 use pintle_value::Value;
 
@@ -118,8 +118,8 @@ impl View {
     ///
     /// # Errors
     /// It cannot.
-    pub(crate) fn is_whole(&self, log: &Log) -> Result<(), ApiError> {
-        let found = self.cluster.check_readable(&self.hub, log, &KeyRange::All, None, (None, None));
+    pub(crate) fn is_whole(&self, watch_cache: &WatchCache) -> Result<(), ApiError> {
+        let found = self.cluster.check_readable(&self.hub, watch_cache, &KeyRange::All, None, (None, None));
         found.map_err(|error| self.unready(ApiError::Unclassified(error.to_string())))
     }
 
@@ -214,8 +214,8 @@ impl View {
         equal.versions.conform(&mut tree).map_err(ApiError::Unclassified)?;
         let json = self.bytes(&tree);
         let prefix = self.hub.collection().map_or("", |collection| &collection.prefix);
-        let outline = self.cluster.described.outline(prefix, &json).map_err(|error| unreadable(&error))?;
-        Ok(Object::new(object.key.clone(), object.revision, json, outline))
+        let index = self.cluster.described.index(prefix, &json).map_err(|error| unreadable(&error))?;
+        Ok(Object::new(object.key.clone(), object.revision, json, index))
     }
 }
 
@@ -229,11 +229,11 @@ impl Equal {
             Some(behind) => u32::try_from(behind + self.start.len()).ok(),
             None => Some(place),
         };
-        let Outline { version_at, item_at, labels: (from, to), .. } = object.outline;
+        let ObjectIndex { version_at, item_at, labels: (from, to), .. } = object.index;
         let labels = if to == 0 { (0, 0) } else { (moved(from)?, moved(to)?) };
         let (version_at, item_at) = (moved(version_at)?, moved(item_at)?);
-        let outline = Outline { version_at, item_at, labels, fields: object.outline.fields.clone() };
-        Some(Arc::new(Object::new(object.key.clone(), object.revision, json.into(), outline)))
+        let index = ObjectIndex { version_at, item_at, labels, fields: object.index.fields.clone() };
+        Some(Arc::new(Object::new(object.key.clone(), object.revision, json.into(), index)))
     }
 }
 

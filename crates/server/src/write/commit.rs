@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_cache::{Object, Outline};
+use pintle_cache::{Object, ObjectIndex};
 use pintle_registry::{ApiError, Resource};
 use pintle_store::{Change, Error, Expect, Revision};
 
 use crate::cluster::{Cluster, store_error};
-use crate::outline;
+use crate::object_index;
 
 /// What became of a commit.
 pub(crate) enum Outcome {
@@ -20,9 +20,9 @@ pub(crate) enum Outcome {
 
 /// An object as the cache would hold it, for an answer made of the same bytes.
 pub(crate) fn as_cached(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
-    let places = outline::places(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
-    let outline = Outline { version_at: places.version_at, item_at: places.item_at, ..Outline::default() };
-    Ok(Arc::new(Object::new(key.into(), revision, json, outline)))
+    let places = object_index::places(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
+    let index = ObjectIndex { version_at: places.version_at, item_at: places.item_at, ..ObjectIndex::default() };
+    Ok(Arc::new(Object::new(key.into(), revision, json, index)))
 }
 
 /// Commits one change of an object, `json` being `None` for its removal, and waits until reads see it.

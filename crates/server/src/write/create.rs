@@ -186,7 +186,7 @@ impl Creation<'_> {
         let taken = || self.taken(hub, &key, object);
         if context.dry_run {
             // Upstream takes what it cannot read for nothing here.
-            if matches!(cluster.log(hub)?.read(&key), Ok(Some(_))) {
+            if matches!(cluster.watch_cache(hub)?.read(&key), Ok(Some(_))) {
                 return Err(taken());
             }
             return as_cached(&key, 0, json);
@@ -202,7 +202,7 @@ impl Creation<'_> {
 
     /// The error of a name that is taken (upstream: `CheckGeneratedNameError`, which looks for a `generateName` alone).
     fn taken(&self, hub: &Arc<Resource>, key: &str, object: &Value) -> ApiError {
-        let existing = self.cluster.log(hub).ok().and_then(|log| log.read(key).ok().flatten());
+        let existing = self.cluster.watch_cache(hub).ok().and_then(|watch_cache| watch_cache.read(key).ok().flatten());
         let existing = existing.and_then(|object| crate::cluster::tree(&object).ok());
         ApiError::AlreadyExists {
             resource: self.resource.group_resource(),

@@ -111,17 +111,17 @@ impl Access {
 impl ObjectClient for Access {
     fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
         let hub = self.0.stored(resource)?;
-        let object = self.0.log(&hub)?.read(&object_key(namespace, name));
-        let object = object.map_err(|broken| self.0.unreadable(&hub, &broken))?;
+        let object = self.0.watch_cache(&hub)?.read(&object_key(namespace, name));
+        let object = object.map_err(|corrupt| self.0.unreadable(&hub, &corrupt))?;
         object.map(|object| tree(&object)).transpose()
     }
 
     fn list(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Value>, ApiError> {
         let hub = self.0.stored(resource)?;
-        let log = self.0.log(&hub)?;
+        let watch_cache = self.0.watch_cache(&hub)?;
         let range = if namespace.is_empty() { KeyRange::All } else { KeyRange::Namespace(namespace.into()) };
-        self.0.check_readable(&hub, &log, &range, None, (None, None))?;
-        log.objects(range).map(|object| tree(&object)).collect()
+        self.0.check_readable(&hub, &watch_cache, &range, None, (None, None))?;
+        watch_cache.objects(range).map(|object| tree(&object)).collect()
     }
 
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use pintle_admission::{Operation, Request};
 use pintle_auth::Identity;
-use pintle_cache::{Broken, Object};
+use pintle_cache::{CorruptObject, Object};
 use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext, SubresourceStrategy, WriteOperation};
 use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, Value};
@@ -128,8 +128,8 @@ impl<'a> Change<'a> {
     ///
     /// # Errors
     /// There is no such collection.
-    pub(crate) fn read(&self) -> Result<Result<Option<Arc<Object>>, Broken>, ApiError> {
-        Ok(self.cluster.log(self.resource)?.read(&self.key()))
+    pub(crate) fn read(&self) -> Result<Result<Option<Arc<Object>>, CorruptObject>, ApiError> {
+        Ok(self.cluster.watch_cache(self.resource)?.read(&self.key()))
     }
 
     /// The object as it is now, to be changed.
@@ -137,7 +137,7 @@ impl<'a> Change<'a> {
     /// # Errors
     /// It cannot be read.
     pub(crate) fn current(&self) -> Result<Option<Arc<Object>>, ApiError> {
-        self.read()?.map_err(|broken| self.cluster.unchangeable(&broken))
+        self.read()?.map_err(|corrupt| self.cluster.unchangeable(&corrupt))
     }
 
     pub(crate) fn not_found(&self) -> ApiError {

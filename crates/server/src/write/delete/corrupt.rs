@@ -28,8 +28,8 @@ pub(super) async fn delete(call: &Call, resource: &Arc<Resource>, form: &Form) -
     let key = object_key(call.namespace_of(resource), name);
     // Others may write it meanwhile; if it can be read then, it is theirs.
     loop {
-        let Err(broken) = cluster.log(&hub)?.read(&key) else { return Err(readable(resource, name)) };
-        match commit(cluster, &hub, &key, at(broken.revision), None).await? {
+        let Err(corrupt) = cluster.watch_cache(&hub)?.read(&key) else { return Err(readable(resource, name)) };
+        match commit(cluster, &hub, &key, at(corrupt.revision), None).await? {
             Outcome::Done(_) => break,
             Outcome::Conflict => {}
         }

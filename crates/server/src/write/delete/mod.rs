@@ -109,7 +109,7 @@ async fn carry_out(change: &Change<'_>, options: &DeleteOptions) -> Result<Delet
     metadata::check_key(&change.name)?;
     change.cluster.catch_up().await?;
     loop {
-        let current = change.read()?.map_err(|broken| change.cluster.unreadable(change.resource, &broken))?;
+        let current = change.read()?.map_err(|corrupt| change.cluster.unreadable(change.resource, &corrupt))?;
         let Some(current) = current else { return Err(change.not_found()) };
         if let Some(deleted) = attempt(change, options, &current).await? {
             return Ok(deleted);
@@ -225,7 +225,7 @@ async fn remove(
     match commit(cluster, hub, &current.key, at(current.revision), None).await? {
         Outcome::Done(revision) => {
             release(change, hub, &current.key, old, objects).await;
-            let last = Object::new(current.key.clone(), revision, current.json.clone(), current.outline.clone());
+            let last = Object::new(current.key.clone(), revision, current.json.clone(), current.index.clone());
             Ok(Some(Deleted::Gone(Arc::new(last))))
         }
         Outcome::Conflict => Ok(None),

@@ -1,7 +1,7 @@
 //! What a client is told of stored objects that cannot be read (upstream: `storage/errors.go`,
 //! `etcd3/corrupt_obj_deleter.go`). What it is told depends on whether such objects can be deleted.
 
-use pintle_cache::{Broken, Key, KeyRange, Log};
+use pintle_cache::{CorruptObject, Key, KeyRange, WatchCache};
 use pintle_gates::Feature;
 use pintle_registry::{ApiError, Cause, Resource};
 use pintle_value::Str;
@@ -18,17 +18,17 @@ impl Cluster {
     }
 
     /// The error of who asks for an object that cannot be read, or wants to delete it.
-    pub(crate) fn unreadable(&self, resource: &Resource, broken: &Broken) -> ApiError {
+    pub(crate) fn unreadable(&self, resource: &Resource, corrupt: &CorruptObject) -> ApiError {
         if !self.deletes_broken() {
-            return ApiError::Unclassified(broken.why.to_string());
+            return ApiError::Unclassified(corrupt.why.to_string());
         }
         let prefix = resource.collection().map(|collection| collection.prefix.clone()).unwrap_or_default();
-        ApiError::Internal(corrupt(&format!("/{prefix}/{}", broken.key), broken))
+        ApiError::Internal(corrupt_message(&format!("/{prefix}/{}", corrupt.key), corrupt))
     }
 
     /// The error of who would change an object that cannot be read.
-    pub(crate) fn unchangeable(&self, broken: &Broken) -> ApiError {
-        ApiError::Unclassified(if self.deletes_broken() { undecodable(broken) } else { broken.why.to_string() })
+    pub(crate) fn unchangeable(&self, corrupt: &CorruptObject) -> ApiError {
+        ApiError::Unclassified(if self.deletes_broken() { undecodable(corrupt) } else { corrupt.why.to_string() })
     }
 
     /// Whether there is anything in a part of a collection that cannot be read, at a revision or now. `within` are the keys
@@ -39,24 +39,24 @@ impl Cluster {
     pub(crate) fn check_readable(
         &self,
         resource: &Resource,
-        log: &Log,
+        watch_cache: &WatchCache,
         range: &KeyRange,
         at: Option<u64>,
         within: (Option<&Key>, Option<&Key>),
     ) -> Result<(), ApiError> {
         let (after, last) = within;
-        let mut found = log.broken(range, at);
-        found.retain(|broken| {
-            after.is_none_or(|after| broken.key > *after) && last.is_none_or(|last| broken.key <= *last)
+        let mut found = watch_cache.corrupt(range, at);
+        found.retain(|corrupt| {
+            after.is_none_or(|after| corrupt.key > *after) && last.is_none_or(|last| corrupt.key <= *last)
         });
         let Some(first) = found.first() else { return Ok(()) };
         if !self.deletes_broken() {
             return Err(ApiError::Unclassified(first.why.to_string()));
         }
         let prefix = resource.collection().map(|collection| collection.prefix.clone()).unwrap_or_default();
-        let cause = |broken: &Broken| {
-            let key = self.cache.store_key(&prefix, &broken.key);
-            let message = corrupt(&key, broken);
+        let cause = |corrupt: &CorruptObject| {
+            let key = self.cache.store_key(&prefix, &corrupt.key);
+            let message = corrupt_message(&key, corrupt);
             Cause { reason: Str::from("UnexpectedServerResponse"), message, field: key }
         };
         let mut causes: Vec<Cause> = found.iter().take(NAMED).map(cause).collect();
@@ -68,11 +68,11 @@ impl Cluster {
     }
 }
 
-fn corrupt(key: &str, broken: &Broken) -> String {
-    let why = undecodable(broken);
+fn corrupt_message(key: &str, corrupt: &CorruptObject) -> String {
+    let why = undecodable(corrupt);
     format!("StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
 }
 
-fn undecodable(broken: &Broken) -> String {
-    format!("object not decodable revision={}: {}", broken.revision, broken.why)
+fn undecodable(corrupt: &CorruptObject) -> String {
+    format!("object not decodable revision={}: {}", corrupt.revision, corrupt.why)
 }

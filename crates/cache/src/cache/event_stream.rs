@@ -4,17 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Cache, Shared};
-use crate::{Event, Log, TooOld};
+use crate::{Event, TooOld, WatchCache};
 
 /// How many events are taken under one hold of the history's lock.
 const STRIDE: usize = 256;
 
 /// An event, and the log that it came into.
-pub type Tapped = (Arc<Log>, Arc<Event>);
+pub type StreamedEvent = (Arc<WatchCache>, Arc<Event>);
 
 /// A cursor in the history of all logs together: hands out their events in the order of their revisions, each once. It
 /// costs those who write nothing, and keeps nothing beyond the window.
-pub struct Tap {
+pub struct EventStream {
     shared: Arc<Shared>,
     /// How many events the history had seen before the next one.
     cursor: u64,
@@ -22,7 +22,7 @@ pub struct Tap {
     told: Option<u64>,
 }
 
-impl fmt::Debug for Tap {
+impl fmt::Debug for EventStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tap").field("cursor", &self.cursor).finish_non_exhaustive()
     }
@@ -31,20 +31,20 @@ impl fmt::Debug for Tap {
 impl Cache {
     /// A tap that hands out what comes from now on.
     #[must_use]
-    pub fn tap(&self) -> Tap {
-        Tap { shared: self.shared.clone(), cursor: self.shared.history.lock().end(), told: None }
+    pub fn event_stream(&self) -> EventStream {
+        EventStream { shared: self.shared.clone(), cursor: self.shared.history.lock().end(), told: None }
     }
 }
 
-impl Tap {
+impl EventStream {
     /// The logs there are, if they are not those of the last call. An event of a log comes only after the log can be
     /// seen here.
-    pub fn logs(&mut self) -> Option<Vec<Arc<Log>>> {
-        let logs = self.shared.logs.read();
-        if self.told.replace(logs.changes) == Some(logs.changes) {
+    pub fn watch_caches(&mut self) -> Option<Vec<Arc<WatchCache>>> {
+        let watch_caches = self.shared.watch_caches.read();
+        if self.told.replace(watch_caches.changes) == Some(watch_caches.changes) {
             return None;
         }
-        Some(logs.by_prefix.values().cloned().collect())
+        Some(watch_caches.by_prefix.values().cloned().collect())
     }
 
     /// How many events there have been so far in all logs together.
@@ -63,7 +63,7 @@ impl Tap {
     ///
     /// # Errors
     /// The window has passed: events are lost. Those that come from now on are handed out next, as by a new tap.
-    pub async fn next(&mut self) -> Result<Vec<Tapped>, TooOld> {
+    pub async fn next(&mut self) -> Result<Vec<StreamedEvent>, TooOld> {
         loop {
             // Looked at first: what comes after the look at the history is waited for.
             let applied = self.shared.progress.get();
@@ -75,7 +75,7 @@ impl Tap {
         }
     }
 
-    fn pending(&mut self) -> Result<Vec<Tapped>, TooOld> {
+    fn pending(&mut self) -> Result<Vec<StreamedEvent>, TooOld> {
         let history = self.shared.history.lock();
         let Some(passed) = self.cursor.checked_sub(history.left) else {
             (self.cursor, self.told) = (history.end(), None);
@@ -83,7 +83,7 @@ impl Tap {
         };
         let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(history.events.len());
         let next = history.events.range(passed..).take(STRIDE);
-        let events: Vec<Tapped> = next.map(|kept| (kept.log.clone(), kept.event.clone())).collect();
+        let events: Vec<StreamedEvent> = next.map(|kept| (kept.watch_cache.clone(), kept.event.clone())).collect();
         self.cursor += events.len() as u64;
         Ok(events)
     }

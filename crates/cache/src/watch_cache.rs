@@ -8,10 +8,10 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use pintle_value::Str;
 
-use crate::broken::{Broken, Faults};
+use crate::corrupt::{CorruptObject, CorruptObjects};
 use crate::counts::Counts;
-use crate::watcher::{Interests, Scope, Watcher};
-use crate::{Event, Key, Object, Outline};
+use crate::watcher::{WatchScope, Watcher, WatcherSet};
+use crate::{Event, Key, Object, ObjectIndex};
 
 /// How many keys are counted under one hold of the lock.
 const STRIDE: usize = 4096;
@@ -96,7 +96,7 @@ struct State {
     /// Events after this revision are all in the log, and states at or after it can be read.
     valid_from: u64,
     live: usize,
-    faults: Faults,
+    faults: CorruptObjects,
     /// The last revision at which something began or ceased to be unreadable.
     interrupted: u64,
 }
@@ -107,7 +107,7 @@ pub(crate) enum After {
     /// An object.
     Object(Object),
     /// Something that cannot be read, and why.
-    Broken(Str),
+    CorruptObject(Str),
     /// Nothing.
     Gone,
 }
@@ -128,13 +128,13 @@ impl State {
     /// there before.
     fn append(&mut self, Written { key, revision, after }: Written) -> Option<Arc<Event>> {
         let ended = self.faults.end(&key, revision);
-        if ended.is_some() || matches!(after, After::Broken(_)) {
+        if ended.is_some() || matches!(after, After::CorruptObject(_)) {
             self.interrupted = revision;
         }
         let last = ended.flatten();
         let (object, fault) = match after {
             After::Object(object) => (Some(object), None),
-            After::Broken(why) => (None, Some(why)),
+            After::CorruptObject(why) => (None, Some(why)),
             After::Gone => (None, None),
         };
         let (key, object, previous) = self.put(key, revision, object);
@@ -218,19 +218,19 @@ impl State {
 
 /// One collection: every object of a kind in a logical cluster, whatever versions and groups show it.
 #[derive(Debug)]
-pub struct Log {
+pub struct WatchCache {
     prefix: Str,
     state: RwLock<State>,
-    interests: Interests,
+    watchers: WatcherSet,
     counts: Mutex<Counts>,
 }
 
-impl Log {
+impl WatchCache {
     pub(crate) fn new(prefix: Str, valid_from: u64) -> Self {
         Self {
             prefix,
             state: RwLock::new(State { valid_from, ..State::default() }),
-            interests: Interests::default(),
+            watchers: WatcherSet::default(),
             counts: Mutex::default(),
         }
     }
@@ -259,19 +259,19 @@ impl Log {
     ///
     /// # Errors
     /// Something is stored there that cannot be read.
-    pub fn read(&self, key: &str) -> Result<Option<Arc<Object>>, Broken> {
+    pub fn read(&self, key: &str) -> Result<Option<Arc<Object>>, CorruptObject> {
         let state = self.state.read();
         let object = state.versions.get(key).and_then(|versions| versions.newest.1.clone());
         if object.is_none() && state.faults.now() > 0 {
-            let broken = state.faults.at(&KeyRange::Key(key.into()), u64::MAX - 1).into_iter().next();
-            return broken.map_or(Ok(None), Err);
+            let corrupt = state.faults.at(&KeyRange::Key(key.into()), u64::MAX - 1).into_iter().next();
+            return corrupt.map_or(Ok(None), Err);
         }
         Ok(object)
     }
 
     /// What is stored in a range but cannot be read, at a revision that the window reaches, or now.
     #[must_use]
-    pub fn broken(&self, range: &KeyRange, at: Option<u64>) -> Vec<Broken> {
+    pub fn corrupt(&self, range: &KeyRange, at: Option<u64>) -> Vec<CorruptObject> {
         self.state.read().faults.at(range, at.unwrap_or(u64::MAX - 1))
     }
 
@@ -302,11 +302,11 @@ impl Log {
 
     /// The objects in a range now, page after page. The newest state can always be read.
     pub fn objects(self: &Arc<Self>, range: KeyRange) -> impl Iterator<Item = Arc<Object>> + use<> {
-        let log = self.clone();
+        let watch_cache = self.clone();
         let mut next = Some(None);
         let pages = std::iter::from_fn(move || {
             let after: Option<Key> = next.take()?;
-            let page = log.page(&range, after.as_deref(), u64::MAX, PAGE).ok()?;
+            let page = watch_cache.page(&range, after.as_deref(), u64::MAX, PAGE).ok()?;
             next = page.last.map(Some);
             Some(page.objects)
         });
@@ -384,32 +384,32 @@ impl Log {
     /// A watcher of all changes in a scope after a revision. Whether the revision is still in the window shows at the
     /// first [`Watcher::next`].
     #[must_use]
-    pub fn watch(self: &Arc<Self>, scope: Scope, after: u64) -> Watcher {
+    pub fn watch(self: &Arc<Self>, scope: WatchScope, after: u64) -> Watcher {
         Watcher::new(self.clone(), scope, after, false)
     }
 
     /// The same for someone who has to hear of everything: where something comes that cannot be read, whatever scope it is
     /// in, or something did after the revision, it is as if the window did not reach that far.
     #[must_use]
-    pub fn watch_unbroken(self: &Arc<Self>, scope: Scope, after: u64) -> Watcher {
+    pub fn watch_until_corrupt(self: &Arc<Self>, scope: WatchScope, after: u64) -> Watcher {
         Watcher::new(self.clone(), scope, after, true)
     }
 
-    pub(crate) fn interests(&self) -> &Interests {
-        &self.interests
+    pub(crate) fn watchers(&self) -> &WatcherSet {
+        &self.watchers
     }
 
     /// Up to `max` events after a revision that `wanted` says yes to, and the revision of the last event looked at. With
-    /// `unbroken` nothing may have come after it that could not be read.
+    /// `sees_corrupt` nothing may have come after it that could not be read.
     pub(crate) fn events_after(
         &self,
         revision: u64,
         max: usize,
-        unbroken: bool,
+        sees_corrupt: bool,
         wanted: impl Fn(&Event) -> bool,
     ) -> Result<(Vec<Arc<Event>>, u64, bool), TooOld> {
         let state = self.state.read();
-        let oldest = if unbroken { state.valid_from.max(state.interrupted) } else { state.valid_from };
+        let oldest = if sees_corrupt { state.valid_from.max(state.interrupted) } else { state.valid_from };
         if revision < oldest {
             return Err(TooOld { oldest });
         }
@@ -433,7 +433,7 @@ impl Log {
         let mut state = self.state.write();
         let object = match after {
             After::Object(object) => object,
-            After::Broken(why) => return state.faults.begin(key, revision, why, None),
+            After::CorruptObject(why) => return state.faults.begin(key, revision, why, None),
             After::Gone => return,
         };
         let versions = Versions { newest: (revision, Some(Arc::new(object))), older: Vec::new() };
@@ -443,38 +443,38 @@ impl Log {
     }
 
     /// Describes every object anew. Those whose description fails keep the one that they have.
-    pub(crate) fn describe_again(&self, outline: impl Fn(&[u8]) -> Option<Outline>) {
+    pub(crate) fn reindex(&self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
         let known: Vec<Arc<Object>> = self.state.read().objects().cloned().collect();
         let mut made: HashMap<*const Object, Arc<Object>> = HashMap::new();
         for object in &known {
             if let Entry::Vacant(place) = made.entry(Arc::as_ptr(object))
-                && let Some(outline) = outline(&object.json)
+                && let Some(index) = index(&object.json)
             {
                 let (key, revision, json) = (object.key.clone(), object.revision, object.json.clone());
-                place.insert(Arc::new(Object::new(key, revision, json, outline)));
+                place.insert(Arc::new(Object::new(key, revision, json, index)));
             }
         }
         // What was appended meanwhile is described already.
         self.state.write().replace(|object| made.get(&Arc::as_ptr(object)).cloned());
     }
 
-    /// Appends changes, in order, and hands them to those who watch. They are woken by [`Log::wake`].
+    /// Appends changes, in order, and hands them to those who watch. They are woken by [`WatchCache::wake`].
     pub(crate) fn append(&self, changes: Vec<Written>) -> Vec<Arc<Event>> {
         let mut state = self.state.write();
-        let broken = state.faults.now();
+        let corrupt = state.faults.now();
         let events: Vec<_> = changes.into_iter().filter_map(|change| state.append(change)).collect();
-        let breaks = state.faults.now() > broken;
+        let breaks = state.faults.now() > corrupt;
         drop(state);
-        self.interests.offer(&events);
+        self.watchers.offer(&events);
         if breaks {
-            self.interests.interrupt();
+            self.watchers.interrupt();
         }
         events
     }
 
     /// Wakes those who were handed these events.
     pub(crate) fn wake(&self, events: &[Arc<Event>]) {
-        self.interests.wake(events);
+        self.watchers.wake(events);
     }
 
     /// Drops the oldest event. States before it can no longer be read.

@@ -87,7 +87,7 @@ impl Encoding {
 
 /// The budget of all encodings.
 #[derive(Debug)]
-pub struct Encodings {
+pub struct EncodingCache {
     /// What they take, in bytes.
     held: Arc<AtomicUsize>,
     limit: usize,
@@ -102,7 +102,7 @@ struct Ring {
     refused: u32,
 }
 
-impl Encodings {
+impl EncodingCache {
     /// Encodings that together take up to so many bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
@@ -189,25 +189,25 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Outline;
+    use crate::ObjectIndex;
     use bytes::Bytes;
 
     fn objects(count: usize) -> Vec<Arc<Object>> {
-        let object = |i: usize| Object::new(i.to_string().into(), 1, Bytes::new(), Outline::default());
+        let object = |i: usize| Object::new(i.to_string().into(), 1, Bytes::new(), ObjectIndex::default());
         (0..count).map(|i| Arc::new(object(i))).collect()
     }
 
     /// Keeps an object's encoding as if a log held the object too.
-    fn keep(encodings: &Encodings, object: &Arc<Object>) {
-        let log = object.clone();
-        encodings.keep(object, &[0; LENGTH]);
-        drop(log);
+    fn keep(encoding_cache: &EncodingCache, object: &Arc<Object>) {
+        let watch_cache = object.clone();
+        encoding_cache.keep(object, &[0; LENGTH]);
+        drop(watch_cache);
     }
 
     const LENGTH: usize = 936;
 
     /// Asks for every object's encoding once, as a list does. How many were kept already?
-    fn list(encodings: &Encodings, objects: &[Arc<Object>]) -> usize {
+    fn list(encoding_cache: &EncodingCache, objects: &[Arc<Object>]) -> usize {
         let mut found = 0;
         for object in objects {
             match object.encoding.look(<[u8]>::len) {
@@ -215,9 +215,9 @@ mod tests {
                     assert_eq!(length, LENGTH);
                     found += 1;
                 }
-                None => keep(encodings, object),
+                None => keep(encoding_cache, object),
             }
-            assert!(encodings.held() <= encodings.limit);
+            assert!(encoding_cache.held() <= encoding_cache.limit);
             assert_eq!(object.encoding.length(), Some(LENGTH));
         }
         found
@@ -225,73 +225,73 @@ mod tests {
 
     #[test]
     fn what_fits_is_found_again() {
-        let (encodings, objects) = (Encodings::new(100_000), objects(100));
+        let (encoding_cache, objects) = (EncodingCache::new(100_000), objects(100));
         assert_eq!(objects[0].encoding.length(), None);
-        assert_eq!([list(&encodings, &objects), list(&encodings, &objects)], [0, 100]);
-        assert_eq!(encodings.held(), 100_000);
+        assert_eq!([list(&encoding_cache, &objects), list(&encoding_cache, &objects)], [0, 100]);
+        assert_eq!(encoding_cache.held(), 100_000);
     }
 
     #[test]
     fn a_list_that_does_not_fit_finds_most_of_what_there_is_room_for() {
-        let (encodings, objects) = (Encodings::new(100_000), objects(1000));
-        let found: Vec<usize> = (0..20).map(|_| list(&encodings, &objects)).collect();
+        let (encoding_cache, objects) = (EncodingCache::new(100_000), objects(1000));
+        let found: Vec<usize> = (0..20).map(|_| list(&encoding_cache, &objects)).collect();
         assert!(found[10..].iter().all(|found| *found > 30), "{found:?}");
     }
 
     #[test]
     fn what_is_asked_for_takes_the_place_of_what_is_not() {
-        let (encodings, before, now) = (Encodings::new(100_000), objects(100), objects(50));
-        list(&encodings, &before);
-        let found: Vec<usize> = (0..40).map(|_| list(&encodings, &now)).collect();
+        let (encoding_cache, before, now) = (EncodingCache::new(100_000), objects(100), objects(50));
+        list(&encoding_cache, &before);
+        let found: Vec<usize> = (0..40).map(|_| list(&encoding_cache, &now)).collect();
         assert!(found[30..].iter().all(|found| *found > 35), "{found:?}");
     }
 
     #[test]
     fn encodings_die_with_their_objects() {
-        let (encodings, mut objects) = (Encodings::new(100_000), objects(100));
-        list(&encodings, &objects);
+        let (encoding_cache, mut objects) = (EncodingCache::new(100_000), objects(100));
+        list(&encoding_cache, &objects);
         objects.truncate(10);
-        assert_eq!(encodings.held(), 10_000);
+        assert_eq!(encoding_cache.held(), 10_000);
         for _ in 0..2 * TICKS {
-            list(&encodings, &objects);
-            encodings.tick();
+            list(&encoding_cache, &objects);
+            encoding_cache.tick();
         }
-        assert_eq!(encodings.ring.lock().objects.len(), 10);
+        assert_eq!(encoding_cache.ring.lock().objects.len(), 10);
     }
 
     #[test]
     fn objects_that_are_gone_are_forgotten_while_others_come() {
-        let (encodings, there) = (Encodings::new(100_000), objects(50));
-        list(&encodings, &there);
+        let (encoding_cache, there) = (EncodingCache::new(100_000), objects(50));
+        list(&encoding_cache, &there);
         for object in objects(5000) {
-            keep(&encodings, &object);
+            keep(&encoding_cache, &object);
         }
-        assert_eq!(encodings.held(), 50_000);
-        let known = encodings.ring.lock().objects.len();
+        assert_eq!(encoding_cache.held(), 50_000);
+        let known = encoding_cache.ring.lock().objects.len();
         assert!(known < 150, "{known}");
-        assert_eq!(list(&encodings, &there), 50);
+        assert_eq!(list(&encoding_cache, &there), 50);
         // What nobody else holds is not kept at all.
         let alone = objects(1);
-        encodings.keep(&alone[0], &[0; LENGTH]);
-        assert_eq!((alone[0].encoding.length(), encodings.held()), (None, 50_000));
+        encoding_cache.keep(&alone[0], &[0; LENGTH]);
+        assert_eq!((alone[0].encoding.length(), encoding_cache.held()), (None, 50_000));
     }
 
     #[test]
     fn what_nobody_asks_for_is_given_back() {
-        let (encodings, objects) = (Encodings::new(100_000), objects(100));
-        list(&encodings, &objects);
+        let (encoding_cache, objects) = (EncodingCache::new(100_000), objects(100));
+        list(&encoding_cache, &objects);
         for _ in 0..3 * TICKS {
-            list(&encodings, &objects[..20]);
-            encodings.tick();
+            list(&encoding_cache, &objects[..20]);
+            encoding_cache.tick();
         }
-        assert_eq!((encodings.held(), encodings.ring.lock().objects.len()), (20_000, 20));
+        assert_eq!((encoding_cache.held(), encoding_cache.ring.lock().objects.len()), (20_000, 20));
         assert_eq!(objects[50].encoding.length(), Some(LENGTH));
     }
 
     #[test]
     fn nothing_is_kept_without_a_budget() {
-        let (encodings, objects) = (Encodings::new(0), objects(100));
-        assert_eq!([list(&encodings, &objects), list(&encodings, &objects)], [0, 0]);
-        assert_eq!(encodings.held(), 0);
+        let (encoding_cache, objects) = (EncodingCache::new(0), objects(100));
+        assert_eq!([list(&encoding_cache, &objects), list(&encoding_cache, &objects)], [0, 0]);
+        assert_eq!(encoding_cache.held(), 0);
     }
 }

@@ -10,7 +10,7 @@ use crate::{Key, KeyRange, Object};
 
 /// A stored object that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct CorruptObject {
     /// `namespace/name`, or `name` in the cluster's scope.
     pub key: Key,
     /// The revision at which it was written so.
@@ -21,7 +21,7 @@ pub struct Broken {
 
 /// One time during which an object could not be read.
 #[derive(Debug)]
-struct Fault {
+struct CorruptPeriod {
     since: u64,
     /// The revision of the write that ended it; none has yet where this is `u64::MAX`.
     until: u64,
@@ -32,14 +32,14 @@ struct Fault {
 
 /// The unreadable objects of a log.
 #[derive(Debug, Default)]
-pub(crate) struct Faults {
+pub(crate) struct CorruptObjects {
     /// Ascending by revision for each key.
-    by_key: BTreeMap<Key, Vec<Fault>>,
+    by_key: BTreeMap<Key, Vec<CorruptPeriod>>,
     /// How many objects cannot be read now.
     now: usize,
 }
 
-impl Faults {
+impl CorruptObjects {
     /// How many objects cannot be read now.
     pub(crate) fn now(&self) -> usize {
         self.now
@@ -48,7 +48,7 @@ impl Faults {
     /// An object cannot be read from a revision on; `last` was there before.
     pub(crate) fn begin(&mut self, key: Key, since: u64, why: Str, last: Option<Arc<Object>>) {
         self.now += 1;
-        self.by_key.entry(key).or_default().push(Fault { since, until: u64::MAX, why, last });
+        self.by_key.entry(key).or_default().push(CorruptPeriod { since, until: u64::MAX, why, last });
     }
 
     /// Someone has written a key. Gives what was there when it could still be read, if it could not up to now.
@@ -63,10 +63,10 @@ impl Faults {
     }
 
     /// What cannot be read of a range at a revision, in the order of keys.
-    pub(crate) fn at(&self, range: &KeyRange, revision: u64) -> Vec<Broken> {
+    pub(crate) fn at(&self, range: &KeyRange, revision: u64) -> Vec<CorruptObject> {
         let of = self.by_key.iter().filter(|(key, _)| range.contains(key)).flat_map(|(key, faults)| {
             let then = faults.iter().filter(move |fault| fault.since <= revision && revision < fault.until);
-            then.map(|fault| Broken { key: key.clone(), revision: fault.since, why: fault.why.clone() })
+            then.map(|fault| CorruptObject { key: key.clone(), revision: fault.since, why: fault.why.clone() })
         });
         of.collect()
     }

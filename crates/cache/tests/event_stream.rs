@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_cache::{Cache, Describe, Encodings, Outline, Tap, Window};
+use pintle_cache::{Cache, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex};
 use pintle_store::{Change, Memory, Store, SystemClock};
 
 /// Objects of which nothing needs to be known.
 struct Plain;
 
-impl Describe for Plain {
-    fn outline(&self, _: &str, _: &[u8]) -> Result<Outline, String> {
-        Ok(Outline::default())
+impl Indexer for Plain {
+    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
+        Ok(ObjectIndex::default())
     }
 }
 
@@ -22,11 +22,11 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(window: Window) -> Self {
+    async fn new(window: HistoryLimits) -> Self {
         let store = Arc::new(Memory::new());
         let prefixes = ["things".into(), "others".into()];
         let fill = Cache::fill(store.clone(), "/registry", prefixes, Arc::new(Plain), Arc::new(SystemClock), window);
-        let cache = fill.await.expect("a cache").follow([], Encodings::new(0));
+        let cache = fill.await.expect("a cache").follow([], EncodingCache::new(0));
         Self { store, cache }
     }
 
@@ -41,10 +41,10 @@ impl Scene {
 }
 
 /// The next events of a tap, each by its key.
-async fn next(tap: &mut Tap, count: usize) -> Vec<String> {
+async fn next(event_stream: &mut EventStream, count: usize) -> Vec<String> {
     let mut keys = Vec::new();
     while keys.len() < count {
-        let events = tokio::time::timeout(Duration::from_secs(20), tap.next()).await.expect("events in time");
+        let events = tokio::time::timeout(Duration::from_secs(20), event_stream.next()).await.expect("events in time");
         keys.extend(events.expect("nothing is lost").iter().map(|(_, event)| event.key.to_string()));
     }
     keys
@@ -52,43 +52,44 @@ async fn next(tap: &mut Tap, count: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn events_of_all_logs_come_in_the_order_of_their_revisions() {
-    let scene = Scene::new(Window::default()).await;
+    let scene = Scene::new(HistoryLimits::default()).await;
     scene.put(&["things/before"]).await;
-    let mut tap = scene.cache.tap();
+    let mut event_stream = scene.cache.event_stream();
     scene.put(&["things/a", "others/b", "nothing/c", "things/d", "others/e"]).await;
-    assert_eq!(next(&mut tap, 4).await, ["a", "b", "d", "e"]);
-    let given_up = tokio::time::timeout(Duration::from_millis(1), tap.next()).await;
+    assert_eq!(next(&mut event_stream, 4).await, ["a", "b", "d", "e"]);
+    let given_up = tokio::time::timeout(Duration::from_millis(1), event_stream.next()).await;
     assert!(given_up.is_err(), "there are no others");
     scene.put(&["others/f"]).await;
-    assert_eq!(next(&mut tap, 1).await, ["f"]);
+    assert_eq!(next(&mut event_stream, 1).await, ["f"]);
 }
 
 #[tokio::test]
 async fn logs_that_come_and_go_are_told_once() {
-    let scene = Scene::new(Window::default()).await;
-    let mut tap = scene.cache.tap();
-    let mut logs = || {
-        let mut prefixes: Vec<String> = tap.logs()?.iter().map(|log| log.prefix().to_string()).collect();
+    let scene = Scene::new(HistoryLimits::default()).await;
+    let mut event_stream = scene.cache.event_stream();
+    let mut watch_caches = || {
+        let mut prefixes: Vec<String> =
+            event_stream.watch_caches()?.iter().map(|watch_cache| watch_cache.prefix().to_string()).collect();
         prefixes.sort_unstable();
         Some(prefixes.join(" "))
     };
-    assert_eq!(logs().as_deref(), Some("others things"));
-    assert_eq!(logs(), None);
+    assert_eq!(watch_caches().as_deref(), Some("others things"));
+    assert_eq!(watch_caches(), None);
     scene.cache.open("more").await.expect("a log");
-    assert_eq!(logs().as_deref(), Some("more others things"));
+    assert_eq!(watch_caches().as_deref(), Some("more others things"));
     scene.cache.close("more");
     scene.cache.open("more").await.expect("a log");
-    assert_eq!(logs().as_deref(), Some("more others things"), "it is another one");
-    assert_eq!(logs(), None);
+    assert_eq!(watch_caches().as_deref(), Some("more others things"), "it is another one");
+    assert_eq!(watch_caches(), None);
 }
 
 #[tokio::test]
 async fn a_tap_that_the_window_has_passed_says_so_and_goes_on() {
     // Each of these events is larger than the window.
-    let scene = Scene::new(Window { bytes: 1, ..Window::default() }).await;
-    let mut tap = scene.cache.tap();
+    let scene = Scene::new(HistoryLimits { bytes: 1, ..HistoryLimits::default() }).await;
+    let mut event_stream = scene.cache.event_stream();
     scene.put(&["things/a", "things/b", "things/c"]).await;
-    assert!(tap.next().await.is_err());
-    let gone = tokio::time::timeout(Duration::from_millis(1), tap.next()).await;
+    assert!(event_stream.next().await.is_err());
+    let gone = tokio::time::timeout(Duration::from_millis(1), event_stream.next()).await;
     assert!(gone.is_err(), "it waits for what comes now");
 }
