@@ -1,21 +1,21 @@
 //! Admission: what may change or refuse a write after authorization and before it is stored. Built-in plugins live
 //! here; webhooks and policies become further plugins of the same trait.
 
-mod closing;
 mod namespace_lifecycle;
+mod terminating_definition;
 
-pub use closing::Closing;
 pub use namespace_lifecycle::NamespaceLifecycle;
+pub use terminating_definition::TerminatingDefinition;
 
 use std::sync::Arc;
 
-use pintle_auth::Identity;
+use pintle_auth::UserInfo;
 use pintle_registry::{ApiError, BoxFuture, ObjectClient, Resource};
 use pintle_value::Value;
 
 /// What a write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum AdmissionOperation {
     /// A new object.
     Create,
     /// A change of an object.
@@ -27,9 +27,9 @@ pub enum Operation {
 }
 
 /// A write as a plugin sees it.
-pub struct Request<'a> {
+pub struct AdmissionAttributes<'a> {
     /// What it does.
-    pub operation: Operation,
+    pub operation: AdmissionOperation,
     /// The resource, at the version of the request.
     pub resource: &'a Arc<Resource>,
     /// The subresource, or empty.
@@ -39,7 +39,7 @@ pub struct Request<'a> {
     /// The object's name; may be empty where it is yet to be generated.
     pub name: &'a str,
     /// Who asks.
-    pub identity: &'a Identity,
+    pub user: &'a UserInfo,
     /// True if nothing will be stored.
     pub dry_run: bool,
     /// The object as it is, for updates and deletes.
@@ -49,31 +49,39 @@ pub struct Request<'a> {
 }
 
 /// A plugin. Both steps do nothing unless a plugin says otherwise.
-pub trait Plugin: Send + Sync {
+pub trait AdmissionPlugin: Send + Sync {
     /// The name, as in `--enable-admission-plugins`.
     fn name(&self) -> &'static str;
 
     /// May change the object.
-    fn mutate<'a>(&'a self, _request: &'a Request<'a>, _object: &'a mut Value) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn mutate<'a>(
+        &'a self,
+        _request: &'a AdmissionAttributes<'a>,
+        _object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async { Ok(()) })
     }
 
     /// May refuse the write. `object` is what would be stored; null for deletes.
-    fn validate<'a>(&'a self, _request: &'a Request<'a>, _object: &'a Value) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn validate<'a>(
+        &'a self,
+        _request: &'a AdmissionAttributes<'a>,
+        _object: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async { Ok(()) })
     }
 }
 
 /// The plugins in the order in which they run.
 #[derive(Default)]
-pub struct Chain(pub Vec<Box<dyn Plugin>>);
+pub struct PluginChain(pub Vec<Box<dyn AdmissionPlugin>>);
 
-impl Chain {
+impl PluginChain {
     /// Lets each plugin change the object.
     ///
     /// # Errors
     /// The first refusal.
-    pub async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), ApiError> {
+    pub async fn mutate(&self, request: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
         for plugin in &self.0 {
             plugin.mutate(request, object).await?;
         }
@@ -84,7 +92,7 @@ impl Chain {
     ///
     /// # Errors
     /// The first refusal.
-    pub async fn validate(&self, request: &Request<'_>, object: &Value) -> Result<(), ApiError> {
+    pub async fn validate(&self, request: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
         for plugin in &self.0 {
             plugin.validate(request, object).await?;
         }

@@ -4,7 +4,7 @@
 use pintle_registry::{ApiError, BoxFuture, Cause, GroupResource, Scope};
 use pintle_value::{Str, Value};
 
-use crate::{Operation, Plugin, Request};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -18,11 +18,11 @@ impl NamespaceLifecycle {
     ///
     /// # Errors
     /// Its namespace is not there, is going away, or may not go.
-    pub fn check(request: &Request<'_>) -> Result<(), ApiError> {
+    pub fn check(request: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
         let resource = request.resource.group_resource();
         let namespaces = GroupResource::new("", "namespaces");
         if resource == namespaces {
-            if request.operation == Operation::Delete && IMMORTAL.contains(&request.name) {
+            if request.operation == AdmissionOperation::Delete && IMMORTAL.contains(&request.name) {
                 return Err(ApiError::Forbidden {
                     resource,
                     name: request.name.into(),
@@ -34,7 +34,7 @@ impl NamespaceLifecycle {
         }
         // Reviews of access ask about namespaces that need not exist.
         let review = resource.group == "authorization.k8s.io" && resource.resource == "localsubjectaccessreviews";
-        if request.resource.scope == Scope::Cluster || request.operation != Operation::Create || review {
+        if request.resource.scope == Scope::Cluster || request.operation != AdmissionOperation::Create || review {
             return Ok(());
         }
         let Some(namespace) = request.objects.get(&namespaces, "", request.namespace)? else {
@@ -60,12 +60,16 @@ impl NamespaceLifecycle {
     }
 }
 
-impl Plugin for NamespaceLifecycle {
+impl AdmissionPlugin for NamespaceLifecycle {
     fn name(&self) -> &'static str {
         "NamespaceLifecycle"
     }
 
-    fn mutate<'a>(&'a self, request: &'a Request<'a>, _: &'a mut Value) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn mutate<'a>(
+        &'a self,
+        request: &'a AdmissionAttributes<'a>,
+        _: &'a mut Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move { Self::check(request) })
     }
 }

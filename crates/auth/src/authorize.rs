@@ -2,7 +2,7 @@
 
 use pintle_value::Str;
 
-use crate::Identity;
+use crate::UserInfo;
 
 /// What someone wants to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,10 +39,10 @@ pub enum Decision {
 /// One way to decide.
 pub trait Authorizer: Send + Sync {
     /// Decides.
-    fn authorize(&self, identity: &Identity, attributes: &Attributes<'_>) -> Decision;
+    fn authorize(&self, user: &UserInfo, attributes: &Attributes<'_>) -> Decision;
 
     /// What someone may do in a namespace, as far as it can be listed.
-    fn rules(&self, identity: &Identity, namespace: &str) -> Rules;
+    fn rules(&self, user: &UserInfo, namespace: &str) -> Rules;
 }
 
 /// What someone may do, as `SelfSubjectRulesReview` lists it.
@@ -80,14 +80,14 @@ pub struct PathRule {
 
 /// Allows everything to everyone who is known (`--authorization-mode=AlwaysAllow`).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AllowAll;
+pub struct AlwaysAllow;
 
-impl Authorizer for AllowAll {
-    fn authorize(&self, _: &Identity, _: &Attributes<'_>) -> Decision {
+impl Authorizer for AlwaysAllow {
+    fn authorize(&self, _: &UserInfo, _: &Attributes<'_>) -> Decision {
         Decision::Allow
     }
 
-    fn rules(&self, _: &Identity, _: &str) -> Rules {
+    fn rules(&self, _: &UserInfo, _: &str) -> Rules {
         let any = || vec![Str::from("*")];
         let resources = ResourceRule { verbs: any(), groups: any(), resources: any(), names: Vec::new() };
         Rules { resources: vec![resources], paths: vec![PathRule { verbs: any(), paths: any() }], incomplete: false }

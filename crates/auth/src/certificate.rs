@@ -10,7 +10,7 @@ use rustls_pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::{Authenticator, Credentials, Identity, Rejected};
+use crate::{AuthenticationError, Authenticator, Credentials, UserInfo};
 
 /// Where it is said by which credential someone is known.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -23,7 +23,7 @@ const REMEMBERED: usize = 4096;
 pub type Verify = Box<dyn Fn(&CertificateDer<'_>, &[CertificateDer<'_>]) -> Result<(), String> + Send + Sync>;
 
 /// Knows senders by their client certificate.
-pub struct ClientCertificate {
+pub struct ClientCertificateAuthenticator {
     verify: Verify,
     /// By the leaf's bytes.
     known: RwLock<HashMap<Box<[u8]>, Known>>,
@@ -32,11 +32,11 @@ pub struct ClientCertificate {
 /// A chain that was found good.
 struct Known {
     rest: Vec<CertificateDer<'static>>,
-    identity: Identity,
+    user: UserInfo,
     until: Instant,
 }
 
-impl ClientCertificate {
+impl ClientCertificateAuthenticator {
     /// An authenticator that trusts the certificates that `verify` accepts.
     #[must_use]
     pub fn new(verify: Verify) -> Self {
@@ -44,34 +44,34 @@ impl ClientCertificate {
     }
 
     /// Who was found to hold this chain a moment ago.
-    fn recall(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: Instant) -> Option<Identity> {
+    fn recall(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: Instant) -> Option<UserInfo> {
         let known = self.known.read();
         let found = known.get(leaf.as_ref())?;
-        (now < found.until && found.rest == rest).then(|| found.identity.clone())
+        (now < found.until && found.rest == rest).then(|| found.user.clone())
     }
 
-    fn remember(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], identity: &Identity, now: Instant) {
+    fn remember(&self, leaf: &CertificateDer<'_>, rest: &[CertificateDer<'_>], user: &UserInfo, now: Instant) {
         let mut known = self.known.write();
         if known.len() >= REMEMBERED {
             known.retain(|_, known| now < known.until);
         }
         if known.len() < REMEMBERED {
             let rest = rest.iter().map(|c| c.clone().into_owned()).collect();
-            let found = Known { rest, identity: identity.clone(), until: now + KEPT };
+            let found = Known { rest, user: user.clone(), until: now + KEPT };
             known.insert(leaf.as_ref().into(), found);
         }
     }
 }
 
-impl Authenticator for ClientCertificate {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Identity>, Rejected> {
+impl Authenticator for ClientCertificateAuthenticator {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<UserInfo>, AuthenticationError> {
         let Some((leaf, rest)) = credentials.certificates.split_first() else { return Ok(None) };
         let now = Instant::now();
-        if let Some(identity) = self.recall(leaf, rest, now) {
-            return Ok(Some(identity));
+        if let Some(user) = self.recall(leaf, rest, now) {
+            return Ok(Some(user));
         }
-        (self.verify)(leaf, rest).map_err(Rejected)?;
-        let (_, certificate) = X509Certificate::from_der(leaf).map_err(|e| Rejected(e.to_string()))?;
+        (self.verify)(leaf, rest).map_err(AuthenticationError)?;
+        let (_, certificate) = X509Certificate::from_der(leaf).map_err(|e| AuthenticationError(e.to_string()))?;
         let subject = certificate.subject();
         let name = subject.iter_common_name().next().and_then(|a| a.as_str().ok()).unwrap_or_default();
         if name.is_empty() {
@@ -80,9 +80,9 @@ impl Authenticator for ClientCertificate {
         let groups = subject.iter_organization().filter_map(|a| a.as_str().ok()).map(Str::from).collect();
         let fingerprint: String = Sha256::digest(leaf).iter().map(|byte| format!("{byte:02x}")).collect();
         let extra = vec![(CREDENTIAL_ID.into(), vec![Str::from(format!("X509SHA256={fingerprint}"))])];
-        let identity = Identity { name: name.into(), uid: Str::default(), groups, extra };
-        self.remember(leaf, rest, &identity, now);
-        Ok(Some(identity))
+        let user = UserInfo { name: name.into(), uid: Str::default(), groups, extra };
+        self.remember(leaf, rest, &user, now);
+        Ok(Some(user))
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     fn check(good: fn(usize) -> bool, chains: &[(&[CertificateDer<'static>], Option<&str>, usize)]) {
         let verified = Arc::new(AtomicUsize::new(0));
         let counter = verified.clone();
-        let authenticator = ClientCertificate::new(Box::new(move |_, _| {
+        let authenticator = ClientCertificateAuthenticator::new(Box::new(move |_, _| {
             if good(counter.fetch_add(1, Ordering::Relaxed)) { Ok(()) } else { Err("not good".to_owned()) }
         }));
         for (certificates, name, count) in chains {
@@ -144,15 +144,15 @@ mod tests {
 
     #[test]
     fn remembers_a_bounded_number() {
-        let authenticator = ClientCertificate::new(Box::new(|_, _| Ok(())));
+        let authenticator = ClientCertificateAuthenticator::new(Box::new(|_, _| Ok(())));
         let now = Instant::now();
         for number in 0..REMEMBERED + 10 {
             let leaf = CertificateDer::from(number.to_be_bytes().to_vec());
-            authenticator.remember(&leaf, &[], &Identity::default(), now);
+            authenticator.remember(&leaf, &[], &UserInfo::default(), now);
         }
         assert_eq!(authenticator.known.read().len(), REMEMBERED);
         let leaf = CertificateDer::from(vec![1]);
-        authenticator.remember(&leaf, &[], &Identity::default(), now + KEPT);
+        authenticator.remember(&leaf, &[], &UserInfo::default(), now + KEPT);
         assert_eq!(authenticator.known.read().len(), 1);
         assert!(authenticator.recall(&leaf, &[], now + KEPT).is_some());
         assert!(authenticator.recall(&leaf, &[], now + KEPT * 2).is_none());

@@ -2,7 +2,7 @@
 
 use pintle_value::Str;
 
-use crate::{Attributes, Authorizer, Decision, Identity};
+use crate::{Attributes, Authorizer, Decision, UserInfo};
 
 const USER: &str = "impersonate-user";
 const UID: &str = "impersonate-uid";
@@ -14,7 +14,7 @@ const ANONYMOUS: &str = "system:anonymous";
 
 /// Why someone cannot act as someone else.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum ImpersonationError {
     /// Groups, a uid or extra facts are asked for without a user.
     WithoutUser,
     /// They may not.
@@ -34,10 +34,10 @@ pub enum Refused {
 /// They may not act as whom they name.
 pub fn impersonate<'h>(
     headers: impl Iterator<Item = (&'h str, &'h str)>,
-    sender: &Identity,
+    sender: &UserInfo,
     authorizer: &dyn Authorizer,
-) -> Result<Option<Identity>, Refused> {
-    let mut wanted = Identity::default();
+) -> Result<Option<UserInfo>, ImpersonationError> {
+    let mut wanted = UserInfo::default();
     for (name, value) in headers {
         match name {
             USER => wanted.name = value.into(),
@@ -53,11 +53,11 @@ pub fn impersonate<'h>(
             }
         }
     }
-    if wanted == Identity::default() {
+    if wanted == UserInfo::default() {
         return Ok(None);
     }
     if wanted.name.is_empty() {
-        return Err(Refused::WithoutUser);
+        return Err(ImpersonationError::WithoutUser);
     }
     let may = |resource: &'static str, group: &str, namespace: &str, subresource: &str, name: &str| {
         let attributes =
@@ -65,7 +65,7 @@ pub fn impersonate<'h>(
         match authorizer.authorize(sender, &attributes) {
             Decision::Allow => Ok(()),
             Decision::Deny(why) | Decision::NoOpinion(why) => {
-                Err(Refused::Forbidden { resource, name: name.into(), why })
+                Err(ImpersonationError::Forbidden { resource, name: name.into(), why })
             }
         }
     };
@@ -98,10 +98,10 @@ pub fn impersonate<'h>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AllowAll;
+    use crate::AlwaysAllow;
 
-    fn check(headers: &[(&str, &str)], expect: Result<Option<(&str, &[&str])>, Refused>) {
-        let found = impersonate(headers.iter().copied(), &Identity::default(), &AllowAll);
+    fn check(headers: &[(&str, &str)], expect: Result<Option<(&str, &[&str])>, ImpersonationError>) {
+        let found = impersonate(headers.iter().copied(), &UserInfo::default(), &AlwaysAllow);
         let found = found.map(|who| who.map(|who| (who.name, who.groups)));
         let expect = expect.map(|who| {
             who.map(|(name, groups)| (Str::from(name), groups.iter().map(|g| Str::from(*g)).collect::<Vec<_>>()))
@@ -122,6 +122,6 @@ mod tests {
             ))),
         );
         check(&[(USER, ANONYMOUS)], Ok(Some((ANONYMOUS, &[]))));
-        check(&[(GROUP, "dev")], Err(Refused::WithoutUser));
+        check(&[(GROUP, "dev")], Err(ImpersonationError::WithoutUser));
     }
 }

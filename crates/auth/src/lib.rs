@@ -6,17 +6,17 @@ mod certificate;
 mod impersonate;
 mod token_file;
 
-pub use authorize::{AllowAll, Attributes, Authorizer, Decision, PathRule, ResourceRule, Rules};
-pub use certificate::{ClientCertificate, Verify};
-pub use impersonate::{Refused, impersonate};
-pub use token_file::{TokenFile, TokenFileError};
+pub use authorize::{AlwaysAllow, Attributes, Authorizer, Decision, PathRule, ResourceRule, Rules};
+pub use certificate::{ClientCertificateAuthenticator, Verify};
+pub use impersonate::{ImpersonationError, impersonate};
+pub use token_file::{TokenFileAuthenticator, TokenFileError};
 
 use pintle_value::Str;
 use rustls_pki_types::CertificateDer;
 
 /// Someone who is known (`user.Info`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct UserInfo {
     /// The user name.
     pub name: Str,
     /// The uid, or empty.
@@ -49,7 +49,7 @@ impl<'a> Credentials<'a> {
 /// A credential that was shown is not good: the reason, for the log. The client only learns "Unauthorized".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Rejected(pub String);
+pub struct AuthenticationError(pub String);
 
 /// One way to tell who sent a request.
 pub trait Authenticator: Send + Sync {
@@ -57,26 +57,26 @@ pub trait Authenticator: Send + Sync {
     ///
     /// # Errors
     /// It shows something, and that is not good.
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Identity>, Rejected>;
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<UserInfo>, AuthenticationError>;
 }
 
 /// Asks one authenticator after the other. The first who knows the sender decides; a rejection only counts when nobody
 /// does (upstream: `union`).
 #[derive(Default)]
-pub struct FirstOf(pub Vec<Box<dyn Authenticator>>);
+pub struct UnionAuthenticator(pub Vec<Box<dyn Authenticator>>);
 
-impl Authenticator for FirstOf {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Identity>, Rejected> {
+impl Authenticator for UnionAuthenticator {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<UserInfo>, AuthenticationError> {
         let mut rejected = None;
         for authenticator in &self.0 {
             match authenticator.authenticate(credentials) {
-                Ok(Some(mut identity)) => {
+                Ok(Some(mut user)) => {
                     // Whoever is known is in this group (upstream: `AuthenticatedGroupAdder`).
                     let all = "system:authenticated";
-                    if !identity.groups.iter().any(|g| g == all) {
-                        identity.groups.push(all.into());
+                    if !user.groups.iter().any(|g| g == all) {
+                        user.groups.push(all.into());
                     }
-                    return Ok(Some(identity));
+                    return Ok(Some(user));
                 }
                 Ok(None) => {}
                 Err(why) => rejected = rejected.or(Some(why)),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pintle_value::Str;
 
-use crate::{Authenticator, Credentials, Identity, Rejected};
+use crate::{AuthenticationError, Authenticator, Credentials, UserInfo};
 
 /// The file is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,11 +27,11 @@ pub enum TokenFileError {
 
 /// Knows senders by tokens of a file that was read at start.
 #[derive(Clone, Debug, Default)]
-pub struct TokenFile {
-    tokens: HashMap<String, Identity>,
+pub struct TokenFileAuthenticator {
+    tokens: HashMap<String, UserInfo>,
 }
 
-impl TokenFile {
+impl TokenFileAuthenticator {
     /// Reads the file's text. Empty lines and empty tokens are passed over; of a token that stands there twice, the
     /// last line counts.
     ///
@@ -52,9 +52,9 @@ impl TokenFile {
                 continue;
             }
             let groups = rest.first().map(|g| g.split(',').filter(|g| !g.is_empty()).map(Str::from).collect());
-            let identity =
-                Identity { name: name.into(), uid: uid.into(), groups: groups.unwrap_or_default(), extra: Vec::new() };
-            tokens.insert(token.clone(), identity);
+            let user =
+                UserInfo { name: name.into(), uid: uid.into(), groups: groups.unwrap_or_default(), extra: Vec::new() };
+            tokens.insert(token.clone(), user);
         }
         Ok(Self { tokens })
     }
@@ -85,13 +85,13 @@ fn columns(line: &str) -> Option<Vec<String>> {
     (!quoted).then_some(columns)
 }
 
-impl Authenticator for TokenFile {
-    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<Identity>, Rejected> {
+impl Authenticator for TokenFileAuthenticator {
+    fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Option<UserInfo>, AuthenticationError> {
         let Some(token) = credentials.bearer() else { return Ok(None) };
         // A look-up by hash does not tell by its time how much of a token was right.
         match self.tokens.get(token) {
-            Some(identity) => Ok(Some(identity.clone())),
-            None => Err(Rejected("invalid bearer token".to_owned())),
+            Some(user) => Ok(Some(user.clone())),
+            None => Err(AuthenticationError("invalid bearer token".to_owned())),
         }
     }
 }
@@ -101,8 +101,8 @@ mod tests {
     use super::*;
 
     fn check(text: &str, token: &str, expect: Result<(&str, &str, &[&str]), TokenFileError>) {
-        let found = TokenFile::parse(text).map(|file| file.tokens.get(token).cloned().unwrap_or_default());
-        let expect = expect.map(|(name, uid, groups)| Identity {
+        let found = TokenFileAuthenticator::parse(text).map(|file| file.tokens.get(token).cloned().unwrap_or_default());
+        let expect = expect.map(|(name, uid, groups)| UserInfo {
             name: name.into(),
             uid: uid.into(),
             groups: groups.iter().map(|g| Str::from(*g)).collect(),

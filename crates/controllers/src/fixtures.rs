@@ -4,7 +4,7 @@
 use pintle_registry::GroupResource;
 use pintle_value::{Value, object};
 
-use crate::keep::{Kept, Reach, Verdict, When};
+use crate::reconciler::{DesiredObject, Diff, NamespaceScope, When};
 
 /// Says what the certificates are for.
 const DESCRIPTION: &str = "kubernetes.io/description";
@@ -14,10 +14,10 @@ const ABOUT_CERTIFICATES: &str = "Contains a CA bundle that can be used to verif
 /// The service account that pods run as which name none, and the certificates that the server is known by (`authority`, in
 /// PEM).
 #[must_use]
-pub fn fixtures(authority: &str) -> Vec<Kept> {
-    let in_every_namespace = |resource: &str, object: Value, judge| Kept {
+pub fn fixtures(authority: &str) -> Vec<DesiredObject> {
+    let in_every_namespace = |resource: &str, object: Value, judge| DesiredObject {
         resource: GroupResource::new("", resource),
-        reach: Reach::EveryNamespace,
+        namespace_scope: NamespaceScope::EveryNamespace,
         object,
         judge,
         when: When::Always,
@@ -30,20 +30,20 @@ pub fn fixtures(authority: &str) -> Vec<Kept> {
     };
     certificates.set_at(&["metadata", "annotations", DESCRIPTION], ABOUT_CERTIFICATES);
     vec![
-        in_every_namespace("serviceaccounts", account, |_, _| Verdict::Right),
+        in_every_namespace("serviceaccounts", account, |_, _| Diff::Right),
         in_every_namespace("configmaps", certificates, judge_certificates),
     ]
 }
 
-fn judge_certificates(found: &Value, wanted: &Value) -> Verdict {
+fn judge_certificates(found: &Value, wanted: &Value) -> Diff {
     let is_described = found.annotation(DESCRIPTION).is_some_and(|text| !text.is_empty());
     if is_described && found.at(&["data"]) == wanted.at(&["data"]) {
-        return Verdict::Right;
+        return Diff::Right;
     }
     let mut mended = found.clone();
     mended.set("data", wanted["data"].clone());
     mended.set_at(&["metadata", "annotations", DESCRIPTION], ABOUT_CERTIFICATES);
-    Verdict::Mend(mended)
+    Diff::Update(mended)
 }
 
 #[cfg(test)]
@@ -57,11 +57,11 @@ mod tests {
             let mut found = kept.object.clone();
             found.set_at(&["metadata", "labels", "mine"], "kept");
             found.set_at(spoil, value);
-            let expect = expect.map_or(Verdict::Right, |about| {
+            let expect = expect.map_or(Diff::Right, |about| {
                 let mut mended = kept.object.clone();
                 mended.set_at(&["metadata", "labels", "mine"], "kept");
                 mended.set_at(&["metadata", "annotations", DESCRIPTION], about);
-                Verdict::Mend(mended)
+                Diff::Update(mended)
             });
             assert_eq!((kept.judge)(&found, &kept.object), expect, "{spoil:?}");
         };

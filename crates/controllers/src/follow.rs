@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_cache::{EventStream, KeyRange, Object, StreamedEvent, WatchCache};
 use pintle_value::Str;
 
-use crate::World;
+use crate::ClusterClient;
 
 /// How many objects that were there are handed out at once.
 const PART: usize = 256;
@@ -55,12 +55,12 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    pub(crate) fn new(world: &Arc<dyn World>) -> Self {
-        let registry = world.registry();
+    pub(crate) fn new(client: &Arc<dyn ClusterClient>) -> Self {
+        let registry = client.registry();
         let expiring = registry.resources().filter(|resource| resource.strategy.expires());
         let left_out = expiring.filter_map(|resource| Some(resource.collection()?.prefix.clone())).collect();
         let mut following = Self {
-            event_stream: world.event_stream(),
+            event_stream: client.event_stream(),
             left_out,
             watch_caches: HashMap::new(),
             followed: HashMap::new(),

@@ -4,21 +4,21 @@
 //! that ends with its cluster, and does nothing while a controller manager is there that does the same.
 
 mod apiserver;
+mod client;
 mod fixtures;
 mod follow;
 mod garbage;
-mod keep;
 mod namespaces;
 mod objects;
 mod others;
-mod queue;
+mod reconciler;
 mod tokens;
-mod world;
+mod work_queue;
 
-pub use apiserver::{ApiServer, Identity, SYSTEM_NAMESPACES};
+pub use apiserver::{ApiServer, SYSTEM_NAMESPACES, ServerIdentity};
+pub use client::{ClusterClient, DeleteRequest, ObjectRef, Propagation, UpdateFn};
 pub use fixtures::fixtures;
 pub use garbage::garbage;
-pub use keep::{Keeper, Kept};
 pub use namespaces::namespaces;
+pub use reconciler::{DesiredObject, ObjectReconciler};
 pub use tokens::tokens;
-pub use world::{Compute, Deletion, Place, Propagation, World};

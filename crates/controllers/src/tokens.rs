@@ -9,8 +9,8 @@ use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Str, Value};
 
 use crate::objects::{find, tree, watch_cache_of};
-use crate::queue::Queue;
-use crate::{Deletion, Place, Propagation, World, others};
+use crate::work_queue::WorkQueue;
+use crate::{ClusterClient, DeleteRequest, ObjectRef, Propagation, others};
 
 /// The type of secrets that are tokens.
 const TYPE: &str = "kubernetes.io/service-account-token";
@@ -36,13 +36,13 @@ impl Account {
         is_token.then(|| Self { namespace: secret.namespace().into(), name: annotation(NAME), uid: annotation(UID) })
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> ObjectRef {
         place("serviceaccounts", &self.namespace, &self.name)
     }
 
     /// The account, if it is there.
-    fn find(&self, world: &Arc<dyn World>) -> Option<Value> {
-        find(world, &self.place()).filter(|account| self.is(account))
+    fn find(&self, client: &Arc<dyn ClusterClient>) -> Option<Value> {
+        find(client, &self.place()).filter(|account| self.is(account))
     }
 
     fn is(&self, account: &Value) -> bool {
@@ -50,9 +50,9 @@ impl Account {
     }
 }
 
-fn place(resource: &str, namespace: &str, name: &str) -> Place {
+fn place(resource: &str, namespace: &str, name: &str) -> ObjectRef {
     let resource = GroupResource::new("", resource);
-    Place { resource, namespace: namespace.to_owned(), name: name.to_owned() }
+    ObjectRef { resource, namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
 /// What is to be looked at.
@@ -66,10 +66,10 @@ enum Item {
 
 impl Item {
     /// Returns false if it has to be looked at again.
-    async fn look_at(self, world: &Arc<dyn World>) -> bool {
+    async fn look_at(self, client: &Arc<dyn ClusterClient>) -> bool {
         let looked = match &self {
-            Item::Token(namespace, name) => look_at_token(world, &place("secrets", namespace, name)).await,
-            Item::Reference(account, secret) => look_at_reference(world, account, secret).await,
+            Item::Token(namespace, name) => look_at_token(client, &place("secrets", namespace, name)).await,
+            Item::Reference(account, secret) => look_at_reference(client, account, secret).await,
         };
         match looked {
             Ok(is_done) => is_done,
@@ -84,36 +84,36 @@ impl Item {
 }
 
 /// Deletes a token whose account is gone.
-async fn look_at_token(world: &Arc<dyn World>, place: &Place) -> Result<bool, ApiError> {
+async fn look_at_token(client: &Arc<dyn ClusterClient>, place: &ObjectRef) -> Result<bool, ApiError> {
     let key = format!("{}/{}", place.namespace, place.name);
-    let watch_cache = watch_cache_of(world, &place.resource);
+    let watch_cache = watch_cache_of(client, &place.resource);
     let Some(secret) = watch_cache.and_then(|watch_cache| watch_cache.get(&key, None).ok().flatten()) else {
         return Ok(true);
     };
     let Some(account) = Account::of(&secret).filter(|account| !account.name.is_empty()) else { return Ok(true) };
-    world.clone().catch_up().await?;
-    if account.find(world).is_some() {
+    client.clone().catch_up().await?;
+    if account.find(client).is_some() {
         return Ok(true);
     }
-    if others::are_there(world) {
+    if others::are_there(client) {
         return Ok(false);
     }
     let uid = tree(&secret).map_or_else(Str::default, |secret| secret.uid().into());
-    let deletion = Deletion { uid, revision: secret.revision, propagation: Propagation::Background };
-    world.clone().delete(place.clone(), deletion).await?;
+    let deletion = DeleteRequest { uid, revision: secret.revision, propagation: Propagation::Background };
+    client.clone().delete(place.clone(), deletion).await?;
     Ok(true)
 }
 
 /// Has an account forget a secret that is gone.
-async fn look_at_reference(world: &Arc<dyn World>, account: &Account, secret: &Str) -> Result<bool, ApiError> {
+async fn look_at_reference(client: &Arc<dyn ClusterClient>, account: &Account, secret: &Str) -> Result<bool, ApiError> {
     let names = |reference: &Value| reference.str_at(&["name"]) == secret.as_str();
-    let found = account.find(world);
+    let found = account.find(client);
     if !found.is_some_and(|account| account.items_at(&["secrets"]).iter().any(names))
-        || find(world, &place("secrets", &account.namespace, secret)).is_some()
+        || find(client, &place("secrets", &account.namespace, secret)).is_some()
     {
         return Ok(true);
     }
-    if others::are_there(world) {
+    if others::are_there(client) {
         return Ok(false);
     }
     let (meant, secret) = (account.clone(), secret.clone());
@@ -126,21 +126,21 @@ async fn look_at_reference(world: &Arc<dyn World>, account: &Account, secret: &S
         }
         account
     };
-    world.clone().change(account.place(), "", Arc::new(forget)).await?;
+    client.clone().change(account.place(), "", Arc::new(forget)).await?;
     Ok(true)
 }
 
 /// Cleans up after the tokens of a cluster for as long as it is there.
-pub async fn tokens(world: Weak<dyn World>) {
+pub async fn tokens(client: Weak<dyn ClusterClient>) {
     let mut cleaner = Cleaner::default();
-    let Some(mut watch_caches) = world.upgrade().and_then(|world| cleaner.follow(&world)) else { return };
+    let Some(mut watch_caches) = client.upgrade().and_then(|client| cleaner.follow(&client)) else { return };
     loop {
-        let looked = world.clone();
+        let looked = client.clone();
         cleaner.queue.begin(|item| {
-            let (item, world) = (item.clone(), looked.clone());
+            let (item, client) = (item.clone(), looked.clone());
             Some(async move {
-                match world.upgrade() {
-                    Some(world) => item.look_at(&world).await,
+                match client.upgrade() {
+                    Some(client) => item.look_at(&client).await,
                     None => true,
                 }
             })
@@ -152,12 +152,12 @@ pub async fn tokens(world: Weak<dyn World>) {
         };
         if heard.is_err() {
             // History is lost: whatever is there is looked at again.
-            match world.upgrade().and_then(|world| cleaner.follow(&world)) {
+            match client.upgrade().and_then(|client| cleaner.follow(&client)) {
                 Some(anew) => watch_caches = anew,
                 None => return,
             }
         }
-        if world.strong_count() == 0 {
+        if client.strong_count() == 0 {
             return;
         }
     }
@@ -173,17 +173,17 @@ struct WatchCaches {
 struct Cleaner {
     /// The names of tokens, by the namespace and name of their account.
     tokens: HashMap<(Str, Str), HashSet<Str>>,
-    queue: Queue<Item>,
+    queue: WorkQueue<Item>,
 }
 
 impl Cleaner {
-    fn follow(&mut self, world: &Arc<dyn World>) -> Option<WatchCaches> {
+    fn follow(&mut self, client: &Arc<dyn ClusterClient>) -> Option<WatchCaches> {
         let place = {
-            let registry = world.registry();
+            let registry = client.registry();
             let secrets = registry.resource("", "v1", "secrets")?;
             secrets.strategy.selectable_field_names().iter().position(|name| *name == "type")?
         };
-        let watch_cache = |resource: &str| watch_cache_of(world, &GroupResource::new("", resource));
+        let watch_cache = |resource: &str| watch_cache_of(client, &GroupResource::new("", resource));
         let watch =
             |watch_cache: &Arc<WatchCache>, scope: WatchScope| watch_cache.watch(scope, watch_cache.newest_revision());
         let (secrets, accounts) = (watch_cache("secrets")?, watch_cache("serviceaccounts")?);

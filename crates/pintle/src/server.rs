@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pintle_auth::{AllowAll, Authenticator, ClientCertificate, FirstOf, TokenFile, TokenFileError};
+use pintle_auth::{
+    AlwaysAllow, Authenticator, ClientCertificateAuthenticator, TokenFileAuthenticator, TokenFileError,
+    UnionAuthenticator,
+};
 use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
 use pintle_server::http::{Listener, TlsError, server_config, verifier};
-use pintle_server::{Cluster, ClusterError, Component, Cors, Duties, Settings, service_address};
+use pintle_server::{Cluster, ClusterError, Component, ControllerOptions, Cors, Settings, service_address};
 use pintle_store::{Clock, Embedded, Memory, Store, SystemClock};
 use rustls::pki_types::UnixTime;
 use tokio::sync::watch;
@@ -180,11 +183,11 @@ impl Server {
             judge.clone(),
         )?;
         let mut authenticators: Vec<Box<dyn Authenticator>> =
-            vec![Box::new(ClientCertificate::new(Box::new(move |leaf, rest| {
+            vec![Box::new(ClientCertificateAuthenticator::new(Box::new(move |leaf, rest| {
                 judge.verify_client_cert(leaf, rest, UnixTime::now()).map(drop).map_err(|error| error.to_string())
             })))];
         if let Some(tokens) = &options.tokens {
-            authenticators.push(Box::new(TokenFile::parse(tokens)?));
+            authenticators.push(Box::new(TokenFileAuthenticator::parse(tokens)?));
         }
         let address = SocketAddr::new(options.bind_address, options.port);
         let bind = |error| StartError::Bind { address, error };
@@ -196,12 +199,12 @@ impl Server {
             encoding_cache: options.encoding_cache,
             clock: options.clock.clone(),
             min_request_timeout: options.min_request_timeout,
-            authenticator: Box::new(FirstOf(authenticators)),
-            authorizer: Box::new(AllowAll),
+            authenticator: Box::new(UnionAuthenticator(authenticators)),
+            authorizer: Box::new(AlwaysAllow),
             components: options.components,
             gates: options.gates,
             cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
-            duties: Duties {
+            controller_options: ControllerOptions {
                 controllers: options.controllers,
                 fixtures: (options.controllers && options.fixtures).then(|| certificates.authority.certificate.clone()),
                 port: address.port(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use pintle_admission::{Chain, Closing, NamespaceLifecycle};
+use pintle_admission::{NamespaceLifecycle, PluginChain, TerminatingDefinition};
 use pintle_auth::{Authenticator, Authorizer};
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits, WatchCache};
 use pintle_catalog::Catalog;
@@ -18,13 +18,13 @@ use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
 use crate::components::Component;
-use crate::controllers::{Duties, OnDuty};
+use crate::controllers::{ControllerOptions, RunningControllers};
 use crate::cors::Cors;
 use crate::definitions::Definitions;
-use crate::http::Turns;
+use crate::http::CpuPermits;
 use crate::metrics::Metrics;
 use crate::read::Lifetime;
-use crate::stored::Described;
+use crate::stored::Indexers;
 use crate::versions::{Converted, Webhooks};
 
 /// The root of all keys (kube-apiserver's `--etcd-prefix`).
@@ -54,7 +54,7 @@ pub struct Settings {
     /// The origins whose scripts browsers may let in.
     pub cors: Cors,
     /// What it does by itself.
-    pub duties: Duties,
+    pub controller_options: ControllerOptions,
     /// How long events are kept after they were last written; without end if that is no time.
     pub event_ttl: Duration,
 }
@@ -70,12 +70,12 @@ pub struct Cluster {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cache: Cache,
     /// Which fields of stored objects the cache keeps.
-    pub(crate) described: Arc<Described>,
+    pub(crate) indexers: Arc<Indexers>,
     clock: Arc<dyn Clock>,
     pub(crate) min_request_timeout: Duration,
     pub(crate) authenticator: Box<dyn Authenticator>,
     pub(crate) authorizer: Box<dyn Authorizer>,
-    pub(crate) admission: Chain,
+    pub(crate) admission: PluginChain,
     pub(crate) metrics: Metrics,
     /// Which features are on.
     pub(crate) gates: Arc<Gates>,
@@ -90,11 +90,11 @@ pub struct Cluster {
     pub(crate) converted: Converted,
     pub(crate) documents: crate::documents::Documents,
     /// Who makes the next piece of a large answer.
-    pub(crate) turns: Turns,
+    pub(crate) cpu_permits: CpuPermits,
     /// Held for reading while something is created, from the last look at its namespace until it is stored.
     pub(crate) creates: tokio::sync::RwLock<()>,
     /// What it does by itself.
-    pub(crate) on_duty: OnDuty,
+    pub(crate) running_controllers: RunningControllers,
     /// Turns true when the server goes down, so that watches end.
     pub(crate) closing: tokio::sync::watch::Sender<bool>,
 }
@@ -137,17 +137,17 @@ impl Cluster {
         let registry = Arc::new(Registry::new(built_in.clone()));
         let prefixes: HashSet<Str> =
             registry.resources().filter_map(|r| r.collection()).map(|c| c.prefix.clone()).collect();
-        let described = Arc::new(Described::default());
+        let indexers = Arc::new(Indexers::default());
         for hub in registry.resources().filter(|resource| resource.is_hub()) {
-            described.set(hub);
+            indexers.set(hub);
         }
         let (store, clock) = (settings.store.clone(), settings.clock.clone());
-        let filled = Cache::fill(store, ROOT, prefixes.clone(), described.clone(), clock, settings.window)
+        let filled = Cache::fill(store, ROOT, prefixes.clone(), indexers.clone(), clock, settings.window)
             .await
             .map_err(ClusterError::Cache)?;
         let definitions = Definitions::stored(&filled);
         for record in definitions.served().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r) {
-            described.set(record);
+            indexers.set(record);
         }
         let encodings = EncodingCache::new(settings.encoding_cache);
         let cache = filled.follow(definitions.served().map(|(prefix, _)| prefix.clone()), encodings);
@@ -159,14 +159,14 @@ impl Cluster {
             kinds_change: tokio::sync::watch::Sender::new(()),
             store: settings.store,
             cache,
-            described,
+            indexers,
             clock: settings.clock,
             min_request_timeout: settings.min_request_timeout,
             authenticator: settings.authenticator,
             authorizer: settings.authorizer,
-            admission: Chain(vec![Box::new(Closing), Box::new(NamespaceLifecycle)]),
+            admission: PluginChain(vec![Box::new(TerminatingDefinition), Box::new(NamespaceLifecycle)]),
             metrics: Metrics::new(&settings.gates),
-            on_duty: OnDuty::new(&settings.duties, &settings.gates),
+            running_controllers: RunningControllers::new(&settings.controller_options, &settings.gates),
             cbor: settings.gates.enabled(Feature::CBOR),
             gates: Arc::new(settings.gates),
             cors: settings.cors,
@@ -174,13 +174,13 @@ impl Cluster {
             components: settings.components,
             webhooks: Webhooks::default(),
             converted: Converted::default(),
-            turns: Turns::default(),
+            cpu_permits: CpuPermits::default(),
             creates: tokio::sync::RwLock::default(),
             closing: tokio::sync::watch::Sender::new(false),
         });
         cluster.bootstrap().await.map_err(ClusterError::Bootstrap)?;
         definitions.follow(&cluster).await.map_err(ClusterError::Bootstrap)?;
-        cluster.on_duty.start(&cluster, &settings.duties).await;
+        cluster.running_controllers.start(&cluster, &settings.controller_options).await;
         Ok(cluster)
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pintle_cache::{EventStream, WatchCache};
 use pintle_controllers::{
-    ApiServer, Compute, Deletion, Identity, Keeper, Place, SYSTEM_NAMESPACES, World, fixtures, garbage, namespaces,
-    tokens,
+    ApiServer, ClusterClient, DeleteRequest, ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, UpdateFn,
+    fixtures, garbage, namespaces, tokens,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::ServiceNetwork;
@@ -19,10 +19,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::cluster::Cluster;
-use crate::write::{Access, delete_all};
+use crate::write::{InternalClient, delete_all};
 
 /// What a cluster does by itself.
-pub struct Duties {
+pub struct ControllerOptions {
     /// True if it does what the API promises, unless a controller manager is there.
     pub controllers: bool,
     /// What every namespace is to have, as one of these things: the certificates, in PEM, that clients know the server by.
@@ -43,39 +43,40 @@ pub fn service_address() -> String {
 }
 
 /// What is done until the cluster is left.
-pub(crate) struct OnDuty {
+pub(crate) struct RunningControllers {
     leaving: watch::Sender<bool>,
     server: ApiServer,
     /// Keeps objects there.
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl OnDuty {
-    pub(crate) fn new(duties: &Duties, gates: &Gates) -> Self {
-        let (_, service) = ServiceNetwork::default().kubernetes_service(duties.port);
-        let peer = duties.endpoint.filter(|_| gates.enabled(Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY));
+impl RunningControllers {
+    pub(crate) fn new(controller_options: &ControllerOptions, gates: &Gates) -> Self {
+        let (_, service) = ServiceNetwork::default().kubernetes_service(controller_options.port);
+        let peer =
+            controller_options.endpoint.filter(|_| gates.enabled(Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY));
         let run = uuid::Uuid::new_v4().to_string();
-        let hostname = duties.hostname.as_ref().filter(|_| gates.enabled(Feature::API_SERVER_IDENTITY));
-        let identity = hostname.map(|hostname| Identity::new(hostname, &run, peer));
-        let server = ApiServer { service, endpoint: duties.endpoint, identity };
+        let hostname = controller_options.hostname.as_ref().filter(|_| gates.enabled(Feature::API_SERVER_IDENTITY));
+        let identity = hostname.map(|hostname| ServerIdentity::new(hostname, &run, peer));
+        let server = ApiServer { service, endpoint: controller_options.endpoint, identity };
         Self { leaving: watch::Sender::new(false), server, task: Mutex::default() }
     }
 
     /// Makes what has to be there when the server is ready, and starts the controllers of a cluster. They end with it, or
     /// when the server goes down.
-    pub(crate) async fn start(&self, cluster: &Arc<Cluster>, duties: &Duties) {
-        let world: Arc<dyn World> = cluster.clone();
+    pub(crate) async fn start(&self, cluster: &Arc<Cluster>, controller_options: &ControllerOptions) {
+        let client: Arc<dyn ClusterClient> = cluster.clone();
         let mut kept = self.server.objects();
-        kept.extend(duties.fixtures.iter().flat_map(|authority| fixtures(authority)));
-        let keeper = Keeper::new(kept);
-        keeper.settle(&world, &SYSTEM_NAMESPACES).await;
-        let (world, server) = (Arc::downgrade(&world), self.server.clone());
-        if duties.controllers {
-            let (world, mut closing) = (world.clone(), cluster.closing.subscribe());
+        kept.extend(controller_options.fixtures.iter().flat_map(|authority| fixtures(authority)));
+        let reconciler = ObjectReconciler::new(kept);
+        reconciler.settle(&client, &SYSTEM_NAMESPACES).await;
+        let (client, server) = (Arc::downgrade(&client), self.server.clone());
+        if controller_options.controllers {
+            let (client, mut closing) = (client.clone(), cluster.closing.subscribe());
             tokio::spawn(async move {
                 tokio::select! {
                     ((), (), ()) = async {
-                        tokio::join!(namespaces(world.clone()), garbage(world.clone()), tokens(world.clone()))
+                        tokio::join!(namespaces(client.clone()), garbage(client.clone()), tokens(client.clone()))
                     } => {}
                     _ = closing.wait_for(|closing| *closing) => {}
                 }
@@ -83,7 +84,7 @@ impl OnDuty {
         }
         let (leaving, left) = (self.leaving.subscribe(), self.leaving.subscribe());
         let task = async move {
-            tokio::join!(keeper.keep(world.clone(), leaving), server.stay(world, left));
+            tokio::join!(reconciler.run(client.clone(), leaving), server.stay(client, left));
         };
         *self.task.lock() = Some(tokio::spawn(task));
     }
@@ -93,17 +94,17 @@ impl Cluster {
     /// Says that the server goes, before it does: nothing is kept there any more, and nothing leads to it. To be called
     /// while the store can still be written.
     pub async fn leave(self: Arc<Self>) {
-        self.on_duty.leaving.send_replace(true);
-        let task = self.on_duty.task.lock().take();
+        self.running_controllers.leaving.send_replace(true);
+        let task = self.running_controllers.task.lock().take();
         if let Some(task) = task {
             let _ = task.await;
-            let world: Arc<dyn World> = self.clone();
-            self.on_duty.server.leave(&world).await;
+            let client: Arc<dyn ClusterClient> = self.clone();
+            self.running_controllers.server.leave(&client).await;
         }
     }
 }
 
-impl World for Cluster {
+impl ClusterClient for Cluster {
     fn registry(&self) -> Arc<Registry> {
         Cluster::registry(self)
     }
@@ -137,7 +138,7 @@ impl World for Cluster {
     }
 
     fn create(self: Arc<Self>, resource: GroupResource, object: Value) -> BoxFuture<'static, Result<(), ApiError>> {
-        Box::pin(async move { Access(self).create(&resource, object).await.map(drop) })
+        Box::pin(async move { InternalClient(self).create(&resource, object).await.map(drop) })
     }
 
     fn delete_all(
@@ -148,19 +149,19 @@ impl World for Cluster {
         Box::pin(async move { delete_all(&self, &resource, &namespace).await })
     }
 
-    fn delete(self: Arc<Self>, place: Place, deletion: Deletion) -> BoxFuture<'static, Result<(), ApiError>> {
-        Box::pin(async move { Access(self).delete_as_asked(&place, &deletion).await })
+    fn delete(self: Arc<Self>, place: ObjectRef, deletion: DeleteRequest) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async move { InternalClient(self).delete_as_asked(&place, &deletion).await })
     }
 
     fn change(
         self: Arc<Self>,
-        place: Place,
+        place: ObjectRef,
         subresource: &'static str,
-        compute: Compute,
+        compute: UpdateFn,
     ) -> BoxFuture<'static, Result<Value, ApiError>> {
         Box::pin(async move {
-            let Place { resource, namespace, name } = &place;
-            let access = Access(self);
+            let ObjectRef { resource, namespace, name } = &place;
+            let access = InternalClient(self);
             access.update_subresource(resource, subresource, (namespace, name), |object| compute(object)).await
         })
     }

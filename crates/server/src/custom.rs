@@ -7,11 +7,11 @@ use std::sync::Arc;
 use pintle_registry::{ApiError, Resource, Scope, Verb};
 
 use crate::http::Response;
-use crate::pipeline::{Call, page_not_found, write_subresource, writes};
+use crate::pipeline::{RequestContext, page_not_found, write_subresource, writes};
 use crate::{read, write};
 
 /// Answers a request for objects of a custom kind.
-pub(crate) async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+pub(crate) async fn dispatch(call: &Arc<RequestContext>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let info = &call.info;
     let namespaced = resource.scope == Scope::Namespaced;
     let over_all = namespaced && matches!(info.verb, "list" | "watch");

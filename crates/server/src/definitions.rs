@@ -16,7 +16,7 @@ use pintle_value::{Str, Value, object};
 
 use self::source::Source;
 use crate::cluster::{Cluster, tree};
-use crate::write::{Access, delete_kind};
+use crate::write::{InternalClient, delete_kind};
 
 /// How long a clean-up that met someone else's write waits before it goes on.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
@@ -223,7 +223,7 @@ impl Definitions {
             self.publish(cluster, gone.group());
             if !cluster.is_built_in(&gone.prefix) {
                 cluster.cache.close(&gone.prefix);
-                cluster.described.forget(&gone.prefix);
+                cluster.indexers.forget(&gone.prefix);
             }
             return self.settle_others(cluster, &gone.names).await;
         };
@@ -240,7 +240,7 @@ impl Definitions {
         let Some(kind) = self.kinds.get(name) else { return };
         if kind.made_of.bool_at(&["accepted"]) && !cluster.is_built_in(&kind.prefix) {
             // Objects are there even if no version shows them.
-            let fields = kind.records.first().is_some_and(|record| cluster.described.set(record));
+            let fields = kind.records.first().is_some_and(|record| cluster.indexers.set(record));
             let opened = match cluster.cache.watch_cache(&kind.prefix).is_some() && fields {
                 true => cluster.cache.reindex(&kind.prefix).await,
                 false => cluster.cache.open(&kind.prefix).await,
@@ -255,7 +255,7 @@ impl Definitions {
 
     /// Brings what a definition's status says up to date, or cleans up after it.
     async fn settle(&mut self, cluster: &Arc<Cluster>, name: &str) {
-        let access = Access(cluster.clone());
+        let access = InternalClient(cluster.clone());
         let Ok(Some(definition)) = access.get(&definitions(), "", name) else { return };
         if definition.is_terminating() {
             return self.clean(cluster, &definition);
@@ -346,7 +346,7 @@ async fn clean_up(cluster: &Weak<Cluster>, name: &str, resource: Option<&Arc<Res
     };
     say(cluster, name, &done).await?;
     let Some(cluster) = cluster.upgrade() else { return Err(ApiError::NoSuchPath) };
-    Access(cluster).remove_finalizer(&definitions(), "", name, CLEANUP_FINALIZER).await
+    InternalClient(cluster).remove_finalizer(&definitions(), "", name, CLEANUP_FINALIZER).await
 }
 
 fn is_built_in(cluster: &Weak<Cluster>, resource: &Resource) -> Result<bool, ApiError> {
@@ -362,7 +362,7 @@ async fn say(cluster: &Weak<Cluster>, name: &str, condition: &Condition) -> Resu
         set_condition(&mut definition, condition, now);
         definition
     };
-    Access(cluster).update_subresource(&definitions(), "status", ("", name), said).await.map(drop)
+    InternalClient(cluster).update_subresource(&definitions(), "status", ("", name), said).await.map(drop)
 }
 
 /// Deletes the objects of a kind until there are none.

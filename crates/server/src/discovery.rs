@@ -12,11 +12,11 @@ use pintle_value::{Object, Value, object};
 use crate::documents::{Document, Of};
 use crate::http::Response;
 use crate::negotiate::Endpoint;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::represent;
 
 /// Answers, if the path is one of discovery.
-pub(crate) fn answer(call: &Call) -> Result<Option<Response>, ApiError> {
+pub(crate) fn answer(call: &RequestContext) -> Result<Option<Response>, ApiError> {
     let path = call.info.path.trim_end_matches('/').to_owned();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let registry = call.cluster.registry();
@@ -68,7 +68,7 @@ fn paths(registry: &Registry) -> Value {
     object! { "paths": paths }
 }
 
-fn versions(call: &Call) -> Value {
+fn versions(call: &RequestContext) -> Value {
     let host = call.headers.get(http::header::HOST).and_then(|v| v.to_str().ok()).unwrap_or_default();
     object! {
         "kind": "APIVersions",
@@ -206,7 +206,7 @@ fn aggregated(headers: &HeaderMap) -> Option<&'static str> {
     None
 }
 
-fn aggregate(call: &Call, registry: &Arc<Registry>, core: bool, version: &'static str) -> Response {
+fn aggregate(call: &RequestContext, registry: &Arc<Registry>, core: bool, version: &'static str) -> Response {
     let name = format!("discovery/{core}/{version}");
     let document = call.cluster.documents.get(&Of::All(registry.clone()), &name, || {
         let groups = registry.groups().filter(|group| group.name().is_empty() == core);

@@ -5,10 +5,10 @@ use http::{HeaderValue, StatusCode};
 
 use crate::cluster::Cluster;
 use crate::http::Response;
-use crate::pipeline::{Call, json, text};
+use crate::pipeline::{RequestContext, json, text};
 
 /// A single check: its name and whether it is well, else why not.
-type Check = (&'static str, fn(&Call) -> Result<(), String>);
+type Check = (&'static str, fn(&RequestContext) -> Result<(), String>);
 
 const PING: Check = ("ping", |_| Ok(()));
 const LOG: Check = ("log", |_| Ok(()));
@@ -53,7 +53,7 @@ fn endpoint(path: &str) -> Option<(&'static str, &'static [Check], &str)> {
 }
 
 /// Answers, if the path is one of these.
-pub(crate) fn answer(call: &Call) -> Option<Response> {
+pub(crate) fn answer(call: &RequestContext) -> Option<Response> {
     let path = call.info.path.trim_end_matches('/');
     match path {
         "/version" => return Some(json(call, StatusCode::OK, &crate::version())),

@@ -30,6 +30,6 @@ mod write;
 
 pub use cluster::{Cluster, ClusterError, Settings};
 pub use components::Component;
-pub use controllers::{Duties, service_address};
+pub use controllers::{ControllerOptions, service_address};
 pub use cors::Cors;
 pub use version::version;

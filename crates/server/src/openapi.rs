@@ -10,7 +10,7 @@ use pintle_value::{Object, Value, object};
 
 use crate::documents::{self, Document, Of};
 use crate::http::{Body, Response};
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 
 /// The media types of v2's Protobuf form: the name that clients send today, and the one that they sent before.
 const V2_PROTOBUF: [&str; 2] = [
@@ -19,7 +19,7 @@ const V2_PROTOBUF: [&str; 2] = [
 ];
 
 /// Answers, if the path is one of OpenAPI.
-pub(crate) fn answer(call: &Call) -> Option<Response> {
+pub(crate) fn answer(call: &RequestContext) -> Option<Response> {
     let path = call.info.path.trim_end_matches('/');
     match path {
         "/openapi/v2" => Some(v2(call)),
@@ -28,7 +28,7 @@ pub(crate) fn answer(call: &Call) -> Option<Response> {
     }
 }
 
-fn v2(call: &Call) -> Response {
+fn v2(call: &RequestContext) -> Response {
     let registry = call.cluster.registry();
     let (documents, catalog, of) = (&call.cluster.documents, &call.cluster.catalog, Of::All(registry.clone()));
     let accept = call.headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect::<Vec<_>>().join(",");
@@ -57,7 +57,7 @@ fn v2(call: &Call) -> Response {
 }
 
 /// The documents that there are, each with a URL that changes when it does.
-fn index(call: &Call) -> Response {
+fn index(call: &RequestContext) -> Response {
     let registry = call.cluster.registry();
     let index = call.cluster.documents.get(&Of::All(registry.clone()), "openapi/v3", || {
         let paths: Object = pintle_openapi::v3_paths(&registry)
@@ -73,7 +73,7 @@ fn index(call: &Call) -> Response {
 }
 
 /// The hash of the document of a path, known without it for those of custom kinds.
-fn hash(call: &Call, registry: &Arc<Registry>, path: &str) -> String {
+fn hash(call: &RequestContext, registry: &Arc<Registry>, path: &str) -> String {
     match pintle_openapi::v3_mark(registry, path) {
         Some(mark) => documents::hash(format!("{} {mark}", env!("CARGO_PKG_VERSION")).as_bytes()),
         None => {
@@ -82,7 +82,7 @@ fn hash(call: &Call, registry: &Arc<Registry>, path: &str) -> String {
     }
 }
 
-fn make(call: &Call, registry: &Registry, path: &str) -> Vec<u8> {
+fn make(call: &RequestContext, registry: &Registry, path: &str) -> Vec<u8> {
     pintle_openapi::v3_document(registry, &call.cluster.catalog, path).unwrap_or_default()
 }
 
@@ -97,7 +97,7 @@ fn name(path: &str) -> String {
     format!("openapi/v3/{path}")
 }
 
-fn made(call: &Call, path: &str) -> Option<Document> {
+fn made(call: &RequestContext, path: &str) -> Option<Document> {
     let registry = call.cluster.registry();
     if !pintle_openapi::has_v3_document(&registry, path) {
         return None;
@@ -107,7 +107,7 @@ fn made(call: &Call, path: &str) -> Option<Document> {
     Some(call.cluster.documents.get(&of(&registry, path), &name(path), make))
 }
 
-fn document(call: &Call, path: &str) -> Option<Response> {
+fn document(call: &RequestContext, path: &str) -> Option<Response> {
     let document = made(call, path)?;
     // A URL with the document's hash never changes its answer; one with an old hash leads to the new one.
     match call.query.get("hash") {

@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
-use pintle_auth::{Attributes, Credentials, Decision, Identity, Refused};
+use pintle_auth::{Attributes, Credentials, Decision, ImpersonationError, UserInfo};
 use pintle_registry::{ApiError, Backing, GroupResource, Resource, Scope, StrategyContext, Subresource, Verb};
 use pintle_value::Value;
 
@@ -35,13 +35,13 @@ pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 const BODY_TIME: Duration = Duration::from_secs(60);
 
 /// A request on its way.
-pub(crate) struct Call {
+pub(crate) struct RequestContext {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) info: RequestInfo,
     pub(crate) method: Method,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
-    pub(crate) identity: Identity,
+    pub(crate) user: UserInfo,
     body: Mutex<Option<Incoming>>,
     upgrade: Mutex<Option<OnUpgrade>>,
     pub(crate) warnings: Warnings,
@@ -49,7 +49,7 @@ pub(crate) struct Call {
     pub(crate) conversions: Arc<Conversions>,
 }
 
-impl Call {
+impl RequestContext {
     /// An endpoint that answers with plain objects, in all encodings that are served.
     pub(crate) fn endpoint(&self) -> Endpoint {
         Endpoint { cbor: self.cluster.cbor, ..Endpoint::PLAIN }
@@ -59,10 +59,10 @@ impl Call {
     pub(crate) fn context(&self, dry_run: bool) -> StrategyContext {
         StrategyContext {
             now: self.cluster.now(),
-            user: self.identity.name.clone(),
-            uid: self.identity.uid.clone(),
-            groups: self.identity.groups.clone(),
-            extra: self.identity.extra.clone(),
+            user: self.user.name.clone(),
+            uid: self.user.uid.clone(),
+            groups: self.user.groups.clone(),
+            extra: self.user.extra.clone(),
             dry_run,
             gates: self.cluster.gates.clone(),
         }
@@ -78,7 +78,7 @@ impl Call {
     /// # Errors
     /// They may not.
     pub(crate) fn authorize(&self, verb: &str) -> Result<(), ApiError> {
-        authorize(&self.cluster, &self.identity, &self.info, verb)
+        authorize(&self.cluster, &self.user, &self.info, verb)
     }
 
     /// Adds a warning for the client.
@@ -153,25 +153,25 @@ async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incomi
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
     // Whoever it is, these may be asked by anyone (upstream: `system:public-info-viewer`).
     let public = health::is_public(&info.path);
-    let (identity, admitted) = match authenticate(&cluster, &peer, &parts.headers) {
+    let (user, admitted) = match authenticate(&cluster, &peer, &parts.headers) {
         Ok(sender) => match act_as(&cluster, &sender, &parts.headers) {
-            Ok(identity) => {
-                let identity = identity.unwrap_or(sender);
-                let admitted = authorize(&cluster, &identity, &info, info.verb);
-                (identity, admitted)
+            Ok(user) => {
+                let user = user.unwrap_or(sender);
+                let admitted = authorize(&cluster, &user, &info, info.verb);
+                (user, admitted)
             }
             Err(error) => (sender, Err(error)),
         },
-        Err(_) if public => (Identity::default(), Ok(())),
-        Err(error) => (Identity::default(), Err(error)),
+        Err(_) if public => (UserInfo::default(), Ok(())),
+        Err(error) => (UserInfo::default(), Err(error)),
     };
-    let call = Arc::new(Call {
+    let call = Arc::new(RequestContext {
         cluster,
         info,
         method: parts.method,
         query,
         headers: parts.headers,
-        identity,
+        user,
         body: Mutex::new(Some(body)),
         upgrade: Mutex::new(parts.extensions.remove()),
         warnings: Warnings::default(),
@@ -193,13 +193,13 @@ async fn answer(cluster: Arc<Cluster>, peer: Peer, request: http::Request<Incomi
     response
 }
 
-fn authenticate(cluster: &Cluster, peer: &Peer, headers: &HeaderMap) -> Result<Identity, ApiError> {
+fn authenticate(cluster: &Cluster, peer: &Peer, headers: &HeaderMap) -> Result<UserInfo, ApiError> {
     let credentials = Credentials {
         certificates: &peer.certificates,
         authorization: headers.get(http::header::AUTHORIZATION).and_then(|v| v.to_str().ok()),
     };
     match cluster.authenticator.authenticate(&credentials) {
-        Ok(Some(identity)) => Ok(identity),
+        Ok(Some(user)) => Ok(user),
         Ok(None) => Err(ApiError::Unauthorized),
         Err(why) => {
             tracing::info!(%why, "unable to authenticate the request");
@@ -209,17 +209,19 @@ fn authenticate(cluster: &Cluster, peer: &Peer, headers: &HeaderMap) -> Result<I
 }
 
 /// Who a request acts as, if not as its sender.
-fn act_as(cluster: &Cluster, sender: &Identity, headers: &HeaderMap) -> Result<Option<Identity>, ApiError> {
+fn act_as(cluster: &Cluster, sender: &UserInfo, headers: &HeaderMap) -> Result<Option<UserInfo>, ApiError> {
     let headers = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     pintle_auth::impersonate(headers, sender, &*cluster.authorizer).map_err(|refused| match refused {
-        Refused::WithoutUser => ApiError::Internal("requested impersonation without impersonating a user".to_owned()),
-        Refused::Forbidden { resource, name, why } => {
+        ImpersonationError::WithoutUser => {
+            ApiError::Internal("requested impersonation without impersonating a user".to_owned())
+        }
+        ImpersonationError::Forbidden { resource, name, why } => {
             ApiError::Forbidden { resource: GroupResource::new("", resource), name, why, causes: Vec::new() }
         }
     })
 }
 
-fn authorize(cluster: &Cluster, identity: &Identity, info: &RequestInfo, verb: &str) -> Result<(), ApiError> {
+fn authorize(cluster: &Cluster, user: &UserInfo, info: &RequestInfo, verb: &str) -> Result<(), ApiError> {
     let attributes = Attributes {
         verb,
         group: &info.group,
@@ -230,7 +232,7 @@ fn authorize(cluster: &Cluster, identity: &Identity, info: &RequestInfo, verb: &
         name: &info.name,
         path: &info.path,
     };
-    match cluster.authorizer.authorize(identity, &attributes) {
+    match cluster.authorizer.authorize(user, &attributes) {
         Decision::Allow => Ok(()),
         Decision::Deny(why) | Decision::NoOpinion(why) => Err(ApiError::Forbidden {
             resource: GroupResource::new(info.group.clone(), info.resource.clone()),
@@ -241,7 +243,7 @@ fn authorize(cluster: &Cluster, identity: &Identity, info: &RequestInfo, verb: &
     }
 }
 
-async fn route(call: &Arc<Call>) -> Result<Response, ApiError> {
+async fn route(call: &Arc<RequestContext>) -> Result<Response, ApiError> {
     if call.info.is_resource {
         return resource(call).await;
     }
@@ -269,7 +271,7 @@ fn is_document(path: &str) -> bool {
     matches!(parts.as_slice(), ["api" | "version"] | ["api", "v1"] | ["apis", _, _])
 }
 
-async fn resource(call: &Arc<Call>) -> Result<Response, ApiError> {
+async fn resource(call: &Arc<RequestContext>) -> Result<Response, ApiError> {
     let info = &call.info;
     let registry = call.cluster.registry();
     if !registry.serves(&info.group, &info.version) {
@@ -284,7 +286,7 @@ async fn resource(call: &Arc<Call>) -> Result<Response, ApiError> {
 }
 
 /// Chooses the handler of a verb.
-async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+async fn dispatch(call: &Arc<RequestContext>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let info = &call.info;
     let namespaced = resource.scope == Scope::Namespaced;
     let named_in_path = !info.name.is_empty() && !matches!(info.verb, "list" | "watch" | "deletecollection");
@@ -361,7 +363,7 @@ async fn dispatch(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response
 
 /// Carries out a verb on a subresource.
 pub(crate) async fn write_subresource(
-    call: &Arc<Call>,
+    call: &Arc<RequestContext>,
     resource: &Arc<Resource>,
     subresource: &Subresource,
     verb: Verb,
@@ -374,7 +376,11 @@ pub(crate) async fn write_subresource(
 }
 
 /// Carries out a verb that writes.
-pub(crate) async fn writes(call: &Arc<Call>, resource: &Arc<Resource>, verb: Verb) -> Result<Response, ApiError> {
+pub(crate) async fn writes(
+    call: &Arc<RequestContext>,
+    resource: &Arc<Resource>,
+    verb: Verb,
+) -> Result<Response, ApiError> {
     let (call, resource) = (call.clone(), resource.clone());
     if verb == Verb::DeleteCollection {
         // This alone stops in between, at an object's end.
@@ -421,7 +427,7 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
 }
 
 /// An answer of JSON that is not an object of the API (or one whose encoding is not negotiated).
-pub(crate) fn json(call: &Call, code: StatusCode, value: &Value) -> Response {
+pub(crate) fn json(call: &RequestContext, code: StatusCode, value: &Value) -> Response {
     let accepted = negotiate::output(&call.headers, &call.query, Endpoint { protobuf: false, ..Endpoint::PLAIN });
     let pretty = accepted.is_ok_and(|a| a.pretty);
     let bytes = if pretty { pintle_codec::json::encode_pretty(value) } else { pintle_codec::json::encode(value) };
@@ -432,7 +438,7 @@ pub(crate) fn json(call: &Call, code: StatusCode, value: &Value) -> Response {
 }
 
 /// An error as an answer: a `Status` in the encoding that the client accepts of what is not transformed, or in JSON.
-pub(crate) fn failure(call: &Call, error: &ApiError) -> Response {
+pub(crate) fn failure(call: &RequestContext, error: &ApiError) -> Response {
     let failure = status::failure(error);
     let mut response = match negotiate::output(&call.headers, &call.query, call.endpoint()) {
         Ok(accepted) => represent::status(call, failure.code, &failure.status, accepted.encoding, accepted.pretty),

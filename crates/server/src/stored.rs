@@ -15,7 +15,7 @@ use crate::object_index::{self, Places};
 
 /// Describes stored objects.
 #[derive(Default)]
-pub(crate) struct Described {
+pub(crate) struct Indexers {
     /// The collections of which fields are kept.
     kept: RwLock<HashMap<Str, Arc<Kept>>>,
     /// The collections of custom kinds.
@@ -29,7 +29,7 @@ struct Kept {
     sources: Projection,
 }
 
-impl Described {
+impl Indexers {
     /// Takes the rules of a collection from one of its records. Returns false if no fields are kept, neither before nor
     /// from now on.
     pub(crate) fn set(&self, resource: &Resource) -> bool {
@@ -57,7 +57,7 @@ impl Described {
     }
 }
 
-impl Indexer for Described {
+impl Indexer for Indexers {
     fn index(&self, prefix: &str, json: &[u8]) -> Result<ObjectIndex, String> {
         // Whether the rest can be read is not looked at; what was cut off would not have its end.
         let places = object_index::places(json).filter(|_| json.ends_with(b"}"));

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Value, object};
 
-use crate::keep::{Kept, Reach, Verdict, When};
-use crate::{Compute, Place, World};
+use crate::reconciler::{DesiredObject, Diff, NamespaceScope, When};
+use crate::{ClusterClient, ObjectRef, UpdateFn};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
@@ -27,7 +27,7 @@ fn slices() -> GroupResource {
 }
 
 /// The objects that lead to an address.
-pub(super) fn leading_to(endpoint: SocketAddr) -> [Kept; 2] {
+pub(super) fn leading_to(endpoint: SocketAddr) -> [DesiredObject; 2] {
     let (ip, port) = (endpoint.ip().to_string(), endpoint.port());
     let ports = || vec![object! { "name": "https", "port": port, "protocol": "TCP" }];
     let named = |label: &str, value: &str| {
@@ -35,9 +35,9 @@ pub(super) fn leading_to(endpoint: SocketAddr) -> [Kept; 2] {
         object.set_at(&["metadata", "labels", label], value);
         object
     };
-    let kept = |resource, object, judge| Kept {
+    let kept = |resource, object, judge| DesiredObject {
         resource,
-        reach: Reach::Namespace(NAMESPACE),
+        namespace_scope: NamespaceScope::Namespace(NAMESPACE),
         object,
         judge,
         when: When::Always,
@@ -53,34 +53,34 @@ pub(super) fn leading_to(endpoint: SocketAddr) -> [Kept; 2] {
     [kept(endpoints(), old, judge_endpoints), kept(slices(), slice, judge_slice)]
 }
 
-fn judge_endpoints(found: &Value, wanted: &Value) -> Verdict {
+fn judge_endpoints(found: &Value, wanted: &Value) -> Diff {
     if found.label(SKIP_MIRROR) == Some("true") && found.at(&["subsets"]) == wanted.at(&["subsets"]) {
-        return Verdict::Right;
+        return Diff::Right;
     }
     let mut mended = found.clone();
     mended.set_at(&["metadata", "labels", SKIP_MIRROR], "true");
     mended.set("subsets", wanted["subsets"].clone());
-    Verdict::Mend(mended)
+    Diff::Update(mended)
 }
 
-fn judge_slice(found: &Value, wanted: &Value) -> Verdict {
+fn judge_slice(found: &Value, wanted: &Value) -> Diff {
     if found.at(&["addressType"]) != wanted.at(&["addressType"]) {
-        return Verdict::Replace;
+        return Diff::Replace;
     }
     let parts = [&["metadata", "labels"][..], &["endpoints"], &["ports"]];
     if parts.iter().all(|path| found.at(path) == wanted.at(path)) {
-        return Verdict::Right;
+        return Diff::Right;
     }
     let mut mended = found.clone();
     for path in parts {
         mended.set_at(path, wanted.at(path).cloned());
     }
-    Verdict::Mend(mended)
+    Diff::Update(mended)
 }
 
 /// Has the service lead nowhere.
-pub(super) async fn withdraw(world: &Arc<dyn World>) {
-    let without = |parts: &'static [&'static str]| -> Compute {
+pub(super) async fn withdraw(client: &Arc<dyn ClusterClient>) {
+    let without = |parts: &'static [&'static str]| -> UpdateFn {
         Arc::new(move |found: &Value| {
             let mut empty = found.clone();
             parts.iter().for_each(|part| drop(empty.remove(part)));
@@ -88,8 +88,8 @@ pub(super) async fn withdraw(world: &Arc<dyn World>) {
         })
     };
     let empty = |resource, parts| {
-        let place = Place { resource, namespace: NAMESPACE.to_owned(), name: NAME.to_owned() };
-        world.clone().change(place, "", without(parts))
+        let place = ObjectRef { resource, namespace: NAMESPACE.to_owned(), name: NAME.to_owned() };
+        client.clone().change(place, "", without(parts))
     };
     let (old, slice) = tokio::join!(empty(endpoints(), &["subsets"]), empty(slices(), &["endpoints", "ports"]));
     for emptied in [old, slice] {
@@ -105,7 +105,7 @@ pub(super) async fn withdraw(world: &Arc<dyn World>) {
 mod tests {
     use super::*;
 
-    fn judged(kept: &Kept, change: impl Fn(&mut Value)) -> Verdict {
+    fn judged(kept: &DesiredObject, change: impl Fn(&mut Value)) -> Diff {
         let mut found = kept.object.clone();
         change(&mut found);
         (kept.judge)(&found, &kept.object)
@@ -115,21 +115,21 @@ mod tests {
     fn what_leads_elsewhere_is_put_right() {
         let [old, slice] = leading_to(SocketAddr::from(([192, 0, 2, 1], 6443)));
         for kept in [&old, &slice] {
-            assert_eq!(judged(kept, |_| {}), Verdict::Right);
+            assert_eq!(judged(kept, |_| {}), Diff::Right);
             assert_eq!(judged(kept, |found| drop(found.remove_at(&["metadata", "labels"]))), mended(kept));
         }
         assert_eq!(judged(&old, |found| drop(found.remove("subsets"))), mended(&old));
         assert_eq!(judged(&slice, |found| drop(found.remove("endpoints"))), mended(&slice));
         assert_eq!(judged(&slice, |found| found.set("ports", Value::Null)), mended(&slice));
-        assert_eq!(judged(&slice, |found| found.set("addressType", "IPv6")), Verdict::Replace);
+        assert_eq!(judged(&slice, |found| found.set("addressType", "IPv6")), Diff::Replace);
         // Labels of others are theirs on the one, and not to be on the other.
         let labelled = |found: &mut Value| found.set_at(&["metadata", "labels", "mine"], "kept");
-        assert_eq!(judged(&old, labelled), Verdict::Right);
+        assert_eq!(judged(&old, labelled), Diff::Right);
         assert_eq!(judged(&slice, labelled), mended(&slice));
     }
 
-    fn mended(kept: &Kept) -> Verdict {
-        Verdict::Mend(kept.object.clone())
+    fn mended(kept: &DesiredObject) -> Diff {
+        Diff::Update(kept.object.clone())
     }
 
     #[test]

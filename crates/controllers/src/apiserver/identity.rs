@@ -12,7 +12,7 @@ use pintle_value::{Value, object};
 use sha2::{Digest, Sha256};
 
 use crate::objects::{find, tree, watch_cache_of};
-use crate::{Deletion, Place, Propagation, World};
+use crate::{ClusterClient, DeleteRequest, ObjectRef, Propagation};
 
 const NAMESPACE: &str = "kube-system";
 /// What the lease is of, as its label says.
@@ -33,20 +33,20 @@ fn leases() -> GroupResource {
     GroupResource::new("coordination.k8s.io", "leases")
 }
 
-fn place(name: &str) -> Place {
-    Place { resource: leases(), namespace: NAMESPACE.to_owned(), name: name.to_owned() }
+fn place(name: &str) -> ObjectRef {
+    ObjectRef { resource: leases(), namespace: NAMESPACE.to_owned(), name: name.to_owned() }
 }
 
 /// Who a server is.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct ServerIdentity {
     name: String,
     holder: String,
     hostname: String,
     address: Option<SocketAddr>,
 }
 
-impl Identity {
+impl ServerIdentity {
     /// The server of a host. `run` tells this start of it from all others; `address` is where other servers reach it, if
     /// they are to know.
     #[must_use]
@@ -70,28 +70,28 @@ impl Identity {
     }
 
     /// Takes the lease: one that an earlier run has left goes.
-    async fn claim(&self, world: &Arc<dyn World>) {
-        self.release(world).await;
+    async fn claim(&self, client: &Arc<dyn ClusterClient>) {
+        self.release(client).await;
         let lease = object! {
             "metadata": object! { "name": &self.name, "namespace": NAMESPACE },
             "spec": object! { "holderIdentity": &self.holder },
         };
-        let lease = self.renewed(&lease, world.now());
-        if let Err(error) = world.clone().create(leases(), lease).await {
+        let lease = self.renewed(&lease, client.now());
+        if let Err(error) = client.clone().create(leases(), lease).await {
             tracing::warn!(%error, "the lease of this server is not there yet");
         }
     }
 
     /// Takes the lease, and renews it for as long as the world is there.
-    pub(super) async fn hold(&self, world: &Weak<dyn World>) {
-        if let Some(strong) = world.upgrade() {
+    pub(super) async fn hold(&self, client: &Weak<dyn ClusterClient>) {
+        if let Some(strong) = client.upgrade() {
             self.claim(&strong).await;
         }
-        while let Some(strong) = world.upgrade() {
+        while let Some(strong) = client.upgrade() {
             let pause = strong.sleep(RENEWAL);
             drop(strong);
             pause.await;
-            let Some(strong) = world.upgrade() else { return };
+            let Some(strong) = client.upgrade() else { return };
             let (identity, now) = (self.clone(), strong.now());
             let renewed = move |lease: &Value| identity.renewed(lease, now);
             match strong.clone().change(place(&self.name), "", Arc::new(renewed)).await {
@@ -103,9 +103,9 @@ impl Identity {
     }
 
     /// Gives the lease back.
-    pub(super) async fn release(&self, world: &Arc<dyn World>) {
-        if let Some(lease) = find(world, &place(&self.name)) {
-            delete(world, &lease).await;
+    pub(super) async fn release(&self, client: &Arc<dyn ClusterClient>) {
+        if let Some(lease) = find(client, &place(&self.name)) {
+            delete(client, &lease).await;
         }
     }
 }
@@ -128,10 +128,10 @@ fn base32(bytes: &[u8]) -> String {
     (0..bytes.len() * 8).step_by(5).map(digit).collect()
 }
 
-async fn delete(world: &Arc<dyn World>, lease: &Value) {
+async fn delete(client: &Arc<dyn ClusterClient>, lease: &Value) {
     let revision = lease.resource_version().parse().unwrap_or_default();
-    let deletion = Deletion { uid: lease.uid().into(), revision, propagation: Propagation::Background };
-    match world.clone().delete(place(lease.name()), deletion).await {
+    let deletion = DeleteRequest { uid: lease.uid().into(), revision, propagation: Propagation::Background };
+    match client.clone().delete(place(lease.name()), deletion).await {
         // It was renewed or deleted meanwhile.
         Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => {}
         Err(error) => tracing::warn!(%error, lease = lease.name(), "a lease of a server that is gone stays"),
@@ -139,8 +139,8 @@ async fn delete(world: &Arc<dyn World>, lease: &Value) {
 }
 
 /// Deletes the leases of servers that are gone, now and then, for as long as the world is there.
-pub(super) async fn collect(world: &Weak<dyn World>) {
-    while let Some(strong) = world.upgrade() {
+pub(super) async fn collect(client: &Weak<dyn ClusterClient>) {
+    while let Some(strong) = client.upgrade() {
         for lease in over(&strong) {
             delete(&strong, &lease).await;
         }
@@ -151,8 +151,8 @@ pub(super) async fn collect(world: &Weak<dyn World>) {
 }
 
 /// The leases of servers that did not renew them in time.
-fn over(world: &Arc<dyn World>) -> Vec<Value> {
-    let watch_cache = watch_cache_of(world, &leases());
+fn over(client: &Arc<dyn ClusterClient>) -> Vec<Value> {
+    let watch_cache = watch_cache_of(client, &leases());
     let of_servers =
         watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::Namespace(NAMESPACE.into())));
     let of_servers = of_servers.filter(|lease| lease.label(LABEL) == Some(SERVER));
@@ -161,7 +161,7 @@ fn over(world: &Arc<dyn World>) -> Vec<Value> {
         found.set_at(&["metadata", "resourceVersion"], lease.revision.to_string());
         Some(found)
     });
-    found.filter(|lease| is_over(lease, world.now())).collect()
+    found.filter(|lease| is_over(lease, client.now())).collect()
 }
 
 fn is_over(lease: &Value, now: Time) -> bool {

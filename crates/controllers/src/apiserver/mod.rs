@@ -11,9 +11,9 @@ use pintle_registry::GroupResource;
 use pintle_value::{Value, object};
 use tokio::sync::watch;
 
-pub use self::identity::Identity;
-use crate::World;
-use crate::keep::{Kept, Reach, Verdict, When};
+pub use self::identity::ServerIdentity;
+use crate::ClusterClient;
+use crate::reconciler::{DesiredObject, Diff, NamespaceScope, When};
 
 /// The namespaces that every cluster has.
 pub const SYSTEM_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
@@ -26,25 +26,25 @@ pub struct ApiServer {
     /// Where clients in the cluster reach the server, if that is to be told.
     pub endpoint: Option<SocketAddr>,
     /// Who it is, if that is to be told.
-    pub identity: Option<Identity>,
+    pub identity: Option<ServerIdentity>,
 }
 
 impl ApiServer {
     /// The objects that it keeps there.
     #[must_use]
-    pub fn objects(&self) -> Vec<Kept> {
-        let namespace = |name: &&str| Kept {
+    pub fn objects(&self) -> Vec<DesiredObject> {
+        let namespace = |name: &&str| DesiredObject {
             resource: GroupResource::new("", "namespaces"),
-            reach: Reach::Cluster,
+            namespace_scope: NamespaceScope::Cluster,
             object: object! { "metadata": object! { "name": *name } },
-            judge: |_, _| Verdict::Right,
+            judge: |_, _| Diff::Right,
             when: When::Always,
             gives_way: false,
         };
-        let mut objects: Vec<Kept> = SYSTEM_NAMESPACES.iter().map(namespace).collect();
-        objects.push(Kept {
+        let mut objects: Vec<DesiredObject> = SYSTEM_NAMESPACES.iter().map(namespace).collect();
+        objects.push(DesiredObject {
             resource: GroupResource::new("", "services"),
-            reach: Reach::Namespace("default"),
+            namespace_scope: NamespaceScope::Namespace("default"),
             object: self.service.clone(),
             judge: judge_service,
             when: When::AtStart,
@@ -55,10 +55,10 @@ impl ApiServer {
     }
 
     /// Says that the server is there, until the world ends or `leaving` turns true.
-    pub async fn stay(&self, world: Weak<dyn World>, mut leaving: watch::Receiver<bool>) {
+    pub async fn stay(&self, client: Weak<dyn ClusterClient>, mut leaving: watch::Receiver<bool>) {
         let stays = async {
             match &self.identity {
-                Some(identity) => tokio::join!(identity.hold(&world), identity::collect(&world)),
+                Some(identity) => tokio::join!(identity.hold(&client), identity::collect(&client)),
                 None => std::future::pending().await,
             }
         };
@@ -69,15 +69,15 @@ impl ApiServer {
     }
 
     /// Says that the server goes: nothing leads to it any more. To be called when nothing of it is kept any longer.
-    pub async fn leave(&self, world: &Arc<dyn World>) {
+    pub async fn leave(&self, client: &Arc<dyn ClusterClient>) {
         let endpoints = async {
             if self.endpoint.is_some() {
-                endpoints::withdraw(world).await;
+                endpoints::withdraw(client).await;
             }
         };
         let identity = async {
             if let Some(identity) = &self.identity {
-                identity.release(world).await;
+                identity.release(client).await;
             }
         };
         tokio::join!(endpoints, identity);
@@ -85,14 +85,14 @@ impl ApiServer {
 }
 
 /// The port may be another one than at the last start; all else is left as it is.
-fn judge_service(found: &Value, wanted: &Value) -> Verdict {
+fn judge_service(found: &Value, wanted: &Value) -> Diff {
     let ports = [&["spec", "ports"][..], &["spec", "type"]];
     if ports.iter().all(|path| found.at(path) == wanted.at(path)) {
-        return Verdict::Right;
+        return Diff::Right;
     }
     let mut mended = found.clone();
     for path in ports {
         mended.set_at(path, wanted.at(path).cloned());
     }
-    Verdict::Mend(mended)
+    Diff::Update(mended)
 }

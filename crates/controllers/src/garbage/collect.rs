@@ -8,11 +8,11 @@ use pintle_registry::{ApiError, GroupVersionKind, Resource, Scope};
 use pintle_value::metadata::{FOREGROUND, ORPHAN};
 use pintle_value::{Str, Value};
 
-use super::facts::{Facts, Owner};
+use super::facts::{Owner, OwnerReferences};
 use super::graph::Item;
-use crate::World;
-use crate::queue::Looked;
-use crate::world::{Deletion, Place, Propagation};
+use crate::ClusterClient;
+use crate::client::{DeleteRequest, ObjectRef, Propagation};
+use crate::work_queue::ReconcileResult;
 
 /// Dependents that lose their owner at a time.
 const AT_A_TIME: usize = 32;
@@ -34,7 +34,7 @@ pub(super) struct Subject {
 }
 
 /// What has become of an owner.
-pub(super) enum Fate {
+pub(super) enum OwnerState {
     /// It is there.
     Lives,
     /// It goes once its dependents are gone.
@@ -44,26 +44,26 @@ pub(super) enum Fate {
     /// Its kind is not known, or it cannot be read.
     Unknown,
     /// An object of the cluster names an owner that would be in a namespace; upstream leaves such objects alone.
-    Misplaced,
+    CrossNamespace,
 }
 
 /// What has become of the owner of an object in a namespace.
-pub(super) fn fate_of(world: &Arc<dyn World>, namespace: &str, owner: &Owner) -> Fate {
-    let registry = world.registry();
-    let Some(resource) = registry.kind(&owner.gvk()) else { return Fate::Unknown };
-    let Some(watch_cache) = world.watch_cache(resource) else { return Fate::Unknown };
+pub(super) fn fate_of(client: &Arc<dyn ClusterClient>, namespace: &str, owner: &Owner) -> OwnerState {
+    let registry = client.registry();
+    let Some(resource) = registry.kind(&owner.gvk()) else { return OwnerState::Unknown };
+    let Some(watch_cache) = client.watch_cache(resource) else { return OwnerState::Unknown };
     let key: Str = match resource.scope {
         Scope::Cluster => owner.name.clone(),
-        Scope::Namespaced if namespace.is_empty() => return Fate::Misplaced,
+        Scope::Namespaced if namespace.is_empty() => return OwnerState::CrossNamespace,
         Scope::Namespaced => format!("{namespace}/{}", owner.name).into(),
     };
-    let Ok(found) = watch_cache.read(&key) else { return Fate::Unknown };
-    let Some(object) = found else { return Fate::Gone };
-    let facts = Facts::read(&object);
+    let Ok(found) = watch_cache.read(&key) else { return OwnerState::Unknown };
+    let Some(object) = found else { return OwnerState::Gone };
+    let facts = OwnerReferences::read(&object);
     match facts.uid == owner.uid {
-        false => Fate::Gone,
-        true if facts.is_foreground => Fate::Waits,
-        true => Fate::Lives,
+        false => OwnerState::Gone,
+        true if facts.is_foreground => OwnerState::Waits,
+        true => OwnerState::Lives,
     }
 }
 
@@ -71,51 +71,54 @@ pub(super) fn fate_of(world: &Arc<dyn World>, namespace: &str, owner: &Owner) ->
 ///
 /// # Errors
 /// Something could not be changed or deleted; it is to be tried again.
-pub(super) async fn look(world: &Arc<dyn World>, subject: &Subject) -> Result<Looked<GroupVersionKind>, ApiError> {
+pub(super) async fn look(
+    client: &Arc<dyn ClusterClient>,
+    subject: &Subject,
+) -> Result<ReconcileResult<GroupVersionKind>, ApiError> {
     // What is not seen yet is not taken for gone.
-    world.clone().catch_up().await?;
-    let Some(object) = current(world, &subject.item, &subject.resource) else { return Ok(Looked::Done) };
-    let facts = Facts::read(&object);
+    client.clone().catch_up().await?;
+    let Some(object) = current(client, &subject.item, &subject.resource) else { return Ok(ReconcileResult::Done) };
+    let facts = OwnerReferences::read(&object);
     if facts.is_terminating {
         if object.revision > subject.heard {
             // Dependents may have come before it was to go: there will be another look when all of that is heard.
-            return Ok(Looked::Done);
+            return Ok(ReconcileResult::Done);
         }
         if facts.orphans {
-            leave_behind(world, subject).await?;
+            leave_behind(client, subject).await?;
         }
         if facts.is_foreground && !subject.is_blocked {
-            without_finalizer(world, subject, FOREGROUND).await?;
+            without_finalizer(client, subject, FOREGROUND).await?;
         }
-        return Ok(Looked::Done);
+        return Ok(ReconcileResult::Done);
     }
     let (mut lives, mut waits, mut gone) = (0, Vec::new(), Vec::new());
     for owner in &facts.owners {
-        match fate_of(world, object.namespace(), owner) {
-            Fate::Lives => lives += 1,
-            Fate::Waits => waits.push(owner.uid.clone()),
-            Fate::Gone => gone.push(owner.uid.clone()),
-            Fate::Unknown if subject.gone.contains(&owner.uid) => gone.push(owner.uid.clone()),
-            Fate::Unknown => return Ok(Looked::Waits(owner.gvk())),
-            Fate::Misplaced => return Ok(Looked::Done),
+        match fate_of(client, object.namespace(), owner) {
+            OwnerState::Lives => lives += 1,
+            OwnerState::Waits => waits.push(owner.uid.clone()),
+            OwnerState::Gone => gone.push(owner.uid.clone()),
+            OwnerState::Unknown if subject.gone.contains(&owner.uid) => gone.push(owner.uid.clone()),
+            OwnerState::Unknown => return Ok(ReconcileResult::Waits(owner.gvk())),
+            OwnerState::CrossNamespace => return Ok(ReconcileResult::Done),
         }
     }
     if waits.is_empty() && gone.is_empty() {
-        return Ok(Looked::Done);
+        return Ok(ReconcileResult::Done);
     }
     if lives > 0 {
         waits.append(&mut gone);
-        let done = change(world, &subject.item, &subject.resource, move |object| without_owners(object, &waits)).await;
-        return done.map(|()| Looked::Done);
+        let done = change(client, &subject.item, &subject.resource, move |object| without_owners(object, &waits)).await;
+        return done.map(|()| ReconcileResult::Done);
     }
     let propagation = match facts.finalizers {
         _ if !waits.is_empty() && !subject.dependents.is_empty() => {
             let is_waiting = |(item, resource): &(Item, Arc<Resource>)| {
-                current(world, item, resource).is_some_and(|object| Facts::read(&object).is_foreground)
+                current(client, item, resource).is_some_and(|object| OwnerReferences::read(&object).is_foreground)
             };
             if subject.dependents.iter().any(is_waiting) {
                 // A circle: nobody waits for this one any more.
-                change(world, &subject.item, &subject.resource, unblocked).await?;
+                change(client, &subject.item, &subject.resource, unblocked).await?;
             }
             Propagation::Foreground
         }
@@ -123,29 +126,38 @@ pub(super) async fn look(world: &Arc<dyn World>, subject: &Subject) -> Result<Lo
         [_, true] => Propagation::Foreground,
         _ => Propagation::Background,
     };
-    let Some(object) = current(world, &subject.item, &subject.resource) else { return Ok(Looked::Done) };
-    let deletion = Deletion { uid: facts.uid.clone(), revision: object.revision, propagation };
-    if Facts::read(&object).owners.iter().map(|owner| &owner.uid).ne(facts.owners.iter().map(|owner| &owner.uid)) {
+    let Some(object) = current(client, &subject.item, &subject.resource) else { return Ok(ReconcileResult::Done) };
+    let deletion = DeleteRequest { uid: facts.uid.clone(), revision: object.revision, propagation };
+    if OwnerReferences::read(&object)
+        .owners
+        .iter()
+        .map(|owner| &owner.uid)
+        .ne(facts.owners.iter().map(|owner| &owner.uid))
+    {
         // Someone has adopted it meanwhile: there will be another look.
-        return Ok(Looked::Done);
+        return Ok(ReconcileResult::Done);
     }
-    found(world.clone().delete(place(&subject.item, &subject.resource), deletion).await)?;
-    Ok(Looked::Done)
+    found(client.clone().delete(place(&subject.item, &subject.resource), deletion).await)?;
+    Ok(ReconcileResult::Done)
 }
 
 /// Takes an owner off its dependents, and then lets it go.
-async fn leave_behind(world: &Arc<dyn World>, subject: &Subject) -> Result<(), ApiError> {
+async fn leave_behind(client: &Arc<dyn ClusterClient>, subject: &Subject) -> Result<(), ApiError> {
     let owner = [subject.item.uid.clone()];
     let changes = subject.dependents.iter().cloned().map(|(item, resource)| {
-        let (world, owner) = (world.clone(), owner.clone());
-        async move { change(&world, &item, &resource, move |object| without_owners(object, &owner)).await }
+        let (client, owner) = (client.clone(), owner.clone());
+        async move { change(&client, &item, &resource, move |object| without_owners(object, &owner)).await }
     });
     stream::iter(changes).buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
-    without_finalizer(world, subject, ORPHAN).await
+    without_finalizer(client, subject, ORPHAN).await
 }
 
-async fn without_finalizer(world: &Arc<dyn World>, subject: &Subject, finalizer: &'static str) -> Result<(), ApiError> {
-    change(world, &subject.item, &subject.resource, move |object| {
+async fn without_finalizer(
+    client: &Arc<dyn ClusterClient>,
+    subject: &Subject,
+    finalizer: &'static str,
+) -> Result<(), ApiError> {
+    change(client, &subject.item, &subject.resource, move |object| {
         let left = object.items_at(&FINALIZERS).iter().filter(|found| found.as_str() != Some(finalizer));
         with(object, &FINALIZERS, left.cloned().collect())
     })
@@ -179,14 +191,14 @@ fn with(object: &Value, path: &[&str], list: Vec<Value>) -> Value {
 
 /// Changes an object, if it is still there.
 async fn change(
-    world: &Arc<dyn World>,
+    client: &Arc<dyn ClusterClient>,
     item: &Item,
     resource: &Resource,
     compute: impl Fn(&Value) -> Value + Send + Sync + 'static,
 ) -> Result<(), ApiError> {
     let uid = item.uid.clone();
     let compute = move |object: &Value| if object.uid() == uid { compute(object) } else { object.clone() };
-    found(world.clone().change(place(item, resource), "", Arc::new(compute)).await)
+    found(client.clone().change(place(item, resource), "", Arc::new(compute)).await)
 }
 
 /// What is not there needs nothing done.
@@ -197,13 +209,13 @@ fn found<T>(result: Result<T, ApiError>) -> Result<(), ApiError> {
     }
 }
 
-fn place(item: &Item, resource: &Resource) -> Place {
+fn place(item: &Item, resource: &Resource) -> ObjectRef {
     let (namespace, name) = item.place();
-    Place { resource: resource.group_resource(), namespace: namespace.to_owned(), name: name.to_owned() }
+    ObjectRef { resource: resource.group_resource(), namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
 /// The object as it is now, unless it is another by now.
-pub(super) fn current(world: &Arc<dyn World>, item: &Item, resource: &Resource) -> Option<Arc<Object>> {
-    let object = world.watch_cache(resource)?.get(&item.key, None).ok().flatten()?;
-    (Facts::read(&object).uid == item.uid).then_some(object)
+pub(super) fn current(client: &Arc<dyn ClusterClient>, item: &Item, resource: &Resource) -> Option<Arc<Object>> {
+    let object = client.watch_cache(resource)?.get(&item.key, None).ok().flatten()?;
+    (OwnerReferences::read(&object).uid == item.uid).then_some(object)
 }

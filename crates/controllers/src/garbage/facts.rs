@@ -31,7 +31,7 @@ impl Owner {
 
 /// What an object says of its owners and of its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct OwnerReferences {
     pub(super) uid: Str,
     pub(super) owners: Vec<Owner>,
     pub(super) is_terminating: bool,
@@ -51,7 +51,7 @@ static FIELDS: LazyLock<Projection> = LazyLock::new(|| {
     Projection::of(fields.map(|field| format!("metadata.{field}")).iter().map(String::as_str))
 });
 
-impl Facts {
+impl OwnerReferences {
     /// The facts of an object; `None` if there is nothing to know but its uid.
     pub(super) fn of(object: &Object) -> Option<Self> {
         MARKS.iter().any(|mark| mark.find(&object.json).is_some()).then(|| Self::read(object))

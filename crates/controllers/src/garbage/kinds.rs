@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_registry::{Registry, Resource};
 use pintle_value::Str;
 
-use crate::World;
+use crate::ClusterClient;
 
 /// The resources of collections, as long as the same kinds are served.
 #[derive(Default)]
@@ -17,8 +17,8 @@ pub(super) struct Kinds {
 
 impl Kinds {
     /// The resource of a collection, by its key prefix; `None` if no version of it is served.
-    pub(super) fn of(&mut self, world: &Arc<dyn World>, prefix: &Str) -> Option<Arc<Resource>> {
-        let registry = world.registry();
+    pub(super) fn of(&mut self, client: &Arc<dyn ClusterClient>, prefix: &Str) -> Option<Arc<Resource>> {
+        let registry = client.registry();
         if !self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
             self.by_prefix.clear();
             self.registry = Some(registry.clone());

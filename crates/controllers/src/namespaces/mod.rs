@@ -15,7 +15,7 @@ use tokio::task::{Id, JoinSet};
 
 use self::conditions::Findings;
 use crate::objects::tree;
-use crate::{Place, World, others};
+use crate::{ClusterClient, ObjectRef, others};
 
 /// The finalizer that is taken off when nothing is left.
 const FINALIZER: &str = "kubernetes";
@@ -24,17 +24,17 @@ const FIRST: &str = "pods";
 /// How long failures and others are waited out.
 const AGAIN: Duration = Duration::from_secs(1);
 
-fn place(name: &str) -> Place {
-    Place { resource: GroupResource::new("", "namespaces"), namespace: String::new(), name: name.to_owned() }
+fn place(name: &str) -> ObjectRef {
+    ObjectRef { resource: GroupResource::new("", "namespaces"), namespace: String::new(), name: name.to_owned() }
 }
 
 /// Follows the namespaces of a cluster for as long as it is there, and empties those that go.
-pub async fn namespaces(world: Weak<dyn World>) {
-    let Some((watch_cache, from)) = begin(&world).await else { return };
+pub async fn namespaces(client: Weak<dyn ClusterClient>) {
+    let Some((watch_cache, from)) = begin(&client).await else { return };
     let mut watcher = watch_cache.watch(WatchScope::All, from);
     let mut tasks = Tasks::default();
     for namespace in watch_cache.objects(KeyRange::All) {
-        tasks.look_at(&world, &namespace);
+        tasks.look_at(&client, &namespace);
     }
     loop {
         tokio::select! {
@@ -44,28 +44,28 @@ pub async fn namespaces(world: Weak<dyn World>) {
                     return;
                 };
                 for namespace in events.iter().filter_map(|event| event.object.as_ref()) {
-                    tasks.look_at(&world, namespace);
+                    tasks.look_at(&client, namespace);
                 }
             }
             Some(ended) = tasks.running.join_next_with_id() => {
                 let ended = tasks.names.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
                 // Another of the name may be going by now.
                 let now = ended.and_then(|name| watch_cache.get(&name, None).ok().flatten());
-                now.iter().for_each(|namespace| tasks.look_at(&world, namespace));
+                now.iter().for_each(|namespace| tasks.look_at(&client, namespace));
             }
         }
-        if world.strong_count() == 0 {
+        if client.strong_count() == 0 {
             return;
         }
     }
 }
 
 /// The log of namespaces, and where following it begins.
-async fn begin(world: &Weak<dyn World>) -> Option<(Arc<WatchCache>, u64)> {
-    let world = world.upgrade()?;
-    let registry = world.registry();
-    let watch_cache = world.watch_cache(registry.resource("", "v1", "namespaces")?)?;
-    let from = world.catch_up().await.ok()?;
+async fn begin(client: &Weak<dyn ClusterClient>) -> Option<(Arc<WatchCache>, u64)> {
+    let client = client.upgrade()?;
+    let registry = client.registry();
+    let watch_cache = client.watch_cache(registry.resource("", "v1", "namespaces")?)?;
+    let from = client.catch_up().await.ok()?;
     Some((watch_cache, from))
 }
 
@@ -78,13 +78,13 @@ struct Tasks {
 
 impl Tasks {
     /// Begins to empty a namespace that goes, unless that is under way.
-    fn look_at(&mut self, world: &Weak<dyn World>, namespace: &Object) {
+    fn look_at(&mut self, client: &Weak<dyn ClusterClient>, namespace: &Object) {
         let name = namespace.name();
         if !tree(namespace).is_some_and(|namespace| waits(&namespace)) || self.names.values().any(|known| known == name)
         {
             return;
         }
-        let task = self.running.spawn(empty(world.clone(), name.to_owned()));
+        let task = self.running.spawn(empty(client.clone(), name.to_owned()));
         self.names.insert(task.id(), name.into());
     }
 }
@@ -106,9 +106,9 @@ enum Next {
 }
 
 /// Empties a namespace until it is gone.
-async fn empty(world: Weak<dyn World>, name: String) {
+async fn empty(client: Weak<dyn ClusterClient>, name: String) {
     loop {
-        let Some(strong) = world.upgrade() else { return };
+        let Some(strong) = client.upgrade() else { return };
         let mut kinds = strong.kinds();
         let next = attempt(&strong, &name).await.unwrap_or_else(|error| {
             tracing::info!(%error, namespace = %name, "a namespace is not empty yet");
@@ -131,26 +131,26 @@ async fn empty(world: Weak<dyn World>, name: String) {
 }
 
 /// Deletes what is in a namespace now, and lets it go if nothing is left.
-async fn attempt(world: &Arc<dyn World>, name: &str) -> Result<Next, ApiError> {
-    if others::are_there(world) {
-        return Ok(if is_ours(world, name) { Next::Time } else { Next::Nothing });
+async fn attempt(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Next, ApiError> {
+    if others::are_there(client) {
+        return Ok(if is_ours(client, name) { Next::Time } else { Next::Nothing });
     }
     // Nobody else is let in, and who was let in before is done.
-    world.clone().creates_have_ended().await;
-    world.clone().catch_up().await?;
-    if !is_ours(world, name) {
+    client.clone().creates_have_ended().await;
+    client.clone().catch_up().await?;
+    if !is_ours(client, name) {
         return Ok(Next::Nothing);
     }
     let mut findings = Findings::default();
-    let collections = collections(world);
+    let collections = collections(client);
     let (first, others): (Vec<_>, Vec<_>) =
         collections.into_iter().partition(|resource| resource.group.is_empty() && resource.plural == FIRST);
-    let mut watchers = delete(world, name, &first, &mut findings).await?;
+    let mut watchers = delete(client, name, &first, &mut findings).await?;
     if findings.are_empty() {
-        watchers.extend(delete(world, name, &others, &mut findings).await?);
+        watchers.extend(delete(client, name, &others, &mut findings).await?);
     }
     let findings = Arc::new(findings);
-    say(world, name, findings.clone()).await?;
+    say(client, name, findings.clone()).await?;
     if findings.are_empty() {
         let let_go = |namespace: &Value| {
             let mut namespace = namespace.clone();
@@ -162,24 +162,24 @@ async fn attempt(world: &Arc<dyn World>, name: &str) -> Result<Next, ApiError> {
             }
             namespace
         };
-        world.clone().change(place(name), "finalize", Arc::new(let_go)).await?;
+        client.clone().change(place(name), "finalize", Arc::new(let_go)).await?;
         return Ok(Next::Nothing);
     }
     Ok(if findings.failures.is_empty() && !watchers.is_empty() { Next::Changes(watchers) } else { Next::Time })
 }
 
 /// True if there still is such a namespace.
-fn is_ours(world: &Arc<dyn World>, name: &str) -> bool {
-    let registry = world.registry();
-    let watch_cache = registry.resource("", "v1", "namespaces").and_then(|namespaces| world.watch_cache(namespaces));
+fn is_ours(client: &Arc<dyn ClusterClient>, name: &str) -> bool {
+    let registry = client.registry();
+    let watch_cache = registry.resource("", "v1", "namespaces").and_then(|namespaces| client.watch_cache(namespaces));
     let object = watch_cache.and_then(|watch_cache| watch_cache.get(name, None).ok().flatten());
     object.and_then(|object| tree(&object)).is_some_and(|namespace| waits(&namespace))
 }
 
 /// One resource for each collection of objects that are in namespaces and can be deleted.
-fn collections(world: &Arc<dyn World>) -> Vec<Arc<Resource>> {
+fn collections(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Resource>> {
     let mut found = BTreeMap::new();
-    for resource in world.registry().resources() {
+    for resource in client.registry().resources() {
         let stored = resource.scope == Scope::Namespaced && resource.verbs.has(Verb::Delete) && resource.is_hub();
         if let Some(collection) = resource.collection().filter(|_| stored) {
             found.entry(collection.prefix.clone()).or_insert_with(|| resource.clone());
@@ -190,7 +190,7 @@ fn collections(world: &Arc<dyn World>) -> Vec<Arc<Resource>> {
 
 /// Deletes what is in a namespace of some collections, and finds what remains. Returns who hears of changes to that.
 async fn delete(
-    world: &Arc<dyn World>,
+    client: &Arc<dyn ClusterClient>,
     namespace: &str,
     collections: &[Arc<Resource>],
     findings: &mut Findings,
@@ -198,16 +198,16 @@ async fn delete(
     let range = KeyRange::Namespace(namespace.into());
     let mut remaining = Vec::new();
     for resource in collections {
-        let Some(watch_cache) = world.watch_cache(resource) else { continue };
+        let Some(watch_cache) = client.watch_cache(resource) else { continue };
         if watch_cache.objects(range.clone()).next().is_none() && watch_cache.corrupt(&range, None).is_empty() {
             continue;
         }
-        if let Err(error) = world.clone().delete_all(resource.clone(), namespace.to_owned()).await {
+        if let Err(error) = client.clone().delete_all(resource.clone(), namespace.to_owned()).await {
             findings.failures.push(error.to_string());
         }
         remaining.push((resource, watch_cache));
     }
-    let now = world.clone().catch_up().await?;
+    let now = client.clone().catch_up().await?;
     let mut watchers = Vec::new();
     for (resource, watch_cache) in remaining {
         let name = format!("{}.{}", resource.plural, resource.group);
@@ -226,8 +226,8 @@ async fn delete(
 }
 
 /// Says in the status of a namespace what was found.
-async fn say(world: &Arc<dyn World>, name: &str, findings: Arc<Findings>) -> Result<(), ApiError> {
-    let now = world.now();
+async fn say(client: &Arc<dyn ClusterClient>, name: &str, findings: Arc<Findings>) -> Result<(), ApiError> {
+    let now = client.now();
     let compute = move |namespace: &Value| findings.said(namespace, now);
-    world.clone().change(place(name), "status", Arc::new(compute)).await.map(drop)
+    client.clone().change(place(name), "status", Arc::new(compute)).await.map(drop)
 }

@@ -11,33 +11,33 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::Data;
-use super::produce::{Produce, Produced, Turns};
-use super::written::{Outlet, Written};
+use super::produce::{CpuPermits, Produce, PullBody};
+use super::written::{BodySender, PushBody};
 
 /// The body of an answer.
 pub enum Body {
     /// Finished bytes; taken out when sent.
     Whole(Bytes),
     /// Pieces made on demand.
-    Produced(Produced),
+    PullBody(PullBody),
     /// Pieces as they come.
-    Written(Written),
+    PushBody(PushBody),
 }
 
 impl Body {
     /// A body that is made piece by piece; whole, and so with a length, where one piece is all.
-    pub async fn from_producer(mut producer: Box<dyn Produce>, turns: &Turns) -> Self {
+    pub async fn from_producer(mut producer: Box<dyn Produce>, cpu_permits: &CpuPermits) -> Self {
         match poll_fn(|cx| producer.poll_next(cx)).await {
             None => Self::empty(),
             Some(Ok(first)) if producer.is_done() => Body::Whole(first),
-            first => Body::Produced(Produced::new(first, producer, turns)),
+            first => Body::PullBody(PullBody::new(first, producer, cpu_permits)),
         }
     }
 
     /// A body that a writer writes.
     #[must_use]
-    pub fn written<W: Future<Output = ()> + Send + 'static>(writer: impl FnOnce(Outlet) -> W) -> Self {
-        Body::Written(Written::new(writer))
+    pub fn written<W: Future<Output = ()> + Send + 'static>(writer: impl FnOnce(BodySender) -> W) -> Self {
+        Body::PushBody(PushBody::new(writer))
     }
 
     /// No bytes.
@@ -51,8 +51,8 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Body::Whole(bytes) => f.debug_tuple("Whole").field(&bytes.len()).finish(),
-            Body::Produced(_) => f.write_str("Produced"),
-            Body::Written(_) => f.write_str("Written"),
+            Body::PullBody(_) => f.write_str("Produced"),
+            Body::PushBody(_) => f.write_str("Written"),
         }
     }
 }
@@ -71,10 +71,10 @@ impl http_body::Body for Body {
         match &mut *self {
             Body::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Body::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes).into())))),
-            Body::Produced(produced) => {
+            Body::PullBody(produced) => {
                 produced.poll(cx).map(|piece| piece.map(|piece| piece.map(|bytes| Frame::data(bytes.into()))))
             }
-            Body::Written(written) => written.poll(cx).map(|piece| piece.map(|data| Ok(Frame::data(data)))),
+            Body::PushBody(written) => written.poll(cx).map(|piece| piece.map(|data| Ok(Frame::data(data)))),
         }
     }
 

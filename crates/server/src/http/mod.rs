@@ -10,9 +10,9 @@ mod written;
 pub use body::Body;
 pub use data::{Data, Parts};
 pub use listener::{Handler, Listener, Peer};
-pub use produce::{Produce, Produced, Turns};
+pub use produce::{CpuPermits, Produce, PullBody};
 pub use tls::{TlsError, server_config, verifier};
-pub use written::{Outlet, Written};
+pub use written::{BodySender, PushBody};
 
 /// An answer on its way out.
 pub type Response = http::Response<Body>;

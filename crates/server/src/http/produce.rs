@@ -25,21 +25,21 @@ pub trait Produce: Send {
 /// The turns at making a piece: as many at once as there are processors but one, in the order in which they are asked for.
 /// With fifty large lists under way, a small request finds a processor, and does not wait for a round of fifty.
 #[derive(Clone, Debug)]
-pub struct Turns(Arc<Semaphore>);
+pub struct CpuPermits(Arc<Semaphore>);
 
-impl Default for Turns {
+impl Default for CpuPermits {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self(Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))))
     }
 }
 
-type Turn = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
+type PermitFuture = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
 
-impl Turns {
-    fn next(&self) -> Turn {
-        let turns = self.0.clone();
-        Box::pin(async move { turns.acquire_owned().await.ok() })
+impl CpuPermits {
+    fn next(&self) -> PermitFuture {
+        let cpu_permits = self.0.clone();
+        Box::pin(async move { cpu_permits.acquire_owned().await.ok() })
     }
 
     /// Waits for a turn at something that takes as long as a piece. It is over when what is returned is dropped.
@@ -49,21 +49,21 @@ impl Turns {
 }
 
 /// A producer on its way through its pieces.
-pub struct Produced {
+pub struct PullBody {
     /// The first piece, which is made before it is known that there is another.
     first: Option<Result<Bytes, io::Error>>,
     producer: Box<dyn Produce>,
-    turns: Turns,
-    waiting: Option<Turn>,
+    cpu_permits: CpuPermits,
+    waiting: Option<PermitFuture>,
     /// A piece has just been made: the others of this thread come first.
     yields: bool,
 }
 
-impl Produced {
+impl PullBody {
     /// A body of a first piece that is there already, if it is, and what a producer makes after it.
     #[must_use]
-    pub fn new(first: Option<Result<Bytes, io::Error>>, producer: Box<dyn Produce>, turns: &Turns) -> Self {
-        Self { first, producer, turns: turns.clone(), waiting: None, yields: false }
+    pub fn new(first: Option<Result<Bytes, io::Error>>, producer: Box<dyn Produce>, cpu_permits: &CpuPermits) -> Self {
+        Self { first, producer, cpu_permits: cpu_permits.clone(), waiting: None, yields: false }
     }
 
     /// Its pieces, for a body that is made of them.
@@ -81,7 +81,7 @@ impl Produced {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let turn = self.waiting.get_or_insert_with(|| self.turns.next());
+        let turn = self.waiting.get_or_insert_with(|| self.cpu_permits.next());
         // The turn is over when the piece is made, however long the client takes to read it, and for as long as what it is
         // made of is not there.
         let _turn = ready!(turn.as_mut().poll(cx));
@@ -92,7 +92,7 @@ impl Produced {
     }
 }
 
-impl fmt::Debug for Produced {
+impl fmt::Debug for PullBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Produced")
     }

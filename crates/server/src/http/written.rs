@@ -13,7 +13,7 @@ use super::Data;
 
 /// Where the writer of a body puts its pieces.
 #[derive(Clone, Debug, Default)]
-pub struct Outlet(Arc<Mutex<Place>>);
+pub struct BodySender(Arc<Mutex<Place>>);
 
 #[derive(Debug, Default)]
 struct Place {
@@ -22,7 +22,7 @@ struct Place {
     wanted: bool,
 }
 
-impl Outlet {
+impl BodySender {
     /// Puts a piece, as soon as the one before it has been taken. A client that is gone takes none: the writer ends here.
     pub async fn put(&self, piece: Data) {
         let mut piece = Some(piece);
@@ -43,12 +43,12 @@ impl Outlet {
 /// Wakes the connection when there is something for the writer to do, and remembers that there is: a connection asks for
 /// more after every piece, and again before it rests.
 #[derive(Debug)]
-struct Bell {
+struct BodyWaker {
     rung: AtomicBool,
     connection: AtomicWaker,
 }
 
-impl Wake for Bell {
+impl Wake for BodyWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -61,17 +61,17 @@ impl Wake for Bell {
 
 /// A writer and its outlet. The writer runs only while the connection asks for more, on the connection's own task: an
 /// event on its way to a thousand watchers wakes a thousand tasks and not two thousand, and an idle watch is no task.
-pub struct Written {
-    outlet: Outlet,
-    bell: Arc<Bell>,
+pub struct PushBody {
+    outlet: BodySender,
+    bell: Arc<BodyWaker>,
     waker: Waker,
     writer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Written {
-    pub(super) fn new<W: Future<Output = ()> + Send + 'static>(writer: impl FnOnce(Outlet) -> W) -> Self {
-        let outlet = Outlet::default();
-        let bell = Arc::new(Bell { rung: AtomicBool::new(true), connection: AtomicWaker::new() });
+impl PushBody {
+    pub(super) fn new<W: Future<Output = ()> + Send + 'static>(writer: impl FnOnce(BodySender) -> W) -> Self {
+        let outlet = BodySender::default();
+        let bell = Arc::new(BodyWaker { rung: AtomicBool::new(true), connection: AtomicWaker::new() });
         let waker = Waker::from(bell.clone());
         Self { outlet: outlet.clone(), bell, waker, writer: Some(Box::pin(writer(outlet))) }
     }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     /// Asks for so many pieces at once, as a connection does after one wake, and says what came: `None` for nothing yet.
-    fn ask(body: &mut Written, times: usize) -> Vec<Option<String>> {
+    fn ask(body: &mut PushBody, times: usize) -> Vec<Option<String>> {
         let waker = noop_waker();
         let mut cx = Context::from_waker(&waker);
         let text =
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn pieces_come_one_by_one_until_the_end() {
-        let mut body = Written::new(|outlet| async move {
+        let mut body = PushBody::new(|outlet| async move {
             for piece in ["a", "b", "c"] {
                 outlet.put(Bytes::from(piece).into()).await;
             }
@@ -138,7 +138,7 @@ mod tests {
     fn the_writer_runs_only_when_there_is_something_to_do() {
         let (bell, runs) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
         let (rings, counted) = (bell.clone(), runs.clone());
-        let mut body = Written::new(|outlet| async move {
+        let mut body = PushBody::new(|outlet| async move {
             loop {
                 let mut notified = Box::pin(rings.notified());
                 poll_fn(|cx| {

@@ -9,13 +9,17 @@ use pintle_registry::{ApiError, Computed, Resource};
 use super::list::select;
 use crate::components;
 use crate::http::Response;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::ListOptions;
-use crate::represent::{Form, ListHead, compress};
+use crate::represent::{ListHead, ResponseFormat, compress};
 
 /// Answers a get.
-pub(crate) async fn get(call: &Call, resource: &Arc<Resource>, source: Computed) -> Result<Response, ApiError> {
-    let form = Form::negotiate(call, resource, false)?;
+pub(crate) async fn get(
+    call: &RequestContext,
+    resource: &Arc<Resource>,
+    source: Computed,
+) -> Result<Response, ApiError> {
+    let form = ResponseFormat::negotiate(call, resource, false)?;
     let object = match source {
         Computed::ComponentStatuses => components::get(&call.cluster, &call.info.name).await?,
     };
@@ -24,8 +28,12 @@ pub(crate) async fn get(call: &Call, resource: &Arc<Resource>, source: Computed)
 }
 
 /// Answers a list.
-pub(crate) async fn list(call: &Call, resource: &Arc<Resource>, source: Computed) -> Result<Response, ApiError> {
-    let form = Form::negotiate(call, resource, false)?;
+pub(crate) async fn list(
+    call: &RequestContext,
+    resource: &Arc<Resource>,
+    source: Computed,
+) -> Result<Response, ApiError> {
+    let form = ResponseFormat::negotiate(call, resource, false)?;
     let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
     let mut objects = match source {

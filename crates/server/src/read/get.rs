@@ -8,14 +8,14 @@ use pintle_registry::{ApiError, Resource};
 
 use crate::cluster::object_key;
 use crate::http::Response;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::revision_parameter;
-use crate::represent::{Form, compress};
+use crate::represent::{ResponseFormat, compress};
 use crate::write::check_key;
 
 /// Answers a get.
-pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    let form = Form::negotiate(call, resource, false)?;
+pub(crate) async fn get(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let form = ResponseFormat::negotiate(call, resource, false)?;
     if call.query.flag("export") {
         return Err(ApiError::BadRequest(
             "the export parameter, deprecated since v1.14, is no longer supported".to_owned(),
@@ -39,7 +39,7 @@ pub(crate) async fn get(call: &Call, resource: &Arc<Resource>) -> Result<Respons
 ///
 /// # Errors
 /// It is not there, or cannot be read.
-pub(crate) fn find(call: &Call, resource: &Arc<Resource>) -> Result<Arc<Object>, ApiError> {
+pub(crate) fn find(call: &RequestContext, resource: &Arc<Resource>) -> Result<Arc<Object>, ApiError> {
     let watch_cache = call.cluster.watch_cache(resource)?;
     let key = object_key(call.namespace_of(resource), &call.info.name);
     watch_cache

@@ -12,16 +12,16 @@ use super::Selection;
 use super::continue_token::{self, Continue};
 use crate::cluster::Cluster;
 use crate::http::Response;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::{ListOptions, VersionMatch, revision_parameter};
-use crate::represent::{Form, ListHead, Source, Walk, compress};
+use crate::represent::{ListHead, ResponseFormat, Source, Walk, compress};
 
 /// Keys looked at at once.
 const STRIDE: usize = 512;
 
 /// Answers a list.
-pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    let form = Form::negotiate(call, resource, false)?;
+pub(crate) async fn list(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let form = ResponseFormat::negotiate(call, resource, false)?;
     let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
     let reading = Reading::begin(&form, selection, &options).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn list(call: &Call, resource: &Arc<Resource>) -> Result<Respon
 /// # Errors
 /// As for a list.
 pub(crate) async fn collect(
-    form: &Form,
+    form: &ResponseFormat,
     selection: Selection,
     mut options: ListOptions,
 ) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
@@ -72,7 +72,11 @@ pub(crate) async fn collect(
 ///
 /// # Errors
 /// It selects by what the kind does not offer.
-pub(crate) fn select(call: &Call, form: &Form, options: &ListOptions) -> Result<Selection, ApiError> {
+pub(crate) fn select(
+    call: &RequestContext,
+    form: &ResponseFormat,
+    options: &ListOptions,
+) -> Result<Selection, ApiError> {
     let namespace = call.namespace_of(&form.resource);
     let compile = |fields| Selection::compile(&form.resource, namespace, &options.labels, fields);
     let selection = compile(&options.fields)?;
@@ -110,7 +114,7 @@ struct Reading {
 }
 
 impl Reading {
-    async fn begin(form: &Form, selection: Selection, options: &ListOptions) -> Result<Self, ApiError> {
+    async fn begin(form: &ResponseFormat, selection: Selection, options: &ListOptions) -> Result<Self, ApiError> {
         let namespaced = form.resource.scope == Scope::Namespaced;
         let range = match options.continue_token.as_str() {
             "" => selection.range(namespaced),
@@ -154,7 +158,7 @@ impl Reading {
     }
 
     /// Why objects cannot be shown.
-    fn told(&self, form: &Form, error: ApiError) -> ApiError {
+    fn told(&self, form: &ResponseFormat, error: ApiError) -> ApiError {
         if self.of_cache { form.view.unready(error) } else { error }
     }
 
@@ -178,7 +182,7 @@ impl Reading {
     }
 
     /// Up to a limit of objects, as they are shown where that decides whether they are selected.
-    async fn chunk(&self, form: &Form, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
+    async fn chunk(&self, form: &ResponseFormat, limit: usize) -> Result<(ListHead, Vec<Arc<Object>>), ApiError> {
         let late = self.selection.is_late(&form.view);
         let stride = if late { STRIDE.min(limit.saturating_add(1)) } else { STRIDE };
         let mut head = ListHead { revision: self.at.to_string(), ..ListHead::default() };
@@ -216,7 +220,7 @@ impl Reading {
     }
 
     /// Whether everything can be read up to a key, or to the end.
-    fn check_readable(&self, form: &Form, last: Option<&Key>) -> Result<(), ApiError> {
+    fn check_readable(&self, form: &ResponseFormat, last: Option<&Key>) -> Result<(), ApiError> {
         let within = (self.after.as_ref(), last);
         form.cluster.check_readable(&form.resource, &self.watch_cache, &self.range, Some(self.at), within)
     }

@@ -23,7 +23,7 @@ use pintle_registry::{ApiError, Resource};
 
 use crate::cluster::Cluster;
 use crate::http::Response;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 
 /// How long a read waits for a revision that is about to come (upstream: the watch cache's `blockTimeout`).
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -48,6 +48,6 @@ pub(crate) async fn wait_for(cluster: &Cluster, revision: u64) -> Result<(), Api
 }
 
 /// Answers a watch: as the body of the answer, or over a WebSocket if the client asks for one.
-pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+pub(crate) async fn watch(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     Ok(websocket::upgrade(call, watch::watch(call, resource).await?))
 }

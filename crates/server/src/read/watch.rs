@@ -13,11 +13,11 @@ use super::Selection;
 use super::lifetime::{Due, Lifetime, lasts};
 use super::list::select;
 use crate::cluster::Cluster;
-use crate::http::{Body, Data, Outlet, Response};
+use crate::http::{Body, BodySender, Data, Response};
 use crate::negotiate::Transform;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::{ListOptions, revision_parameter};
-use crate::represent::Form;
+use crate::represent::ResponseFormat;
 
 /// Frames go out in one write up to this size.
 const PIECE: usize = 64 * 1024;
@@ -25,7 +25,7 @@ const PIECE: usize = 64 * 1024;
 const STRIDE: usize = 256;
 
 /// Answers a watch.
-pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+pub(crate) async fn watch(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     if *call.cluster.closing.borrow() {
         // An empty watch would make clients believe that they have to list again; this makes them wait for who comes.
         return Err(ApiError::TooManyRequests {
@@ -33,7 +33,7 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
             retry_after: 1,
         });
     }
-    let form = Form::negotiate(call, resource, true)?;
+    let form = ResponseFormat::negotiate(call, resource, true)?;
     let options = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &options)?;
     let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
@@ -51,7 +51,7 @@ pub(crate) async fn watch(call: &Call, resource: &Arc<Resource>) -> Result<Respo
         watch_cache,
         form,
         selection,
-        outlet: Outlet::default(),
+        outlet: BodySender::default(),
         delivered: 0,
     };
     // What is there comes first if the client asks for it, or if it comes in the old way without a revision.
@@ -119,7 +119,7 @@ fn same_definition(a: &Resource, b: &Resource) -> bool {
 }
 
 /// The head of a stream.
-fn respond(form: &Form, body: Body) -> Response {
+fn respond(form: &ResponseFormat, body: Body) -> Response {
     let mut response = Response::new(body);
     let media_type = HeaderValue::from_static(form.accepted.encoding.stream_type());
     response.headers_mut().insert(CONTENT_TYPE, media_type);
@@ -135,12 +135,12 @@ const PAUSE: Duration = Duration::from_millis(4);
 struct Over;
 
 struct Stream {
-    form: Form,
+    form: ResponseFormat,
     selection: Selection,
     scope: pintle_cache::WatchScope,
     range: KeyRange,
     watch_cache: Arc<WatchCache>,
-    outlet: Outlet,
+    outlet: BodySender,
     columns: bool,
     delivered: u64,
 }

@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use crate::http::{Body, Response};
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 
 /// The only version of the protocol.
 const VERSION: &str = "13";
@@ -28,7 +28,7 @@ const MESSAGE: usize = 1 << 20;
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// Turns the answer to a watch into the beginning of a WebSocket, if the client asks for one.
-pub(crate) fn upgrade(call: &Call, response: Response) -> Response {
+pub(crate) fn upgrade(call: &RequestContext, response: Response) -> Response {
     if !is_asked_for(&call.headers) || response.status() != StatusCode::OK {
         return response;
     }

@@ -10,7 +10,7 @@ use pintle_schema::{Problems, normalise};
 use pintle_value::{Value, object};
 
 use super::encode::{Shape, encode, json};
-use super::{Form, ListHead, partial};
+use super::{ListHead, ResponseFormat, partial};
 use crate::negotiate::{Encoding, MetaVersion, Transform};
 
 /// What an event says.
@@ -40,7 +40,7 @@ impl EventKind {
     }
 }
 
-impl Form {
+impl ResponseFormat {
     /// The frame of an event. `columns`: a table has to say its columns.
     pub(crate) fn event(&self, event: &Event, kind: EventKind, columns: bool) -> Result<Bytes, ApiError> {
         let object = match kind {

@@ -7,7 +7,7 @@ use pintle_registry::ApiError;
 use pintle_value::{Value, object};
 
 use super::encode::{Shape, json};
-use super::{Form, ListHead};
+use super::{ListHead, ResponseFormat};
 use crate::negotiate::{Encoding, Transform};
 
 /// A list without its items, in an encoding, on its way out.
@@ -46,7 +46,7 @@ pub(super) struct Messages {
 
 impl Framing {
     /// The framing of a list in this form.
-    pub(super) fn of(form: &Form, head: &ListHead) -> Self {
+    pub(super) fn of(form: &ResponseFormat, head: &ListHead) -> Self {
         let (list, shape) = form.empty_list(head);
         match form.accepted.encoding {
             Encoding::Json if form.accepted.pretty => {
@@ -197,7 +197,7 @@ fn place_of(object: &[u8], member: &[u8]) -> Option<usize> {
     Some(walk.at())
 }
 
-impl Form {
+impl ResponseFormat {
     /// What a list in this form calls its items.
     fn items_name(&self) -> &'static str {
         match self.accepted.transform {

@@ -10,21 +10,21 @@ use flate2::write::GzEncoder;
 use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 
-use crate::http::{Body, Produce, Produced, Response};
-use crate::pipeline::Call;
+use crate::http::{Body, Produce, PullBody, Response};
+use crate::pipeline::RequestContext;
 
 /// Answers smaller than this are sent as they are.
 const THRESHOLD: usize = 128 * 1024;
 
 /// Compresses an answer, if it is large and the client accepts it.
-pub(crate) fn compress(call: &Call, mut response: Response) -> Response {
+pub(crate) fn compress(call: &RequestContext, mut response: Response) -> Response {
     if !call.accepts_gzip() {
         return response;
     }
     let inner: Box<dyn Produce> = match std::mem::replace(response.body_mut(), Body::empty()) {
         Body::Whole(bytes) if bytes.len() >= THRESHOLD => Box::new(Single(Some(bytes))),
         // What does not fit a piece is large.
-        Body::Produced(produced) => produced.into_producer(),
+        Body::PullBody(produced) => produced.into_producer(),
         other => {
             *response.body_mut() = other;
             return response;
@@ -32,7 +32,7 @@ pub(crate) fn compress(call: &Call, mut response: Response) -> Response {
     };
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let gzip = Gzip { inner, encoder: Some(encoder) };
-    *response.body_mut() = Body::Produced(Produced::new(None, Box::new(gzip), &call.cluster.turns));
+    *response.body_mut() = Body::PullBody(PullBody::new(None, Box::new(gzip), &call.cluster.cpu_permits));
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

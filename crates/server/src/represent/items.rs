@@ -12,7 +12,7 @@ use pintle_registry::ApiError;
 use pintle_value::Value;
 
 use super::encode::{Shape, write_cbor, write_json};
-use super::{Form, IncludeObject};
+use super::{IncludeObject, ResponseFormat};
 use crate::negotiate::{Encoding, MetaVersion, Transform};
 
 /// How the items of a list are made.
@@ -34,7 +34,7 @@ pub(super) enum Items {
 
 impl Items {
     /// The cheapest way to make the items of a list in this form.
-    pub(super) fn of(form: &Form) -> Self {
+    pub(super) fn of(form: &ResponseFormat) -> Self {
         match form.accepted.encoding {
             Encoding::Json => Self::json(form),
             Encoding::Protobuf => match form.accepted.transform {
@@ -47,7 +47,7 @@ impl Items {
         }
     }
 
-    fn json(form: &Form) -> Self {
+    fn json(form: &ResponseFormat) -> Self {
         let built_in = form.resource.built_in;
         match form.accepted.transform {
             None if form.is_hub() => Items::Stored { built_in },
@@ -64,7 +64,7 @@ impl Items {
     ///
     /// # Errors
     /// The stored bytes cannot be read.
-    pub(super) fn write(&self, form: &Form, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), ApiError> {
+    pub(super) fn write(&self, form: &ResponseFormat, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), ApiError> {
         let unreadable = || ApiError::Internal("the stored object cannot be read".to_owned());
         match self {
             Items::Stored { built_in: true } => {
@@ -94,7 +94,12 @@ impl Items {
     ///
     /// # Errors
     /// The stored bytes cannot be read.
-    pub(super) fn length(&self, form: &Form, object: &Arc<Object>, work: &mut Vec<u8>) -> Result<usize, ApiError> {
+    pub(super) fn length(
+        &self,
+        form: &ResponseFormat,
+        object: &Arc<Object>,
+        work: &mut Vec<u8>,
+    ) -> Result<usize, ApiError> {
         work.clear();
         match self {
             Items::Messages => {
@@ -115,7 +120,7 @@ impl Items {
     }
 }
 
-impl Form {
+impl ResponseFormat {
     /// Appends an item's tree.
     pub(super) fn write_item(&self, item: Value, out: &mut Vec<u8>) {
         let shape = self.item_shape();

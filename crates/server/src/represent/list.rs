@@ -15,7 +15,7 @@ use super::encode::Shape;
 use super::framing::Framing;
 use super::items::Items;
 use super::source::{Shown, Source};
-use super::{Form, partial};
+use super::{ResponseFormat, partial};
 use crate::http::{Body, Produce, Response};
 use crate::negotiate::Transform;
 
@@ -52,7 +52,7 @@ impl ListHead {
 
 /// The body of a list.
 struct ListBody {
-    form: Form,
+    form: ResponseFormat,
     items: Items,
     framing: Framing,
     shown: Shown,
@@ -64,7 +64,7 @@ struct ListBody {
 }
 
 impl ListBody {
-    async fn begin(form: Form, head: &ListHead, source: Source) -> Result<Self, ApiError> {
+    async fn begin(form: ResponseFormat, head: &ListHead, source: Source) -> Result<Self, ApiError> {
         form.check_list()?;
         let shown = Shown::begin(form.view.clone(), source).await?;
         let (items, framing) = (Items::of(&form), Framing::of(&form, head));
@@ -91,7 +91,7 @@ impl ListBody {
                 return Ok(());
             }
             for objects in objects.chunks(MEASURED) {
-                let turn = self.form.cluster.turns.take().await;
+                let turn = self.form.cluster.cpu_permits.take().await;
                 for object in objects {
                     let length = self.items.length(&self.form, object, &mut work)?;
                     self.framing.measure(length);
@@ -145,14 +145,14 @@ impl Produce for ListBody {
     }
 }
 
-impl Form {
+impl ResponseFormat {
     /// A list as an answer.
     ///
     /// # Errors
     /// The form is none of a list, or the first objects cannot be shown.
     pub(crate) async fn respond_list(&self, head: &ListHead, source: Source) -> Result<Response, ApiError> {
         let body = ListBody::begin(self.clone(), head, source).await?;
-        Ok(self.respond(StatusCode::OK, Body::from_producer(Box::new(body), &self.cluster.turns).await))
+        Ok(self.respond(StatusCode::OK, Body::from_producer(Box::new(body), &self.cluster.cpu_permits).await))
     }
 
     /// Kind and apiVersion of a list in this form.

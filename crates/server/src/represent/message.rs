@@ -9,7 +9,7 @@ use pintle_codec::json::Tape;
 use pintle_codec::protobuf;
 use pintle_registry::ApiError;
 
-use super::Form;
+use super::ResponseFormat;
 use super::encode::Shape;
 use super::items::metadata_of;
 use crate::negotiate::MetaVersion;
@@ -45,7 +45,7 @@ fn append(shape: Shape<'_>, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) 
     appended.ok_or_else(|| ApiError::Internal("the stored object cannot be read".to_owned()))
 }
 
-impl Form {
+impl ResponseFormat {
     /// Appends the message of an object as it is stored, and keeps it if there is room.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ use pintle_value::{Value, object};
 use crate::cluster::{Cluster, tree};
 use crate::http::{Body, Response};
 use crate::negotiate::{self, Accepted, Encoding, Endpoint, MetaVersion, Transform};
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::versions::View;
 
 pub(crate) use encode::{Shape, encode};
@@ -45,7 +45,7 @@ pub(crate) enum IncludeObject {
 
 /// The form in which a resource's objects are shown to one client.
 #[derive(Clone)]
-pub(crate) struct Form {
+pub(crate) struct ResponseFormat {
     pub(crate) cluster: Arc<Cluster>,
     /// The record of the request's version.
     pub(crate) resource: Arc<Resource>,
@@ -57,12 +57,12 @@ pub(crate) struct Form {
     pub(crate) include: IncludeObject,
 }
 
-impl Form {
+impl ResponseFormat {
     /// The form that a client asks for.
     ///
     /// # Errors
     /// It asks for something that there is not.
-    pub(crate) fn negotiate(call: &Call, resource: &Arc<Resource>, stream: bool) -> Result<Self, ApiError> {
+    pub(crate) fn negotiate(call: &RequestContext, resource: &Arc<Resource>, stream: bool) -> Result<Self, ApiError> {
         let collection = matches!(call.info.verb, "list" | "watch" | "deletecollection");
         let endpoint =
             Endpoint { transforms: true, stream, protobuf: resource.built_in, collection, ..call.endpoint() };
@@ -214,32 +214,38 @@ pub(crate) fn respond(code: StatusCode, encoding: Encoding, body: impl Into<Body
 }
 
 /// A `Status` as an answer.
-pub(crate) fn status(call: &Call, code: StatusCode, status: &Value, encoding: Encoding, pretty: bool) -> Response {
+pub(crate) fn status(
+    call: &RequestContext,
+    code: StatusCode,
+    status: &Value,
+    encoding: Encoding,
+    pretty: bool,
+) -> Response {
     let shape = Shape::named(&call.cluster.catalog, "meta/v1.Status");
     respond(code, encoding, encode(status, shape, encoding, pretty))
 }
 
 /// A `Status` as an answer to a client that accepts nothing which it could have.
-pub(crate) fn raw_status(call: &Call, code: StatusCode, status: &Value) -> Response {
+pub(crate) fn raw_status(call: &RequestContext, code: StatusCode, status: &Value) -> Response {
     let json = encode::json(status, Shape::named(&call.cluster.catalog, "meta/v1.Status"));
     respond(code, Encoding::Json, pintle_codec::json::indent(&json))
 }
 
 /// A `Status` of success, in the encoding in which the client accepts objects.
-pub(crate) fn success(call: &Call, form: &Form, details: Value) -> Response {
+pub(crate) fn success(call: &RequestContext, form: &ResponseFormat, details: Value) -> Response {
     let value = crate::status::success(details);
     status(call, StatusCode::OK, &value, form.accepted.encoding, form.accepted.pretty)
 }
 
 /// The same of something of which no more is there to show: with the code, as upstream fills it in then.
-pub(crate) fn done(call: &Call, form: &Form, code: StatusCode, details: Value) -> Response {
+pub(crate) fn done(call: &RequestContext, form: &ResponseFormat, code: StatusCode, details: Value) -> Response {
     let mut value = crate::status::success(details);
     value.set("code", i64::from(code.as_u16()));
     status(call, code, &value, form.accepted.encoding, form.accepted.pretty)
 }
 
 /// A document of the type `name` (`meta/v1.APIGroup`) as an answer, in the encoding that the client accepts.
-pub(crate) fn meta(call: &Call, name: &str, value: Value, endpoint: Endpoint) -> Result<Response, ApiError> {
+pub(crate) fn meta(call: &RequestContext, name: &str, value: Value, endpoint: Endpoint) -> Result<Response, ApiError> {
     let accepted = negotiate::output(&call.headers, &call.query, endpoint)?;
     let bytes = encode(&value, Shape::named(&call.cluster.catalog, name), accepted.encoding, accepted.pretty);
     Ok(respond(StatusCode::OK, accepted.encoding, bytes))

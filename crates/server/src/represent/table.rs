@@ -4,10 +4,10 @@ use pintle_registry::Column;
 use pintle_schema::Type;
 use pintle_value::{Object, Value, object};
 
-use super::{Form, IncludeObject, ListHead, partial};
+use super::{IncludeObject, ListHead, ResponseFormat, partial};
 use crate::negotiate::MetaVersion;
 
-impl Form {
+impl ResponseFormat {
     /// A whole table. Column definitions stand in the first table of a stream only.
     pub(crate) fn table(&self, version: MetaVersion, head: &ListHead, rows: Vec<Value>, columns: bool) -> Value {
         object! {

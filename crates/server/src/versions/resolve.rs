@@ -8,7 +8,7 @@ use pintle_registry::{GroupResource, ObjectClient};
 use pintle_value::Value;
 
 use crate::cluster::{Cluster, tree};
-use crate::write::Access;
+use crate::write::InternalClient;
 
 /// The label that says which service a slice is of.
 const SERVICE: &str = "kubernetes.io/service-name";
@@ -19,7 +19,7 @@ const SERVICE: &str = "kubernetes.io/service-name";
 /// # Errors
 /// There is no such service or port, in upstream's words.
 pub(super) fn route(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u16) -> Result<Route, String> {
-    let access = Access(cluster.clone());
+    let access = InternalClient(cluster.clone());
     let service =
         access.get(&GroupResource::new("", "services"), namespace, name).map_err(|error| error.to_string())?;
     let Some(service) = service else { return Err(format!("service \"{name}\" not found")) };

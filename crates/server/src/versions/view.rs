@@ -214,7 +214,7 @@ impl View {
         equal.versions.conform(&mut tree).map_err(ApiError::Unclassified)?;
         let json = self.bytes(&tree);
         let prefix = self.hub.collection().map_or("", |collection| &collection.prefix);
-        let index = self.cluster.described.index(prefix, &json).map_err(|error| unreadable(&error))?;
+        let index = self.cluster.indexers.index(prefix, &json).map_err(|error| unreadable(&error))?;
         Ok(Object::new(object.key.clone(), object.revision, json, index))
     }
 }

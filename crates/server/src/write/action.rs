@@ -8,10 +8,10 @@ use pintle_value::{Value, object};
 
 use super::review::review;
 use super::subresource::answer;
-use super::update::{Change, Judge};
+use super::update::{GuaranteedUpdate, Judge};
 use crate::http::Response;
 use crate::negotiate;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::represent::status;
 
 /// Does what a create asks for. `object` is in the namespace of the request.
@@ -19,7 +19,7 @@ use crate::represent::status;
 /// # Errors
 /// It is malformed, or what it asks for is refused.
 pub(crate) async fn act(
-    call: &Call,
+    call: &RequestContext,
     resource: &Arc<Resource>,
     action: Action,
     object: Value,
@@ -35,10 +35,10 @@ pub(crate) async fn act(
 }
 
 /// Binds a pod to a node.
-async fn bind(call: &Call, binding: Value, dry_run: bool) -> Result<Response, ApiError> {
+async fn bind(call: &RequestContext, binding: Value, dry_run: bool) -> Result<Response, ApiError> {
     let registry = call.cluster.registry();
     let pods = registry.resource("", "v1", "pods").ok_or(ApiError::NoSuchPath)?;
-    let mut change = Change::of(call, pods, dry_run);
+    let mut change = GuaranteedUpdate::of(call, pods, dry_run);
     change.name = binding.name().to_owned();
     change.subresource = "binding";
     change.judge = Judge::Nobody;

@@ -6,7 +6,7 @@ use pintle_registry::GroupVersion;
 use pintle_schema::Schema;
 use pintle_value::Value;
 
-use super::decode::{Expected, Known, Undecodable};
+use super::decode::{DecodeError, ExpectedKind, Known};
 
 /// Reads a body as an object of a kind, and what strict decoding says of it.
 ///
@@ -14,9 +14,9 @@ use super::decode::{Expected, Known, Undecodable};
 /// It is none.
 pub(super) fn read(
     body: &[u8],
-    expected: &Expected<'_>,
+    expected: &ExpectedKind<'_>,
     known: Known<'_>,
-) -> Result<(Value, Vec<String>), Undecodable> {
+) -> Result<(Value, Vec<String>), DecodeError> {
     let (mut value, mut problems) =
         if expected.is_built_in() { typed(body, expected, known)? } else { (untyped(body, expected)?, Vec::new()) };
     let found = expected.normalise(&mut value);
@@ -27,12 +27,12 @@ pub(super) fn read(
     Ok((value, problems))
 }
 
-fn type_meta(body: &[u8]) -> Result<TypeMeta, Undecodable> {
+fn type_meta(body: &[u8]) -> Result<TypeMeta, DecodeError> {
     cbor::type_meta(body, Limits::default())
-        .map_err(|error| Undecodable::Unread(format!("unable to determine group/version/kind: {error}")))
+        .map_err(|error| DecodeError::Unread(format!("unable to determine group/version/kind: {error}")))
 }
 
-fn typed(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value, Vec<String>), Undecodable> {
+fn typed(body: &[u8], expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<(Value, Vec<String>), DecodeError> {
     let meta = type_meta(body)?;
     let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
     // Upstream takes a version that it cannot parse for none; one that is missing is that of the group.
@@ -43,7 +43,7 @@ fn typed(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Valu
         (true, false) => known(&expected.group_version, kind)?,
         (true, true) => {
             let (kind, version, why) = (kind.to_owned(), version.version, missing(body, "apiVersion"));
-            return Err(Undecodable::Unfit { kind, version, why });
+            return Err(DecodeError::Unfit { kind, version, why });
         }
     }
     let Schema { types, root } = expected.schema;
@@ -57,18 +57,18 @@ fn missing(body: &[u8], name: &str) -> String {
 }
 
 /// Unlike bodies of built-in kinds, and unlike those in JSON, these have to say what they are.
-fn untyped(body: &[u8], expected: &Expected<'_>) -> Result<Value, Undecodable> {
+fn untyped(body: &[u8], expected: &ExpectedKind<'_>) -> Result<Value, DecodeError> {
     let value = match cbor::decode_object(body, Limits::default()) {
         Ok(value) => value,
         Err(error) => return Err(type_meta(body).map_or_else(|unread| unread, |_| expected.unfit(error.to_string()))),
     };
     let (kind, version) = (value.str_at(&["kind"]), value.str_at(&["apiVersion"]));
     if kind.is_empty() {
-        return Err(Undecodable::Unread(missing(body, "Kind")));
+        return Err(DecodeError::Unread(missing(body, "Kind")));
     }
     if version.is_empty() {
         let (kind, version) = (kind.to_owned(), version.into());
-        return Err(Undecodable::Unfit { kind, version, why: missing(body, "apiVersion") });
+        return Err(DecodeError::Unfit { kind, version, why: missing(body, "apiVersion") });
     }
     super::custom::named(&value, expected, kind, version)?;
     Ok(value)

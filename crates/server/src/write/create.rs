@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_admission::{NamespaceLifecycle, Operation, Request};
-use pintle_auth::Identity;
+use pintle_admission::{AdmissionAttributes, AdmissionOperation, NamespaceLifecycle};
+use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_registry::{ApiError, Backing, Resource, StrategyContext, WriteOperation};
 use pintle_store::Expect;
@@ -12,15 +12,15 @@ use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
 use super::commit::{Outcome, as_cached, commit};
-use super::decode::{Expected, decode};
-use super::ownership::Ownership;
+use super::decode::{ExpectedKind, decode};
+use super::ownership::ManagedFieldsUpdater;
 use super::{metadata, run_expensive_validation};
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
 use crate::negotiate::{self, Endpoint};
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::{WriteOptions, Writing};
-use crate::represent::{Form, to_hub};
+use crate::represent::{ResponseFormat, to_hub};
 use crate::versions::View;
 use crate::warnings::Warnings;
 
@@ -28,18 +28,18 @@ use crate::warnings::Warnings;
 const NAME_TRIES: usize = 8;
 
 /// Answers a create.
-pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    let form = Form::negotiate(call, resource, false)?;
+pub(crate) async fn create(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let form = ResponseFormat::negotiate(call, resource, false)?;
     let encoding = negotiate::input(&call.headers, Endpoint { protobuf: resource.built_in, ..call.endpoint() })?;
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, Writing::Create)?;
-    let expected = Expected::of(resource);
+    let expected = ExpectedKind::of(resource);
     let mut object = decode(call, &body, encoding, &expected, options.field_validation)?;
     expected.default(&mut object);
     metadata::wipe_system_fields(&mut object);
     metadata::ensure_namespace(&mut object, resource, &call.info.namespace)?;
     metadata::deduplicate_owners(&mut object, &call.warnings, false);
-    let ownership = Ownership::of(call, &expected, &options);
+    let ownership = ManagedFieldsUpdater::of(call, &expected, &options);
     if resource.versions.is_some() && object.at(&MANAGED_FIELDS).is_some() {
         // Those who owned it elsewhere may have done so at other versions.
         let owned = || {
@@ -54,10 +54,10 @@ pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     if let Backing::Action(action) = resource.backing {
         return super::action::act(call, resource, action, object, options.dry_run).await;
     }
-    let creation = Creation {
+    let creation = CreateOperation {
         cluster: &call.cluster,
         resource,
-        identity: &call.identity,
+        user: &call.user,
         context: call.context(options.dry_run),
         warnings: &call.warnings,
     };
@@ -65,11 +65,11 @@ pub(crate) async fn create(call: &Call, resource: &Arc<Resource>) -> Result<Resp
     form.answer(StatusCode::CREATED, &created).await
 }
 
-impl Form {
+impl ResponseFormat {
     /// Answers with an object that was written. One that a dry run made has revision 0, and shows no resourceVersion.
     ///
     /// # Errors
-    /// As [`Form::body`], or the object cannot be shown at the version of the request.
+    /// As [`ResponseFormat::body`], or the object cannot be shown at the version of the request.
     pub(crate) async fn answer(&self, code: StatusCode, object: &Arc<Object>) -> Result<Response, ApiError> {
         let object = self.view.show_one(object).await?;
         if object.revision > 0 {
@@ -82,15 +82,15 @@ impl Form {
 }
 
 /// A create under way, for a client or for the server itself.
-pub(crate) struct Creation<'a> {
+pub(crate) struct CreateOperation<'a> {
     pub(crate) cluster: &'a Arc<Cluster>,
     pub(crate) resource: &'a Arc<Resource>,
-    pub(crate) identity: &'a Identity,
+    pub(crate) user: &'a UserInfo,
     pub(crate) context: StrategyContext,
     pub(crate) warnings: &'a Warnings,
 }
 
-impl Creation<'_> {
+impl CreateOperation<'_> {
     /// Creates an object at the request's version that has its defaults and says who owns what. A dry run's object has
     /// revision 0.
     ///
@@ -117,14 +117,14 @@ impl Creation<'_> {
             object.set_at(&["metadata", "name"], metadata::generate_name(&generate));
         }
         let (name, namespace) = (object.name().to_owned(), object.namespace().to_owned());
-        let objects: &dyn pintle_registry::ObjectClient = &super::objects::Access((*cluster).clone());
-        let request = Request {
-            operation: Operation::Create,
+        let objects: &dyn pintle_registry::ObjectClient = &super::objects::InternalClient((*cluster).clone());
+        let request = AdmissionAttributes {
+            operation: AdmissionOperation::Create,
             resource,
             subresource: "",
             namespace: &namespace,
             name: &name,
-            identity: self.identity,
+            user: self.user,
             dry_run: context.dry_run,
             old: None,
             objects,
@@ -152,7 +152,7 @@ impl Creation<'_> {
     async fn check_and_store(
         &self,
         hub: &Arc<Resource>,
-        request: &Request<'_>,
+        request: &AdmissionAttributes<'_>,
         object: &mut Value,
         versioned: bool,
         name: &str,

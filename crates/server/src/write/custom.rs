@@ -4,18 +4,18 @@ use pintle_registry::Resource;
 use pintle_schema::Problems;
 use pintle_value::Value;
 
-use super::decode::{Expected, Undecodable};
+use super::decode::{DecodeError, ExpectedKind};
 
 /// Checks what a tree says that it is; what it does not say is as expected.
-pub(super) fn named(value: &Value, expected: &Expected<'_>, kind: &str, version: &str) -> Result<(), Undecodable> {
+pub(super) fn named(value: &Value, expected: &ExpectedKind<'_>, kind: &str, version: &str) -> Result<(), DecodeError> {
     if !version.is_empty() && version != expected.group_version.to_string() {
-        return Err(Undecodable::OtherVersion(format!(
+        return Err(DecodeError::OtherVersion(format!(
             "the API version in the data ({version}) does not match the expected API version ({})",
             expected.group_version
         )));
     }
     if kind != expected.kind {
-        return Err(Undecodable::OtherKind { kind: kind.to_owned(), name: value.name().to_owned() });
+        return Err(DecodeError::OtherKind { kind: kind.to_owned(), name: value.name().to_owned() });
     }
     Ok(())
 }

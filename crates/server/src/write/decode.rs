@@ -11,12 +11,12 @@ use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
 use crate::negotiate::Encoding;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::FieldValidation;
 
 /// A kind that a body may be of: a resource's, or another one with a schema (`Scale`, `DeleteOptions`).
 #[derive(Clone)]
-pub(crate) struct Expected<'a> {
+pub(crate) struct ExpectedKind<'a> {
     pub(crate) group_version: GroupVersion,
     pub(crate) kind: &'a str,
     pub(crate) schema: &'a Schema,
@@ -24,7 +24,7 @@ pub(crate) struct Expected<'a> {
     pub(crate) resource: Option<&'a Arc<Resource>>,
 }
 
-impl<'a> Expected<'a> {
+impl<'a> ExpectedKind<'a> {
     /// The kind of a resource.
     pub(crate) fn of(resource: &'a Arc<Resource>) -> Self {
         let (kind, schema) = (resource.kind.as_str(), &*resource.schema);
@@ -67,14 +67,14 @@ impl<'a> Expected<'a> {
         found
     }
 
-    pub(super) fn unfit(&self, why: String) -> Undecodable {
-        Undecodable::Unfit { kind: self.kind.to_owned(), version: self.group_version.version.clone(), why }
+    pub(super) fn unfit(&self, why: String) -> DecodeError {
+        DecodeError::Unfit { kind: self.kind.to_owned(), version: self.group_version.version.clone(), why }
     }
 }
 
 /// Why a body is no object of a kind, in the words of upstream's decoders.
 #[derive(Debug)]
-pub(crate) enum Undecodable {
+pub(crate) enum DecodeError {
     /// It cannot be read, not even for its kind.
     Unread(String),
     /// It is of a kind and version, but does not fit them.
@@ -85,27 +85,27 @@ pub(crate) enum Undecodable {
     OtherKind { kind: String, name: String },
 }
 
-impl Undecodable {
+impl DecodeError {
     /// The decoder's own words.
     pub(crate) fn why(self) -> String {
         match self {
-            Undecodable::Unread(why) | Undecodable::Unfit { why, .. } | Undecodable::OtherVersion(why) => why,
-            Undecodable::OtherKind { kind, .. } => format!("no kind {kind:?} is expected"),
+            DecodeError::Unread(why) | DecodeError::Unfit { why, .. } | DecodeError::OtherVersion(why) => why,
+            DecodeError::OtherKind { kind, .. } => format!("no kind {kind:?} is expected"),
         }
     }
 
     /// What a client is told (upstream: `transformDecodeError`).
-    fn told(self, expected: &Expected<'_>, body: &[u8]) -> ApiError {
+    fn told(self, expected: &ExpectedKind<'_>, body: &[u8]) -> ApiError {
         let kind = expected.kind;
         ApiError::BadRequest(match self {
-            Undecodable::Unread(why) => {
+            DecodeError::Unread(why) => {
                 format!("the object provided is unrecognized (must be of type {kind}): {why} ({})", summary(body))
             }
-            Undecodable::Unfit { kind: found, version, why } => {
+            DecodeError::Unfit { kind: found, version, why } => {
                 format!("{found} in version \"{version}\" cannot be handled as a {kind}: {why}")
             }
-            Undecodable::OtherVersion(why) => why,
-            Undecodable::OtherKind { kind: found, name } => {
+            DecodeError::OtherVersion(why) => why,
+            DecodeError::OtherKind { kind: found, name } => {
                 let mut errors = Errors::new();
                 errors.invalid(&FieldPath::new("kind"), found.as_str(), format!("must be {kind}"));
                 let GroupVersion { group, version } = expected.group_version.clone();
@@ -124,10 +124,10 @@ impl Undecodable {
 /// # Errors
 /// 400 for what cannot be read, is of another kind, or (if strict) has unknown or duplicate fields.
 pub(crate) fn decode(
-    call: &Call,
+    call: &RequestContext,
     body: &[u8],
     encoding: Encoding,
-    expected: &Expected<'_>,
+    expected: &ExpectedKind<'_>,
     validation: FieldValidation,
 ) -> Result<Value, ApiError> {
     let known = |found: &GroupVersion, kind: &str| check_kind(call, expected, found, kind);
@@ -139,7 +139,7 @@ pub(crate) fn decode(
 }
 
 /// Says whether a group, version and kind may stand in a body.
-pub(crate) type Known<'a> = &'a dyn Fn(&GroupVersion, &str) -> Result<(), Undecodable>;
+pub(crate) type Known<'a> = &'a dyn Fn(&GroupVersion, &str) -> Result<(), DecodeError>;
 
 /// Reads a body as an object of a kind, and what strict decoding says of it.
 ///
@@ -148,15 +148,15 @@ pub(crate) type Known<'a> = &'a dyn Fn(&GroupVersion, &str) -> Result<(), Undeco
 pub(crate) fn read(
     body: &[u8],
     encoding: Encoding,
-    expected: &Expected<'_>,
+    expected: &ExpectedKind<'_>,
     known: Known<'_>,
-) -> Result<(Value, Vec<String>), Undecodable> {
+) -> Result<(Value, Vec<String>), DecodeError> {
     let (mut value, problems) = match encoding {
         Encoding::Protobuf => (protobuf(body, expected, known)?, Vec::new()),
         Encoding::Json => json(body, expected, known)?,
         Encoding::Cbor => super::cbor::read(body, expected, known)?,
         Encoding::Yaml => {
-            let decoded = yaml::decode(body).map_err(|error| Undecodable::Unread(error.to_string()))?;
+            let decoded = yaml::decode(body).map_err(|error| DecodeError::Unread(error.to_string()))?;
             let mut value = decoded.value;
             named(&value, expected, known)?;
             let found = expected.normalise(&mut value);
@@ -171,7 +171,7 @@ pub(crate) fn read(
     Ok((value, problems))
 }
 
-fn json(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value, Vec<String>), Undecodable> {
+fn json(body: &[u8], expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<(Value, Vec<String>), DecodeError> {
     let Schema { types, root } = expected.schema;
     let (value, duplicates) = match json::decode(body, json::Options::default()) {
         Ok(decoded) => (decoded.value, decoded.has_duplicates),
@@ -209,7 +209,7 @@ fn json(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<(Value
 }
 
 /// Checks what a tree says that it is; what it does not say is as expected.
-fn named(value: &Value, expected: &Expected<'_>, known: Known<'_>) -> Result<(), Undecodable> {
+fn named(value: &Value, expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<(), DecodeError> {
     let meta = json::type_meta(value).map_err(|error| unread(error.to_string()))?;
     let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
     if !expected.is_built_in() {
@@ -220,16 +220,16 @@ fn named(value: &Value, expected: &Expected<'_>, known: Known<'_>) -> Result<(),
     }
     match GroupVersion::parse(&meta.api_version) {
         Some(group_version) => known(&group_version, kind),
-        None => Err(Undecodable::Unread(format!("unexpected GroupVersion string: {}", meta.api_version))),
+        None => Err(DecodeError::Unread(format!("unexpected GroupVersion string: {}", meta.api_version))),
     }
 }
 
-fn unread(why: String) -> Undecodable {
-    Undecodable::Unread(format!("couldn't get version/kind; json parse error: {why}"))
+fn unread(why: String) -> DecodeError {
+    DecodeError::Unread(format!("couldn't get version/kind; json parse error: {why}"))
 }
 
 /// Refuses or warns about unknown and duplicate fields.
-pub(crate) fn answer(call: &Call, problems: &[String], validation: FieldValidation) -> Result<(), String> {
+pub(crate) fn answer(call: &RequestContext, problems: &[String], validation: FieldValidation) -> Result<(), String> {
     if problems.is_empty() {
         return Ok(());
     }
@@ -253,10 +253,10 @@ pub(crate) fn answer(call: &Call, problems: &[String], validation: FieldValidati
 /// # Errors
 /// It is no longer of its kind.
 pub(crate) fn patched(
-    call: &Call,
+    call: &RequestContext,
     object: Value,
-    expected: &Expected<'_>,
-) -> Result<(Value, Vec<String>), Undecodable> {
+    expected: &ExpectedKind<'_>,
+) -> Result<(Value, Vec<String>), DecodeError> {
     let known = |found: &GroupVersion, kind: &str| check_kind(call, expected, found, kind);
     let before = object.clone();
     let mut object = object;
@@ -275,7 +275,7 @@ pub(crate) fn patched(
 ///
 /// # Errors
 /// Upstream's message: something does not fit its type.
-pub(crate) fn converted(mut object: Value, expected: &Expected<'_>) -> Result<(Value, Vec<String>), String> {
+pub(crate) fn converted(mut object: Value, expected: &ExpectedKind<'_>) -> Result<(Value, Vec<String>), String> {
     if expected.is_built_in() {
         convert(&mut object, &expected.schema.types, expected.schema.root)?;
     }
@@ -289,9 +289,9 @@ pub(crate) fn converted(mut object: Value, expected: &Expected<'_>) -> Result<(V
     Ok((object, unknown))
 }
 
-fn protobuf(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<Value, Undecodable> {
+fn protobuf(body: &[u8], expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<Value, DecodeError> {
     let Schema { types, root } = expected.schema;
-    let envelope = protobuf::open_envelope(body).map_err(|error| Undecodable::Unread(error.to_string()))?;
+    let envelope = protobuf::open_envelope(body).map_err(|error| DecodeError::Unread(error.to_string()))?;
     if !envelope.kind.is_empty() || !envelope.api_version.is_empty() {
         let kind = if envelope.kind.is_empty() { expected.kind } else { &envelope.kind };
         // Upstream takes a version that it cannot parse for none.
@@ -301,11 +301,16 @@ fn protobuf(body: &[u8], expected: &Expected<'_>, known: Known<'_>) -> Result<Va
     protobuf::decode_object(&envelope, types, *root).map_err(|error| expected.unfit(error.to_string()))
 }
 
-fn check_kind(call: &Call, expected: &Expected<'_>, found: &GroupVersion, kind: &str) -> Result<(), Undecodable> {
+fn check_kind(
+    call: &RequestContext,
+    expected: &ExpectedKind<'_>,
+    found: &GroupVersion,
+    kind: &str,
+) -> Result<(), DecodeError> {
     if *found == expected.group_version && kind == expected.kind {
         return Ok(());
     }
-    let unfit = |why| Undecodable::Unfit { kind: kind.to_owned(), version: found.version.clone(), why };
+    let unfit = |why| DecodeError::Unfit { kind: kind.to_owned(), version: found.version.clone(), why };
     let catalog = &call.cluster.catalog;
     if catalog.kind_type(&found.group, &found.version, kind).is_none() {
         return Err(unfit(format!(
@@ -313,7 +318,7 @@ fn check_kind(call: &Call, expected: &Expected<'_>, found: &GroupVersion, kind: 
         )));
     }
     if kind == expected.kind {
-        return Err(Undecodable::OtherVersion(format!(
+        return Err(DecodeError::OtherVersion(format!(
             "the API version in the data ({found}) does not match the expected API version ({})",
             expected.group_version
         )));

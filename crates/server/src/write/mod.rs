@@ -24,7 +24,7 @@ use pintle_registry::CostBudget;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_all, delete_collection, delete_kind};
 pub(crate) use metadata::check_key;
-pub(crate) use objects::Access;
+pub(crate) use objects::InternalClient;
 pub(crate) use patch::{check_patch_type, patch};
 pub(crate) use subresource::subresource;
 pub(crate) use update::update;

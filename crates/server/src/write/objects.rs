@@ -2,30 +2,30 @@
 
 use std::sync::Arc;
 
-use pintle_auth::Identity;
+use pintle_auth::UserInfo;
 use pintle_cache::KeyRange;
 use pintle_controllers::SYSTEM_NAMESPACES;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Resource};
 use pintle_value::Value;
 
-use super::create::Creation;
+use super::create::CreateOperation;
 use super::decode::default;
 use super::delete::delete_ours;
-use super::ownership::Ownership;
-use super::update::{Change, Judge};
+use super::ownership::ManagedFieldsUpdater;
+use super::update::{GuaranteedUpdate, Judge};
 use crate::cluster::{Cluster, object_key, tree};
 use crate::query::DeleteOptions;
 use crate::versions::View;
 use crate::warnings::Warnings;
 
 /// Objects of a cluster, read and written as the server itself.
-pub(crate) struct Access(pub(crate) Arc<Cluster>);
+pub(crate) struct InternalClient(pub(crate) Arc<Cluster>);
 
-pub(super) fn own_identity() -> Identity {
-    Identity { name: "system:apiserver".into(), groups: vec!["system:masters".into()], ..Identity::default() }
+pub(super) fn api_server_user() -> UserInfo {
+    UserInfo { name: "system:apiserver".into(), groups: vec!["system:masters".into()], ..UserInfo::default() }
 }
 
-impl Access {
+impl InternalClient {
     fn prepared(resource: &Arc<Resource>, mut object: Value) -> Value {
         object.set("kind", resource.kind.as_str());
         object.set("apiVersion", resource.group_version().to_string());
@@ -36,7 +36,7 @@ impl Access {
     }
 }
 
-impl Access {
+impl InternalClient {
     /// Changes an object through one of its subresources, as the server itself. `compute` makes the new object of the
     /// one there is.
     ///
@@ -50,7 +50,7 @@ impl Access {
         compute: impl Fn(&Value) -> Value,
     ) -> Result<Value, ApiError> {
         let hub = self.0.stored(resource)?;
-        let ownership = Ownership::own(&self.0, &hub, subresource);
+        let ownership = ManagedFieldsUpdater::own(&self.0, &hub, subresource);
         self.change(&hub, subresource, (namespace, name), |old| {
             let mut object = compute(old);
             ownership.update(old, &mut object);
@@ -88,11 +88,11 @@ impl Access {
         (namespace, name): (&str, &str),
         compute: impl Fn(&Value) -> Value,
     ) -> Result<Value, ApiError> {
-        let (identity, warnings) = (own_identity(), Warnings::default());
-        let change = Change {
+        let (user, warnings) = (api_server_user(), Warnings::default());
+        let change = GuaranteedUpdate {
             cluster: &self.0,
             resource: hub,
-            identity: &identity,
+            user: &user,
             context: self.0.own_context(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -108,7 +108,7 @@ impl Access {
     }
 }
 
-impl ObjectClient for Access {
+impl ObjectClient for InternalClient {
     fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
         let hub = self.0.stored(resource)?;
         let object = self.0.watch_cache(&hub)?.read(&object_key(namespace, name));
@@ -127,16 +127,16 @@ impl ObjectClient for Access {
     fn create<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
             let hub = self.0.stored(resource)?;
-            let identity = own_identity();
-            let creation = Creation {
+            let user = api_server_user();
+            let creation = CreateOperation {
                 cluster: &self.0,
                 resource: &hub,
-                identity: &identity,
+                user: &user,
                 context: self.0.own_context(),
                 warnings: &Warnings::default(),
             };
             let mut object = Self::prepared(&hub, object);
-            Ownership::own(&self.0, &hub, "").create(&mut object);
+            ManagedFieldsUpdater::own(&self.0, &hub, "").create(&mut object);
             let created = creation.run(object).await?;
             View::of(&self.0, &hub).tree(&created).await
         })
@@ -146,7 +146,7 @@ impl ObjectClient for Access {
         Box::pin(async move {
             let hub = self.0.stored(resource)?;
             let object = Self::prepared(&hub, object);
-            let ownership = Ownership::own(&self.0, &hub, "");
+            let ownership = ManagedFieldsUpdater::own(&self.0, &hub, "");
             let made = |old: &Value| {
                 let mut object = object.clone();
                 ownership.update(old, &mut object);
@@ -172,7 +172,7 @@ impl ObjectClient for Access {
 impl Cluster {
     /// Makes the objects that every cluster has, where they are not there.
     pub(crate) async fn bootstrap(self: &Arc<Self>) -> Result<(), ApiError> {
-        let access = Access(self.clone());
+        let access = InternalClient(self.clone());
         let namespaces = GroupResource::new("", "namespaces");
         let named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
         let mut wanted: Vec<(GroupResource, Value)> =
@@ -187,7 +187,7 @@ impl Cluster {
             if !matches!(access.get(&resource, object.namespace(), object.name()), Ok(None)) {
                 continue;
             }
-            let access = Access(self.clone());
+            let access = InternalClient(self.clone());
             creations.spawn(async move { access.create(&resource, object).await });
         }
         while let Some(created) = creations.join_next().await {

@@ -16,9 +16,9 @@ use pintle_value::metadata::{MANAGED_FIELDS, validate_annotations};
 use pintle_value::time::Time;
 use pintle_value::{FieldPath, Value, print};
 
-use super::decode::{Expected, converted};
+use super::decode::{ExpectedKind, converted};
 use crate::cluster::Cluster;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::WriteOptions;
 use crate::represent::{from_hub, to_hub};
 use crate::versions::Conversions;
@@ -33,9 +33,9 @@ const OWN_MANAGER: &str = "kube-apiserver";
 const MANAGER_MAX: usize = 128;
 
 /// A writer of fields: of what, who, through what, and when.
-pub(crate) struct Ownership<'a> {
+pub(crate) struct ManagedFieldsUpdater<'a> {
     /// What is written. Objects of a resource may have other versions; anything else has one.
-    expected: Expected<'a>,
+    expected: ExpectedKind<'a>,
     registry: Arc<Registry>,
     conversions: Arc<Conversions>,
     /// Group and version as `apiVersion` has them.
@@ -45,9 +45,9 @@ pub(crate) struct Ownership<'a> {
     now: Time,
 }
 
-impl<'a> Ownership<'a> {
+impl<'a> ManagedFieldsUpdater<'a> {
     /// The writer that a request is of what it writes.
-    pub(crate) fn of(call: &'a Call, expected: &Expected<'a>, options: &WriteOptions) -> Self {
+    pub(crate) fn of(call: &'a RequestContext, expected: &ExpectedKind<'a>, options: &WriteOptions) -> Self {
         let manager = if options.field_manager.is_empty() {
             let agent = call.headers.get(http::header::USER_AGENT);
             manager_of(&String::from_utf8_lossy(agent.map_or(&[], |agent| agent.as_bytes())))
@@ -60,12 +60,12 @@ impl<'a> Ownership<'a> {
 
     /// The server itself as a writer of objects.
     pub(crate) fn own(cluster: &Cluster, resource: &'a Arc<Resource>, subresource: &'a str) -> Self {
-        Self::new(cluster, Expected::of(resource), OWN_MANAGER.to_owned(), subresource, Arc::default())
+        Self::new(cluster, ExpectedKind::of(resource), OWN_MANAGER.to_owned(), subresource, Arc::default())
     }
 
     fn new(
         cluster: &Cluster,
-        expected: Expected<'a>,
+        expected: ExpectedKind<'a>,
         manager: String,
         subresource: &'a str,
         conversions: Arc<Conversions>,
@@ -194,7 +194,7 @@ impl<'a> Ownership<'a> {
     }
 }
 
-impl Versions for Ownership<'_> {
+impl Versions for ManagedFieldsUpdater<'_> {
     fn place(&self, version: &str) -> Option<Place<'_>> {
         let unserved = || self.expected.resource?.versions.as_ref()?.types(version);
         let schema = match self.at(version) {
@@ -226,7 +226,7 @@ impl Versions for Ownership<'_> {
     }
 }
 
-impl Ownership<'_> {
+impl ManagedFieldsUpdater<'_> {
     /// An object at another one of the versions of which none is the hub.
     fn among_equals(&self, versions: &dyn MultiVersion, object: &Value, to: &str) -> Result<Value, ConvertError> {
         let converted = self.conversions.get(versions, object, to);

@@ -12,16 +12,16 @@ use pintle_patch::{
 use pintle_registry::{ApiError, GroupVersionKind, Resource};
 use pintle_value::{Errors, FieldPath, Str, Value, print};
 
-use super::decode::{Expected, Undecodable, answer, converted, patched};
+use super::decode::{DecodeError, ExpectedKind, answer, converted, patched};
 use super::metadata;
-use super::ownership::Ownership;
+use super::ownership::ManagedFieldsUpdater;
 use super::shown::{opened_by_merge, opened_by_operations, shown};
-use super::update::Change;
+use super::update::GuaranteedUpdate;
 use crate::http::Response;
 use crate::negotiate::Encoding;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::{FieldValidation, WriteOptions, Writing};
-use crate::represent::Form;
+use crate::represent::ResponseFormat;
 
 /// A patch that was read.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl PatchKind {
     }
 
     /// Unlike elsewhere, the media type has to be spelled exactly.
-    fn of(call: &Call, built_in: bool) -> Result<Self, ApiError> {
+    fn of(call: &RequestContext, built_in: bool) -> Result<Self, ApiError> {
         let known = [
             ("application/json-patch+json", PatchKind::Json),
             ("application/merge-patch+json", PatchKind::Merge),
@@ -162,18 +162,18 @@ fn patch_error(error: PatchError) -> ApiError {
 ///
 /// # Errors
 /// It is not.
-pub(crate) fn check_patch_type(call: &Call, resource: &Resource) -> Result<(), ApiError> {
+pub(crate) fn check_patch_type(call: &RequestContext, resource: &Resource) -> Result<(), ApiError> {
     PatchKind::of(call, resource.built_in).map(drop)
 }
 
 /// Answers a patch.
-pub(crate) async fn patch(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+pub(crate) async fn patch(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     PatchKind::of(call, resource.built_in)?;
-    let form = Form::negotiate(call, resource, false)?;
+    let form = ResponseFormat::negotiate(call, resource, false)?;
     let prepared = Prepared::read(call, resource.built_in).await?;
     let change = prepared.change(call, resource);
-    let expected = Expected::of(resource);
-    let ownership = Ownership::of(call, &expected, &prepared.options);
+    let expected = ExpectedKind::of(resource);
+    let ownership = ManagedFieldsUpdater::of(call, &expected, &prepared.options);
     let make = |live: &Value| {
         let mut object = prepared.apply(call, &expected, &ownership, live)?;
         if live.uid().is_empty() && !object.uid().is_empty() {
@@ -204,7 +204,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`PatchKind::of`] and [`WriteOptions::read`].
-    pub(crate) async fn read(call: &Call, built_in: bool) -> Result<Self, ApiError> {
+    pub(crate) async fn read(call: &RequestContext, built_in: bool) -> Result<Self, ApiError> {
         let kind = PatchKind::of(call, built_in)?;
         let body = call.body().await?;
         let writing = if kind.is_apply() { Writing::Apply } else { Writing::Patch };
@@ -214,9 +214,9 @@ impl Prepared {
     }
 
     /// The change that the patch makes.
-    pub(crate) fn change<'a>(&self, call: &'a Call, resource: &'a Arc<Resource>) -> Change<'a> {
+    pub(crate) fn change<'a>(&self, call: &'a RequestContext, resource: &'a Arc<Resource>) -> GuaranteedUpdate<'a> {
         // The uid of the object is the precondition of a full update only.
-        Change { uid_is_precondition: false, ..Change::of(call, resource, self.options.dry_run) }
+        GuaranteedUpdate { uid_is_precondition: false, ..GuaranteedUpdate::of(call, resource, self.options.dry_run) }
     }
 
     /// Applies the patch: the new object at the request's version, with defaults, and with who owns what.
@@ -226,9 +226,9 @@ impl Prepared {
     /// change.
     pub(crate) fn apply(
         &self,
-        call: &Call,
-        expected: &Expected<'_>,
-        ownership: &Ownership<'_>,
+        call: &RequestContext,
+        expected: &ExpectedKind<'_>,
+        ownership: &ManagedFieldsUpdater<'_>,
         live: &Value,
     ) -> Result<Value, ApiError> {
         let (patch, problems) = self.patch.as_ref().map_err(Clone::clone)?;
@@ -258,8 +258,8 @@ impl Prepared {
     /// What a patch made, as its kind writes it.
     fn settled(
         &self,
-        call: &Call,
-        expected: &Expected<'_>,
+        call: &RequestContext,
+        expected: &ExpectedKind<'_>,
         live: &Value,
         (patch, problems): (&Patch, &[String]),
         object: Value,
@@ -283,7 +283,7 @@ impl Prepared {
         };
         let read = match patch {
             Patch::Strategic(_) => converted(object.clone(), expected),
-            _ => patched(call, object.clone(), expected).map_err(Undecodable::why),
+            _ => patched(call, object.clone(), expected).map_err(DecodeError::why),
         };
         let (decoded, found) = read.map_err(|why| refused(patch_or_result(), &why))?;
         let problems: Vec<String> = problems.iter().cloned().chain(found).collect();

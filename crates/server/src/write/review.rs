@@ -2,18 +2,23 @@
 //! (upstream: `registry/authentication`, `registry/authorization`). They ask the same authenticator and authorizer that
 //! every request passes.
 
-use pintle_auth::{Attributes, Authorizer, Credentials, Decision, Identity};
+use pintle_auth::{Attributes, Authorizer, Credentials, Decision, UserInfo};
 use pintle_registry::{ApiError, Resource, Review};
 use pintle_value::{Errors, FieldPath, Object, Str, Value, object};
 
 use super::metadata;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 
 /// Answers a review.
 ///
 /// # Errors
 /// It is malformed.
-pub(crate) fn review(call: &Call, resource: &Resource, question: Review, mut object: Value) -> Result<Value, ApiError> {
+pub(crate) fn review(
+    call: &RequestContext,
+    resource: &Resource,
+    question: Review,
+    mut object: Value,
+) -> Result<Value, ApiError> {
     metadata::refuse(resource, object.name(), check(question, &object))?;
     match question {
         Review::SelfSubject => self_subject(call, &mut object),
@@ -76,29 +81,29 @@ fn check(question: Review, object: &Value) -> Errors {
     errors
 }
 
-/// `UserInfo` of someone.
-fn user_info(identity: &Identity) -> Value {
-    let mut user = Object::new();
-    for (key, text) in [("username", &identity.name), ("uid", &identity.uid)] {
+/// The `authentication.k8s.io/v1.UserInfo` of a user.
+fn user_info(user: &UserInfo) -> Value {
+    let mut info = Object::new();
+    for (key, text) in [("username", &user.name), ("uid", &user.uid)] {
         if !text.is_empty() {
-            user.insert(key, text);
+            info.insert(key, text);
         }
     }
-    if !identity.groups.is_empty() {
-        user.insert("groups", identity.groups.clone());
+    if !user.groups.is_empty() {
+        info.insert("groups", user.groups.clone());
     }
-    if !identity.extra.is_empty() {
-        let extra: Object = identity.extra.iter().map(|(key, values)| (key.clone(), values.clone())).collect();
-        user.insert("extra", extra);
+    if !user.extra.is_empty() {
+        let extra: Object = user.extra.iter().map(|(key, values)| (key.clone(), values.clone())).collect();
+        info.insert("extra", extra);
     }
-    Value::Object(user)
+    Value::Object(info)
 }
 
-fn self_subject(call: &Call, object: &mut Value) {
-    object.set("status", object! { "userInfo": user_info(&call.identity) });
+fn self_subject(call: &RequestContext, object: &mut Value) {
+    object.set("status", object! { "userInfo": user_info(&call.user) });
 }
 
-fn token(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+fn token(call: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
     let token = object.str_at(&["spec", "token"]).to_owned();
     if token.is_empty() {
         return Err(ApiError::BadRequest("token is required for TokenReview in authentication".to_owned()));
@@ -107,7 +112,7 @@ fn token(call: &Call, object: &mut Value) -> Result<(), ApiError> {
     let credentials = Credentials { certificates: &[], authorization: Some(&header) };
     // A token that nobody knows is an answer, not an error.
     let status = match call.cluster.authenticator.authenticate(&credentials) {
-        Ok(Some(identity)) => object! { "authenticated": true, "user": user_info(&identity) },
+        Ok(Some(user)) => object! { "authenticated": true, "user": user_info(&user) },
         Ok(None) | Err(_) => object! { "user": Value::object() },
     };
     object.set("status", status);
@@ -115,7 +120,7 @@ fn token(call: &Call, object: &mut Value) -> Result<(), ApiError> {
 }
 
 /// Decides as a request with these attributes would be.
-fn decide(authorizer: &dyn Authorizer, identity: &Identity, spec: &Value) -> Value {
+fn decide(authorizer: &dyn Authorizer, user: &UserInfo, spec: &Value) -> Value {
     let text = |key: &str| spec.str_at(&["resourceAttributes", key]);
     let attributes = if spec.at(&["resourceAttributes"]).is_some() {
         Attributes {
@@ -132,7 +137,7 @@ fn decide(authorizer: &dyn Authorizer, identity: &Identity, spec: &Value) -> Val
         let text = |key: &str| spec.str_at(&["nonResourceAttributes", key]);
         Attributes { verb: text("verb"), path: text("path"), ..Attributes::default() }
     };
-    match authorizer.authorize(identity, &attributes) {
+    match authorizer.authorize(user, &attributes) {
         Decision::Allow => object! { "allowed": true },
         Decision::Deny(why) => status_of(why, true),
         Decision::NoOpinion(why) => status_of(why, false),
@@ -150,32 +155,32 @@ fn status_of(why: String, denied: bool) -> Value {
     status
 }
 
-fn self_access(call: &Call, object: &mut Value) {
-    let status = decide(&*call.cluster.authorizer, &call.identity, &object["spec"]);
+fn self_access(call: &RequestContext, object: &mut Value) {
+    let status = decide(&*call.cluster.authorizer, &call.user, &object["spec"]);
     object.set("status", status);
 }
 
-fn access(call: &Call, object: &mut Value) {
+fn access(call: &RequestContext, object: &mut Value) {
     let spec = &object["spec"];
     let texts = |value: &Value| -> Vec<Str> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(Str::from).collect()
     };
-    let identity = Identity {
+    let user = UserInfo {
         name: spec.str_at(&["user"]).into(),
         uid: spec.str_at(&["uid"]).into(),
         groups: texts(&spec["groups"]),
         extra: spec.entries_at(&["extra"]).map(|(key, values)| (Str::from(key), texts(values))).collect(),
     };
-    let status = decide(&*call.cluster.authorizer, &identity, spec);
+    let status = decide(&*call.cluster.authorizer, &user, spec);
     object.set("status", status);
 }
 
-fn self_rules(call: &Call, object: &mut Value) -> Result<(), ApiError> {
+fn self_rules(call: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
     let namespace = object.str_at(&["spec", "namespace"]).to_owned();
     if namespace.is_empty() {
         return Err(ApiError::BadRequest("no namespace on request".to_owned()));
     }
-    let rules = call.cluster.authorizer.rules(&call.identity, &namespace);
+    let rules = call.cluster.authorizer.rules(&call.user, &namespace);
     let resources: Vec<Value> = rules
         .resources
         .into_iter()

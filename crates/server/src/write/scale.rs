@@ -14,15 +14,15 @@ use pintle_registry::{
 use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
 
-use super::decode::{Expected, decode};
+use super::decode::{ExpectedKind, decode};
 use super::metadata;
-use super::ownership::Ownership;
+use super::ownership::ManagedFieldsUpdater;
 use super::patch::Prepared;
 use super::subresource::answer;
-use super::update::{Change, Judge};
+use super::update::{GuaranteedUpdate, Judge};
 use crate::http::Response;
 use crate::negotiate;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::{WriteOptions, Writing};
 use crate::read::find;
 use crate::represent::from_hub;
@@ -30,11 +30,11 @@ use crate::versions::View;
 
 /// The scale of one object, and a request for it.
 pub(crate) struct Scale<'a> {
-    pub(crate) call: &'a Call,
+    pub(crate) call: &'a RequestContext,
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) paths: &'a ScalePaths,
     /// What a scale is.
-    pub(crate) expected: Expected<'a>,
+    pub(crate) expected: ExpectedKind<'a>,
 }
 
 impl Scale<'_> {
@@ -60,10 +60,10 @@ impl Scale<'_> {
         let options = WriteOptions::read(&call.query, Writing::Update)?;
         let encoding = negotiate::input(&call.headers, call.endpoint())?;
         let mut wanted = decode(call, &body, encoding, expected, options.field_validation)?;
-        let change = Change::of(call, resource, options.dry_run);
+        let change = GuaranteedUpdate::of(call, resource, options.dry_run);
         metadata::ensure_namespace(&mut wanted, resource, &change.namespace)?;
         metadata::ensure_name(&wanted, &change.name, &change.namespace)?;
-        let ownership = Ownership::of(call, expected, &options);
+        let ownership = ManagedFieldsUpdater::of(call, expected, &options);
         self.change(change, |scale| {
             let mut wanted = wanted.clone();
             ownership.update(scale, &mut wanted);
@@ -75,7 +75,7 @@ impl Scale<'_> {
     async fn patch(&self) -> Result<Response, ApiError> {
         let Self { call, resource, expected, .. } = self;
         let prepared = Prepared::read(call, resource.built_in).await?;
-        let ownership = Ownership::of(call, expected, &prepared.options);
+        let ownership = ManagedFieldsUpdater::of(call, expected, &prepared.options);
         let change = prepared.change(call, resource);
         let (name, namespace) = (change.name.clone(), change.namespace.clone());
         self.change(change, |scale| {
@@ -90,11 +90,11 @@ impl Scale<'_> {
     /// Changes the object as a change of its scale says, and answers with the scale.
     async fn change(
         &self,
-        change: Change<'_>,
+        change: GuaranteedUpdate<'_>,
         wanted: impl Fn(&Value) -> Result<Value, ApiError>,
     ) -> Result<Response, ApiError> {
         let registry = self.call.cluster.registry();
-        let change = Change { judge: Judge::Object, ..change };
+        let change = GuaranteedUpdate { judge: Judge::Object, ..change };
         let updated = change.run(|object| {
             let mut scale = self.of(object)?;
             let paths = |version: &str| replicas_path(&registry, self.resource, version);

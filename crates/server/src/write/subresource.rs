@@ -8,22 +8,22 @@ use pintle_schema::Schema;
 use pintle_value::Value;
 
 use super::action::act;
-use super::decode::{Expected, decode};
+use super::decode::{ExpectedKind, decode};
 use super::metadata;
-use super::ownership::Ownership;
+use super::ownership::ManagedFieldsUpdater;
 use super::patch::patch;
 use super::scale::Scale;
 use super::update::update;
 use crate::http::Response;
 use crate::negotiate;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::{WriteOptions, Writing};
 use crate::read::get;
 use crate::represent::{Shape, encode, respond};
 
 /// Answers a request for a subresource.
 pub(crate) async fn subresource(
-    call: &Call,
+    call: &RequestContext,
     resource: &Arc<Resource>,
     subresource: &Subresource,
     verb: Verb,
@@ -42,7 +42,7 @@ pub(crate) async fn subresource(
         .kind_schema(&subresource.kind.group, &subresource.kind.version, &subresource.kind.kind)
         .ok_or(ApiError::NoSuchPath)?;
     let (group_version, kind) = (subresource.kind.group_version(), &subresource.kind.kind);
-    let expected = Expected { group_version, kind, schema: &schema, resource: None };
+    let expected = ExpectedKind { group_version, kind, schema: &schema, resource: None };
     match (&subresource.role, verb) {
         (SubresourceRole::Scale(paths), verb) => Scale { call, resource, paths, expected }.respond(verb).await,
         (SubresourceRole::Action(action), Verb::Create) => {
@@ -58,7 +58,7 @@ pub(crate) async fn subresource(
                 let kind = &subresource.kind.kind;
                 return Err(ApiError::BadRequest(format!("name in URL does not match name in {kind} object")));
             }
-            Ownership::of(call, &expected, &options).create(&mut object);
+            ManagedFieldsUpdater::of(call, &expected, &options).create(&mut object);
             act(call, resource, *action, object, options.dry_run).await
         }
         _ => Err(ApiError::MethodNotAllowed),
@@ -66,7 +66,12 @@ pub(crate) async fn subresource(
 }
 
 /// An object of a kind as an answer.
-pub(crate) fn answer(call: &Call, code: StatusCode, value: &Value, schema: &Schema) -> Result<Response, ApiError> {
+pub(crate) fn answer(
+    call: &RequestContext,
+    code: StatusCode,
+    value: &Value,
+    schema: &Schema,
+) -> Result<Response, ApiError> {
     let accepted = negotiate::output(&call.headers, &call.query, call.endpoint())?;
     let bytes = encode(value, Shape::Typed(&schema.types, schema.root), accepted.encoding, accepted.pretty);
     Ok(respond(code, accepted.encoding, bytes))

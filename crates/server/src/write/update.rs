@@ -3,42 +3,42 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_admission::{Operation, Request};
-use pintle_auth::Identity;
+use pintle_admission::{AdmissionAttributes, AdmissionOperation};
+use pintle_auth::UserInfo;
 use pintle_cache::{CorruptObject, Object};
 use pintle_registry::{ApiError, ObjectClient, Resource, StrategyContext, SubresourceStrategy, WriteOperation};
 use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Errors, Value};
 
 use super::commit::{Outcome, as_cached, at, commit};
-use super::create::Creation;
-use super::decode::{Expected, decode};
-use super::ownership::{self, Ownership};
+use super::create::CreateOperation;
+use super::decode::{ExpectedKind, decode};
+use super::ownership::{self, ManagedFieldsUpdater};
 use super::{metadata, run_expensive_validation};
 use crate::cluster::{Cluster, object_key};
 use crate::http::Response;
 use crate::negotiate::{self, Endpoint};
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::{WriteOptions, Writing};
-use crate::represent::{Form, from_hub, to_hub};
+use crate::represent::{ResponseFormat, from_hub, to_hub};
 use crate::versions::{Conversions, View};
 use crate::warnings::Warnings;
 
 /// Answers an update.
-pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    let form = Form::negotiate(call, resource, false)?;
+pub(crate) async fn update(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let form = ResponseFormat::negotiate(call, resource, false)?;
     let body = call.body().await?;
     let options = WriteOptions::read(&call.query, Writing::Update)?;
     // Unlike for a create, the options are looked at before the media type.
     let encoding = negotiate::input(&call.headers, Endpoint { protobuf: resource.built_in, ..call.endpoint() })?;
-    let expected = Expected::of(resource);
+    let expected = ExpectedKind::of(resource);
     let mut object = decode(call, &body, encoding, &expected, options.field_validation)?;
-    let change = Change::of(call, resource, options.dry_run);
+    let change = GuaranteedUpdate::of(call, resource, options.dry_run);
     metadata::ensure_namespace(&mut object, resource, &change.namespace)?;
     metadata::ensure_name(&object, &change.name, &change.namespace)?;
     expected.default(&mut object);
     metadata::deduplicate_owners(&mut object, &call.warnings, false);
-    let ownership = Ownership::of(call, &expected, &options);
+    let ownership = ManagedFieldsUpdater::of(call, &expected, &options);
     let make = |live: &Value| {
         let mut object = object.clone();
         ownership.update(live, &mut object);
@@ -52,10 +52,10 @@ pub(crate) async fn update(call: &Call, resource: &Arc<Resource>) -> Result<Resp
 }
 
 /// A change of one object under way, for a client or for the server itself.
-pub(crate) struct Change<'a> {
+pub(crate) struct GuaranteedUpdate<'a> {
     pub(crate) cluster: &'a Arc<Cluster>,
     pub(crate) resource: &'a Arc<Resource>,
-    pub(crate) identity: &'a Identity,
+    pub(crate) user: &'a UserInfo,
     pub(crate) context: StrategyContext,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -96,13 +96,13 @@ pub(crate) struct Updated {
     pub(crate) object: Arc<Object>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> GuaranteedUpdate<'a> {
     /// The change that a request asks for.
-    pub(crate) fn of(call: &'a Call, resource: &'a Arc<Resource>, dry_run: bool) -> Self {
+    pub(crate) fn of(call: &'a RequestContext, resource: &'a Arc<Resource>, dry_run: bool) -> Self {
         Self {
             cluster: &call.cluster,
             resource,
-            identity: &call.identity,
+            user: &call.user,
             context: call.context(dry_run),
             namespace: call.namespace_of(resource).to_owned(),
             name: call.info.name.to_string(),
@@ -169,7 +169,7 @@ impl<'a> Change<'a> {
     /// The change or the creation is refused.
     pub(crate) async fn run_or_create(
         &self,
-        call: &Call,
+        call: &RequestContext,
         nothing: impl Fn() -> Value,
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<(StatusCode, Arc<Object>), ApiError> {
@@ -191,16 +191,16 @@ impl<'a> Change<'a> {
     }
 
     /// Creates the object that is not there. It may name a resourceVersion, which means nothing, but no uid.
-    async fn create_instead(&self, call: &Call, mut object: Value) -> Result<Arc<Object>, ApiError> {
+    async fn create_instead(&self, call: &RequestContext, mut object: Value) -> Result<Arc<Object>, ApiError> {
         call.authorize("create")?;
         if self.uid_is_precondition {
             self.check_uid(&object, "")?;
         }
         object.remove_at(&["metadata", "resourceVersion"]);
-        let creation = Creation {
+        let creation = CreateOperation {
             cluster: self.cluster,
             resource: self.resource,
-            identity: self.identity,
+            user: self.user,
             context: self.context.clone(),
             warnings: self.warnings,
         };
@@ -233,15 +233,15 @@ impl<'a> Change<'a> {
         }
         // Whoever names no version means the newest.
         object.set_at(&["metadata", "resourceVersion"], current.revision.to_string());
-        let access = super::objects::Access((*cluster).clone());
+        let access = super::objects::InternalClient((*cluster).clone());
         let objects: &dyn ObjectClient = &access;
-        let request = Request {
-            operation: Operation::Update,
+        let request = AdmissionAttributes {
+            operation: AdmissionOperation::Update,
             resource,
             subresource: self.subresource,
             namespace: &self.namespace,
             name: &self.name,
-            identity: self.identity,
+            user: self.user,
             dry_run: context.dry_run,
             old: Some(old_view),
             objects,
@@ -313,7 +313,7 @@ impl<'a> Change<'a> {
         &self,
         view: &View,
         rules: Option<&dyn SubresourceStrategy>,
-        request: &Request<'_>,
+        request: &AdmissionAttributes<'_>,
         mut object: Value,
         old: &Value,
         current: &Arc<Object>,

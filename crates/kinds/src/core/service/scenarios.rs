@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Poll, Context as TaskContext, Waker};
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use pintle_registry::{
     ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient, Strategy, StrategyContext, WriteOperation,

@@ -5,27 +5,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use pintle_cache::Object;
-use pintle_controllers::{Deletion, Place, Propagation};
+use pintle_controllers::{DeleteRequest, ObjectRef, Propagation};
 use pintle_registry::{ApiError, ObjectClient, Resource};
 
 use super::{carry_out, corrupt, options, warn_of_silence};
 use crate::cluster::Cluster;
 use crate::http::Response;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::{DeleteOptions, ListOptions, Preconditions};
 use crate::read::{collect, select};
-use crate::represent::{Form, Source};
+use crate::represent::{ResponseFormat, Source};
 use crate::warnings::Warnings;
-use crate::write::objects::{Access, own_identity};
-use crate::write::update::{Change, Judge};
+use crate::write::objects::{InternalClient, api_server_user};
+use crate::write::update::{GuaranteedUpdate, Judge};
 
 /// How many objects of a collection are deleted at a time, so that they share commits.
 const DELETIONS: usize = 64;
 
 /// Answers a deletecollection: every selected object is deleted by itself; the answer is the list of them as they were.
 /// If the client goes away or one cannot be deleted, those that have begun come to their end and no more begin.
-pub(crate) async fn delete_collection(call: &Arc<Call>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    let form = Form::negotiate(call, resource, false)?;
+pub(crate) async fn delete_collection(
+    call: &Arc<RequestContext>,
+    resource: &Arc<Resource>,
+) -> Result<Response, ApiError> {
+    let form = ResponseFormat::negotiate(call, resource, false)?;
     let list = ListOptions::read(&call.query)?;
     let selection = select(call, &form, &list)?;
     let options = Arc::new(options(call).await?);
@@ -57,13 +60,13 @@ pub(crate) async fn delete_collection(call: &Arc<Call>, resource: &Arc<Resource>
 
 /// Deletes an object of a collection, in a task of its own so that it comes to its end once it has begun.
 async fn delete_one(
-    call: Arc<Call>,
+    call: Arc<RequestContext>,
     resource: Arc<Resource>,
     options: Arc<DeleteOptions>,
     object: Arc<Object>,
 ) -> Result<(), ApiError> {
     let deletion = tokio::spawn(async move {
-        let mut change = Change::of(&call, &resource, options.dry_run);
+        let mut change = GuaranteedUpdate::of(&call, &resource, options.dry_run);
         change.namespace = object.namespace().to_owned();
         change.name = object.name().to_owned();
         carry_out(&change, &options).await.map(drop)
@@ -98,7 +101,7 @@ async fn delete_each(
 ) -> Result<(), ApiError> {
     let options = DeleteOptions { propagation, ..DeleteOptions::default() };
     let hub = cluster.hub(resource);
-    let objects = Access(cluster.clone()).list(&hub.group_resource(), namespace)?;
+    let objects = InternalClient(cluster.clone()).list(&hub.group_resource(), namespace)?;
     let deletions = objects.into_iter().map(|object| {
         let (hub, options) = (&hub, &options);
         async move {
@@ -118,10 +121,10 @@ pub(crate) async fn delete_ours(
     (namespace, name): (&str, &str),
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {
-    let change = Change {
+    let change = GuaranteedUpdate {
         cluster,
         resource: hub,
-        identity: &own_identity(),
+        user: &api_server_user(),
         context: cluster.own_context(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -136,12 +139,12 @@ pub(crate) async fn delete_ours(
     carry_out(&change, options).await.map(drop)
 }
 
-impl Access {
+impl InternalClient {
     /// Deletes an object as a controller asks.
     ///
     /// # Errors
     /// It is not there, or not as it has to be.
-    pub(crate) async fn delete_as_asked(&self, place: &Place, deletion: &Deletion) -> Result<(), ApiError> {
+    pub(crate) async fn delete_as_asked(&self, place: &ObjectRef, deletion: &DeleteRequest) -> Result<(), ApiError> {
         let hub = self.0.stored(&place.resource)?;
         let preconditions =
             Preconditions { uid: Some(deletion.uid.to_string()), version: Some(deletion.revision.to_string()) };

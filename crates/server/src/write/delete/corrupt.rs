@@ -9,9 +9,9 @@ use pintle_value::{Errors, FieldPath, object};
 
 use crate::cluster::object_key;
 use crate::http::Response;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::UNSAFE;
-use crate::represent::{Form, done};
+use crate::represent::{ResponseFormat, done};
 use crate::write::commit::{Outcome, at, commit};
 use crate::write::metadata::check_key;
 
@@ -19,7 +19,11 @@ use crate::write::metadata::check_key;
 const VERB: &str = "unsafe-delete-ignore-read-errors";
 
 /// Deletes an object that cannot be read, for a client who says so.
-pub(super) async fn delete(call: &Call, resource: &Arc<Resource>, form: &Form) -> Result<Response, ApiError> {
+pub(super) async fn delete(
+    call: &RequestContext,
+    resource: &Arc<Resource>,
+    form: &ResponseFormat,
+) -> Result<Response, ApiError> {
     authorize(call)?;
     let (cluster, name) = (&call.cluster, &call.info.name);
     check_key(name)?;
@@ -39,7 +43,7 @@ pub(super) async fn delete(call: &Call, resource: &Arc<Resource>, form: &Form) -
     Ok(done(call, form, StatusCode::OK, details))
 }
 
-fn authorize(call: &Call) -> Result<(), ApiError> {
+fn authorize(call: &RequestContext) -> Result<(), ApiError> {
     call.authorize(VERB).map_err(|error| match error {
         ApiError::Forbidden { resource, name, why, causes } => {
             let why = format!("not permitted to do \"{VERB}\", reason: {why}");

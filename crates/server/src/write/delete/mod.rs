@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use pintle_admission::{Operation, Request};
+use pintle_admission::{AdmissionAttributes, AdmissionOperation};
 use pintle_cache::Object;
 use pintle_registry::{ApiError, GroupResource, ObjectClient, Resource, WriteOperation};
 use pintle_value::{Object as Members, Value};
@@ -21,14 +21,14 @@ use pintle_value::{Object as Members, Value};
 use self::grace::Grace;
 use self::options::options;
 use super::commit::{Outcome, as_cached, at, commit};
-use super::decode::Expected;
+use super::decode::ExpectedKind;
 use super::metadata;
-use super::update::Change;
+use super::update::GuaranteedUpdate;
 use crate::cluster::tree;
 use crate::http::Response;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::DeleteOptions;
-use crate::represent::{Form, from_hub, success};
+use crate::represent::{ResponseFormat, from_hub, success};
 
 /// What became of a delete.
 enum Deleted {
@@ -41,8 +41,8 @@ enum Deleted {
 }
 
 /// Answers a delete.
-pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Response, ApiError> {
-    let form = Form::negotiate(call, resource, false)?;
+pub(crate) async fn delete(call: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
+    let form = ResponseFormat::negotiate(call, resource, false)?;
     let options = options(call).await?;
     if options.ignores_read_error {
         return corrupt::delete(call, resource, &form).await;
@@ -52,7 +52,7 @@ pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Resp
         return Err(ApiError::Forbidden { resource, name, why: why.to_owned(), causes: Vec::new() });
     }
     warn_of_silence(call, resource, &options);
-    let change = Change::of(call, resource, options.dry_run);
+    let change = GuaranteedUpdate::of(call, resource, options.dry_run);
     let returned = resource.collection().is_some_and(|c| c.returns_deleted);
     let (code, object) = match carry_out(&change, &options).await? {
         // Upstream says "accepted" only to those who ask in the old way.
@@ -70,7 +70,7 @@ pub(crate) async fn delete(call: &Call, resource: &Arc<Resource>) -> Result<Resp
 
 /// An object of which nothing is known, which is what upstream shows where it did not come to a change.
 fn nothing(resource: &Arc<Resource>) -> Value {
-    let (mut object, expected) = (Value::object(), Expected::of(resource));
+    let (mut object, expected) = (Value::object(), ExpectedKind::of(resource));
     expected.name(&mut object);
     if expected.is_built_in() {
         expected.normalise(&mut object);
@@ -79,7 +79,7 @@ fn nothing(resource: &Arc<Resource>) -> Value {
 }
 
 /// Tells those who do not say what is to happen to dependents, where that is worth a word.
-fn warn_of_silence(call: &Call, resource: &Resource, options: &DeleteOptions) {
+fn warn_of_silence(call: &RequestContext, resource: &Resource, options: &DeleteOptions) {
     let silent = options.propagation.is_none() && options.orphan_dependents.is_none();
     if let Some(warning) = resource.strategy.default_propagation_warning().filter(|_| silent) {
         call.warn(warning);
@@ -105,7 +105,7 @@ pub(crate) fn is_over(hub: &Resource, object: &Value, old: &Value) -> bool {
 }
 
 /// Deletes one object, as often as others get in between.
-async fn carry_out(change: &Change<'_>, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+async fn carry_out(change: &GuaranteedUpdate<'_>, options: &DeleteOptions) -> Result<Deleted, ApiError> {
     metadata::check_key(&change.name)?;
     change.cluster.catch_up().await?;
     loop {
@@ -119,11 +119,11 @@ async fn carry_out(change: &Change<'_>, options: &DeleteOptions) -> Result<Delet
 
 /// One try; `None` if someone else was faster.
 async fn attempt(
-    change: &Change<'_>,
+    change: &GuaranteedUpdate<'_>,
     options: &DeleteOptions,
     current: &Arc<Object>,
 ) -> Result<Option<Deleted>, ApiError> {
-    let Change { cluster, resource, context, .. } = change;
+    let GuaranteedUpdate { cluster, resource, context, .. } = change;
     let hub = cluster.hub(resource);
     let shown = change.view(&hub);
     let old = shown.tree(current).await?;
@@ -136,7 +136,7 @@ async fn attempt(
         // It goes on as it is: nobody need be asked, and not even its finalizers change.
         return Ok(Some(Deleted::Terminating(current.clone())));
     }
-    let access = super::objects::Access((*cluster).clone());
+    let access = super::objects::InternalClient((*cluster).clone());
     let objects: &dyn ObjectClient = &access;
     admit(change, &old, objects).await?;
 
@@ -173,16 +173,16 @@ async fn attempt(
 }
 
 /// Asks the plugins.
-async fn admit(change: &Change<'_>, old: &Value, objects: &dyn ObjectClient) -> Result<(), ApiError> {
-    let Change { cluster, resource, context, .. } = change;
+async fn admit(change: &GuaranteedUpdate<'_>, old: &Value, objects: &dyn ObjectClient) -> Result<(), ApiError> {
+    let GuaranteedUpdate { cluster, resource, context, .. } = change;
     let view = from_hub(resource, old.clone());
-    let request = Request {
-        operation: Operation::Delete,
+    let request = AdmissionAttributes {
+        operation: AdmissionOperation::Delete,
         resource,
         subresource: "",
         namespace: &change.namespace,
         name: &change.name,
-        identity: change.identity,
+        user: change.user,
         dry_run: context.dry_run,
         old: Some(&view),
         objects,
@@ -193,7 +193,7 @@ async fn admit(change: &Change<'_>, old: &Value, objects: &dyn ObjectClient) -> 
 
 /// Stores a marked object, if that is a change. `None` if someone else was faster.
 async fn store(
-    change: &Change<'_>,
+    change: &GuaranteedUpdate<'_>,
     hub: &Arc<Resource>,
     current: &Arc<Object>,
     json: Bytes,
@@ -212,13 +212,13 @@ async fn store(
 
 /// Removes an object; `None` if someone else was faster.
 async fn remove(
-    change: &Change<'_>,
+    change: &GuaranteedUpdate<'_>,
     hub: &Arc<Resource>,
     current: &Arc<Object>,
     old: &Value,
     objects: &dyn ObjectClient,
 ) -> Result<Option<Deleted>, ApiError> {
-    let Change { cluster, context, .. } = change;
+    let GuaranteedUpdate { cluster, context, .. } = change;
     if context.dry_run {
         return Ok(Some(Deleted::Gone(current.clone())));
     }
@@ -233,7 +233,13 @@ async fn remove(
 }
 
 /// Gives back what an object that is gone held.
-pub(crate) async fn release(change: &Change<'_>, hub: &Resource, key: &str, old: &Value, objects: &dyn ObjectClient) {
+pub(crate) async fn release(
+    change: &GuaranteedUpdate<'_>,
+    hub: &Resource,
+    key: &str,
+    old: &Value,
+    objects: &dyn ObjectClient,
+) {
     if let Some(allocation) = hub.strategy.allocation() {
         match allocation.begin(&change.context, objects, WriteOperation::Delete(old)).await {
             Ok(ticket) => allocation.commit(objects, ticket).await,
@@ -244,7 +250,7 @@ pub(crate) async fn release(change: &Change<'_>, hub: &Resource, key: &str, old:
 
 /// Whether the object is what it has to be. Kinds that are marked first say so in other words.
 fn preconditions(
-    change: &Change<'_>,
+    change: &GuaranteedUpdate<'_>,
     options: &DeleteOptions,
     old: &Value,
     revision: u64,

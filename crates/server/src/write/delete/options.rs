@@ -3,12 +3,12 @@
 use pintle_registry::{ApiError, GroupVersion};
 
 use crate::negotiate;
-use crate::pipeline::Call;
+use crate::pipeline::RequestContext;
 use crate::query::DeleteOptions;
-use crate::write::decode::{Expected, Undecodable, read};
+use crate::write::decode::{DecodeError, ExpectedKind, read};
 
 /// The options, from the body or else from the query.
-pub(super) async fn options(call: &Call) -> Result<DeleteOptions, ApiError> {
+pub(super) async fn options(call: &RequestContext) -> Result<DeleteOptions, ApiError> {
     let body = call.body().await?;
     if body.is_empty() {
         return DeleteOptions::from_query(&call.query, call.cluster.gates());
@@ -20,7 +20,7 @@ pub(super) async fn options(call: &Call) -> Result<DeleteOptions, ApiError> {
         .map(|id| catalog.schema(id))
         .ok_or_else(|| ApiError::Internal("DeleteOptions are not known".to_owned()))?;
     let group_version = GroupVersion::new("", "v1");
-    let expected = Expected { group_version, kind: "DeleteOptions", schema: &schema, resource: None };
+    let expected = ExpectedKind { group_version, kind: "DeleteOptions", schema: &schema, resource: None };
     let (value, _) =
         read(&body, encoding, &expected, &is_options).map_err(|error| ApiError::BadRequest(error.why()))?;
     DeleteOptions::from_body(&value, call.cluster.gates())
@@ -42,7 +42,7 @@ const OF_META: [&str; 8] = [
 ];
 
 /// Options may name any group and version that they like.
-fn is_options(version: &GroupVersion, kind: &str) -> Result<(), Undecodable> {
+fn is_options(version: &GroupVersion, kind: &str) -> Result<(), DecodeError> {
     if kind == "DeleteOptions" {
         return Ok(());
     }
@@ -54,5 +54,5 @@ fn is_options(version: &GroupVersion, kind: &str) -> Result<(), Undecodable> {
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )
     };
-    Err(Undecodable::Unfit { kind: kind.to_owned(), version: version.version.clone(), why })
+    Err(DecodeError::Unfit { kind: kind.to_owned(), version: version.version.clone(), why })
 }

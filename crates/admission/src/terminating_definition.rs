@@ -4,15 +4,15 @@
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
 
-use crate::{Operation, Plugin, Request};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
 /// The plugin. It cannot be switched off.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Closing;
+pub struct TerminatingDefinition;
 
-impl Closing {
-    fn check(request: &Request<'_>) -> Result<(), ApiError> {
-        if !request.resource.terminating || request.operation != Operation::Create {
+impl TerminatingDefinition {
+    fn check(request: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
+        if !request.resource.terminating || request.operation != AdmissionOperation::Create {
             return Ok(());
         }
         Err(ApiError::Forbidden {
@@ -24,16 +24,24 @@ impl Closing {
     }
 }
 
-impl Plugin for Closing {
+impl AdmissionPlugin for TerminatingDefinition {
     fn name(&self) -> &'static str {
         "Closing"
     }
 
-    fn mutate<'a>(&'a self, request: &'a Request<'a>, _: &'a mut Value) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn mutate<'a>(
+        &'a self,
+        request: &'a AdmissionAttributes<'a>,
+        _: &'a mut Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async { Self::check(request) })
     }
 
-    fn validate<'a>(&'a self, request: &'a Request<'a>, _: &'a Value) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn validate<'a>(
+        &'a self,
+        request: &'a AdmissionAttributes<'a>,
+        _: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async { Self::check(request) })
     }
 }

@@ -11,12 +11,12 @@ use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
 use crate::objects::{find, watch_cache_of};
-use crate::queue::Queue;
-use crate::{Deletion, Place, Propagation, World, others};
+use crate::work_queue::WorkQueue;
+use crate::{ClusterClient, DeleteRequest, ObjectRef, Propagation, others};
 
 /// Where there is to be an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum NamespaceScope {
     /// In the cluster's scope.
     Cluster,
     /// In one namespace.
@@ -25,23 +25,23 @@ pub(crate) enum Reach {
     EveryNamespace,
 }
 
-impl Reach {
+impl NamespaceScope {
     fn includes(self, namespace: &str) -> bool {
         match self {
-            Reach::Cluster => namespace.is_empty(),
-            Reach::Namespace(only) => only == namespace,
-            Reach::EveryNamespace => !namespace.is_empty(),
+            NamespaceScope::Cluster => namespace.is_empty(),
+            NamespaceScope::Namespace(only) => only == namespace,
+            NamespaceScope::EveryNamespace => !namespace.is_empty(),
         }
     }
 }
 
 /// What is thought of an object that is there.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum Diff {
     /// It can stay as it is.
     Right,
     /// It is to become this one.
-    Mend(Value),
+    Update(Value),
     /// It cannot become what it should be: it goes, and comes anew.
     Replace,
 }
@@ -68,39 +68,41 @@ enum Occasion {
 
 /// An object that is to be there.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct DesiredObject {
     /// Its group and resource.
     pub(crate) resource: GroupResource,
     /// Where it is to be.
-    pub(crate) reach: Reach,
+    pub(crate) namespace_scope: NamespaceScope,
     /// As it is made, but for its namespace.
     pub(crate) object: Value,
     /// Compares the one that is there with that.
-    pub(crate) judge: fn(found: &Value, wanted: &Value) -> Verdict,
+    pub(crate) judge: fn(found: &Value, wanted: &Value) -> Diff,
     /// When it is put right.
     pub(crate) when: When,
     /// True for what a controller manager does where there is one.
     pub(crate) gives_way: bool,
 }
 
-impl Kept {
-    fn place(&self, namespace: &str) -> Place {
+impl DesiredObject {
+    fn place(&self, namespace: &str) -> ObjectRef {
         let (namespace, name) = (namespace.to_owned(), self.object.name().to_owned());
-        Place { resource: self.resource.clone(), namespace, name }
+        ObjectRef { resource: self.resource.clone(), namespace, name }
     }
 
     /// Where changes of it are heard of.
     fn scope(&self) -> WatchScope {
-        match self.reach {
-            Reach::Cluster => WatchScope::Key(self.object.name().into()),
-            Reach::Namespace(namespace) => WatchScope::Key(format!("{namespace}/{}", self.object.name()).into()),
-            Reach::EveryNamespace => WatchScope::All,
+        match self.namespace_scope {
+            NamespaceScope::Cluster => WatchScope::Key(self.object.name().into()),
+            NamespaceScope::Namespace(namespace) => {
+                WatchScope::Key(format!("{namespace}/{}", self.object.name()).into())
+            }
+            NamespaceScope::EveryNamespace => WatchScope::All,
         }
     }
 
     /// Sees to it that the object is there. Returns false if that has to be tried again.
-    async fn see_to_it(&self, world: &Arc<dyn World>, namespace: &str, occasion: Occasion) -> bool {
-        match self.attempt(world, namespace, occasion).await {
+    async fn see_to_it(&self, client: &Arc<dyn ClusterClient>, namespace: &str, occasion: Occasion) -> bool {
+        match self.attempt(client, namespace, occasion).await {
             Ok(is_done) => is_done,
             // Someone else was faster: their change is heard of.
             Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. }) => true,
@@ -111,43 +113,49 @@ impl Kept {
         }
     }
 
-    async fn attempt(&self, world: &Arc<dyn World>, namespace: &str, occasion: Occasion) -> Result<bool, ApiError> {
-        if self.reach == Reach::EveryNamespace && !is_active(world, namespace) {
+    async fn attempt(
+        &self,
+        client: &Arc<dyn ClusterClient>,
+        namespace: &str,
+        occasion: Occasion,
+    ) -> Result<bool, ApiError> {
+        if self.namespace_scope == NamespaceScope::EveryNamespace && !is_active(client, namespace) {
             return Ok(true);
         }
         let place = self.place(namespace);
-        let found = find(world, &place);
+        let found = find(client, &place);
         let verdict = found.as_ref().map(|found| match (occasion, self.when) {
-            (Occasion::Before, _) | (Occasion::Change, When::AtStart) => Verdict::Right,
+            (Occasion::Before, _) | (Occasion::Change, When::AtStart) => Diff::Right,
             (Occasion::Start, _) | (Occasion::Change, When::Always) => (self.judge)(found, &self.object),
         });
-        if verdict == Some(Verdict::Right) {
+        if verdict == Some(Diff::Right) {
             return Ok(true);
         }
-        if self.gives_way && others::are_there(world) {
+        if self.gives_way && others::are_there(client) {
             return Ok(false);
         }
-        let world = world.clone();
+        let client = client.clone();
         match (verdict, found) {
-            (Some(Verdict::Replace), Some(found)) => {
+            (Some(Diff::Replace), Some(found)) => {
                 let revision = found.resource_version().parse().unwrap_or_default();
-                let deletion = Deletion { uid: found.uid().into(), revision, propagation: Propagation::Background };
-                world.delete(place, deletion).await?;
+                let deletion =
+                    DeleteRequest { uid: found.uid().into(), revision, propagation: Propagation::Background };
+                client.delete(place, deletion).await?;
             }
             (Some(_), _) => {
                 let (judge, wanted) = (self.judge, self.object.clone());
                 let compute = move |found: &Value| match judge(found, &wanted) {
-                    Verdict::Mend(mended) => mended,
-                    Verdict::Right | Verdict::Replace => found.clone(),
+                    Diff::Update(mended) => mended,
+                    Diff::Right | Diff::Replace => found.clone(),
                 };
-                world.change(place, "", Arc::new(compute)).await?;
+                client.change(place, "", Arc::new(compute)).await?;
             }
             (None, _) => {
                 let mut object = self.object.clone();
                 if !namespace.is_empty() {
                     object.set_at(&["metadata", "namespace"], namespace);
                 }
-                world.create(place.resource, object).await?;
+                client.create(place.resource, object).await?;
             }
         }
         Ok(true)
@@ -155,10 +163,10 @@ impl Kept {
 }
 
 /// True if there is such a namespace, and it does not go.
-fn is_active(world: &Arc<dyn World>, name: &str) -> bool {
+fn is_active(client: &Arc<dyn ClusterClient>, name: &str) -> bool {
     let resource = GroupResource::new("", "namespaces");
-    let place = Place { resource, namespace: String::new(), name: name.to_owned() };
-    find(world, &place).is_some_and(|namespace| namespace.str_at(&["status", "phase"]) == "Active")
+    let place = ObjectRef { resource, namespace: String::new(), name: name.to_owned() };
+    find(client, &place).is_some_and(|namespace| namespace.str_at(&["status", "phase"]) == "Active")
 }
 
 /// What is to be looked at: which of the objects, in which namespace, and when.
@@ -166,45 +174,45 @@ type Item = (usize, Str, Occasion);
 
 /// Keeps objects there.
 #[derive(Clone, Debug)]
-pub struct Keeper {
-    kept: Arc<[Kept]>,
+pub struct ObjectReconciler {
+    desired: Arc<[DesiredObject]>,
 }
 
-impl Keeper {
+impl ObjectReconciler {
     /// Of these objects.
     #[must_use]
-    pub fn new(kept: Vec<Kept>) -> Self {
-        Self { kept: kept.into() }
+    pub fn new(desired: Vec<DesiredObject>) -> Self {
+        Self { desired: desired.into() }
     }
 
     /// Makes what is missing when the server is to be ready: objects of the cluster, and those of these namespaces.
-    pub async fn settle(&self, world: &Arc<dyn World>, namespaces: &[&str]) {
+    pub async fn settle(&self, client: &Arc<dyn ClusterClient>, namespaces: &[&str]) {
         let places = [""].iter().chain(namespaces);
-        let items = places.flat_map(|namespace| self.kept.iter().map(move |kept| (kept, *namespace)));
-        let items = items.filter(|(kept, namespace)| kept.reach.includes(namespace));
-        join_all(items.map(|(kept, namespace)| kept.see_to_it(world, namespace, Occasion::Before))).await;
+        let items = places.flat_map(|namespace| self.desired.iter().map(move |desired| (desired, *namespace)));
+        let items = items.filter(|(desired, namespace)| desired.namespace_scope.includes(namespace));
+        join_all(items.map(|(desired, namespace)| desired.see_to_it(client, namespace, Occasion::Before))).await;
     }
 
     /// Keeps the objects there, until the world ends or `leaving` turns true. What is under way then is done when this
     /// returns.
-    pub async fn keep(self, world: Weak<dyn World>, mut leaving: watch::Receiver<bool>) {
-        let mut queue = Queue::<Item>::default();
-        let Some(mut following) = world.upgrade().and_then(|world| self.follow(&world, &mut queue)) else { return };
+    pub async fn run(self, client: Weak<dyn ClusterClient>, mut leaving: watch::Receiver<bool>) {
+        let mut queue = WorkQueue::<Item>::default();
+        let Some(mut following) = client.upgrade().and_then(|client| self.follow(&client, &mut queue)) else { return };
         loop {
-            let kept = self.kept.clone();
+            let desired = self.desired.clone();
             queue.begin(|(index, namespace, occasion)| {
-                let (kept, world) = (kept.clone(), world.clone());
+                let (desired, client) = (desired.clone(), client.clone());
                 let (index, namespace, occasion) = (*index, namespace.clone(), *occasion);
                 Some(async move {
-                    let Some(world) = world.upgrade() else { return true };
-                    kept[index].see_to_it(&world, &namespace, occasion).await
+                    let Some(client) = client.upgrade() else { return true };
+                    desired[index].see_to_it(&client, &namespace, occasion).await
                 })
             });
             tokio::select! {
                 events = following.next() => match events {
                     Some((resource, events)) => self.hear(&resource, &events, &mut queue),
                     // History is lost: whatever is there is looked at again.
-                    None => match world.upgrade().and_then(|world| self.follow(&world, &mut queue)) {
+                    None => match client.upgrade().and_then(|client| self.follow(&client, &mut queue)) {
                         Some(anew) => following = anew,
                         None => return,
                     },
@@ -212,20 +220,20 @@ impl Keeper {
                 _ = queue.ready() => {}
                 () = left(&mut leaving) => return queue.finish().await,
             }
-            if world.strong_count() == 0 {
+            if client.strong_count() == 0 {
                 return;
             }
         }
     }
 
     /// Follows the logs of everything that is kept, and has all of it looked at.
-    fn follow(&self, world: &Arc<dyn World>, queue: &mut Queue<Item>) -> Option<Following> {
+    fn follow(&self, client: &Arc<dyn ClusterClient>, queue: &mut WorkQueue<Item>) -> Option<Following> {
         let namespaces = GroupResource::new("", "namespaces");
         let mut following = Following::default();
-        let all = watch_cache_of(world, &namespaces)?;
+        let all = watch_cache_of(client, &namespaces)?;
         following.add(namespaces, WatchScope::All, &all);
-        for kept in &*self.kept {
-            following.add(kept.resource.clone(), kept.scope(), &watch_cache_of(world, &kept.resource)?);
+        for desired in &*self.desired {
+            following.add(desired.resource.clone(), desired.scope(), &watch_cache_of(client, &desired.resource)?);
         }
         self.look_at("", Occasion::Start, queue);
         all.objects(KeyRange::All).for_each(|namespace| self.look_at(namespace.name(), Occasion::Start, queue));
@@ -233,16 +241,20 @@ impl Keeper {
     }
 
     /// Has everything looked at that is to be in a namespace.
-    fn look_at(&self, namespace: &str, occasion: Occasion, queue: &mut Queue<Item>) {
-        let of = self.kept.iter().enumerate().filter(|(_, kept)| kept.reach.includes(namespace));
+    fn look_at(&self, namespace: &str, occasion: Occasion, queue: &mut WorkQueue<Item>) {
+        let of = self.desired.iter().enumerate().filter(|(_, desired)| desired.namespace_scope.includes(namespace));
         of.for_each(|(index, _)| queue.push((index, namespace.into(), occasion)));
     }
 
-    fn hear(&self, resource: &GroupResource, events: &[Arc<Event>], queue: &mut Queue<Item>) {
+    fn hear(&self, resource: &GroupResource, events: &[Arc<Event>], queue: &mut WorkQueue<Item>) {
         for event in events {
             let (namespace, name) = event.key.rsplit_once('/').unwrap_or(("", &event.key));
-            let is_it = |kept: &Kept| kept.object.name() == name && kept.resource == *resource;
-            let of = self.kept.iter().enumerate().filter(|(_, kept)| is_it(kept) && kept.reach.includes(namespace));
+            let is_it = |desired: &DesiredObject| desired.object.name() == name && desired.resource == *resource;
+            let of = self
+                .desired
+                .iter()
+                .enumerate()
+                .filter(|(_, desired)| is_it(desired) && desired.namespace_scope.includes(namespace));
             of.for_each(|(index, _)| queue.push((index, namespace.into(), Occasion::Change)));
             if event.object.is_some() && resource.group.is_empty() && resource.resource == "namespaces" {
                 self.look_at(name, Occasion::Change, queue);

@@ -6,39 +6,40 @@ use pintle_cache::KeyRange;
 use pintle_registry::{GroupResource, Resource, Scope};
 use pintle_value::{Value, object};
 
-use super::facts::{Facts, Owner};
+use super::facts::{Owner, OwnerReferences};
 use super::graph::Item;
-use crate::World;
+use crate::ClusterClient;
 use crate::objects::watch_cache_of;
 
 /// Who sends the events, as upstream calls it.
 const SENDER: &str = "garbage-collector-controller";
 
 /// True if an owner is there, but not where an object in this namespace may have it.
-pub(super) fn is_elsewhere(world: &Arc<dyn World>, namespace: &str, owner: &Owner) -> bool {
-    let registry = world.registry();
+pub(super) fn is_elsewhere(client: &Arc<dyn ClusterClient>, namespace: &str, owner: &Owner) -> bool {
+    let registry = client.registry();
     let resource = registry.kind(&owner.gvk()).filter(|resource| resource.scope == Scope::Namespaced);
-    let namespaces = watch_cache_of(world, &GroupResource::new("", "namespaces"));
-    let (Some(watch_cache), Some(namespaces)) = (resource.and_then(|resource| world.watch_cache(resource)), namespaces)
+    let namespaces = watch_cache_of(client, &GroupResource::new("", "namespaces"));
+    let (Some(watch_cache), Some(namespaces)) =
+        (resource.and_then(|resource| client.watch_cache(resource)), namespaces)
     else {
         return false;
     };
     namespaces.objects(KeyRange::All).any(|other| {
         let found = watch_cache.get(&format!("{}/{}", other.name(), owner.name), None).ok().flatten();
-        other.name() != namespace && found.is_some_and(|found| Facts::read(&found).uid == owner.uid)
+        other.name() != namespace && found.is_some_and(|found| OwnerReferences::read(&found).uid == owner.uid)
     })
 }
 
 /// Tells of a reference from an object to such an owner.
-pub(super) async fn warn(world: Arc<dyn World>, resource: Arc<Resource>, item: Item, owner: Owner) {
-    let event = event(&world, &resource, &item, &owner);
-    if let Err(error) = world.create(GroupResource::new("", "events"), event).await {
+pub(super) async fn warn(client: Arc<dyn ClusterClient>, resource: Arc<Resource>, item: Item, owner: Owner) {
+    let event = event(&client, &resource, &item, &owner);
+    if let Err(error) = client.create(GroupResource::new("", "events"), event).await {
         tracing::info!(%error, prefix = %item.prefix, key = %item.key, "an owner in another namespace is not told of");
     }
 }
 
-fn event(world: &Arc<dyn World>, resource: &Resource, item: &Item, owner: &Owner) -> Value {
-    let now = world.now();
+fn event(client: &Arc<dyn ClusterClient>, resource: &Resource, item: &Item, owner: &Owner) -> Value {
+    let now = client.now();
     let (namespace, name) = item.place();
     let Owner { api_version, kind, name: owner_name, uid, .. } = owner;
     let mut involved = object! {

@@ -10,11 +10,11 @@ use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
 /// Makes the new object of the one there is.
-pub type Compute = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
+pub type UpdateFn = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
 
 /// Where an object is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ObjectRef {
     /// Its group and resource.
     pub resource: GroupResource,
     /// Its namespace; empty for objects of the cluster.
@@ -36,7 +36,7 @@ pub enum Propagation {
 
 /// How an object is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deletion {
+pub struct DeleteRequest {
     /// The uid that it has to have.
     pub uid: Str,
     /// The revision that it has to have.
@@ -47,7 +47,7 @@ pub struct Deletion {
 
 /// What controllers see of a cluster, and what they can do to it. Everything is done as the server itself: nobody's
 /// rights are asked for, but the rules of the kinds hold.
-pub trait World: Send + Sync + 'static {
+pub trait ClusterClient: Send + Sync + 'static {
     /// The kinds that are served now.
     fn registry(&self) -> Arc<Registry>;
 
@@ -83,14 +83,14 @@ pub trait World: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<(), ApiError>>;
 
     /// Deletes an object, as a client does.
-    fn delete(self: Arc<Self>, place: Place, deletion: Deletion) -> BoxFuture<'static, Result<(), ApiError>>;
+    fn delete(self: Arc<Self>, place: ObjectRef, deletion: DeleteRequest) -> BoxFuture<'static, Result<(), ApiError>>;
 
     /// Changes an object, or what a subresource of it shows (with an empty name, the object itself). Returns what has
     /// become of it.
     fn change(
         self: Arc<Self>,
-        place: Place,
+        place: ObjectRef,
         subresource: &'static str,
-        compute: Compute,
+        compute: UpdateFn,
     ) -> BoxFuture<'static, Result<Value, ApiError>>;
 }

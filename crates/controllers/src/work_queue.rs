@@ -15,7 +15,7 @@ const FIRST: Duration = Duration::from_millis(100);
 const LAST: Duration = Duration::from_secs(30);
 
 /// What a look at something came to.
-pub(crate) enum Looked<W = Infallible> {
+pub(crate) enum ReconcileResult<W = Infallible> {
     /// Nothing is left to do.
     Done,
     /// It has to be tried again.
@@ -24,17 +24,17 @@ pub(crate) enum Looked<W = Infallible> {
     Waits(W),
 }
 
-impl<W> From<bool> for Looked<W> {
+impl<W> From<bool> for ReconcileResult<W> {
     fn from(is_done: bool) -> Self {
-        if is_done { Looked::Done } else { Looked::Failed }
+        if is_done { ReconcileResult::Done } else { ReconcileResult::Failed }
     }
 }
 
 /// Things that wait to be looked at, and those that are.
-pub(crate) struct Queue<T, W = Infallible> {
+pub(crate) struct WorkQueue<T, W = Infallible> {
     ready: VecDeque<T>,
     is_ready: HashSet<T>,
-    running: JoinSet<Looked<W>>,
+    running: JoinSet<ReconcileResult<W>>,
     items: HashMap<Id, T>,
     /// What is being looked at and has changed since.
     changed: HashSet<T>,
@@ -45,7 +45,7 @@ pub(crate) struct Queue<T, W = Infallible> {
     failures: HashMap<T, u32>,
 }
 
-impl<T, W: 'static> Default for Queue<T, W> {
+impl<T, W: 'static> Default for WorkQueue<T, W> {
     fn default() -> Self {
         Self {
             ready: VecDeque::new(),
@@ -60,7 +60,7 @@ impl<T, W: 'static> Default for Queue<T, W> {
     }
 }
 
-impl<T: Clone + Eq + Hash, W: Send + 'static> Queue<T, W> {
+impl<T: Clone + Eq + Hash, W: Send + 'static> WorkQueue<T, W> {
     /// Has something looked at, after it has been if it is just being looked at.
     pub(crate) fn push(&mut self, item: T) {
         if self.items.values().any(|running| *running == item) {
@@ -79,7 +79,7 @@ impl<T: Clone + Eq + Hash, W: Send + 'static> Queue<T, W> {
     pub(crate) fn begin<F, L>(&mut self, mut look: impl FnMut(&T) -> Option<F>)
     where
         F: Future<Output = L> + Send + 'static,
-        L: Into<Looked<W>>,
+        L: Into<ReconcileResult<W>>,
     {
         while self.running.len() < AT_A_TIME
             && let Some(item) = self.ready.pop_front()
@@ -101,7 +101,7 @@ impl<T: Clone + Eq + Hash, W: Send + 'static> Queue<T, W> {
         let again = again.filter(|_| self.running.len() < AT_A_TIME);
         tokio::select! {
             Some(ended) = self.running.join_next_with_id() => {
-                let (id, looked) = ended.unwrap_or_else(|error| (error.id(), Looked::Failed));
+                let (id, looked) = ended.unwrap_or_else(|error| (error.id(), ReconcileResult::Failed));
                 self.end(id, looked)
             }
             () = async { sleep_until(again.unwrap_or_else(Instant::now)).await }, if again.is_some() => {
@@ -117,9 +117,9 @@ impl<T: Clone + Eq + Hash, W: Send + 'static> Queue<T, W> {
         while self.running.join_next().await.is_some() {}
     }
 
-    fn end(&mut self, id: Id, looked: Looked<W>) -> Option<(T, W)> {
+    fn end(&mut self, id: Id, looked: ReconcileResult<W>) -> Option<(T, W)> {
         let item = self.items.remove(&id)?;
-        let failed = matches!(looked, Looked::Failed);
+        let failed = matches!(looked, ReconcileResult::Failed);
         if !failed {
             self.failures.remove(&item);
         }
@@ -127,7 +127,7 @@ impl<T: Clone + Eq + Hash, W: Send + 'static> Queue<T, W> {
             self.push(item);
             return None;
         }
-        if let Looked::Waits(what) = looked {
+        if let ReconcileResult::Waits(what) = looked {
             return Some((item, what));
         }
         if failed {
@@ -165,7 +165,7 @@ mod tests {
     /// A queue of names, and how often they were looked at.
     #[derive(Default)]
     struct Scene {
-        queue: Queue<&'static str, &'static str>,
+        queue: WorkQueue<&'static str, &'static str>,
         looks: Arc<AtomicUsize>,
     }
 
@@ -175,7 +175,7 @@ mod tests {
         }
 
         /// Looks at what is ready, which comes to the same for all, and waits for it. Says how many were looked at.
-        async fn look(&mut self, made: fn() -> Looked<&'static str>) -> usize {
+        async fn look(&mut self, made: fn() -> ReconcileResult<&'static str>) -> usize {
             let before = self.looks.load(Ordering::Relaxed);
             self.queue.begin(|_| {
                 self.looks.fetch_add(1, Ordering::Relaxed);
@@ -198,11 +198,11 @@ mod tests {
         for _ in 0..2 {
             scene.queue.ready().await;
         }
-        assert_eq!(scene.look(|| Looked::Done).await, 1, "what changed meanwhile is looked at again");
-        assert_eq!(scene.look(|| Looked::Done).await, 0);
+        assert_eq!(scene.look(|| ReconcileResult::Done).await, 1, "what changed meanwhile is looked at again");
+        assert_eq!(scene.look(|| ReconcileResult::Done).await, 0);
         scene.push(&["c"]);
         scene.queue.begin(|_| None::<std::future::Ready<bool>>);
-        assert_eq!(scene.look(|| Looked::Done).await, 0, "nothing was to be done about it");
+        assert_eq!(scene.look(|| ReconcileResult::Done).await, 0, "nothing was to be done about it");
         let idle = tokio::time::timeout(LAST * 2, scene.queue.ready()).await;
         assert!(idle.is_err(), "nothing is left to wait for");
         scene.queue.finish().await;
@@ -213,19 +213,19 @@ mod tests {
         let mut scene = Scene::default();
         scene.push(&["a"]);
         for wait in [FIRST, FIRST * 2, FIRST * 4] {
-            assert_eq!(scene.look(|| Looked::Failed).await, 1);
+            assert_eq!(scene.look(|| ReconcileResult::Failed).await, 1);
             let failed = Instant::now();
             scene.queue.ready().await;
             assert_eq!(failed.elapsed(), wait);
         }
-        assert_eq!(scene.look(|| Looked::Done).await, 1);
+        assert_eq!(scene.look(|| ReconcileResult::Done).await, 1);
         scene.push(&["a"]);
-        assert_eq!(scene.look(|| Looked::Failed).await, 1);
+        assert_eq!(scene.look(|| ReconcileResult::Failed).await, 1);
         let failed = Instant::now();
         scene.queue.ready().await;
         assert_eq!(failed.elapsed(), FIRST, "a success makes up for all failures");
         for _ in 0..40 {
-            assert_eq!(scene.look(|| Looked::Failed).await, 1);
+            assert_eq!(scene.look(|| ReconcileResult::Failed).await, 1);
             let failed = Instant::now();
             scene.queue.ready().await;
             assert!(failed.elapsed() <= LAST);
@@ -236,18 +236,18 @@ mod tests {
     async fn what_waits_for_something_else_is_given_back() {
         let mut scene = Scene::default();
         scene.push(&["a"]);
-        scene.queue.begin(|_| Some(std::future::ready(Looked::Waits("rain"))));
+        scene.queue.begin(|_| Some(std::future::ready(ReconcileResult::Waits("rain"))));
         assert_eq!(scene.queue.ready().await, Some(("a", "rain")));
         scene.push(&["a"]);
-        scene.queue.begin(|_| Some(std::future::ready(Looked::Waits("rain"))));
+        scene.queue.begin(|_| Some(std::future::ready(ReconcileResult::Waits("rain"))));
         scene.push(&["a"]);
         assert_eq!(scene.queue.ready().await, None, "it has changed meanwhile");
-        assert_eq!(scene.look(|| Looked::Done).await, 1);
+        assert_eq!(scene.look(|| ReconcileResult::Done).await, 1);
     }
 
     #[tokio::test]
     async fn some_are_looked_at_at_a_time() {
-        let mut queue = Queue::<usize>::default();
+        let mut queue = WorkQueue::<usize>::default();
         (0..AT_A_TIME * 2).for_each(|item| queue.push(item));
         queue.begin(|_| Some(std::future::ready(true)));
         assert_eq!(queue.ready.len(), AT_A_TIME);
