@@ -1,5 +1,5 @@
-//! The Go client library as a client: `tools/client-go` walks typed clients over Protobuf, informers, leader election, event
-//! recorders, scale and dynamic clients through a cluster, and keeps informers while this test writes.
+//! client-go as a client: `tools/client-go` exercises typed clients over Protobuf, informers, leader election, event
+//! recorders, scale and dynamic clients, and runs informers while this test writes.
 
 mod in_step;
 
@@ -12,40 +12,40 @@ use pintle_gates::Gates;
 use pintle_testkit::{Options, run_client_program, tool_path};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// The program's name.
+/// The name of the program in `tools`.
 const NAME: &str = "client-go";
-/// How long informers may take to agree.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout for informers to catch up.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
-fn client_go_finds_what_it_expects() {
+fn client_go_works_over_protobuf() {
     run_client_program(NAME, Options::default(), &[]);
 }
 
 #[test]
-fn client_go_finds_the_same_in_cbor() {
+fn client_go_works_over_cbor() {
     let settings = [("CBORServingAndStorage".to_owned(), true)];
-    let (gates, _) = Gates::with(&settings.into()).expect("a gate that can be set");
+    let (gates, _) = Gates::with(&settings.into()).expect("settable feature gates");
     const FEATURES: &[(&str, &str)] =
         &[("KUBE_FEATURE_ClientsAllowCBOR", "true"), ("KUBE_FEATURE_ClientsPreferCBOR", "true")];
     run_client_program(NAME, Options { gates, ..Options::default() }, FEATURES);
 }
 
-/// The program while it follows a namespace.
-struct Following {
+/// The running program, with informers of one namespace.
+struct InformerProcess {
     child: Child,
     commands: Option<ChildStdin>,
     lines: UnboundedReceiver<String>,
 }
 
-impl Following {
+impl InformerProcess {
     fn start(kubeconfig: &Path, namespace: &str) -> Self {
         let mut child = Command::new(tool_path(NAME))
             .arg(kubeconfig)
             .arg(namespace)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // What informers say of connections that break.
+            // Informers log broken connections there.
             .stderr(Stdio::null())
             .spawn()
             .expect("the program runs");
@@ -57,17 +57,17 @@ impl Following {
     }
 
     async fn line(&mut self) -> String {
-        let line = tokio::time::timeout(PATIENCE, self.lines.recv()).await;
-        line.expect("an answer in time").unwrap_or_default().trim_end().to_owned()
+        let line = tokio::time::timeout(TIMEOUT, self.lines.recv()).await;
+        line.expect("a line before the timeout").unwrap_or_default().trim_end().to_owned()
     }
 
     async fn compare(&mut self) -> String {
-        self.commands.as_mut().expect("its input").write_all(b"compare\n").expect("it listens");
+        self.commands.as_mut().expect("its input").write_all(b"compare\n").expect("the program reads its input");
         self.line().await
     }
 }
 
-impl Drop for Following {
+impl Drop for InformerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -75,23 +75,23 @@ impl Drop for Following {
 }
 
 #[test]
-fn informers_keep_in_step() {
+fn informers_stay_consistent_with_lists() {
     pintle_testkit::run(async {
         let mut cluster = in_step::cluster().await;
-        let mut informers = Following::start(&cluster.kubeconfig_file(), "default");
+        let mut informers = InformerProcess::start(&cluster.kubeconfig_file(), "default");
         assert_eq!(informers.line().await, "synced");
-        let mut asked = [0; 4];
+        let mut requested = [0; 4];
         let mut number = 0;
         while let Some(asks) = in_step::step(&cluster, number).await {
             let line = informers.compare().await;
             let counts: Vec<&str> = line.split(' ').collect();
             assert_eq!(counts.len(), 4, "step {number}: {line}");
-            // Two begin with lists, two with streams.
-            for (i, (count, asked)) in counts.into_iter().zip(&mut asked).enumerate() {
+            // Two informers start with lists, two with watch lists.
+            for (i, (count, requested)) in counts.into_iter().zip(&mut requested).enumerate() {
                 let (lists, streams) = count.split_once('+').unwrap_or_default();
                 let (used, unused) = if i < 2 { (lists, streams) } else { (streams, lists) };
                 assert_eq!(unused, "0", "step {number}: {line}");
-                *asked = asks.check(&format!("step {number}: {line}"), *asked, used.parse().expect("a number"));
+                *requested = asks.check(&format!("step {number}: {line}"), *requested, used.parse().expect("a number"));
             }
             number += 1;
         }

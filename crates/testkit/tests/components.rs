@@ -1,20 +1,20 @@
-//! Component statuses: worked out for each request, stored nowhere.
+//! ComponentStatuses, which the server computes for each request and never stores.
 
 use pintle_testkit::{Cluster, Component, Options, run};
 use serde_json::{Value, json};
 
 const PATH: &str = "/api/v1/componentstatuses";
 
-/// A cluster with a scheduler that is well (another cluster plays it), a controller manager that is not there, and
-/// another one that does not like to be asked; and that other cluster.
+/// Starts a cluster with three components: a healthy scheduler (played by a second cluster), a controller manager that
+/// does not listen, and one that responds with an error. Returns both clusters.
 async fn start() -> (Cluster, Cluster) {
     let scheduler = Cluster::start().await;
     let component = |name: &str, health: String| Component { name: name.to_owned(), health };
     let cluster = Cluster::with_options(Options {
         components: vec![
             component("scheduler", format!("{}/healthz", scheduler.url())),
-            component("controller-manager", format!("https://{}/healthz", nobody())),
-            component("aloof", format!("{}/api", scheduler.url())),
+            component("controller-manager", format!("https://{}/healthz", unused_address())),
+            component("broken", format!("{}/api", scheduler.url())),
         ],
         ..Options::default()
     })
@@ -22,8 +22,8 @@ async fn start() -> (Cluster, Cluster) {
     (cluster, scheduler)
 }
 
-/// An address at which nobody listens.
-fn nobody() -> String {
+/// Returns an address without a listener.
+fn unused_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").to_string()
 }
@@ -34,16 +34,16 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn each_component_says_how_it_is() {
+fn list_reports_the_health_of_each_component() {
     run(async {
         let (cluster, scheduler) = start().await;
-        let answer = cluster.get(PATH).await.expect(200);
-        assert_eq!(answer.header("warning"), "299 - \"v1 ComponentStatus is deprecated in v1.19+\"");
-        let mut list = answer.json();
-        let refused = list.pointer_mut("/items/1/conditions/0/message").expect("a message").take();
-        let refused = refused.as_str().expect("a text");
-        assert!(refused.starts_with("Get \"https://127.0.0.1:"), "{refused}");
-        assert!(refused.ends_with(": connect: connection refused"), "{refused}");
+        let response = cluster.get(PATH).await.expect(200);
+        assert_eq!(response.header("warning"), "299 - \"v1 ComponentStatus is deprecated in v1.19+\"");
+        let mut list = response.json();
+        let connection_error = list.pointer_mut("/items/1/conditions/0/message").expect("a message").take();
+        let connection_error = connection_error.as_str().expect("a text");
+        assert!(connection_error.starts_with("Get \"https://127.0.0.1:"), "{connection_error}");
+        assert!(connection_error.ends_with(": connect: connection refused"), "{connection_error}");
         let item = |name: &str, status: &str, message: Value| {
             json!({
                 "metadata": { "name": name },
@@ -51,7 +51,7 @@ fn each_component_says_how_it_is() {
             })
         };
         let expect = json!({ "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": [
-            item("aloof", "False", json!("HTTP probe failed with statuscode: 401")),
+            item("broken", "False", json!("HTTP probe failed with statuscode: 401")),
             item("controller-manager", "False", Value::Null),
             item("etcd-0", "True", json!("ok")),
             item("scheduler", "True", json!("ok")),
@@ -67,17 +67,17 @@ fn each_component_says_how_it_is() {
 }
 
 #[test]
-fn selectors_select_among_them() {
+fn component_statuses_can_be_selected() {
     run(async {
         let (cluster, scheduler) = start().await;
         for (query, expect) in [
             ("fieldSelector=metadata.name%3Detcd-0", vec!["etcd-0"]),
             (
                 "fieldSelector=metadata.name%21%3Detcd-0,metadata.namespace%3D",
-                vec!["aloof", "controller-manager", "scheduler"],
+                vec!["broken", "controller-manager", "scheduler"],
             ),
             ("labelSelector=a", vec![]),
-            ("labelSelector=%21a&limit=1", vec!["aloof", "controller-manager", "etcd-0", "scheduler"]),
+            ("labelSelector=%21a&limit=1", vec!["broken", "controller-manager", "etcd-0", "scheduler"]),
         ] {
             let list = cluster.get(&format!("{PATH}?{query}")).await.expect(200).json();
             assert_eq!(names(&list), expect, "{query}");
@@ -90,12 +90,12 @@ fn selectors_select_among_them() {
 }
 
 #[test]
-fn they_can_only_be_read() {
+fn component_statuses_support_get_and_list_only() {
     run(async {
         let cluster = Cluster::start().await;
         let check = async |method: &str, path: &str, code: u16, reason: &str, message: &str| {
-            let answer = cluster.request(method, path).json("{}").send().await;
-            answer.expect_error(code, reason, message);
+            let response = cluster.request(method, path).json("{}").send().await;
+            response.expect_error(code, reason, message);
         };
         let not_allowed = "the server does not allow this method on the requested resource";
         let watch = "watch is not supported on resources of kind \"componentstatuses\"";

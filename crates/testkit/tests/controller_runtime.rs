@@ -1,9 +1,9 @@
-//! An operator on controller-runtime as a client: `tools/controller-runtime` takes sites through their lives, with a
-//! finalizer of its own, what they own, and every way to delete them.
+//! An operator based on controller-runtime as a client: `tools/controller-runtime` creates, changes and deletes sites, with a
+//! finalizer, owned objects, and every deletion propagation policy.
 
 use pintle_testkit::{Options, run_client_program};
 
 #[test]
-fn an_operator_keeps_its_sites() {
+fn an_operator_reconciles_its_custom_resources() {
     run_client_program("controller-runtime", Options::default(), &[]);
 }

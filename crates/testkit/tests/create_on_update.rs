@@ -1,4 +1,4 @@
-//! Kinds whose update creates what is not there, as leases do.
+//! Kinds whose update creates a missing object (upstream: `AllowCreateOnUpdate`), such as leases.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ async fn put(cluster: &Cluster, name: &str, metadata: Value) -> Response {
 }
 
 #[test]
-fn what_is_not_there_is_created() {
+fn update_creates_a_missing_object() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         for (name, metadata) in [("a", json!({})), ("b", json!({"resourceVersion": "7"}))] {
-            let made = put(&cluster, name, metadata).await.expect(201).json();
-            let version = json!({"resourceVersion": made["metadata"]["resourceVersion"]});
+            let created = put(&cluster, name, metadata).await.expect(201).json();
+            let version = json!({"resourceVersion": created["metadata"]["resourceVersion"]});
             let again = put(&cluster, name, version).await.expect(200).json();
-            assert_eq!(made, again, "nothing changed");
+            assert_eq!(created, again, "the second update must not change the object");
         }
         put(&cluster, "c", json!({"uid": "was"})).await.expect_error(
             409,
@@ -35,7 +35,7 @@ fn what_is_not_there_is_created() {
 }
 
 #[test]
-fn of_many_one_creates() {
+fn only_one_of_several_concurrent_updates_creates() {
     pintle_testkit::run(async {
         let cluster = Arc::new(Cluster::start().await);
         for round in 0..20 {
@@ -49,10 +49,10 @@ fn of_many_one_creates() {
                 .collect();
             let mut codes = Vec::new();
             for put in puts {
-                codes.push(put.await.expect("an answer"));
+                codes.push(put.await.expect("a response"));
             }
             codes.sort_unstable();
-            // To the others it is an update, which has to name a version.
+            // For the others the request is an update, which must name a resourceVersion.
             assert_eq!(codes, [201, 422, 422, 422, 422, 422, 422, 422]);
         }
     });

@@ -1,4 +1,4 @@
-//! Requests that are tried only: the answer is that of the real one, and nothing of it happens.
+//! Dry-run requests: the response is that of the real request, and nothing is persisted.
 
 use pintle_testkit::{Cluster, Response};
 use serde_json::{Value, json};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
-/// A request for a certificate, in base64.
-const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIYk1JR0RBZ0VBTUNFeERqQU1CZ05WQkFvTUJYTjNaV1Z3TVE4d0RRWURWUVFEREFaellXMXdiR1V3V1RBVApCZ2NxaGtqT1BRSUJCZ2dxaGtqT1BRTUJCd05DQUFTZkk4MS8xZG52SnVHQUZZM2JzalB4MFB6VTkwSEVRd0FRCnF2cThXVnNiVS83emcyOElDNklkYkNVYVpCNFRHaVNEaHloM09jQm52MEdkQnpQRXJNWDVvQUF3Q2dZSUtvWkkKemowRUF3SURSd0F3UkFJZ0tINjg5bmsxKzNsdWNrTnJGVEJ4Vy9EbG1zeE1YekNtYWNFdzArU0QrcDRDSUcxegpUblJ5OHRQam9JOGJxUm9xRnZieW1iLy9BaUp0YXMvOGpIaTUyUWhRCi0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
-const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+/// A PEM certificate signing request, in base64.
+const CSR: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIYk1JR0RBZ0VBTUNFeERqQU1CZ05WQkFvTUJYTjNaV1Z3TVE4d0RRWURWUVFEREFaellXMXdiR1V3V1RBVApCZ2NxaGtqT1BRSUJCZ2dxaGtqT1BRTUJCd05DQUFTZkk4MS8xZG52SnVHQUZZM2JzalB4MFB6VTkwSEVRd0FRCnF2cThXVnNiVS83emcyOElDNklkYkNVYVpCNFRHaVNEaHloM09jQm52MEdkQnpQRXJNWDVvQUF3Q2dZSUtvWkkKemowRUF3SURSd0F3UkFJZ0tINjg5bmsxKzNsdWNrTnJGVEJ4Vy9EbG1zeE1YekNtYWNFdzArU0QrcDRDSUcxegpUblJ5OHRQam9JOGJxUm9xRnZieW1iLy9BaUp0YXMvOGpIaTUyUWhRCi0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
+const CSRS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"containers": [
@@ -24,15 +24,15 @@ fn deployment(name: &str) -> Value {
     }})
 }
 
-/// The newest revision of the store.
+/// Returns the current revision of the store.
 async fn revision(cluster: &Cluster) -> String {
     let list = cluster.get("/api/v1/namespaces").await.expect(200).json();
     list["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned()
 }
 
-/// An answer without what differs from one write to the next.
-fn shown(answer: &Response) -> (u16, Value) {
-    let mut object = answer.json();
+/// Returns the status code and the body without the fields that differ between two writes.
+fn comparable(response: &Response) -> (u16, Value) {
+    let mut object = response.json();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for name in ["resourceVersion", "uid", "creationTimestamp", "deletionTimestamp", "managedFields"] {
             metadata.remove(name);
@@ -41,27 +41,27 @@ fn shown(answer: &Response) -> (u16, Value) {
     if let Some(details) = object.get_mut("details").and_then(Value::as_object_mut) {
         details.remove("uid");
     }
-    (answer.status.as_u16(), object)
+    (response.status.as_u16(), object)
 }
 
-/// Tries a request, then makes it, and compares the answers.
+/// Sends a request with `dryRun=All`, then without, and compares the responses.
 async fn check(cluster: &Cluster, method: &str, path: &str, media_type: &str, body: &Value) {
     let before = revision(cluster).await;
-    let joint = if path.contains('?') { '&' } else { '?' };
+    let separator = if path.contains('?') { '&' } else { '?' };
     let send = async |path: &str| {
-        let ask = cluster.request(method, path);
-        if body.is_null() { ask.send().await } else { ask.body(media_type, body.to_string()).send().await }
+        let request = cluster.request(method, path);
+        if body.is_null() { request.send().await } else { request.body(media_type, body.to_string()).send().await }
     };
-    let tried = send(&format!("{path}{joint}dryRun=All")).await;
-    assert_eq!(revision(cluster).await, before, "{method} {path} was only tried");
-    let made = send(path).await;
-    assert!(made.status.is_success(), "{method} {path}: {}", made.text());
-    assert_eq!(shown(&tried), shown(&made), "{method} {path}");
-    assert_ne!(revision(cluster).await, before, "{method} {path} was made");
+    let dry_run = send(&format!("{path}{separator}dryRun=All")).await;
+    assert_eq!(revision(cluster).await, before, "{method} {path}: the dry run must not write");
+    let created = send(path).await;
+    assert!(created.status.is_success(), "{method} {path}: {}", created.text());
+    assert_eq!(comparable(&dry_run), comparable(&created), "{method} {path}");
+    assert_ne!(revision(cluster).await, before, "{method} {path}: the request must write");
 }
 
 #[test]
-fn every_verb_and_subresource_can_be_tried() {
+fn every_verb_and_subresource_supports_dry_run() {
     const JSON: &str = "application/json";
     const MERGE: &str = "application/merge-patch+json";
     const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -76,7 +76,7 @@ fn every_verb_and_subresource_can_be_tried() {
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"paused": true}});
         let approval = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "r"}]}});
         let request = json!({"metadata": {"name": "r"}, "spec": {
-            "request": REQUEST, "signerName": "example.com/signer", "usages": ["digital signature", "client auth"],
+            "request": CSR, "signerName": "example.com/signer", "usages": ["digital signature", "client auth"],
         }});
         let scale = json!({"spec": {"replicas": 3}});
         for (method, path, media_type, body) in [
@@ -95,8 +95,8 @@ fn every_verb_and_subresource_can_be_tried() {
                 "application/json-patch+json",
                 json!([{"op": "remove", "path": "/spec/paused"}]),
             ),
-            ("POST", REQUESTS.to_owned(), JSON, request),
-            ("PATCH", format!("{REQUESTS}/r/approval"), MERGE, approval),
+            ("POST", CSRS.to_owned(), JSON, request),
+            ("PATCH", format!("{CSRS}/r/approval"), MERGE, approval),
             ("DELETE", format!("{DEPLOYMENTS}/d"), JSON, Value::Null),
             ("DELETE", format!("{PODS}/p?gracePeriodSeconds=5"), JSON, Value::Null),
             ("DELETE", format!("{PODS}?gracePeriodSeconds=0"), JSON, Value::Null),
@@ -108,7 +108,7 @@ fn every_verb_and_subresource_can_be_tried() {
 }
 
 #[test]
-fn what_is_tried_takes_no_address() {
+fn dry_run_allocates_no_addresses_or_ports() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let service = |name: &str, more: Value| {
@@ -120,19 +120,19 @@ fn what_is_tried_takes_no_address() {
         let dry = format!("{SERVICES}?dryRun=All");
         let fixed = json!({"clusterIP": "10.0.0.77", "ports": [{"port": 80, "nodePort": 30777}]});
         for _ in 0..2 {
-            let tried = cluster.post(&dry, service("a", fixed.clone())).await.expect(201).json();
-            assert_eq!(tried["spec"]["clusterIP"], "10.0.0.77");
+            let dry_run = cluster.post(&dry, service("a", fixed.clone())).await.expect(201).json();
+            assert_eq!(dry_run["spec"]["clusterIP"], "10.0.0.77");
         }
-        let made = cluster.post(SERVICES, service("a", fixed.clone())).await.expect(201).json();
-        assert_eq!(made["spec"]["ports"][0]["nodePort"], 30777);
-        // What is taken cannot be had, not even on trial.
+        let created = cluster.post(SERVICES, service("a", fixed.clone())).await.expect(201).json();
+        assert_eq!(created["spec"]["ports"][0]["nodePort"], 30777);
+        // A dry run fails for an address that is already allocated.
         let _ = cluster.post(&dry, service("b", fixed.clone())).await.expect(422);
-        // A trial of its end does not give it back.
+        // A dry-run delete does not release the address.
         let _ = cluster.delete(&format!("{SERVICES}/a?dryRun=All")).await.expect(200);
         let _ = cluster.post(&dry, service("b", fixed)).await.expect(422);
         let moved = json!([{"op": "replace", "path": "/spec/ports/0/nodePort", "value": 30778}]).to_string();
-        let tried = cluster.patch(&format!("{SERVICES}/a?dryRun=All"), "json", moved).await.expect(200).json();
-        assert_eq!(tried["spec"]["ports"][0]["nodePort"], 30778);
+        let dry_run = cluster.patch(&format!("{SERVICES}/a?dryRun=All"), "json", moved).await.expect(200).json();
+        assert_eq!(dry_run["spec"]["ports"][0]["nodePort"], 30778);
         let other = json!({"ports": [{"port": 80, "nodePort": 30778}]});
         let _ = cluster.post(SERVICES, service("c", other)).await.expect(201);
         let found = cluster.get(&format!("{SERVICES}/a")).await.expect(200).json();
@@ -142,7 +142,7 @@ fn what_is_tried_takes_no_address() {
 }
 
 #[test]
-fn nobody_hears_of_what_is_tried() {
+fn watches_do_not_report_dry_runs() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let mut watch = cluster.watch(&format!("{PODS}?watch=1&resourceVersion=0")).await;
@@ -150,23 +150,23 @@ fn nobody_hears_of_what_is_tried() {
         let _ = cluster.post(&format!("{PODS}?dryRun=All"), named).await.expect(201);
         let mut generated = pod("");
         generated["metadata"] = json!({"generateName": "g-"});
-        let tried = cluster.post(&format!("{PODS}?dryRun=All"), generated.to_string()).await.expect(201).json();
-        let name = tried["metadata"]["name"].as_str().expect("a name");
-        assert!(name.starts_with("g-") && tried["metadata"]["uid"].is_string());
-        assert_eq!(tried["metadata"].get("resourceVersion"), None);
+        let dry_run = cluster.post(&format!("{PODS}?dryRun=All"), generated.to_string()).await.expect(201).json();
+        let name = dry_run["metadata"]["name"].as_str().expect("a name");
+        assert!(name.starts_with("g-") && dry_run["metadata"]["uid"].is_string());
+        assert_eq!(dry_run["metadata"].get("resourceVersion"), None);
         let _ = cluster.get(&format!("{PODS}/{name}")).await.expect(404);
-        let _ = cluster.post(PODS, pod("made").to_string()).await.expect(201);
+        let _ = cluster.post(PODS, pod("created").to_string()).await.expect(201);
         let body = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
-        let _ = cluster.patch(&format!("{PODS}/made?dryRun=All"), "merge", body).await.expect(200);
-        let _ = cluster.delete(&format!("{PODS}/made?dryRun=All&gracePeriodSeconds=0")).await.expect(200);
-        // Options in a body are all that counts.
+        let _ = cluster.patch(&format!("{PODS}/created?dryRun=All"), "merge", body).await.expect(200);
+        let _ = cluster.delete(&format!("{PODS}/created?dryRun=All&gracePeriodSeconds=0")).await.expect(200);
+        // With options in the body, query parameters are ignored.
         let options = json!({"dryRun": ["All"], "gracePeriodSeconds": 0}).to_string();
-        let _ = cluster.request("DELETE", &format!("{PODS}/made")).json(options).send().await.expect(200);
+        let _ = cluster.request("DELETE", &format!("{PODS}/created")).json(options).send().await.expect(200);
         let options = json!({"gracePeriodSeconds": 0}).to_string();
-        let _ = cluster.request("DELETE", &format!("{PODS}/made?dryRun=All")).json(options).send().await.expect(200);
-        // Upstream marks the object before it takes it away.
+        let _ = cluster.request("DELETE", &format!("{PODS}/created?dryRun=All")).json(options).send().await.expect(200);
+        // Upstream sets the deletion timestamp before it removes the pod.
         for kind in ["ADDED", "MODIFIED", "DELETED"] {
-            watch.expect(kind, "made").await;
+            watch.expect(kind, "created").await;
         }
         cluster.stop().await;
     });

@@ -1,4 +1,4 @@
-//! Events go a while after they were last written.
+//! Events are deleted when their TTL after the last write has elapsed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn event(name: &str) -> String {
 }
 
 #[test]
-fn events_expire_and_their_watchers_hear_of_it() {
+fn events_expire_and_watches_report_it() {
     pintle_testkit::run(async {
         let clock = manual_clock();
         let event_ttl = Duration::from_secs(60);
@@ -21,13 +21,13 @@ fn events_expire_and_their_watchers_hear_of_it() {
         let cluster = Cluster::with_options(options).await;
         let _ = cluster.post(EVENTS, event("a")).await.expect(201);
         let _ = cluster.post(EVENTS, event("b")).await.expect(201);
-        let kept = json!({"metadata": {"name": "kept"}}).to_string();
-        let _ = cluster.post("/api/v1/namespaces/default/configmaps", kept).await.expect(201);
+        let configmap = json!({"metadata": {"name": "kept"}}).to_string();
+        let _ = cluster.post("/api/v1/namespaces/default/configmaps", configmap).await.expect(201);
         let mut watch = cluster.watch(&format!("{EVENTS}?watch=1&resourceVersion=0")).await;
         watch.expect("ADDED", "a").await;
         watch.expect("ADDED", "b").await;
         clock.advance(Duration::from_secs(40));
-        // Every write counts anew, whichever group it comes through.
+        // Every write renews the TTL, through either API group.
         let newer = "/apis/events.k8s.io/v1/namespaces/default/events/b";
         let _ = cluster.patch(newer, "merge", r#"{"metadata": {"labels": {"a": "b"}}}"#).await.expect(200);
         watch.expect("MODIFIED", "b").await;

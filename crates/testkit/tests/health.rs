@@ -1,16 +1,16 @@
-//! Health checks: what they answer, to whom, and that a single one can be asked.
+//! The health endpoints `/livez`, `/readyz` and `/healthz`, and the metrics of feature gates.
 
 use pintle::Options;
 use pintle_gates::Gates;
 use pintle_testkit::{Cluster, run};
 
 #[test]
-fn a_healthy_server_says_so_to_anyone() {
+fn health_checks_pass_for_anonymous_clients() {
     run(async {
         let cluster = Cluster::durable().await;
         for path in ["/livez", "/readyz", "/healthz", "/readyz/etcd", "/readyz/informer-sync"] {
-            let answer = cluster.request("GET", path).anonymous().send().await.expect(200);
-            assert_eq!(answer.text(), "ok", "{path}");
+            let response = cluster.request("GET", path).anonymous().send().await.expect(200);
+            assert_eq!(response.text(), "ok", "{path}");
         }
         let verbose = cluster.request("GET", "/readyz?verbose&exclude=log").anonymous().send().await.expect(200).text();
         assert_eq!(
@@ -23,10 +23,10 @@ fn a_healthy_server_says_so_to_anyone() {
 }
 
 #[test]
-fn metrics_say_which_features_are_on() {
+fn metrics_list_the_enabled_features() {
     run(async {
         let settings = [("CBORServingAndStorage".to_owned(), true), ("APIResponseCompression".to_owned(), false)];
-        let (gates, _) = Gates::with(&settings.into()).expect("gates that can be set so");
+        let (gates, _) = Gates::with(&settings.into()).expect("settable feature gates");
         let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
         let metrics = cluster.get("/metrics").await.expect(200).text();
         for line in [

@@ -1,5 +1,5 @@
-//! The `kube` crate as a client: typed objects, watches kept as a reflector, and a controller that cleans up after its
-//! objects, as operators written in Rust have them.
+//! The `kube` crate as a client: typed objects, reflectors, and a controller with a finalizer, as operators written in Rust
+//! use them.
 
 mod in_step;
 
@@ -24,17 +24,17 @@ use kube::{Api, Client, Config, Discovery, ResourceExt as _};
 use pintle_testkit::{Cluster, Protocol};
 use serde_json::json;
 
-/// How long a condition may take to come true.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout for a condition.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client that is configured as a person's would be: from the kubeconfig.
+/// Builds a client from the cluster's kubeconfig.
 async fn client(cluster: &Cluster) -> Client {
     let kubeconfig = Kubeconfig::from_yaml(cluster.kubeconfig()).expect("a kubeconfig");
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a config");
     Client::try_from(config).expect("a client")
 }
 
-/// A typed object from what a person would write.
+/// Deserializes a typed object.
 fn object<K: serde::de::DeserializeOwned>(value: serde_json::Value) -> K {
     serde_json::from_value(value).expect("an object")
 }
@@ -52,79 +52,82 @@ fn deployment(name: &str) -> Deployment {
     }}))
 }
 
-/// The `Status` that a request came to.
+/// Returns the `Status` of a failed request.
 #[track_caller]
-fn refusal<T: std::fmt::Debug>(result: kube::Result<T>) -> Status {
+fn api_error<T: std::fmt::Debug>(result: kube::Result<T>) -> Status {
     match result {
         Err(kube::Error::Api(status)) => *status,
-        other => panic!("no refusal: {other:?}"),
+        other => panic!("not an API error: {other:?}"),
     }
 }
 
 #[test]
-fn objects_are_made_read_changed_and_deleted() {
+fn objects_can_be_created_read_updated_and_deleted() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let api: Api<Deployment> = Api::default_namespaced(client(&cluster).await);
-        let made = api.create(&PostParams::default(), &deployment("web")).await.expect("it is created");
-        assert_eq!(made.spec.as_ref().and_then(|s| s.replicas), Some(1), "defaults come back");
+        let created = api.create(&PostParams::default(), &deployment("web")).await.expect("the object is created");
+        assert_eq!(created.spec.as_ref().and_then(|s| s.replicas), Some(1), "defaults come back");
 
         let merge = Patch::Merge(json!({"metadata": {"labels": {"tier": "front"}}}));
         let patched = api.patch("web", &PatchParams::default(), &merge).await.expect("a merge patch");
-        assert_eq!(patched.metadata.generation, Some(1), "labels are no change of the spec");
+        assert_eq!(patched.metadata.generation, Some(1), "labels do not change the generation");
         let strategic =
             Patch::Strategic(json!({"spec": {"template": {"spec": {"containers": [{"name": "side", "image": "c"}]}}}}));
         let patched = api.patch("web", &PatchParams::default(), &strategic).await.expect("a strategic merge patch");
         let template = patched.spec.clone().and_then(|s| s.template.spec).expect("a template");
         assert_eq!(template.containers.len(), 2);
 
-        // The object that was made first is stale by now.
-        assert!(refusal(api.replace("web", &PostParams::default(), &made).await).is_conflict());
-        let mut newest = api.get("web").await.expect("it is there");
+        // The object as created is stale by now.
+        assert!(api_error(api.replace("web", &PostParams::default(), &created).await).is_conflict());
+        let mut newest = api.get("web").await.expect("the object exists");
         newest.spec.as_mut().expect("a spec").replicas = Some(3);
-        api.replace("web", &PostParams::default(), &newest).await.expect("it is replaced");
+        api.replace("web", &PostParams::default(), &newest).await.expect("the deployment is updated");
 
-        let scale = api.get_scale("web").await.expect("its scale");
+        let scale = api.get_scale("web").await.expect("the scale");
         assert_eq!(scale.spec.and_then(|s| s.replicas), Some(3));
         let scaled = Patch::Merge(json!({"spec": {"replicas": 5}}));
-        api.patch_scale("web", &PatchParams::default(), &scaled).await.expect("it is scaled");
+        api.patch_scale("web", &PatchParams::default(), &scaled).await.expect("the deployment is scaled");
         let status = Patch::Merge(json!({"status": {"observedGeneration": 3, "replicas": 5}, "spec": {"replicas": 9}}));
-        let reported = api.patch_status("web", &PatchParams::default(), &status).await.expect("its status is set");
-        assert_eq!(reported.spec.and_then(|s| s.replicas), Some(5), "the status' path leaves the spec alone");
+        let reported = api.patch_status("web", &PatchParams::default(), &status).await.expect("the status is patched");
+        assert_eq!(reported.spec.and_then(|s| s.replicas), Some(5), "an update of the status must not change the spec");
         assert_eq!(reported.status.and_then(|s| s.replicas), Some(5));
 
         let list =
             api.list(&ListParams::default().labels("tier=front").fields("metadata.name=web")).await.expect("a list");
         assert_eq!(list.items.iter().map(|d| d.name_any()).collect::<Vec<_>>(), ["web"]);
-        let partial = api.list_metadata(&ListParams::default()).await.expect("metadata alone");
+        let partial = api.list_metadata(&ListParams::default()).await.expect("a list of partial metadata");
         assert_eq!(partial.items[0].labels().get("tier").map(String::as_str), Some("front"));
 
-        let deleted = api.delete("web", &DeleteParams::default()).await.expect("it is deleted");
-        assert!(deleted.right().is_some_and(|status| status.is_success()), "nothing holds it back");
-        assert_eq!(api.get_opt("web").await.expect("an answer"), None);
+        let deleted = api.delete("web", &DeleteParams::default()).await.expect("the object is deleted");
+        assert!(
+            deleted.right().is_some_and(|status| status.is_success()),
+            "without finalizers, the object is deleted at once"
+        );
+        assert_eq!(api.get_opt("web").await.expect("a response"), None);
     });
 }
 
 #[test]
-fn managers_apply_to_one_object() {
+fn several_managers_apply_to_one_object() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let api: Api<Deployment> = Api::default_namespaced(client(&cluster).await);
         let (first, second) = (PatchParams::apply("first"), PatchParams::apply("second"));
-        let mut wanted = serde_json::to_value(deployment("web")).expect("JSON");
-        wanted["spec"]["replicas"] = json!(3);
-        let created = api.patch("web", &first, &Patch::Apply(&wanted)).await.expect("it is created");
+        let mut config = serde_json::to_value(deployment("web")).expect("JSON");
+        config["spec"]["replicas"] = json!(3);
+        let created = api.patch("web", &first, &Patch::Apply(&config)).await.expect("the object is created");
         assert_eq!(created.spec.and_then(|spec| spec.replicas), Some(3));
-        let again = api.patch("web", &first, &Patch::Apply(&wanted)).await.expect("it is applied again");
+        let again = api.patch("web", &first, &Patch::Apply(&config)).await.expect("a second apply");
         assert_eq!(again.metadata.resource_version, created.metadata.resource_version);
 
         let more = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 5}});
-        let refused = refusal(api.patch("web", &second, &Patch::Apply(&more)).await);
-        assert!(refused.is_conflict(), "{refused:?}");
-        let causes = refused.details.map(|details| details.causes).unwrap_or_default();
+        let conflict = api_error(api.patch("web", &second, &Patch::Apply(&more)).await);
+        assert!(conflict.is_conflict(), "{conflict:?}");
+        let causes = conflict.details.map(|details| details.causes).unwrap_or_default();
         let causes: Vec<_> = causes.iter().map(|c| (c.reason.as_str(), c.message.as_str(), c.field.as_str())).collect();
         assert_eq!(causes, [("FieldManagerConflict", "conflict with \"first\"", ".spec.replicas")]);
-        let forced = api.patch("web", &second.clone().force(), &Patch::Apply(&more)).await.expect("by force");
+        let forced = api.patch("web", &second.clone().force(), &Patch::Apply(&more)).await.expect("a forced apply");
         let owners = |object: &Deployment| {
             let entries = object.metadata.managed_fields.iter().flatten();
             let replicas = |entry: &&ManagedFieldsEntry| {
@@ -135,10 +138,10 @@ fn managers_apply_to_one_object() {
         };
         assert_eq!(owners(&forced), ["second"]);
 
-        // Who gives a field up leaves it to those who want it too, or else to its default.
+        // A field that its last manager gives up falls back to its default.
         let nothing = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
-        let left = api.patch("web", &second, &Patch::Apply(&nothing)).await.expect("it is given up");
-        assert_eq!((owners(&left), left.spec.and_then(|spec| spec.replicas)), (Vec::new(), Some(1)));
+        let given_up = api.patch("web", &second, &Patch::Apply(&nothing)).await.expect("the field is given up");
+        assert_eq!((owners(&given_up), given_up.spec.and_then(|spec| spec.replicas)), (Vec::new(), Some(1)));
         let status =
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1}, "spec": {"replicas": 9}});
         let reported = api.patch_status("web", &first, &Patch::Apply(&status)).await.expect("a status");
@@ -149,129 +152,132 @@ fn managers_apply_to_one_object() {
 }
 
 #[test]
-fn refusals_say_why() {
+fn errors_carry_reasons_and_causes() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let client = client(&cluster).await;
         let api: Api<Pod> = Api::default_namespaced(client.clone());
-        let missing = refusal(api.get("nosuch").await);
+        let missing = api_error(api.get("nosuch").await);
         assert!(missing.is_not_found());
         assert_eq!(missing.message, "pods \"nosuch\" not found");
-        api.create(&PostParams::default(), &pod("a", "x")).await.expect("it is created");
-        assert!(refusal(api.create(&PostParams::default(), &pod("a", "x")).await).is_already_exists());
+        api.create(&PostParams::default(), &pod("a", "x")).await.expect("the object is created");
+        assert!(api_error(api.create(&PostParams::default(), &pod("a", "x")).await).is_already_exists());
 
         let empty: Pod = object(json!({"metadata": {"name": "b"}, "spec": {"containers": []}}));
-        let invalid = refusal(api.create(&PostParams::default(), &empty).await);
+        let invalid = api_error(api.create(&PostParams::default(), &empty).await);
         assert!(invalid.is_invalid());
         let cause = invalid.details.as_ref().and_then(|d| d.causes.first()).expect("a cause");
         assert_eq!((cause.field.as_str(), cause.reason.as_str()), ("spec.containers", "FieldValueRequired"));
 
         let elsewhere: Api<Pod> = Api::namespaced(client, "nosuch");
-        let homeless = refusal(elsewhere.create(&PostParams::default(), &pod("a", "x")).await);
-        assert_eq!((homeless.code, homeless.message.as_str()), (404, "namespaces \"nosuch\" not found"));
+        let missing_namespace = api_error(elsewhere.create(&PostParams::default(), &pod("a", "x")).await);
+        assert_eq!(
+            (missing_namespace.code, missing_namespace.message.as_str()),
+            (404, "namespaces \"nosuch\" not found")
+        );
 
-        // What is bound to a uid does not hit another object of the same name.
+        // A delete with a uid precondition does not affect another object of the same name.
         let other = DeleteParams {
             preconditions: Some(kube::api::Preconditions { uid: Some("other".into()), resource_version: None }),
             ..DeleteParams::default()
         };
-        assert!(refusal(api.delete("a", &other).await).is_conflict());
+        assert!(api_error(api.delete("a", &other).await).is_conflict());
     });
 }
 
-/// Follows pods of one app into a store, by either way of getting the first list.
-async fn reflect(config: watcher::Config) {
+/// Runs a reflector of the pods of one app with the given configuration and checks its store.
+async fn check_reflector(config: watcher::Config) {
     let cluster = Cluster::start().await;
     let api: Api<Pod> = Api::default_namespaced(client(&cluster).await);
     for name in ["a", "b", "c"] {
-        api.create(&PostParams::default(), &pod(name, "x")).await.expect("it is created");
+        api.create(&PostParams::default(), &pod(name, "x")).await.expect("the object is created");
     }
-    api.create(&PostParams::default(), &pod("d", "y")).await.expect("it is created");
+    api.create(&PostParams::default(), &pod("d", "y")).await.expect("the object is created");
     let (reader, writer) = reflector::store();
     let stream = reflector::reflector(writer, watcher(api.clone(), config.labels("app=x")));
     let mut changes = Box::pin(stream.applied_objects());
     let mut first = Vec::new();
     for _ in 0..3 {
-        first.push(next(&mut changes).await.name_any());
+        first.push(next_object(&mut changes).await.name_any());
     }
     first.sort();
     assert_eq!(first, ["a", "b", "c"]);
 
     let label = |app: &str| Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
-    api.patch("d", &PatchParams::default(), &label("x")).await.expect("it is labelled");
-    assert_eq!(next(&mut changes).await.name_any(), "d", "it begins to match");
-    api.patch("a", &PatchParams::default(), &label("z")).await.expect("it is labelled");
-    api.delete("b", &DeleteParams::default()).await.expect("it is deleted");
+    api.patch("d", &PatchParams::default(), &label("x")).await.expect("the pod is labelled");
+    assert_eq!(next_object(&mut changes).await.name_any(), "d", "the pod matches the selector now");
+    api.patch("a", &PatchParams::default(), &label("z")).await.expect("the pod is labelled");
+    api.delete("b", &DeleteParams::default()).await.expect("the object is deleted");
     let annotate = Patch::Merge(json!({"metadata": {"annotations": {"last": "yes"}}}));
-    api.patch("c", &PatchParams::default(), &annotate).await.expect("it is annotated");
-    // Pods are said to go before they go, so other changes may come first.
-    while next(&mut changes).await.annotations().is_empty() {}
+    api.patch("c", &PatchParams::default(), &annotate).await.expect("the pod is annotated");
+    // Pods are marked as terminating before they are deleted, so other events may come first.
+    while next_object(&mut changes).await.annotations().is_empty() {}
     let mut names: Vec<String> = reader.state().iter().map(|pod| pod.name_any()).collect();
     names.sort();
-    assert_eq!(names, ["c", "d"], "one has ceased to match, one is gone");
+    assert_eq!(names, ["c", "d"], "one pod no longer matches, one is deleted");
     assert!(reader.get(&ObjectRef::new("c").within("default")).is_some());
 }
 
-/// The next object of a stream.
-async fn next<K>(stream: &mut (impl futures_util::Stream<Item = Result<K, watcher::Error>> + Unpin)) -> K {
-    let event = tokio::time::timeout(PATIENCE, stream.next()).await.expect("an event in time");
-    event.expect("a stream that goes on").expect("no error")
+/// Returns the next object of a stream.
+async fn next_object<K>(stream: &mut (impl futures_util::Stream<Item = Result<K, watcher::Error>> + Unpin)) -> K {
+    let event = tokio::time::timeout(TIMEOUT, stream.next()).await.expect("an event in time");
+    event.expect("the stream continues").expect("no error")
 }
 
 #[test]
 fn a_reflector_follows_list_and_watch() {
-    pintle_testkit::run(reflect(watcher::Config::default()));
+    pintle_testkit::run(check_reflector(watcher::Config::default()));
 }
 
 #[test]
-fn a_reflector_follows_a_list_in_pages() {
-    pintle_testkit::run(reflect(watcher::Config::default().page_size(1)));
+fn a_reflector_follows_a_chunked_list() {
+    pintle_testkit::run(check_reflector(watcher::Config::default().page_size(1)));
 }
 
 #[test]
 fn a_reflector_follows_a_streamed_list() {
-    pintle_testkit::run(reflect(watcher::Config::default().streaming_lists()));
+    pintle_testkit::run(check_reflector(watcher::Config::default().streaming_lists()));
 }
 
-/// A reflector of all that changes, and how often it began.
-struct Mirror {
+/// A reflector of all ConfigMaps, and how often it relisted.
+struct RunningReflector {
     reader: reflector::Store<ConfigMap>,
-    begun: Arc<AtomicUsize>,
+    relists: Arc<AtomicUsize>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Mirror {
+impl RunningReflector {
     fn start(api: Api<ConfigMap>, config: watcher::Config) -> Self {
         let (reader, writer) = reflector::store();
-        let begun = Arc::new(AtomicUsize::new(0));
-        let counter = begun.clone();
+        let relists = Arc::new(AtomicUsize::new(0));
+        let counter = relists.clone();
         let events = watcher(api, config).default_backoff().inspect_ok(move |event| {
             if matches!(event, watcher::Event::InitDone) {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         });
         let task = tokio::spawn(reflector::reflector(writer, events).for_each(async |_| ()));
-        Self { reader, begun, task }
+        Self { reader, relists, task }
     }
 
-    /// Waits until the reflector has what a list has.
-    async fn agrees(&self, want: &BTreeMap<String, String>) {
-        let shown = || -> BTreeMap<String, String> {
+    /// Waits until the reflector's store equals a list.
+    async fn wait_until_equal(&self, expected: &BTreeMap<String, String>) {
+        let actual = || -> BTreeMap<String, String> {
             let state = self.reader.state();
             state.iter().map(|map| (map.name_any(), map.resource_version().unwrap_or_default())).collect()
         };
-        let agreed = async {
-            while shown() != *want {
+        let equal = async {
+            while actual() != *expected {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let came = tokio::time::timeout(PATIENCE, agreed).await;
-        assert!(came.is_ok(), "the reflector has {:?}, the list {want:?}", shown());
+        let result = tokio::time::timeout(TIMEOUT, equal).await;
+        assert!(result.is_ok(), "the reflector has {:?}, the list {expected:?}", actual());
     }
 }
 
 #[test]
-fn reflectors_keep_in_step() {
+fn reflectors_stay_consistent_with_lists() {
     pintle_testkit::run(async {
         let cluster = in_step::cluster().await;
         let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster).await);
@@ -280,28 +286,29 @@ fn reflectors_keep_in_step() {
             watcher::Config::default().page_size(7),
             watcher::Config::default().streaming_lists(),
         ];
-        let mirrors = configs.map(|config| Mirror::start(api.clone(), config));
-        let mut asked = [0; 3];
+        let reflectors = configs.map(|config| RunningReflector::start(api.clone(), config));
+        let mut relists_before = [0; 3];
         let mut number = 0;
         while let Some(asks) = in_step::step(&cluster, number).await {
             let list = cluster.client(Protocol::Any).request("GET", in_step::MAPS).send().await.expect(200).json();
             let text =
                 |item: &serde_json::Value, key: &str| item["metadata"][key].as_str().unwrap_or_default().to_owned();
             let items = list["items"].as_array().into_iter().flatten();
-            let want = items.map(|item| (text(item, "name"), text(item, "resourceVersion"))).collect();
-            for (mirror, asked) in mirrors.iter().zip(&mut asked) {
-                mirror.agrees(&want).await;
-                *asked = asks.check(&format!("step {number}"), *asked, mirror.begun.load(Ordering::Relaxed));
+            let expected = items.map(|item| (text(item, "name"), text(item, "resourceVersion"))).collect();
+            for (reflector, relists_before) in reflectors.iter().zip(&mut relists_before) {
+                reflector.wait_until_equal(&expected).await;
+                *relists_before =
+                    asks.check(&format!("step {number}"), *relists_before, reflector.relists.load(Ordering::Relaxed));
             }
             number += 1;
         }
-        mirrors.iter().for_each(|mirror| mirror.task.abort());
+        reflectors.iter().for_each(|reflector| reflector.task.abort());
         cluster.stop().await;
     });
 }
 
 #[test]
-fn discovery_finds_every_kind() {
+fn discovery_returns_groups_kinds_and_capabilities() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let client = client(&cluster).await;
@@ -319,15 +326,15 @@ fn discovery_finds_every_kind() {
     });
 }
 
-/// What the controller below fails with.
+/// The error of the controller below.
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum ReconcileError {
     #[error("{0}")]
     Request(#[from] kube::Error),
 }
 
-/// Keeps a copy of each labelled ConfigMap, and takes it away when the original goes.
-async fn reconcile(original: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, finalizer::Error<Failed>> {
+/// Maintains a copy of each labelled ConfigMap, and deletes it with the original.
+async fn reconcile(original: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, finalizer::Error<ReconcileError>> {
     let api: Api<ConfigMap> = Api::default_namespaced(Client::clone(&client));
     finalizer(&api.clone(), "example.com/copy", original, async move |event| {
         match event {
@@ -351,10 +358,10 @@ async fn reconcile(original: Arc<ConfigMap>, client: Arc<Client>) -> Result<Acti
     .await
 }
 
-/// Waits until a condition of an object has come true.
-async fn until(api: &Api<ConfigMap>, name: &str, condition: impl Condition<ConfigMap>) -> Option<ConfigMap> {
-    let met = tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, condition)).await;
-    met.expect("in time").expect("a watch")
+/// Waits until an object meets a condition.
+async fn wait_for(api: &Api<ConfigMap>, name: &str, condition: impl Condition<ConfigMap>) -> Option<ConfigMap> {
+    let met = tokio::time::timeout(TIMEOUT, await_condition(api.clone(), name, condition)).await;
+    met.expect("the condition is met before the timeout").expect("a watch")
 }
 
 #[test]
@@ -371,24 +378,27 @@ fn a_controller_reconciles_and_cleans_up() {
         let running = tokio::spawn(controller.for_each(async |_| ()));
 
         let original = json!({"metadata": {"name": "a", "labels": {"copy": "yes"}}, "data": {"k": "v"}});
-        api.create(&PostParams::default(), &object(original)).await.expect("it is created");
+        api.create(&PostParams::default(), &object(original)).await.expect("the object is created");
         let value = |expect: &'static str| {
             move |map: Option<&ConfigMap>| {
                 let data: Option<&BTreeMap<String, String>> = map.and_then(|map| map.data.as_ref());
                 data.and_then(|data| data.get("k")).is_some_and(|found| found == expect)
             }
         };
-        until(&api, "a-copy", value("v")).await;
+        wait_for(&api, "a-copy", value("v")).await;
         let change = Patch::Merge(json!({"data": {"k": "w"}}));
-        api.patch("a", &PatchParams::default(), &change).await.expect("it is changed");
-        let copy = until(&api, "a-copy", value("w")).await.expect("a copy");
+        api.patch("a", &PatchParams::default(), &change).await.expect("the ConfigMap is patched");
+        let copy = wait_for(&api, "a-copy", value("w")).await.expect("a copy");
 
         let deletion =
             DeleteParams { propagation_policy: Some(PropagationPolicy::Background), ..DeleteParams::default() };
-        let deleted = api.delete("a", &deletion).await.expect("it is deleted");
-        assert!(deleted.left().is_some_and(|map| map.metadata.deletion_timestamp.is_some()), "the finalizer holds it");
+        let deleted = api.delete("a", &deletion).await.expect("the object is deleted");
+        assert!(
+            deleted.left().is_some_and(|map| map.metadata.deletion_timestamp.is_some()),
+            "the finalizer blocks the deletion"
+        );
         let uid = copy.uid().expect("a uid");
-        until(&api, "a-copy", conditions::is_deleted(&uid)).await;
+        wait_for(&api, "a-copy", conditions::is_deleted(&uid)).await;
         running.abort();
     });
 }

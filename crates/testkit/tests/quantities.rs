@@ -1,9 +1,10 @@
-//! Quantities that are written as numbers: JSON keeps how they are written, YAML is made JSON first and does not.
+//! Quantities that are written as numbers. In JSON, the server parses the number as written. YAML is converted to JSON
+//! first, which normalizes the number.
 
 use pintle_testkit::{Cluster, run};
 
 #[test]
-fn a_bare_number_is_a_quantity() {
+fn quantities_can_be_written_as_numbers() {
     run(async {
         let cluster = Cluster::start().await;
         let path = "/api/v1/namespaces/default/limitranges?dryRun=All";
@@ -18,8 +19,8 @@ fn a_bare_number_is_a_quantity() {
             let body = format!(
                 r#"{{"metadata": {{"name": "x"}}, "spec": {{"limits": [{{"type": "Pod", "max": {{"cpu": {number}}}}}]}}}}"#
             );
-            let made = cluster.request("POST", path).body(media_type, body).send().await.expect(201).json();
-            assert_eq!(made["spec"]["limits"][0]["max"]["cpu"], expect, "{number} in {media_type}");
+            let created = cluster.request("POST", path).body(media_type, body).send().await.expect(201).json();
+            assert_eq!(created["spec"]["limits"][0]["max"]["cpu"], expect, "{number} in {media_type}");
         }
         cluster.stop().await;
     });

@@ -1,4 +1,4 @@
-//! What is asked by creating something that is not kept: bindings, and reviews of who someone is and what they may do.
+//! Create-only resources that are not stored: bindings, and the reviews of authentication and authorization.
 
 use pintle_testkit::{Cluster, run};
 use serde_json::{Value, json};
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[test]
-fn a_binding_assigns_a_pod_once() {
+fn binding_assigns_a_pod_only_once() {
     run(async {
         let cluster = Cluster::start().await;
         let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
         let _ = cluster.post(PODS, pod.to_string()).await.expect(201);
         let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}).to_string();
         let path = format!("{PODS}/p/binding");
-        let answer = cluster.post(&path, binding.clone()).await.expect(201).json();
-        assert_eq!(answer["status"], "Success");
+        let response = cluster.post(&path, binding.clone()).await.expect(201).json();
+        assert_eq!(response["status"], "Success");
         let bound = cluster.get(&format!("{PODS}/p")).await.expect(200).json();
         assert_eq!(bound["spec"]["nodeName"], "n1");
         cluster.post(&path, binding.clone()).await.expect_error(
@@ -32,8 +32,8 @@ fn a_binding_assigns_a_pod_once() {
     });
 }
 
-/// Creates a review and compares its status.
-async fn check(cluster: &Cluster, group: &str, plural: &str, spec: Value, expect: Value) {
+/// Creates a review and checks its status.
+async fn check_status(cluster: &Cluster, group: &str, plural: &str, spec: Value, expect: Value) {
     let path = format!("/apis/{group}/v1/{plural}");
     let found = cluster.post(&path, json!({ "spec": spec }).to_string()).await.expect(201).json();
     let mut status = found["status"].clone();
@@ -44,7 +44,7 @@ async fn check(cluster: &Cluster, group: &str, plural: &str, spec: Value, expect
 }
 
 #[test]
-fn reviews_ask_whom_every_request_passes() {
+fn reviews_report_authentication_and_authorization() {
     run(async {
         let cluster = Cluster::with_tokens("secret,alice,7,\"dev,ops\"\n").await;
         let (authn, authz) = ("authentication.k8s.io", "authorization.k8s.io");
@@ -53,7 +53,7 @@ fn reviews_ask_whom_every_request_passes() {
             "groups": ["system:masters", "system:authenticated"],
             "extra": "-",
         }});
-        check(&cluster, authn, "selfsubjectreviews", json!({}), me).await;
+        check_status(&cluster, authn, "selfsubjectreviews", json!({}), me).await;
         let as_bob = cluster.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews");
         let as_bob =
             as_bob.header("impersonate-user", "bob").header("impersonate-group", "dev").json("{}").send().await;
@@ -64,19 +64,19 @@ fn reviews_ask_whom_every_request_passes() {
         let alice = json!({"authenticated": true, "user": {
             "username": "alice", "uid": "7", "groups": ["dev", "ops", "system:authenticated"],
         }});
-        check(&cluster, authn, "tokenreviews", json!({"token": "secret"}), alice).await;
-        check(&cluster, authn, "tokenreviews", json!({"token": "wrong"}), json!({"user": {}})).await;
+        check_status(&cluster, authn, "tokenreviews", json!({"token": "secret"}), alice).await;
+        check_status(&cluster, authn, "tokenreviews", json!({"token": "wrong"}), json!({"user": {}})).await;
         let get = json!({"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}});
-        check(&cluster, authz, "selfsubjectaccessreviews", get, json!({"allowed": true})).await;
+        check_status(&cluster, authz, "selfsubjectaccessreviews", get, json!({"allowed": true})).await;
         let of = json!({"user": "bob", "nonResourceAttributes": {"verb": "get", "path": "/version"}});
-        check(&cluster, authz, "subjectaccessreviews", of, json!({"allowed": true})).await;
+        check_status(&cluster, authz, "subjectaccessreviews", of, json!({"allowed": true})).await;
         let any = json!(["*"]);
         let rules = json!({
             "resourceRules": [{"verbs": any, "apiGroups": any, "resources": any}],
             "nonResourceRules": [{"verbs": any, "nonResourceURLs": any}],
             "incomplete": false,
         });
-        check(&cluster, authz, "selfsubjectrulesreviews", json!({"namespace": "default"}), rules).await;
+        check_status(&cluster, authz, "selfsubjectrulesreviews", json!({"namespace": "default"}), rules).await;
         let nothing = cluster.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", r#"{"spec": {}}"#).await;
         nothing.expect_error(
             422,

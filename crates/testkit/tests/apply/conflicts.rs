@@ -1,14 +1,14 @@
-//! Conflicts: what clients are told, and how they get their way.
+//! Conflicts: their messages and causes, forced applies, and fields that pass between managers.
 
-use crate::scene::{Conflict, MAP, Owners, Same, check};
+use crate::scenario::{CONFIGMAP, Conflict, Managed, Unchanged, check};
 
 #[test]
-fn what_others_own_is_taken_by_force_alone() {
+fn fields_of_other_managers_can_only_be_applied_by_force() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
-            ("apply a", r#"{"data": {"k": "1", "m": "1"}}"#, Owners(201, "{}", &["a Apply v1: .data.k .data.m"])),
+            ("apply a", r#"{"data": {"k": "1", "m": "1"}}"#, Managed(201, "{}", &["a Apply v1: .data.k .data.m"])),
             (
                 "apply b",
                 r#"{"data": {"k": "2"}}"#,
@@ -20,9 +20,9 @@ fn what_others_own_is_taken_by_force_alone() {
             (
                 "force b",
                 r#"{"data": {"k": "2"}}"#,
-                Owners(200, r#"{"data": {"k": "2", "m": "1"}}"#, &["a Apply v1: .data.m", "b Apply v1: .data.k"]),
+                Managed(200, r#"{"data": {"k": "2", "m": "1"}}"#, &["a Apply v1: .data.m", "b Apply v1: .data.k"]),
             ),
-            ("force b", r#"{"data": {"k": "2"}}"#, Same),
+            ("force b", r#"{"data": {"k": "2"}}"#, Unchanged),
             (
                 "apply a",
                 r#"{"data": {"k": "1", "m": "1"}}"#,
@@ -31,33 +31,33 @@ fn what_others_own_is_taken_by_force_alone() {
                     &[(".data.k", r#"conflict with "b""#)],
                 ),
             ),
-            // Who agrees comes to share, and can have it back when the other leaves it.
+            // A manager that applies the same value shares the field, and owns it alone when the other gives it up.
             (
                 "apply a",
                 r#"{"data": {"k": "2", "m": "1"}}"#,
-                Owners(200, "{}", &["a Apply v1: .data.k .data.m", "b Apply v1: .data.k"]),
+                Managed(200, "{}", &["a Apply v1: .data.k .data.m", "b Apply v1: .data.k"]),
             ),
-            ("apply b", "{}", Owners(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.k .data.m"])),
+            ("apply b", "{}", Managed(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.k .data.m"])),
             (
                 "apply a",
                 r#"{"data": {"k": "1", "m": "1"}}"#,
-                Owners(200, r#"{"data": {"k": "1"}}"#, &["a Apply v1: .data.k .data.m"]),
+                Managed(200, r#"{"data": {"k": "1"}}"#, &["a Apply v1: .data.k .data.m"]),
             ),
         ],
     );
 }
 
 #[test]
-fn several_conflicts_are_told_by_manager() {
+fn conflicts_are_grouped_by_manager() {
     check(
-        MAP,
+        CONFIGMAP,
         ".data",
         &[
-            ("apply z", r#"{"data": {"k": "1", "m": "1"}}"#, Owners(201, "{}", &["z Apply v1: .data.k .data.m"])),
+            ("apply z", r#"{"data": {"k": "1", "m": "1"}}"#, Managed(201, "{}", &["z Apply v1: .data.k .data.m"])),
             (
                 "merge c",
                 r#"{"data": {"u": "1"}}"#,
-                Owners(200, "{}", &["z Apply v1: .data.k .data.m", "c Update v1: .data.u"]),
+                Managed(200, "{}", &["z Apply v1: .data.k .data.m", "c Update v1: .data.u"]),
             ),
             (
                 "apply b",
@@ -74,25 +74,25 @@ fn several_conflicts_are_told_by_manager() {
             (
                 "force b",
                 r#"{"data": {"k": "2", "m": "2", "u": "2"}}"#,
-                Owners(200, "{}", &["b Apply v1: .data.k .data.m .data.u"]),
+                Managed(200, "{}", &["b Apply v1: .data.k .data.m .data.u"]),
             ),
         ],
     );
 }
 
 #[test]
-fn who_updates_takes_without_asking() {
+fn updates_take_ownership_without_conflicts() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
-            ("apply a", r#"{"data": {"k": "1", "m": "1"}}"#, Owners(201, "{}", &["a Apply v1: .data.k .data.m"])),
+            ("apply a", r#"{"data": {"k": "1", "m": "1"}}"#, Managed(201, "{}", &["a Apply v1: .data.k .data.m"])),
             (
                 "put a",
                 r#"{"data": {"k": "2"}}"#,
-                Owners(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.m", "a Update v1: .data.k"]),
+                Managed(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.m", "a Update v1: .data.k"]),
             ),
-            // Who updates is another manager than who applies, even by the same name.
+            // An update and an apply by the same manager name are different managers.
             (
                 "apply a",
                 r#"{"data": {"k": "1", "m": "1"}}"#,
@@ -101,9 +101,9 @@ fn who_updates_takes_without_asking() {
                     &[(".data.k", r#"conflict with "a" using v1"#)],
                 ),
             ),
-            // What is taken out of the object is nobody's any more.
-            ("merge c", r#"{"data": {"k": null, "m": null}}"#, Owners(200, r#"{"data": null}"#, &[])),
-            ("apply b", r#"{"data": {"k": "9"}}"#, Owners(200, "{}", &["b Apply v1: .data.k"])),
+            // A removed field has no manager any more.
+            ("merge c", r#"{"data": {"k": null, "m": null}}"#, Managed(200, r#"{"data": null}"#, &[])),
+            ("apply b", r#"{"data": {"k": "9"}}"#, Managed(200, "{}", &["b Apply v1: .data.k"])),
         ],
     );
 }
@@ -111,19 +111,19 @@ fn who_updates_takes_without_asking() {
 #[test]
 fn fields_pass_from_manager_to_manager() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
-            ("create c", r#"{"data": {"k": "1"}}"#, Owners(201, "{}", &["c Update v1: .data .data.k"])),
+            ("create c", r#"{"data": {"k": "1"}}"#, Managed(201, "{}", &["c Update v1: .data .data.k"])),
             (
                 "apply a",
                 r#"{"data": {"k": "1"}}"#,
-                Owners(200, "{}", &["a Apply v1: .data.k", "c Update v1: .data .data.k"]),
+                Managed(200, "{}", &["a Apply v1: .data.k", "c Update v1: .data .data.k"]),
             ),
-            // The other one still holds what is given up.
-            ("apply a", "{}", Owners(200, r#"{"data": {"k": "1"}}"#, &["c Update v1: .data .data.k"])),
-            ("force a", r#"{"data": {"k": "2"}}"#, Owners(200, "{}", &["a Apply v1: .data.k", "c Update v1: .data"])),
-            ("apply a", "{}", Owners(200, r#"{"data": null}"#, &["c Update v1: .data"])),
+            // The other manager still owns the field.
+            ("apply a", "{}", Managed(200, r#"{"data": {"k": "1"}}"#, &["c Update v1: .data .data.k"])),
+            ("force a", r#"{"data": {"k": "2"}}"#, Managed(200, "{}", &["a Apply v1: .data.k", "c Update v1: .data"])),
+            ("apply a", "{}", Managed(200, r#"{"data": null}"#, &["c Update v1: .data"])),
         ],
     );
 }

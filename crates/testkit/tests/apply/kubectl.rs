@@ -1,12 +1,12 @@
-//! From `kubectl apply` to `kubectl apply --server-side`: what the annotation of the last applied configuration says is the
-//! manager `kubectl`'s to change, and the annotation is kept up to date for those who go back.
+//! The upgrade from `kubectl apply` to `kubectl apply --server-side`: the manager `kubectl` may change the fields that the
+//! last-applied-configuration annotation lists, and the server updates the annotation so that a downgrade is possible.
 
 use serde_json::json;
 
-use crate::scene::{Conflict, MAP, Owners, Same, Scene, Step, check};
+use crate::scenario::{CONFIGMAP, Conflict, Managed, Scenario, Step, Unchanged, check};
 
-/// What `kubectl apply` creates: the object, with its own configuration in an annotation.
-fn client_side(data: &str, annotation: &str) -> String {
+/// Returns an object with a last-applied-configuration annotation, as `kubectl apply` creates it.
+fn client_side_applied(data: &str, annotation: &str) -> String {
     let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": annotation});
     json!({"metadata": {"annotations": annotations}, "data": {"k": data, "m": "1"}}).to_string()
 }
@@ -15,18 +15,18 @@ const APPLIED: &str =
     r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"o","namespace":"n"},"data":{"k":"1","m":"1"}}"#;
 const ANNOTATION: &str = ".metadata.annotations.kubectl.kubernetes.io/last-applied-configuration";
 
-fn play(annotation: &'static str, steps: &'static [Step<'static>]) {
+fn check_after_client_side_apply(annotation: &'static str, steps: &'static [Step<'static>]) {
     pintle_testkit::run(async move {
-        let scene = Scene::of(MAP, ".data").await;
-        let created = scene.ask("create client", &client_side("1", annotation)).await;
+        let scenario = Scenario::new(CONFIGMAP, ".data").await;
+        let created = scenario.send("create client", &client_side_applied("1", annotation)).await;
         let _ = created.expect(201);
-        scene.play(steps).await;
+        scenario.run_steps(steps).await;
     });
 }
 
 #[test]
-fn what_was_applied_by_the_client_is_no_conflict() {
-    play(
+fn client_side_applied_fields_do_not_conflict_for_kubectl() {
+    check_after_client_side_apply(
         APPLIED,
         &[
             (
@@ -40,7 +40,7 @@ fn what_was_applied_by_the_client_is_no_conflict() {
             (
                 "apply kubectl",
                 r#"{"data": {"k": "2"}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"data": {"k": "2", "m": "1"}, "metadata": {"annotations": {
                         "kubectl.kubernetes.io/last-applied-configuration":
@@ -48,19 +48,19 @@ fn what_was_applied_by_the_client_is_no_conflict() {
                     &["kubectl Apply v1: .data.k", "client Update v1: .data .data.m"],
                 ),
             ),
-            ("apply kubectl", r#"{"data": {"k": "2"}}"#, Same),
-            // It is written as Go writes it: sorted, and fit for HTML.
+            ("apply kubectl", r#"{"data": {"k": "2"}}"#, Unchanged),
+            // Go encodes the annotation: with sorted keys and HTML escapes.
             (
                 "raw kubectl",
                 r#"{"kind": "ConfigMap", "metadata": {"name": "o"}, "data": {"n": "<&>", "k": "2"}, "apiVersion": "v1"}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration":
                         "{\"apiVersion\":\"v1\",\"data\":{\"k\":\"2\",\"n\":\"\\u003c\\u0026\\u003e\"},\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"o\"}}\n"}}}"#,
                     &["kubectl Apply v1: .data.k .data.n", "client Update v1: .data .data.m"],
                 ),
             ),
-            // The annotation says nothing for who does not call itself so.
+            // The annotation has no effect for other managers.
             (
                 "apply b",
                 r#"{"data": {"m": "2"}}"#,
@@ -74,14 +74,14 @@ fn what_was_applied_by_the_client_is_no_conflict() {
 }
 
 #[test]
-fn what_others_changed_since_stays_a_conflict() {
-    play(
+fn later_changes_by_other_managers_still_conflict() {
+    check_after_client_side_apply(
         APPLIED,
         &[
             (
                 "merge b",
                 r#"{"data": {"m": "9"}}"#,
-                Owners(200, "{}", &["client Update v1: .data .data.k", "b Update v1: .data.m"]),
+                Managed(200, "{}", &["client Update v1: .data .data.k", "b Update v1: .data.m"]),
             ),
             (
                 "apply kubectl",
@@ -96,8 +96,8 @@ fn what_others_changed_since_stays_a_conflict() {
 }
 
 #[test]
-fn an_annotation_that_cannot_be_read_says_nothing() {
-    const REFUSED: &[Step<'static>] = &[(
+fn an_invalid_annotation_is_ignored() {
+    const CONFLICT: &[Step<'static>] = &[(
         "apply kubectl",
         r#"{"data": {"k": "2"}}"#,
         Conflict(
@@ -105,26 +105,26 @@ fn an_annotation_that_cannot_be_read_says_nothing() {
             &[(".data.k", r#"conflict with "client" using v1"#)],
         ),
     )];
-    play("{", REFUSED);
-    play("{}", REFUSED);
-    play(r#"{"apiVersion":"v1","data":{"k":"1"}}"#, REFUSED);
-    play(r#"{"apiVersion":"v2","kind":"ConfigMap","data":{"k":"1"}}"#, REFUSED);
-    play(r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"k":1}}"#, REFUSED);
-    play(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"o"}}"#, REFUSED);
+    check_after_client_side_apply("{", CONFLICT);
+    check_after_client_side_apply("{}", CONFLICT);
+    check_after_client_side_apply(r#"{"apiVersion":"v1","data":{"k":"1"}}"#, CONFLICT);
+    check_after_client_side_apply(r#"{"apiVersion":"v2","kind":"ConfigMap","data":{"k":"1"}}"#, CONFLICT);
+    check_after_client_side_apply(r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"k":1}}"#, CONFLICT);
+    check_after_client_side_apply(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"o"}}"#, CONFLICT);
 }
 
 #[test]
-fn the_annotation_is_nobodys_to_apply() {
+fn the_annotation_has_no_effect_on_its_own() {
     check(
-        MAP,
+        CONFIGMAP,
         ANNOTATION,
         &[
-            ("apply kubectl", r#"{"data": {"k": "1"}}"#, Owners(201, r#"{"metadata": {"annotations": null}}"#, &[])),
-            // Who has no annotation gets none; who applies one finds it replaced by what it applies.
+            ("apply kubectl", r#"{"data": {"k": "1"}}"#, Managed(201, r#"{"metadata": {"annotations": null}}"#, &[])),
+            // The server adds no annotation. If the configuration has one, the server replaces its value with the configuration.
             (
                 "apply kubectl",
                 r#"{"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "mine"}}, "data": {"k": "1"}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration":
                         "{\"apiVersion\":\"v1\",\"data\":{\"k\":\"1\"},\"kind\":\"ConfigMap\",\"metadata\":{\"annotations\":{},\"name\":\"o\"}}\n"}}}"#,

@@ -1,11 +1,11 @@
-//! Server-side apply as it is served (KEP-555): who owns what after which request, who is refused and in which words. What
-//! owning means, over hundreds of scenarios without a server, is tested in `crates/apply`.
+//! Server-side apply over HTTP (KEP-555): the managed fields after each request, conflicts, and error messages.
+//! `crates/apply` tests field ownership itself, with hundreds of scenarios and without a server.
 
 mod conflicts;
 mod kubectl;
 mod managers;
 mod objects;
 mod recorded;
-mod refusals;
-mod scene;
+mod rejected_requests;
+mod scenario;
 mod subresources;

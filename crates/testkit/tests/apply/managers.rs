@@ -1,12 +1,12 @@
-//! The entries of `metadata.managedFields`: what managers are called, when they have a time, how many are remembered, and
-//! what clients may write there themselves.
+//! The entries of `metadata.managedFields`: manager names, times, the maximum number of update entries, and the entries that
+//! clients send themselves.
 
 use serde_json::{Value, json};
 
-use crate::scene::{AUTOSCALER, Conflict, Error, MAP, Owners, Same, Scene, check};
+use crate::scenario::{CONFIGMAP, Conflict, Error, HPA, Managed, Scenario, Unchanged, check};
 
-/// The managers of an object with their times, in seconds of the scene.
-fn times(object: &Value) -> Vec<String> {
+/// Returns the managers of an object with their operations and times.
+fn manager_times(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let entries = entries.map(|e| format!("{} {} {}", text(&e["manager"]), text(&e["operation"]), text(&e["time"])));
@@ -14,11 +14,11 @@ fn times(object: &Value) -> Vec<String> {
 }
 
 #[test]
-fn managers_are_called_as_they_say() {
+fn manager_names_come_from_the_field_manager_or_the_user_agent() {
     pintle_testkit::run(async {
-        let scene = Scene::of(MAP, "").await;
-        let path = format!("{}/o", scene.collection("v1"));
-        let _ = scene.ask("create c", r#"{"data": {"k": "0"}}"#).await.expect(201);
+        let scenario = Scenario::new(CONFIGMAP, "").await;
+        let path = format!("{}/o", scenario.collection("v1"));
+        let _ = scenario.send("create c", r#"{"data": {"k": "0"}}"#).await.expect(201);
         let long = "x".repeat(200);
         for (i, (query, agent, name)) in [
             ("", "", "unknown"),
@@ -36,12 +36,12 @@ fn managers_are_called_as_they_say() {
         .enumerate()
         {
             let body = json!({"data": {"k": (i + 1).to_string()}}).to_string();
-            let mut ask = scene.cluster.request("PATCH", &format!("{path}?{query}"));
-            ask = ask.body("application/merge-patch+json", body);
+            let mut request = scenario.cluster.request("PATCH", &format!("{path}?{query}"));
+            request = request.body("application/merge-patch+json", body);
             if !agent.is_empty() {
-                ask = ask.header_bytes("user-agent", agent.as_bytes());
+                request = request.header_bytes("user-agent", agent.as_bytes());
             }
-            let object = ask.send().await.expect(200).json();
+            let object = request.send().await.expect(200).json();
             let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
             let owner = entries.iter().find(|entry| entry["fieldsV1"]["f:data"].get("f:k").is_some());
             assert_eq!(owner.map(|entry| &entry["manager"]), Some(&json!(name)), "{query} {agent}: {object}");
@@ -50,18 +50,18 @@ fn managers_are_called_as_they_say() {
 }
 
 #[test]
-fn every_write_has_its_manager() {
+fn every_write_is_attributed_to_its_manager() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
-            ("create c", r#"{"data": {"k": "1"}}"#, Owners(201, "{}", &["c Update v1: .data .data.k"])),
-            ("merge c", r#"{"data": {"k": "1"}}"#, Same),
-            // What was the manager's stays, also where others have it now too.
+            ("create c", r#"{"data": {"k": "1"}}"#, Managed(201, "{}", &["c Update v1: .data .data.k"])),
+            ("merge c", r#"{"data": {"k": "1"}}"#, Unchanged),
+            // The other manager's fields stay its own.
             (
                 "put p",
                 r#"{"data": {"m": "1"}, "metadata": {"labels": {"l": "x"}}}"#,
-                Owners(
+                Managed(
                     200,
                     "{}",
                     &["c Update v1: .data .data.k", "p Update v1: .data.m .metadata.labels .metadata.labels.l"],
@@ -70,7 +70,7 @@ fn every_write_has_its_manager() {
             (
                 "merge m",
                 r#"{"data": {"k": "2"}}"#,
-                Owners(
+                Managed(
                     200,
                     "{}",
                     &[
@@ -83,7 +83,7 @@ fn every_write_has_its_manager() {
             (
                 "merge c",
                 r#"{"data": {"k": "3", "n": "1"}}"#,
-                Owners(
+                Managed(
                     200,
                     "{}",
                     &["p Update v1: .data.m .metadata.labels .metadata.labels.l", "c Update v1: .data .data.k .data.n"],
@@ -94,28 +94,28 @@ fn every_write_has_its_manager() {
 }
 
 #[test]
-fn versions_have_entries_of_their_own() {
+fn updates_have_one_entry_per_version() {
     const TARGET: &str = r#"{"spec": {"maxReplicas": 3, "minReplicas": 2,
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}}"#;
     check(
-        AUTOSCALER,
+        HPA,
         ".spec.m",
         &[
             (
                 "create c @autoscaling/v1",
                 TARGET,
-                Owners(201, "{}", &["c Update autoscaling/v1: .spec.maxReplicas .spec.minReplicas"]),
+                Managed(201, "{}", &["c Update autoscaling/v1: .spec.maxReplicas .spec.minReplicas"]),
             ),
             (
                 "merge c",
                 r#"{"spec": {"maxReplicas": 4}}"#,
-                Owners(
+                Managed(
                     200,
                     "{}",
                     &["c Update autoscaling/v1: .spec.minReplicas", "c Update autoscaling/v2: .spec.maxReplicas"],
                 ),
             ),
-            // Conflicts are told at the version of who applies, and name that of the other.
+            // A conflict is reported with the paths of the applied version and names the version of the other manager.
             (
                 "apply a",
                 r#"{"spec": {"minReplicas": 1}}"#,
@@ -127,17 +127,17 @@ fn versions_have_entries_of_their_own() {
             (
                 "force a",
                 r#"{"spec": {"minReplicas": 1}}"#,
-                Owners(
+                Managed(
                     200,
                     "{}",
                     &["a Apply autoscaling/v2: .spec.minReplicas", "c Update autoscaling/v2: .spec.maxReplicas"],
                 ),
             ),
-            // Who applies is one manager at all versions.
+            // An apply manager has one entry for all versions.
             (
                 "apply a @autoscaling/v1",
                 r#"{"spec": {"minReplicas": 1}}"#,
-                Owners(
+                Managed(
                     200,
                     "{}",
                     &["a Apply autoscaling/v1: .spec.minReplicas", "c Update autoscaling/v2: .spec.maxReplicas"],
@@ -148,9 +148,9 @@ fn versions_have_entries_of_their_own() {
 }
 
 #[test]
-fn times_are_those_of_changes() {
+fn entry_times_change_with_the_owned_fields() {
     pintle_testkit::run(async {
-        let scene = Scene::of(MAP, "").await;
+        let scenario = Scenario::new(CONFIGMAP, "").await;
         for (i, (request, body, expect)) in [
             ("apply a", r#"{"data": {"k": "1"}}"#, vec![("a Apply", 21)]),
             ("apply a", r#"{"data": {"k": "1"}}"#, vec![("a Apply", 21)]),
@@ -159,33 +159,33 @@ fn times_are_those_of_changes() {
             ("put b", "{}", vec![("a Apply", 21), ("b Update", 23)]),
             ("merge b", r#"{"data": {"m": "2"}}"#, vec![("a Apply", 21), ("b Update", 26)]),
             ("apply a", r#"{"data": {"k": "2", "j": "1"}}"#, vec![("a Apply", 27), ("b Update", 26)]),
-            // Who loses something keeps the time.
+            // The time of a manager that only loses a field stays.
             ("merge c", r#"{"data": {"k": "3"}}"#, vec![("a Apply", 27), ("b Update", 26), ("c Update", 28)]),
             ("force a", r#"{"data": {"k": "4", "j": "1"}}"#, vec![("a Apply", 29), ("b Update", 26)]),
         ]
         .into_iter()
         .enumerate()
         {
-            scene.tick();
-            let object = scene.ask(request, body).await.json();
+            scenario.advance_clock();
+            let object = scenario.send(request, body).await.json();
             let expect: Vec<String> = expect.iter().map(|(who, at)| format!("{who} 2023-11-14T22:13:{at}Z")).collect();
-            assert_eq!(times(&object), expect, "step {}, {request} {body}", i + 1);
+            assert_eq!(manager_times(&object), expect, "step {}, {request} {body}", i + 1);
         }
     });
 }
 
 #[test]
-fn of_many_updaters_the_oldest_become_one() {
+fn the_oldest_update_entries_are_merged_above_ten() {
     pintle_testkit::run(async {
-        let scene = Scene::of(MAP, ".data.").await;
-        let _ = scene.ask("create u0", r#"{"data": {"k0": "1"}}"#).await.expect(201);
-        let _ = scene.ask("apply a", r#"{"data": {"a": "1"}}"#).await.expect(200);
+        let scenario = Scenario::new(CONFIGMAP, ".data.").await;
+        let _ = scenario.send("create u0", r#"{"data": {"k0": "1"}}"#).await.expect(201);
+        let _ = scenario.send("apply a", r#"{"data": {"a": "1"}}"#).await.expect(200);
         let mut owners = vec!["a Apply v1: .data.a".to_owned(), "u0 Update v1: .data.k0".to_owned()];
         for i in 1..10 {
             owners.push(format!("u{i} Update v1: .data.k{i}"));
             let expect: Vec<&str> = owners.iter().map(String::as_str).collect();
             let (request, body) = (format!("merge u{i}"), format!(r#"{{"data": {{"k{i}": "1"}}}}"#));
-            scene.play(&[(&request, &body, Owners(200, "{}", &expect))]).await;
+            scenario.run_steps(&[(&request, &body, Managed(200, "{}", &expect))]).await;
         }
         for i in 10..13 {
             let old: Vec<String> = (0..i - 8).map(|i| format!(".data.k{i}")).collect();
@@ -194,12 +194,12 @@ fn of_many_updaters_the_oldest_become_one() {
             owners.extend((i - 8..=i).map(|i| format!("u{i} Update v1: .data.k{i}")));
             let expect: Vec<&str> = owners.iter().map(String::as_str).collect();
             let (request, body) = (format!("merge u{i}"), format!(r#"{{"data": {{"k{i}": "1"}}}}"#));
-            scene.play(&[(&request, &body, Owners(200, "{}", &expect))]).await;
+            scenario.run_steps(&[(&request, &body, Managed(200, "{}", &expect))]).await;
         }
         let conflict = r#"conflict with "ancient-changes" using v1"#;
         let message = format!("Apply failed with 1 conflict: {conflict}: .data.k1");
         let body = r#"{"data": {"a": "1", "k1": "2"}}"#;
-        scene.play(&[("apply a", body, Conflict(&message, &[(".data.k1", conflict)]))]).await;
+        scenario.run_steps(&[("apply a", body, Conflict(&message, &[(".data.k1", conflict)]))]).await;
     });
 }
 
@@ -209,19 +209,19 @@ fn sorted(mut paths: Vec<String>) -> String {
 }
 
 #[test]
-fn what_was_there_before_the_first_apply_has_an_owner() {
+fn the_first_apply_adds_an_entry_for_existing_fields() {
     for reset in ["[]", "[{}]", "[null]"] {
         for verb in ["put", "merge", "strategic"] {
             pintle_testkit::run(async move {
-                let scene = Scene::of(MAP, "").await;
+                let scenario = Scenario::new(CONFIGMAP, "").await;
                 let sent = format!(r#"{{"metadata": {{"managedFields": {reset}}}}}"#);
                 let request = format!("{verb} r");
-                scene
-                    .play(&[
-                        ("create c", r#"{"data": {"k": "1"}}"#, Owners(201, "{}", &["c Update v1: .data .data.k"])),
-                        (&request, &sent, Owners(200, r#"{"metadata": {"managedFields": null}}"#, &[])),
-                        // Who is not followed is not followed again by an update.
-                        ("merge c", r#"{"data": {"k": "2"}}"#, Owners(200, "{}", &[])),
+                scenario
+                    .run_steps(&[
+                        ("create c", r#"{"data": {"k": "1"}}"#, Managed(201, "{}", &["c Update v1: .data .data.k"])),
+                        (&request, &sent, Managed(200, r#"{"metadata": {"managedFields": null}}"#, &[])),
+                        // An update does not turn on tracking of managed fields again.
+                        ("merge c", r#"{"data": {"k": "2"}}"#, Managed(200, "{}", &[])),
                         (
                             "apply a",
                             r#"{"data": {"k": "3"}}"#,
@@ -233,7 +233,7 @@ fn what_was_there_before_the_first_apply_has_an_owner() {
                         (
                             "apply a",
                             r#"{"data": {"k": "2", "m": "1"}}"#,
-                            Owners(
+                            Managed(
                                 200,
                                 "{}",
                                 &["a Apply v1: .data.k .data.m", "before-first-apply Update v1: .data .data.k"],
@@ -242,7 +242,7 @@ fn what_was_there_before_the_first_apply_has_an_owner() {
                         (
                             "merge c",
                             r#"{"data": {"m": "2"}}"#,
-                            Owners(
+                            Managed(
                                 200,
                                 "{}",
                                 &[
@@ -260,21 +260,21 @@ fn what_was_there_before_the_first_apply_has_an_owner() {
 }
 
 #[test]
-fn owners_are_reset_by_a_body_with_fields_twice() {
+fn managed_fields_are_reset_by_a_body_with_duplicate_fields() {
     pintle_testkit::run(async {
-        let scene = Scene::of(MAP, "").await;
-        let first = Owners(201, "{}", &["c Update v1: .data .data.k"]);
-        scene.play(&[("create c", r#"{"data": {"k": "1"}}"#, first)]).await;
+        let scenario = Scenario::new(CONFIGMAP, "").await;
+        let first = Managed(201, "{}", &["c Update v1: .data .data.k"]);
+        scenario.run_steps(&[("create c", r#"{"data": {"k": "1"}}"#, first)]).await;
         let body = r#"{"metadata": {"name": "o", "managedFields": []}, "data": {"k": "2"}, "data": {"l": "3"}}"#;
-        let path = format!("{}/o", scene.collection("v1"));
-        let put = scene.cluster.put(&path, body.to_owned()).await.expect(200).json();
+        let path = format!("{}/o", scenario.collection("v1"));
+        let put = scenario.cluster.put(&path, body.to_owned()).await.expect(200).json();
         assert_eq!(put["data"], serde_json::json!({"k": "2", "l": "3"}));
         assert!(put["metadata"]["managedFields"].is_null(), "{put}");
     });
 }
 
-/// An update that sends entries.
-fn sending(entries: &Value) -> String {
+/// Returns the body of an update that sends managed fields entries.
+fn with_managed_fields(entries: &Value) -> String {
     json!({"metadata": {"managedFields": entries}}).to_string()
 }
 
@@ -290,14 +290,14 @@ fn entry(manager: &str, operation: &str, more: &Value) -> Value {
 }
 
 #[test]
-fn updates_may_hand_fields_over() {
+fn updates_can_replace_managed_fields() {
     pintle_testkit::run(async {
-        let scene = Scene::of(MAP, "").await;
-        let made = r#"{"data": {"k": "1"}}"#;
-        scene.play(&[("apply a", made, Owners(201, "{}", &["a Apply v1: .data.k"]))]).await;
-        let others = sending(&json!([entry("b", "Apply", &Value::Null)]));
-        scene.play(&[("put c", &others, Owners(200, "{}", &["b Apply v1: .data.k"]))]).await;
-        // What cannot be read is as if it had not been sent.
+        let scenario = Scenario::new(CONFIGMAP, "").await;
+        let created = r#"{"data": {"k": "1"}}"#;
+        scenario.run_steps(&[("apply a", created, Managed(201, "{}", &["a Apply v1: .data.k"]))]).await;
+        let others = with_managed_fields(&json!([entry("b", "Apply", &Value::Null)]));
+        scenario.run_steps(&[("put c", &others, Managed(200, "{}", &["b Apply v1: .data.k"]))]).await;
+        // Invalid entries are ignored.
         let unreadable = [
             entry("c", "Create", &Value::Null),
             entry("c", "", &Value::Null),
@@ -307,23 +307,23 @@ fn updates_may_hand_fields_over() {
             entry("c", "Update", &json!({"fieldsV1": {"data": {}}})),
         ];
         for entry in unreadable {
-            scene.play(&[("put c", &sending(&json!([entry])), Same)]).await;
+            scenario.run_steps(&[("put c", &with_managed_fields(&json!([entry])), Unchanged)]).await;
         }
-        scene.play(&[("put c", r#"{"metadata": {"managedFields": null}}"#, Same)]).await;
-        // Who wrote at a version that there is not is forgotten.
+        scenario.run_steps(&[("put c", r#"{"metadata": {"managedFields": null}}"#, Unchanged)]).await;
+        // Entries of versions that do not exist are dropped.
         let old = entry("o", "Update", &json!({"apiVersion": "v0"}));
-        let both = sending(&json!([entry("b", "Apply", &Value::Null), old]));
-        scene.play(&[("put c", &both, Same)]).await;
+        let both = with_managed_fields(&json!([entry("b", "Apply", &Value::Null), old]));
+        scenario.run_steps(&[("put c", &both, Unchanged)]).await;
         let changed = r#"{"data": {"k": "2"}}"#;
-        scene.play(&[("merge c", changed, Owners(200, "{}", &["c Update v1: .data.k"]))]).await;
+        scenario.run_steps(&[("merge c", changed, Managed(200, "{}", &["c Update v1: .data.k"]))]).await;
     });
 }
 
 #[test]
-fn what_is_sent_is_checked() {
+fn sent_managed_fields_are_validated() {
     pintle_testkit::run(async {
-        let scene = Scene::of(MAP, "").await;
-        let _ = scene.ask("create c", r#"{"data": {"k": "1"}}"#).await.expect(201);
+        let scenario = Scenario::new(CONFIGMAP, "").await;
+        let _ = scenario.send("create c", r#"{"data": {"k": "1"}}"#).await.expect(201);
         let long = "m".repeat(129);
         let invalid = |what: &str| format!("ConfigMap \"o\" is invalid: metadata.managedFields[0].{what}");
         for (sent, message) in [
@@ -337,18 +337,20 @@ fn what_is_sent_is_checked() {
                 invalid("subresource: Too long: may not be more than 256 bytes"),
             ),
         ] {
-            scene.play(&[("put u", &sending(&json!([sent])), Error(422, "Invalid", &message))]).await;
+            scenario
+                .run_steps(&[("put u", &with_managed_fields(&json!([sent])), Error(422, "Invalid", &message))])
+                .await;
         }
     });
 }
 
 #[test]
-fn who_creates_owns_whatever_the_entries_say() {
+fn create_ignores_sent_managed_fields() {
     pintle_testkit::run(async {
-        let scene = Scene::of(MAP, "").await;
+        let scenario = Scenario::new(CONFIGMAP, "").await;
         let mut body = json!({"data": {"k": "1", "m": "1"}});
         body["metadata"] = json!({"managedFields": [entry("a", "Apply", &Value::Null)]});
         let owners = ["c Update v1: .data .data.k .data.m"];
-        scene.play(&[("create c", &body.to_string(), Owners(201, "{}", &owners))]).await;
+        scenario.run_steps(&[("create c", &body.to_string(), Managed(201, "{}", &owners))]).await;
     });
 }

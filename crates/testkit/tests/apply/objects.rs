@@ -1,79 +1,81 @@
-//! What applying does to the object: it is created, changed, left alone; fields come, go and fall back to their defaults.
+//! Effects of apply on the object: it is created, changed or unchanged, and fields are added, removed or defaulted.
 
 use futures_util::future::join_all;
 
-use crate::scene::{CONTROLLER, DEPLOYMENT, Error, LEASE, MAP, POD, SERVICE, Same, Scene, Unstored, check};
-use crate::scene::{Conflict, Owners};
+use crate::scenario::{
+    CONFIGMAP, DEPLOYMENT, Error, LEASE, NotPersisted, POD, REPLICATION_CONTROLLER, SERVICE, Scenario, Unchanged, check,
+};
+use crate::scenario::{Conflict, Managed};
 
 #[test]
-fn applying_creates_and_changes_and_leaves_alone() {
+fn apply_creates_changes_and_skips_no_ops() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
-            ("apply a", r#"{"data": {"k": "1"}}"#, Owners(201, r#"{"data": {"k": "1"}}"#, &["a Apply v1: .data.k"])),
-            ("apply a", r#"{"data": {"k": "1"}}"#, Same),
-            ("apply a", r#"{"data": {"k": "2"}}"#, Owners(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.k"])),
+            ("apply a", r#"{"data": {"k": "1"}}"#, Managed(201, r#"{"data": {"k": "1"}}"#, &["a Apply v1: .data.k"])),
+            ("apply a", r#"{"data": {"k": "1"}}"#, Unchanged),
+            ("apply a", r#"{"data": {"k": "2"}}"#, Managed(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.k"])),
             (
                 "apply a",
                 r#"{"metadata": {"labels": {"l": "x"}}, "data": {"k": "2", "m": "1"}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"metadata": {"labels": {"l": "x"}}, "data": {"k": "2", "m": "1"}}"#,
                     &["a Apply v1: .data.k .data.m .metadata.labels.l"],
                 ),
             ),
-            // What is not applied any more goes, and an empty map with it.
+            // Fields that are no longer applied are removed, and so is a map that becomes empty.
             (
                 "apply a",
                 r#"{"data": {"m": "1"}}"#,
-                Owners(200, r#"{"metadata": {"labels": null}, "data": {"k": null}}"#, &["a Apply v1: .data.m"]),
+                Managed(200, r#"{"metadata": {"labels": null}, "data": {"k": null}}"#, &["a Apply v1: .data.m"]),
             ),
-            // An empty map is owned, though the object does not keep it.
-            ("apply a", r#"{"data": {}}"#, Owners(200, r#"{"data": null}"#, &["a Apply v1: .data"])),
+            // An applied empty map is owned although the object does not store it.
+            ("apply a", r#"{"data": {}}"#, Managed(200, r#"{"data": null}"#, &["a Apply v1: .data"])),
         ],
     );
 }
 
 #[test]
-fn fields_that_several_apply_stay_until_nobody_does() {
+fn shared_fields_are_removed_with_their_last_manager() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
-            ("apply a", r#"{"data": {"k": "1", "a": "1"}}"#, Owners(201, "{}", &["a Apply v1: .data.a .data.k"])),
-            // Who agrees shares.
+            ("apply a", r#"{"data": {"k": "1", "a": "1"}}"#, Managed(201, "{}", &["a Apply v1: .data.a .data.k"])),
+            // A manager that applies the same value shares the field.
             (
                 "apply b",
                 r#"{"data": {"k": "1", "b": "1"}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"data": {"a": "1", "b": "1"}}"#,
                     &["a Apply v1: .data.a .data.k", "b Apply v1: .data.b .data.k"],
                 ),
             ),
-            ("apply a", r#"{"data": {"k": "1", "a": "1"}}"#, Same),
+            ("apply a", r#"{"data": {"k": "1", "a": "1"}}"#, Unchanged),
             (
                 "apply a",
                 r#"{"data": {"a": "1"}}"#,
-                Owners(200, r#"{"data": {"k": "1"}}"#, &["a Apply v1: .data.a", "b Apply v1: .data.b .data.k"]),
+                Managed(200, r#"{"data": {"k": "1"}}"#, &["a Apply v1: .data.a", "b Apply v1: .data.b .data.k"]),
             ),
             (
                 "apply b",
                 r#"{"data": {"b": "1"}}"#,
-                Owners(200, r#"{"data": {"k": null}}"#, &["a Apply v1: .data.a", "b Apply v1: .data.b"]),
+                Managed(200, r#"{"data": {"k": null}}"#, &["a Apply v1: .data.a", "b Apply v1: .data.b"]),
             ),
-            // Who applies nothing owns nothing, and is not named.
-            ("apply b", "{}", Owners(200, r#"{"data": {"a": "1", "b": null}}"#, &["a Apply v1: .data.a"])),
+            // A manager that applies no fields has no entry.
+            ("apply b", "{}", Managed(200, r#"{"data": {"a": "1", "b": null}}"#, &["a Apply v1: .data.a"])),
         ],
     );
 }
 
 #[test]
-fn fields_that_nobody_applies_any_more_fall_back_to_their_defaults() {
-    const WITH: &str = r#"{"spec": {"replicas": 3, "selector": {"matchLabels": {"l": "x"}}, "template": {
+fn removed_fields_fall_back_to_their_defaults() {
+    const WITH_REPLICAS: &str = r#"{"spec": {"replicas": 3, "selector": {"matchLabels": {"l": "x"}}, "template": {
         "metadata": {"labels": {"l": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}"#;
-    const WITHOUT: &str = r#"{"spec": {"selector": {"matchLabels": {"l": "x"}}, "template": {
+    const WITHOUT_REPLICAS: &str = r#"{"spec": {"selector": {"matchLabels": {"l": "x"}}, "template": {
         "metadata": {"labels": {"l": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}"#;
     check(
         DEPLOYMENT,
@@ -81,8 +83,8 @@ fn fields_that_nobody_applies_any_more_fall_back_to_their_defaults() {
         &[
             (
                 "apply a",
-                WITH,
-                Owners(
+                WITH_REPLICAS,
+                Managed(
                     201,
                     r#"{"spec": {"replicas": 3, "revisionHistoryLimit": 10}, "metadata": {"generation": 1}}"#,
                     &["a Apply apps/v1: .spec.replicas .spec.selector .spec.template.metadata.labels.l \
@@ -90,11 +92,11 @@ fn fields_that_nobody_applies_any_more_fall_back_to_their_defaults() {
                        .spec.template.spec.containers[name=\"c\"].name"],
                 ),
             ),
-            ("apply a", WITH, Same),
+            ("apply a", WITH_REPLICAS, Unchanged),
             (
                 "apply a",
-                WITHOUT,
-                Owners(
+                WITHOUT_REPLICAS,
+                Managed(
                     200,
                     r#"{"spec": {"replicas": 1}, "metadata": {"generation": 2}}"#,
                     &["a Apply apps/v1: .spec.selector .spec.template.metadata.labels.l \
@@ -102,14 +104,14 @@ fn fields_that_nobody_applies_any_more_fall_back_to_their_defaults() {
                        .spec.template.spec.containers[name=\"c\"].name"],
                 ),
             ),
-            // Defaults are nobody's, so everybody may set them.
+            // Defaulted fields have no manager, so applying them does not conflict.
             (
                 "apply b",
                 r#"{"spec": {"replicas": 1}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"spec": {"replicas": 1}, "metadata": {"generation": 2}}"#,
-                    // Who comes to share what was there has no time, and therefore comes first.
+                    // A manager that only comes to share fields has no time, so its entry sorts first.
                     &[
                         "b Apply apps/v1: .spec.replicas",
                         "a Apply apps/v1: .spec.selector .spec.template.metadata.labels.l \
@@ -123,7 +125,7 @@ fn fields_that_nobody_applies_any_more_fall_back_to_their_defaults() {
 }
 
 #[test]
-fn items_of_lists_are_owned_one_by_one() {
+fn list_items_are_owned_individually() {
     check(
         SERVICE,
         ".spec.ports",
@@ -131,7 +133,7 @@ fn items_of_lists_are_owned_one_by_one() {
             (
                 "apply a",
                 r#"{"spec": {"ports": [{"name": "http", "port": 80}]}}"#,
-                Owners(
+                Managed(
                     201,
                     r#"{"spec": {"ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": 80}]}}"#,
                     &[
@@ -142,7 +144,7 @@ fn items_of_lists_are_owned_one_by_one() {
             (
                 "apply b",
                 r#"{"spec": {"ports": [{"name": "dns", "port": 53, "protocol": "UDP"}]}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"spec": {"ports": [
                         {"name": "http", "protocol": "TCP", "port": 80, "targetPort": 80},
@@ -164,7 +166,7 @@ fn items_of_lists_are_owned_one_by_one() {
             (
                 "apply a",
                 "{}",
-                Owners(
+                Managed(
                     200,
                     r#"{"spec": {"ports": [{"name": "dns", "protocol": "UDP", "port": 53, "targetPort": 53}]}}"#,
                     &[
@@ -177,15 +179,15 @@ fn items_of_lists_are_owned_one_by_one() {
 }
 
 #[test]
-fn sets_are_owned_value_by_value() {
+fn set_values_are_owned_individually() {
     check(
-        MAP,
+        CONFIGMAP,
         ".metadata.finalizers",
         &[
             (
                 "apply a",
                 r#"{"metadata": {"finalizers": ["x/a"]}}"#,
-                Owners(
+                Managed(
                     201,
                     r#"{"metadata": {"finalizers": ["x/a"]}}"#,
                     &[r#"a Apply v1: .metadata.finalizers[="x/a"]"#],
@@ -194,7 +196,7 @@ fn sets_are_owned_value_by_value() {
             (
                 "apply b",
                 r#"{"metadata": {"finalizers": ["x/b"]}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"metadata": {"finalizers": ["x/a", "x/b"]}}"#,
                     &[r#"a Apply v1: .metadata.finalizers[="x/a"]"#, r#"b Apply v1: .metadata.finalizers[="x/b"]"#],
@@ -203,7 +205,7 @@ fn sets_are_owned_value_by_value() {
             (
                 "apply a",
                 "{}",
-                Owners(
+                Managed(
                     200,
                     r#"{"metadata": {"finalizers": ["x/b"]}}"#,
                     &[r#"b Apply v1: .metadata.finalizers[="x/b"]"#],
@@ -213,9 +215,9 @@ fn sets_are_owned_value_by_value() {
     );
 }
 
-/// What the server writes in another way than it was applied is no change, and no reason for a new time.
+/// A value that the server only normalizes is not a change and does not update the entry's time.
 #[test]
-fn what_is_only_written_differently_does_not_change() {
+fn equivalent_values_do_not_change_the_object() {
     const BODY: &str =
         r#"{"spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1000m"}}}]}}"#;
     check(
@@ -225,26 +227,26 @@ fn what_is_only_written_differently_does_not_change() {
             (
                 "apply a",
                 BODY,
-                Owners(
+                Managed(
                     201,
                     r#"{"status": {"phase": "Pending"}}"#,
                     &[r#"a Apply v1: .spec.containers[name="c"].resources.limits.cpu"#],
                 ),
             ),
-            ("apply a", BODY, Same),
+            ("apply a", BODY, Unchanged),
         ],
     );
 }
 
 #[test]
-fn dry_runs_store_nothing() {
+fn dry_run_persists_nothing() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
-            ("apply a ?dryRun=All", r#"{"data": {"k": "1"}}"#, Unstored(201, r#"{"data": {"k": "1"}}"#)),
-            ("apply a", r#"{"data": {"k": "1"}}"#, Owners(201, "{}", &["a Apply v1: .data.k"])),
-            ("apply a ?dryRun=All", r#"{"data": {"k": "2"}}"#, Unstored(200, r#"{"data": {"k": "2"}}"#)),
+            ("apply a ?dryRun=All", r#"{"data": {"k": "1"}}"#, NotPersisted(201, r#"{"data": {"k": "1"}}"#)),
+            ("apply a", r#"{"data": {"k": "1"}}"#, Managed(201, "{}", &["a Apply v1: .data.k"])),
+            ("apply a ?dryRun=All", r#"{"data": {"k": "2"}}"#, NotPersisted(200, r#"{"data": {"k": "2"}}"#)),
             (
                 "apply b ?dryRun=All",
                 r#"{"data": {"k": "2"}}"#,
@@ -253,27 +255,27 @@ fn dry_runs_store_nothing() {
                     &[(".data.k", r#"conflict with "a""#)],
                 ),
             ),
-            ("force b ?dryRun=All", r#"{"data": {"k": "2"}}"#, Unstored(200, r#"{"data": {"k": "2"}}"#)),
+            ("force b ?dryRun=All", r#"{"data": {"k": "2"}}"#, NotPersisted(200, r#"{"data": {"k": "2"}}"#)),
         ],
     );
 }
 
 #[test]
-fn objects_that_go_away_are_still_applied_to() {
+fn terminating_objects_can_be_applied() {
     check(
-        MAP,
+        CONFIGMAP,
         ".data",
         &[
             (
                 "apply a",
                 r#"{"metadata": {"finalizers": ["x/a"]}, "data": {"k": "1"}}"#,
-                Owners(201, "{}", &["a Apply v1: .data.k"]),
+                Managed(201, "{}", &["a Apply v1: .data.k"]),
             ),
-            ("delete -", "", Owners(200, r#"{"metadata": {"finalizers": ["x/a"]}}"#, &["a Apply v1: .data.k"])),
+            ("delete -", "", Managed(200, r#"{"metadata": {"finalizers": ["x/a"]}}"#, &["a Apply v1: .data.k"])),
             (
                 "apply a",
                 r#"{"metadata": {"finalizers": ["x/a"]}, "data": {"k": "2"}}"#,
-                Owners(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.k"]),
+                Managed(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.k"]),
             ),
             (
                 "apply b",
@@ -284,17 +286,17 @@ fn objects_that_go_away_are_still_applied_to() {
                     r#"ConfigMap "o" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"x/b"}"#,
                 ),
             ),
-            // Without its last finalizer it is gone, and the next apply makes a new one.
-            ("apply a", r#"{"data": {"k": "2"}}"#, Owners(200, r#"{"data": {"k": "2"}}"#, &[])),
-            ("apply b", r#"{"data": {"k": "3"}}"#, Owners(201, r#"{"data": {"k": "3"}}"#, &["b Apply v1: .data.k"])),
+            // Without its last finalizer, the object is deleted and the next apply creates a new one.
+            ("apply a", r#"{"data": {"k": "2"}}"#, Managed(200, r#"{"data": {"k": "2"}}"#, &[])),
+            ("apply b", r#"{"data": {"k": "3"}}"#, Managed(201, r#"{"data": {"k": "3"}}"#, &["b Apply v1: .data.k"])),
         ],
     );
 }
 
 #[test]
-fn the_object_may_be_said_to_be_a_certain_one() {
+fn uid_and_resource_version_are_preconditions() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
             (
@@ -307,11 +309,11 @@ fn the_object_may_be_said_to_be_a_certain_one() {
                      and no existing object was found",
                 ),
             ),
-            // A version that an object which is not there had is nothing to hold against a new one.
+            // A resourceVersion is no precondition for an object that does not exist.
             (
                 "apply a",
                 r#"{"metadata": {"resourceVersion": "1"}, "data": {"k": "1"}}"#,
-                Owners(201, "{}", &["a Apply v1: .data.k"]),
+                Managed(201, "{}", &["a Apply v1: .data.k"]),
             ),
             (
                 "apply a",
@@ -337,9 +339,9 @@ fn the_object_may_be_said_to_be_a_certain_one() {
 }
 
 #[test]
-fn rules_hold_for_what_comes_of_applying() {
+fn the_merged_object_is_validated() {
     check(
-        CONTROLLER,
+        REPLICATION_CONTROLLER,
         ".spec.replicas",
         &[
             (
@@ -354,16 +356,16 @@ fn rules_hold_for_what_comes_of_applying() {
             (
                 "apply a",
                 r#"{"spec": {"replicas": 2, "template": {"metadata": {"labels": {"l": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}"#,
-                Owners(201, r#"{"spec": {"selector": {"l": "x"}}}"#, &["a Apply v1: .spec.replicas"]),
+                Managed(201, r#"{"spec": {"selector": {"l": "x"}}}"#, &["a Apply v1: .spec.replicas"]),
             ),
         ],
     );
 }
 
 #[test]
-fn the_path_names_the_object() {
+fn the_name_may_be_omitted_for_an_existing_object() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
             (
@@ -375,19 +377,19 @@ fn the_path_names_the_object() {
                     "the name of the object (o based on URL) was undeterminable: name must be provided",
                 ),
             ),
-            ("apply a", r#"{"data": {"k": "1"}}"#, Owners(201, "{}", &["a Apply v1: .data.k"])),
-            // What is there has a name.
+            ("apply a", r#"{"data": {"k": "1"}}"#, Managed(201, "{}", &["a Apply v1: .data.k"])),
+            // An existing object provides the name.
             (
                 "raw a",
                 r#"{"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "2"}}"#,
-                Owners(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.k"]),
+                Managed(200, r#"{"data": {"k": "2"}}"#, &["a Apply v1: .data.k"]),
             ),
         ],
     );
 }
 
 #[test]
-fn updates_that_create_own_what_they_create() {
+fn an_update_that_creates_owns_the_fields() {
     check(
         LEASE,
         "",
@@ -395,7 +397,7 @@ fn updates_that_create_own_what_they_create() {
             (
                 "replace a",
                 r#"{"spec": {"holderIdentity": "me"}}"#,
-                Owners(201, "{}", &["a Update coordination.k8s.io/v1: .spec.holderIdentity"]),
+                Managed(201, "{}", &["a Update coordination.k8s.io/v1: .spec.holderIdentity"]),
             ),
             (
                 "apply b",
@@ -410,24 +412,25 @@ fn updates_that_create_own_what_they_create() {
 }
 
 #[test]
-fn all_who_apply_at_the_same_time_succeed() {
-    const MANY: usize = 12;
+fn concurrent_applies_all_succeed() {
+    const MANAGERS: usize = 12;
     pintle_testkit::run(async {
-        let scene = Scene::of(MAP, "").await;
+        let scenario = Scenario::new(CONFIGMAP, "").await;
         for round in 0..5 {
-            let requests: Vec<(String, String)> =
-                (0..MANY).map(|i| (format!("apply m{i}"), format!(r#"{{"data": {{"k{i}": "{round}"}}}}"#))).collect();
-            let answers = join_all(requests.iter().map(|(request, body)| scene.ask(request, body))).await;
-            let created = answers.iter().filter(|answer| answer.status == 201).count();
-            assert_eq!(created, usize::from(round == 0), "one creates");
-            for answer in answers {
-                assert!(answer.status.is_success(), "{}", answer.text());
+            let requests: Vec<(String, String)> = (0..MANAGERS)
+                .map(|i| (format!("apply m{i}"), format!(r#"{{"data": {{"k{i}": "{round}"}}}}"#)))
+                .collect();
+            let responses = join_all(requests.iter().map(|(request, body)| scenario.send(request, body))).await;
+            let created = responses.iter().filter(|response| response.status == 201).count();
+            assert_eq!(created, usize::from(round == 0), "only one apply must create the object");
+            for response in responses {
+                assert!(response.status.is_success(), "{}", response.text());
             }
-            let object = scene.stored().await.expect("an object");
-            for i in 0..MANY {
+            let object = scenario.stored().await.expect("an object");
+            for i in 0..MANAGERS {
                 assert_eq!(object["data"][format!("k{i}")], round.to_string(), "{object}");
             }
-            assert_eq!(object["metadata"]["managedFields"].as_array().map(Vec::len), Some(MANY), "{object}");
+            assert_eq!(object["metadata"]["managedFields"].as_array().map(Vec::len), Some(MANAGERS), "{object}");
         }
     });
 }

@@ -1,13 +1,12 @@
-//! What upstream's own field manager (apimachinery's `managedfields`, 1.36) makes of objects that several write to at
-//! random: requests of all sorts, and after each of them the object and who owns what. Defaults are not that library's: the
-//! kinds have none, or none that matter here. `tools/owners` writes the recordings. One has, for each object, under a line
-//! `## number`:
+//! Recorded answers of upstream's field manager (apimachinery's `managedfields`, 1.36): random requests by several managers,
+//! and after each of them the object and its managed fields. The library applies no defaults, so the kinds have none, or
+//! none that matter here. `tools/owners` writes the recordings. Each object follows a line `## number`:
 //!
 //! ```text
 //! verb manager [/subresource] body
-//!   = the object without what names it
+//!   = the object without identifying and server-set fields
 //!   - manager Operation apiVersion [/subresource] [untimed]: fields
-//!   same, if object and owners are what they were
+//!   same, if the object and its managed fields are unchanged
 //!   ! or the message of a conflict, line by line
 //! ```
 
@@ -15,21 +14,21 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::scene::{ACCOUNT, DEPLOYMENT, Kind, MAP, NODE, Scene, fields, read};
+use crate::scenario::{CONFIGMAP, DEPLOYMENT, NODE, SERVICE_ACCOUNT, Scenario, ScenarioKind, fields, parse_json};
 
-/// The parts of objects that have nothing to do with who owns what: names, and what is always there.
-const LEFT_OUT: [(&str, &[&str]); 3] = [
+/// Fields that do not depend on field ownership: identifying fields, and fields that are always set.
+const IGNORED_FIELDS: [(&str, &[&str]); 3] = [
     ("metadata", &["managedFields", "uid", "creationTimestamp", "name", "namespace", "resourceVersion", "generation"]),
     ("spec", &["selector", "strategy", "revisionHistoryLimit", "progressDeadlineSeconds"]),
     ("status", &["nodeInfo", "daemonEndpoints"]),
 ];
 
-/// An object as recordings show it.
-fn shown(mut object: Value) -> Value {
+/// Returns an object as recordings contain it, without the ignored fields.
+fn without_ignored_fields(mut object: Value) -> Value {
     let members = object.as_object_mut().expect("an object");
     members.remove("kind");
     members.remove("apiVersion");
-    for (part, names) in LEFT_OUT {
+    for (part, names) in IGNORED_FIELDS {
         let Some(part_members) = members.get_mut(part).and_then(Value::as_object_mut) else { continue };
         names.iter().for_each(|name| {
             part_members.remove(*name);
@@ -41,10 +40,10 @@ fn shown(mut object: Value) -> Value {
     object
 }
 
-/// The object and its owners as recordings write them.
-fn state(object: Value) -> String {
+/// Formats the object and its managed fields as recordings do.
+fn format_state(object: Value) -> String {
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-    let mut lines = format!("  = {}\n", shown(object));
+    let mut lines = format!("  = {}\n", without_ignored_fields(object));
     for entry in &entries {
         let text = |key: &str| entry[key].as_str().unwrap_or_default();
         let through = entry["subresource"].as_str().map(|name| format!(" /{name}")).unwrap_or_default();
@@ -55,21 +54,22 @@ fn state(object: Value) -> String {
     lines
 }
 
-/// What recordings say comes of a request; `before` is the state that it meets, and then the one that it leaves.
-async fn outcome(scene: &Scene, request: &str, body: &str, before: &mut String) -> String {
-    let answer = scene.ask(request, body).await;
-    if !answer.status.is_success() {
-        let message = answer.json()["message"].as_str().unwrap_or_default().to_owned();
+/// Sends a request and formats its outcome as recordings do. `before` is the state before the request and is replaced with
+/// the state after it.
+async fn outcome(scenario: &Scenario, request: &str, body: &str, before: &mut String) -> String {
+    let response = scenario.send(request, body).await;
+    if !response.status.is_success() {
+        let message = response.json()["message"].as_str().unwrap_or_default().to_owned();
         let mut lines: Vec<&str> = message.lines().collect();
         if let Some(([first], rest)) = lines.split_at_mut_checked(1)
             && first.ends_with("errors:")
         {
-            // Upstream's come in any order.
+            // Upstream reports errors in random order.
             rest.sort_unstable();
         }
         return lines.iter().map(|line| format!("  ! {line}\n")).collect();
     }
-    let after = state(scene.stored().await.expect("an object"));
+    let after = format_state(scenario.stored().await.expect("an object"));
     if after == *before {
         return "  same\n".to_owned();
     }
@@ -77,61 +77,61 @@ async fn outcome(scene: &Scene, request: &str, body: &str, before: &mut String) 
     after
 }
 
-/// An outcome of the recording, with the object as this test writes it.
-fn recorded(lines: &[&str]) -> String {
+/// Returns a recorded outcome with its JSON formatted as this test does.
+fn normalize_recorded(lines: &[&str]) -> String {
     let rewritten = |line: &&str| match line.strip_prefix("  = ") {
-        Some(object) => format!("  = {}\n", read(object)),
+        Some(object) => format!("  = {}\n", parse_json(object)),
         None => format!("{line}\n"),
     };
     lines.iter().map(rewritten).collect()
 }
 
-/// Plays a recording; every object is in a cluster of its own.
-fn replay(kind: Kind, recording: &'static str) {
+/// Replays a recording with a cluster for each object.
+fn replay(kind: ScenarioKind, recording: &'static str) {
     pintle_testkit::run(async move {
         for object in recording.split("## ").skip(1) {
             let (number, steps) = object.split_once('\n').expect("a number");
-            let scene = Scene::of(kind, "").await;
-            let (mut before, mut past) = (String::new(), String::new());
+            let scenario = Scenario::new(kind, "").await;
+            let (mut before, mut history) = (String::new(), String::new());
             let lines: Vec<&str> = steps.trim_end().lines().collect();
             for step in lines.chunk_by(|_, next| next.starts_with("  ")) {
                 let (request, body) = step[0].split_at(step[0].find('{').expect("a body"));
-                let expect = recorded(&step[1..]);
-                let found = outcome(&scene, request.trim_end(), body, &mut before).await;
-                assert_eq!(found, expect, "object {number}: {} after\n{past}", step[0]);
-                let _ = write!(past, "{}\n{expect}", step[0]);
+                let expect = normalize_recorded(&step[1..]);
+                let found = outcome(&scenario, request.trim_end(), body, &mut before).await;
+                assert_eq!(found, expect, "object {number}: {} after\n{history}", step[0]);
+                let _ = write!(history, "{}\n{expect}", step[0]);
             }
-            scene.cluster.stop().await;
+            scenario.cluster.stop().await;
         }
     });
 }
 
 #[test]
-fn config_maps_are_owned_as_recorded() {
-    replay(MAP, include_str!("recorded/configmaps.txt"));
+fn configmaps_match_the_recording() {
+    replay(CONFIGMAP, include_str!("recorded/configmaps.txt"));
 }
 
 #[test]
-fn service_accounts_are_owned_as_recorded() {
-    replay(ACCOUNT, include_str!("recorded/serviceaccounts.txt"));
+fn service_accounts_match_the_recording() {
+    replay(SERVICE_ACCOUNT, include_str!("recorded/serviceaccounts.txt"));
 }
 
 #[test]
-fn deployments_and_their_scales_are_owned_as_recorded() {
+fn deployments_and_their_scales_match_the_recording() {
     replay(DEPLOYMENT, include_str!("recorded/deployments.txt"));
 }
 
 #[test]
-fn lists_in_pod_templates_are_owned_as_recorded() {
+fn lists_in_pod_templates_match_the_recording() {
     replay(DEPLOYMENT, include_str!("recorded/templates.txt"));
 }
 
 #[test]
-fn what_kubectl_applied_before_is_owned_as_recorded() {
-    replay(MAP, include_str!("recorded/upgrades.txt"));
+fn upgrades_from_client_side_apply_match_the_recording() {
+    replay(CONFIGMAP, include_str!("recorded/upgrades.txt"));
 }
 
 #[test]
-fn nodes_and_their_statuses_are_owned_as_recorded() {
+fn nodes_and_their_statuses_match_the_recording() {
     replay(NODE, include_str!("recorded/nodes.txt"));
 }

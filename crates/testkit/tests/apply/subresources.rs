@@ -1,10 +1,10 @@
-//! Writes through subresources: what they own and what they leave to the object, and the scale, which maps the replicas of
-//! the object to those of another one.
+//! Managed fields of writes through subresources: which fields they own and which they reset. The scale subresource maps
+//! replicas of the object to those of a Scale.
 
-use crate::scene::{CIDR, Conflict, DEPLOYMENT, Error, NODE, Owners, POD, Same, Scene, check};
+use crate::scenario::{Conflict, DEPLOYMENT, Error, Managed, NODE, POD, SERVICE_CIDR, Scenario, Unchanged, check};
 
 #[test]
-fn a_status_owns_no_spec_and_a_spec_no_status() {
+fn status_and_spec_are_owned_through_their_own_endpoints() {
     check(
         NODE,
         "",
@@ -17,13 +17,13 @@ fn a_status_owns_no_spec_and_a_spec_no_status() {
             (
                 "apply a",
                 r#"{"spec": {"unschedulable": true}, "status": {"phase": "Running"}}"#,
-                Owners(201, r#"{"spec": {"unschedulable": true}}"#, &["a Apply v1: .spec.unschedulable"]),
+                Managed(201, r#"{"spec": {"unschedulable": true}}"#, &["a Apply v1: .spec.unschedulable"]),
             ),
-            ("apply a", r#"{"spec": {"unschedulable": true}, "status": {"phase": "Terminated"}}"#, Same),
+            ("apply a", r#"{"spec": {"unschedulable": true}, "status": {"phase": "Terminated"}}"#, Unchanged),
             (
                 "apply s /status",
                 r#"{"metadata": {"labels": {"l": "x"}}, "spec": {"unschedulable": false}, "status": {"phase": "Pending"}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"spec": {"unschedulable": true}, "status": {"phase": "Pending"}, "metadata": {"labels": {"l": "x"}}}"#,
                     &["a Apply v1: .spec.unschedulable", "s Apply v1 /status: .metadata.labels.l .status.phase"],
@@ -32,7 +32,7 @@ fn a_status_owns_no_spec_and_a_spec_no_status() {
             (
                 "put c /status",
                 r#"{"spec": {"unschedulable": null}, "status": {"phase": "Terminated"}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"spec": {"unschedulable": true}, "status": {"phase": "Terminated"}}"#,
                     &[
@@ -53,20 +53,20 @@ fn a_status_owns_no_spec_and_a_spec_no_status() {
             (
                 "force s /status",
                 r#"{"status": {"phase": "Pending"}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"status": {"phase": "Pending"}, "metadata": {"labels": {"l": null}}}"#,
                     &["a Apply v1: .spec.unschedulable", "s Apply v1 /status: .status.phase"],
                 ),
             ),
-            // Who applies a status is another manager than who applies the object, even by the same name.
+            // An apply to the status and one to the object by the same name are different managers.
             (
                 "apply a /status",
                 r#"{"status": {"phase": "Pending"}}"#,
-                Owners(
+                Managed(
                     200,
                     "{}",
-                    // Who comes to share what was there has no time, and therefore comes first.
+                    // A manager that only comes to share fields has no time, so its entry sorts first.
                     &[
                         "a Apply v1 /status: .status.phase",
                         "a Apply v1: .spec.unschedulable",
@@ -74,25 +74,25 @@ fn a_status_owns_no_spec_and_a_spec_no_status() {
                     ],
                 ),
             ),
-            // Entries are handed over through the object alone.
-            ("put c /status", r#"{"metadata": {"managedFields": [{}]}, "status": {"phase": "Pending"}}"#, Same),
+            // Entries can only be reset through the main resource.
+            ("put c /status", r#"{"metadata": {"managedFields": [{}]}, "status": {"phase": "Pending"}}"#, Unchanged),
         ],
     );
 }
 
 #[test]
-fn some_statuses_own_no_metadata() {
+fn some_status_endpoints_reset_metadata() {
     const STATUS: &str =
         r#"{"metadata": {"labels": {"l": "x"}, "annotations": {"n": "x"}}, "status": {"observedGeneration": 1}}"#;
     check(
         DEPLOYMENT,
         ".metadata",
         &[
-            ("apply a", TWO, Owners(201, "{}", &[])),
+            ("apply a", TWO_REPLICAS, Managed(201, "{}", &[])),
             (
                 "apply s /status",
                 STATUS,
-                Owners(
+                Managed(
                     200,
                     r#"{"metadata": {"labels": null, "annotations": {"n": "x"}}, "status": {"observedGeneration": 1}}"#,
                     &["s Apply apps/v1 /status: .metadata.annotations.n"],
@@ -101,38 +101,38 @@ fn some_statuses_own_no_metadata() {
         ],
     );
     check(
-        CIDR,
+        SERVICE_CIDR,
         ".metadata",
         &[
-            ("apply a", r#"{"spec": {"cidrs": ["10.9.0.0/16"]}}"#, Owners(201, "{}", &[])),
+            ("apply a", r#"{"spec": {"cidrs": ["10.9.0.0/16"]}}"#, Managed(201, "{}", &[])),
             (
                 "apply s /status",
                 r#"{"metadata": {"labels": {"l": "x"}, "annotations": {"n": "x"}}, "status": {"conditions": [
                     {"type": "Ready", "status": "True", "reason": "R", "message": "",
                      "lastTransitionTime": "2024-01-01T00:00:00Z"}]}}"#,
-                Owners(200, r#"{"metadata": {"labels": null, "annotations": null}}"#, &[]),
+                Managed(200, r#"{"metadata": {"labels": null, "annotations": null}}"#, &[]),
             ),
         ],
     );
 }
 
-/// A deployment with two replicas, and one that leaves them to others.
-const TWO: &str = r#"{"spec": {"replicas": 2, "selector": {"matchLabels": {"l": "x"}}, "template": {
+/// A deployment with two replicas, and one that does not set them.
+const TWO_REPLICAS: &str = r#"{"spec": {"replicas": 2, "selector": {"matchLabels": {"l": "x"}}, "template": {
     "metadata": {"labels": {"l": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}"#;
-const ANY: &str = r#"{"spec": {"selector": {"matchLabels": {"l": "x"}}, "template": {
+const UNSET_REPLICAS: &str = r#"{"spec": {"selector": {"matchLabels": {"l": "x"}}, "template": {
     "metadata": {"labels": {"l": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}"#;
 
 #[test]
-fn who_scales_owns_the_replicas() {
+fn writes_to_scale_own_the_replicas() {
     check(
         DEPLOYMENT,
         ".spec.replicas",
         &[
-            ("apply a", TWO, Owners(201, "{}", &["a Apply apps/v1: .spec.replicas"])),
+            ("apply a", TWO_REPLICAS, Managed(201, "{}", &["a Apply apps/v1: .spec.replicas"])),
             (
                 "put b /scale",
                 r#"{"spec": {"replicas": 5}}"#,
-                Owners(
+                Managed(
                     200,
                     r#"{"kind": "Scale", "spec": {"replicas": 5}, "metadata": {"managedFields": null}}"#,
                     &["b Update apps/v1 /scale: .spec.replicas"],
@@ -140,14 +140,18 @@ fn who_scales_owns_the_replicas() {
             ),
             (
                 "apply a",
-                TWO,
+                TWO_REPLICAS,
                 Conflict(
                     r#"Apply failed with 1 conflict: conflict with "b" with subresource "scale" using apps/v1: .spec.replicas"#,
                     &[(".spec.replicas", r#"conflict with "b" with subresource "scale" using apps/v1"#)],
                 ),
             ),
-            // Who leaves the replicas to others is in nobody's way.
-            ("apply a", ANY, Owners(200, r#"{"spec": {"replicas": 5}}"#, &["b Update apps/v1 /scale: .spec.replicas"])),
+            // A configuration without replicas does not conflict.
+            (
+                "apply a",
+                UNSET_REPLICAS,
+                Managed(200, r#"{"spec": {"replicas": 5}}"#, &["b Update apps/v1 /scale: .spec.replicas"]),
+            ),
             (
                 "apply c /scale",
                 r#"{"spec": {"replicas": 6}}"#,
@@ -159,13 +163,13 @@ fn who_scales_owns_the_replicas() {
             (
                 "force c /scale",
                 r#"{"spec": {"replicas": 6}}"#,
-                Owners(200, r#"{"spec": {"replicas": 6}}"#, &["c Apply apps/v1 /scale: .spec.replicas"]),
+                Managed(200, r#"{"spec": {"replicas": 6}}"#, &["c Apply apps/v1 /scale: .spec.replicas"]),
             ),
-            ("apply c /scale", r#"{"spec": {"replicas": 6}}"#, Same),
+            ("apply c /scale", r#"{"spec": {"replicas": 6}}"#, Unchanged),
             (
                 "apply d /scale",
                 r#"{"spec": {"replicas": 6}}"#,
-                Owners(
+                Managed(
                     200,
                     "{}",
                     &["c Apply apps/v1 /scale: .spec.replicas", "d Apply apps/v1 /scale: .spec.replicas"],
@@ -174,36 +178,36 @@ fn who_scales_owns_the_replicas() {
             (
                 "apply c /scale",
                 "{}",
-                Owners(200, r#"{"spec": {"replicas": 6}}"#, &["d Apply apps/v1 /scale: .spec.replicas"]),
+                Managed(200, r#"{"spec": {"replicas": 6}}"#, &["d Apply apps/v1 /scale: .spec.replicas"]),
             ),
             (
                 "merge e /scale",
                 r#"{"spec": {"replicas": 7}}"#,
-                Owners(200, r#"{"spec": {"replicas": 7}}"#, &["e Update apps/v1 /scale: .spec.replicas"]),
+                Managed(200, r#"{"spec": {"replicas": 7}}"#, &["e Update apps/v1 /scale: .spec.replicas"]),
             ),
             (
                 "merge f",
                 r#"{"spec": {"replicas": 8}}"#,
-                Owners(200, r#"{"spec": {"replicas": 8}}"#, &["f Update apps/v1: .spec.replicas"]),
+                Managed(200, r#"{"spec": {"replicas": 8}}"#, &["f Update apps/v1: .spec.replicas"]),
             ),
             (
                 "apply a /scale",
                 r#"{"spec": {"replicas": 8}}"#,
-                Owners(200, "{}", &["a Apply apps/v1 /scale: .spec.replicas", "f Update apps/v1: .spec.replicas"]),
+                Managed(200, "{}", &["a Apply apps/v1 /scale: .spec.replicas", "f Update apps/v1: .spec.replicas"]),
             ),
-            ("force g", r#"{"spec": {"replicas": 9}}"#, Owners(200, "{}", &["g Apply apps/v1: .spec.replicas"])),
+            ("force g", r#"{"spec": {"replicas": 9}}"#, Managed(200, "{}", &["g Apply apps/v1: .spec.replicas"])),
         ],
     );
 }
 
 #[test]
-fn a_scale_that_nobody_applies_any_more_is_none() {
+fn replicas_are_removed_when_no_scale_manager_applies_them() {
     pintle_testkit::run(async {
-        let scene = Scene::of(DEPLOYMENT, ".spec.replicas").await;
-        scene
-            .play(&[
-                ("apply a", ANY, Owners(201, r#"{"spec": {"replicas": 1}}"#, &[])),
-                // What nobody owns in the object is, in a scale, somebody's from before.
+        let scenario = Scenario::new(DEPLOYMENT, ".spec.replicas").await;
+        scenario
+            .run_steps(&[
+                ("apply a", UNSET_REPLICAS, Managed(201, r#"{"spec": {"replicas": 1}}"#, &[])),
+                // Replicas without a manager in the object belong to "before-first-apply" in a scale.
                 (
                     "apply c /scale",
                     r#"{"spec": {"replicas": 6}}"#,
@@ -218,18 +222,18 @@ fn a_scale_that_nobody_applies_any_more_is_none() {
                 (
                     "force c /scale",
                     r#"{"spec": {"replicas": 6}}"#,
-                    Owners(200, "{}", &["c Apply apps/v1 /scale: .spec.replicas"]),
+                    Managed(200, "{}", &["c Apply apps/v1 /scale: .spec.replicas"]),
                 ),
                 // A scale has no default.
-                ("apply c /scale", "{}", Owners(200, r#"{"spec": {"replicas": null}}"#, &[])),
+                ("apply c /scale", "{}", Managed(200, r#"{"spec": {"replicas": null}}"#, &[])),
             ])
             .await;
-        assert_eq!(scene.stored().await.map(|object| object["spec"]["replicas"].clone()), Some(0.into()));
+        assert_eq!(scenario.stored().await.map(|object| object["spec"]["replicas"].clone()), Some(0.into()));
     });
 }
 
 #[test]
-fn scales_are_configurations_of_their_own() {
+fn applying_a_scale_validates_it_as_a_scale() {
     check(
         DEPLOYMENT,
         "",
@@ -239,9 +243,9 @@ fn scales_are_configurations_of_their_own() {
         ],
     );
     pintle_testkit::run(async {
-        let scene = Scene::of(DEPLOYMENT, ".spec.replicas").await;
-        let _ = scene.ask("apply a", ANY).await.expect(201);
-        let path = format!("{}/o/scale?fieldManager=a&force=true", scene.collection("apps/v1"));
+        let scenario = Scenario::new(DEPLOYMENT, ".spec.replicas").await;
+        let _ = scenario.send("apply a", UNSET_REPLICAS).await.expect(201);
+        let path = format!("{}/o/scale?fieldManager=a&force=true", scenario.collection("apps/v1"));
         for (body, code, reason, message) in [
             (
                 r#"{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "o"}}"#,
@@ -268,13 +272,13 @@ fn scales_are_configurations_of_their_own() {
                 r#"Scale.autoscaling "o" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0"#,
             ),
         ] {
-            scene.apply(&path, body).await.expect_error(code, reason, message);
+            scenario.apply(&path, body).await.expect_error(code, reason, message);
         }
-        let path = format!("{}/o/scale", scene.collection("apps/v1"));
+        let path = format!("{}/o/scale", scenario.collection("apps/v1"));
         let body = r#"{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "o"}}"#;
         let message =
             r#"PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch"#;
-        scene.apply(&path, body).await.expect_error(422, "Invalid", message);
+        scenario.apply(&path, body).await.expect_error(422, "Invalid", message);
     });
 }
 
@@ -282,34 +286,34 @@ const INVALID: &str = "Deployment.apps \"o\" is invalid: [spec.selector: Require
     spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`, \
     spec.template.spec.containers: Required value]";
 
-/// Upstream says what these two set, but asks nobody for it: they own whatever they send.
+/// Upstream defines reset fields for these two subresources but does not use them, so writes own every field they send.
 #[test]
-fn ephemeral_containers_and_new_sizes_have_owners() {
-    const LIMITED: &str =
+fn ephemeralcontainers_and_resize_own_the_fields_they_send() {
+    const POD_WITH_LIMIT: &str =
         r#"{"spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}}"#;
-    const MORE: &str = r#"{"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}}"#;
-    const LIMIT: &str = r#".spec.containers[name="c"].resources.limits.cpu"#;
+    const NEW_LIMIT: &str = r#"{"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}}"#;
+    const LIMIT_PATH: &str = r#".spec.containers[name="c"].resources.limits.cpu"#;
     check(
         POD,
-        LIMIT,
+        LIMIT_PATH,
         &[
             (
                 "apply a",
-                LIMITED,
-                Owners(201, "{}", &[r#"a Apply v1: .spec.containers[name="c"].resources.limits.cpu"#]),
+                POD_WITH_LIMIT,
+                Managed(201, "{}", &[r#"a Apply v1: .spec.containers[name="c"].resources.limits.cpu"#]),
             ),
             (
                 "apply r /resize",
-                MORE,
+                NEW_LIMIT,
                 Conflict(
                     r#"Apply failed with 1 conflict: conflict with "a": .spec.containers[name="c"].resources.limits.cpu"#,
-                    &[(LIMIT, r#"conflict with "a""#)],
+                    &[(LIMIT_PATH, r#"conflict with "a""#)],
                 ),
             ),
             (
                 "force r /resize",
-                MORE,
-                Owners(200, "{}", &[r#"r Apply v1 /resize: .spec.containers[name="c"].resources.limits.cpu"#]),
+                NEW_LIMIT,
+                Managed(200, "{}", &[r#"r Apply v1 /resize: .spec.containers[name="c"].resources.limits.cpu"#]),
             ),
         ],
     );
@@ -317,11 +321,11 @@ fn ephemeral_containers_and_new_sizes_have_owners() {
         POD,
         ".spec.ephemeralContainers",
         &[
-            ("apply a", LIMITED, Owners(201, "{}", &[])),
+            ("apply a", POD_WITH_LIMIT, Managed(201, "{}", &[])),
             (
                 "apply d /ephemeralcontainers",
                 r#"{"spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}}"#,
-                Owners(
+                Managed(
                     200,
                     "{}",
                     &[

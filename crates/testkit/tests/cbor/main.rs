@@ -1,8 +1,8 @@
-//! CBOR as it is served behind its feature gate (KEP-4222): bodies, answers, lists, watches, applies and errors, of built-in
-//! and of custom kinds; and that without the gate nobody knows of it.
+//! CBOR behind its feature gate (KEP-4222): request and response bodies, lists, watches, applies and errors, for built-in
+//! kinds and custom resources. Without the gate, the server does not support CBOR.
 
-mod refused;
-mod served;
+mod errors;
+mod requests;
 mod watches;
 
 use pintle_codec::cbor::{self, Limits};
@@ -12,12 +12,12 @@ use pintle_testkit::{Cluster, Options, RequestBuilder, Response};
 use pintle_value::Value;
 
 const CBOR: &str = "application/cbor";
-const SEQUENCE: &str = "application/cbor-seq";
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const CBOR_SEQUENCE: &str = "application/cbor-seq";
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-const WIDGET: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+const WIDGET_DEFINITION: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
     "metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
     "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
     "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
@@ -25,19 +25,19 @@ const WIDGET: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "Custo
             "size": {"type": "integer"}, "weight": {"type": "number"}, "name": {"type": "string"}}},
             "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}]}}"#;
 
-/// A cluster with the gate open, and widgets.
+/// Starts a cluster with the feature gate enabled and a definition of widgets.
 async fn cluster() -> Cluster {
     cluster_with(Options::default()).await
 }
 
 async fn cluster_with(options: Options) -> Cluster {
     let settings = [("CBORServingAndStorage".to_owned(), true)];
-    let (gates, _) = Gates::with(&settings.into()).expect("a gate that can be set");
+    let (gates, _) = Gates::with(&settings.into()).expect("settable feature gates");
     let cluster = Cluster::with_options(Options { gates, ..options }).await;
-    let _ = cluster.post(CRDS, WIDGET).await.expect(201);
+    let _ = cluster.post(CRDS, WIDGET_DEFINITION).await.expect(201);
     let mut watch = cluster.watch(&format!("{CRDS}?watch=true&fieldSelector=metadata.name=widgets.example.com")).await;
     loop {
-        let event = watch.next().await.expect("the definition is established");
+        let event = watch.next().await.expect("an event that establishes the definition");
         let conditions = event["object"]["status"]["conditions"].as_array().cloned().unwrap_or_default();
         if conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True") {
             return cluster;
@@ -45,29 +45,29 @@ async fn cluster_with(options: Options) -> Cluster {
     }
 }
 
-/// JSON as a tree.
-fn tree(text: &str) -> Value {
+/// Decodes JSON.
+fn decode_json(text: &str) -> Value {
     json::decode(text.as_bytes(), json::Options::default()).expect(text).value
 }
 
-/// JSON as CBOR.
-fn cbor(text: &str) -> Vec<u8> {
-    cbor::encode(&tree(text))
+/// Converts JSON to CBOR.
+fn to_cbor(text: &str) -> Vec<u8> {
+    cbor::encode(&decode_json(text))
 }
 
-/// CBOR as a tree.
-fn read(bytes: &[u8]) -> Value {
+/// Decodes CBOR.
+fn decode_cbor(bytes: &[u8]) -> Value {
     assert!(bytes.starts_with(&cbor::SELF_DESCRIBED), "{}", cbor::diagnostic(bytes));
     cbor::decode(bytes, Limits::default()).expect("CBOR")
 }
 
-/// An answer in CBOR.
-fn body(answer: &Response) -> Value {
-    assert_eq!(answer.header("content-type"), CBOR, "{}", answer.text());
-    read(&answer.body)
+/// Decodes the CBOR body of a response.
+fn cbor_body(response: &Response) -> Value {
+    assert_eq!(response.header("content-type"), CBOR, "{}", response.text());
+    decode_cbor(&response.body)
 }
 
-/// Asks in CBOR, for CBOR.
-fn ask<'a>(cluster: &'a Cluster, method: &str, path: &str, text: &str) -> RequestBuilder<'a> {
-    cluster.request(method, path).header("accept", CBOR).body(CBOR, cbor(text))
+/// Builds a request with a CBOR body that accepts CBOR.
+fn cbor_request<'a>(cluster: &'a Cluster, method: &str, path: &str, text: &str) -> RequestBuilder<'a> {
+    cluster.request(method, path).header("accept", CBOR).body(CBOR, to_cbor(text))
 }

@@ -1,11 +1,11 @@
-//! Deletecollection: the options hold for each object by itself.
+//! Deletecollection: the options apply to each object.
 
 use std::sync::Arc;
 
 use pintle_testkit::{Cluster, Options};
 use serde_json::{Value, json};
 
-use crate::{NONE, Scene, any, held, map};
+use crate::{NO_BODY, Scenario, any, configmap, with_finalizers};
 
 fn names(list: &Value) -> Vec<&str> {
     let items = list["items"].as_array().expect("items");
@@ -21,115 +21,116 @@ fn pod(name: &str, period: i64) -> Value {
 }
 
 #[test]
-fn each_object_has_its_own_time() {
-    let left = |name: &str, seconds: Value| json!({"metadata": {"name": name, "deletionGracePeriodSeconds": seconds}});
+fn each_pod_has_its_own_grace_period() {
+    let terminating =
+        |name: &str, seconds: Value| json!({"metadata": {"name": name, "deletionGracePeriodSeconds": seconds}});
     pintle_testkit::run(async move {
-        let mut scene = Scene::begin().await;
-        scene
-            .check(&[
+        let mut scenario = Scenario::start().await;
+        scenario
+            .run_steps(&[
                 ("POST pods", pod("a", 10), 201, any()),
                 ("POST pods", pod("b", 20), 201, any()),
                 ("POST pods", pod("c", 0), 201, any()),
-                ("DELETE pods", NONE, 200, json!({"kind": "PodList"})),
-                ("GET pods/a", NONE, 200, left("a", json!(10))),
-                ("GET pods/b", NONE, 200, left("b", json!(20))),
-                ("GET pods/c", NONE, 404, any()),
-                ("DELETE pods?gracePeriodSeconds=15", NONE, 200, any()),
-                ("GET pods/a", NONE, 200, left("a", json!(10))),
-                ("GET pods/b", NONE, 200, left("b", json!(15))),
-                ("DELETE pods?gracePeriodSeconds=0&dryRun=All", NONE, 200, any()),
-                ("GET pods/b", NONE, 200, left("b", json!(15))),
+                ("DELETE pods", NO_BODY, 200, json!({"kind": "PodList"})),
+                ("GET pods/a", NO_BODY, 200, terminating("a", json!(10))),
+                ("GET pods/b", NO_BODY, 200, terminating("b", json!(20))),
+                ("GET pods/c", NO_BODY, 404, any()),
+                ("DELETE pods?gracePeriodSeconds=15", NO_BODY, 200, any()),
+                ("GET pods/a", NO_BODY, 200, terminating("a", json!(10))),
+                ("GET pods/b", NO_BODY, 200, terminating("b", json!(15))),
+                ("DELETE pods?gracePeriodSeconds=0&dryRun=All", NO_BODY, 200, any()),
+                ("GET pods/b", NO_BODY, 200, terminating("b", json!(15))),
                 ("DELETE pods", json!({"gracePeriodSeconds": 0}), 200, any()),
-                ("GET pods", NONE, 200, json!({"items": []})),
+                ("GET pods", NO_BODY, 200, json!({"items": []})),
             ])
             .await;
-        scene.end().await;
+        scenario.stop().await;
     });
 }
 
 #[test]
-fn the_answer_shows_what_was_there() {
+fn deletecollection_returns_the_list_before_the_deletion() {
     pintle_testkit::run(async move {
-        let mut scene = Scene::begin().await;
+        let mut scenario = Scenario::start().await;
         let maps = "/api/v1/namespaces/default/configmaps";
-        scene
-            .check(&[
-                ("POST configmaps", map("a"), 201, any()),
-                ("POST configmaps", held("b", &["example.com/b"]), 201, any()),
+        scenario
+            .run_steps(&[
+                ("POST configmaps", configmap("a"), 201, any()),
+                ("POST configmaps", with_finalizers("b", &["example.com/b"]), 201, any()),
             ])
             .await;
-        let before = scene.cluster.get(maps).await.expect(200).json();
-        let answer = scene.cluster.delete(&format!("{maps}?propagationPolicy=Orphan")).await.expect(200).json();
-        assert_eq!(answer, before);
-        let after = scene.cluster.get(maps).await.expect(200).json();
+        let before = scenario.cluster.get(maps).await.expect(200).json();
+        let response = scenario.cluster.delete(&format!("{maps}?propagationPolicy=Orphan")).await.expect(200).json();
+        assert_eq!(response, before);
+        let after = scenario.cluster.get(maps).await.expect(200).json();
         assert_eq!(names(&after), ["a", "b"]);
         assert_eq!(after["items"][1]["metadata"]["finalizers"], json!(["example.com/b", "orphan"]));
-        scene.end().await;
+        scenario.stop().await;
     });
 }
 
-/// Where options are in the query, a revision there is that of the list and a precondition of each object.
+/// A resourceVersion in the query selects the list, and is also a precondition of each object if the request has no body.
 #[test]
-fn a_revision_in_the_query_is_a_precondition_too() {
+fn resource_version_in_the_query_is_also_a_precondition() {
     pintle_testkit::run(async move {
-        let mut scene = Scene::begin().await;
-        let of = |name: &str, rv: &str| {
-            let wrong = format!("the ResourceVersion in the precondition ({rv}) does not match");
+        let mut scenario = Scenario::start().await;
+        let conflict = |name: &str, rv: &str| {
+            let mismatch = format!("the ResourceVersion in the precondition ({rv}) does not match");
             json!({"reason": "Conflict", "message": format!(
-                "Operation cannot be fulfilled on ConfigMap \"{name}\": {wrong} the ResourceVersion in record (${name}.rv). The \
+                "Operation cannot be fulfilled on ConfigMap \"{name}\": {mismatch} the ResourceVersion in record (${name}.rv). The \
                  object might have been modified"
             )})
         };
-        scene
-            .check(&[
-                ("POST configmaps", map("a"), 201, any()),
-                ("DELETE configmaps?resourceVersion=0", NONE, 409, of("a", "0")),
-                ("GET configmaps/a", NONE, 200, any()),
+        scenario
+            .run_steps(&[
+                ("POST configmaps", configmap("a"), 201, any()),
+                ("DELETE configmaps?resourceVersion=0", NO_BODY, 409, conflict("a", "0")),
+                ("GET configmaps/a", NO_BODY, 200, any()),
                 ("DELETE configmaps?resourceVersion=0", json!({}), 200, any()),
-                ("GET configmaps/a", NONE, 404, any()),
-                ("POST configmaps", map("a"), 201, any()),
+                ("GET configmaps/a", NO_BODY, 404, any()),
+                ("POST configmaps", configmap("a"), 201, any()),
             ])
             .await;
-        let at = format!("DELETE configmaps?resourceVersion={}", scene.known["a.rv"]);
-        scene.check(&[(&at, NONE, 200, any()), ("GET configmaps/a", NONE, 404, any())]).await;
-        scene.end().await;
+        let at = format!("DELETE configmaps?resourceVersion={}", scenario.variables["a.rv"]);
+        scenario.run_steps(&[(&at, NO_BODY, 200, any()), ("GET configmaps/a", NO_BODY, 404, any())]).await;
+        scenario.stop().await;
     });
 }
 
-/// One that cannot be deleted ends it; those that could are gone.
+/// The first failed delete ends the request. Objects that were deleted before stay deleted.
 #[test]
-fn what_goes_wrong_with_one_ends_it() {
+fn deletecollection_stops_at_the_first_error() {
     pintle_testkit::run(async move {
-        let mut scene = Scene::begin().await;
+        let mut scenario = Scenario::start().await;
         let maps = "/api/v1/namespaces/default/configmaps";
         for name in ["a", "b", "c"] {
-            scene.check(&[("POST configmaps", map(name), 201, any())]).await;
+            scenario.run_steps(&[("POST configmaps", configmap(name), 201, any())]).await;
         }
-        let only = json!({"preconditions": {"uid": scene.known["b.uid"]}});
-        scene.check(&[("DELETE configmaps", only, 409, json!({"reason": "Conflict"}))]).await;
-        let left = scene.cluster.get(maps).await.expect(200).json();
-        assert!(names(&left).contains(&"a") && names(&left).contains(&"c"), "{left}");
-        scene.end().await;
+        let only = json!({"preconditions": {"uid": scenario.variables["b.uid"]}});
+        scenario.run_steps(&[("DELETE configmaps", only, 409, json!({"reason": "Conflict"}))]).await;
+        let remaining = scenario.cluster.get(maps).await.expect(200).json();
+        assert!(names(&remaining).contains(&"a") && names(&remaining).contains(&"c"), "{remaining}");
+        scenario.stop().await;
     });
 }
 
-/// Whoever goes away in the middle wants no more of it.
+/// A client that disconnects cancels the request.
 #[test]
-fn it_ends_when_the_client_goes() {
-    const MANY: usize = 3000;
+fn deletecollection_stops_when_the_client_disconnects() {
+    const OBJECTS: usize = 3000;
     pintle_testkit::run(async move {
         let cluster = Arc::new(Cluster::with_options(Options { controllers: false, ..Options::default() }).await);
         let maps = "/api/v1/namespaces/default/configmaps";
-        let makers = (0..8).map(|maker| {
+        let creators = (0..8).map(|creator| {
             let cluster = cluster.clone();
             tokio::spawn(async move {
-                for n in (maker..MANY).step_by(8) {
-                    let _ = cluster.post(maps, map(&format!("m{n:05}")).to_string()).await.expect(201);
+                for n in (creator..OBJECTS).step_by(8) {
+                    let _ = cluster.post(maps, configmap(&format!("m{n:05}")).to_string()).await.expect(201);
                 }
             })
         });
-        for maker in makers.collect::<Vec<_>>() {
-            maker.await.expect("a maker");
+        for creator in creators.collect::<Vec<_>>() {
+            creator.await.expect("a creator");
         }
         let mut watch = cluster
             .watch(&format!(
@@ -143,18 +144,18 @@ fn it_ends_when_the_client_goes() {
         while watch.next().await.expect("an event")["type"] != "DELETED" {}
         deleting.abort();
         assert!(deleting.await.is_err_and(|error| error.is_cancelled()));
-        // Those that had begun come to their end.
-        let mut left = usize::MAX;
+        // Deletes that were in progress complete.
+        let mut remaining = usize::MAX;
         loop {
-            let now = names(&cluster.get(maps).await.expect(200).json()).len();
-            if now == left {
+            let count = names(&cluster.get(maps).await.expect(200).json()).len();
+            if count == remaining {
                 break;
             }
-            left = now;
+            remaining = count;
         }
-        assert!(left > 0 && left < MANY, "{left}");
-        let answer = cluster.delete(maps).await.expect(200).json();
-        assert_eq!(names(&answer).len(), left);
-        Arc::into_inner(cluster).expect("nobody else").stop().await;
+        assert!(remaining > 0 && remaining < OBJECTS, "{remaining}");
+        let response = cluster.delete(maps).await.expect(200).json();
+        assert_eq!(names(&response).len(), remaining);
+        Arc::into_inner(cluster).expect("no other reference").stop().await;
     });
 }

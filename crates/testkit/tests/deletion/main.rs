@@ -1,13 +1,13 @@
-//! Deletion to the letter: options, grace periods, finalizers, preconditions, answers, collections. A scenario is a table
-//! of requests, each with the code of its answer and what is in it.
+//! Deletion: options, grace periods, finalizers, preconditions, responses and collections. A scenario is a table of requests,
+//! each with the expected status code and response fields.
 
-mod answers;
 mod collections;
-mod corrupt;
+mod corrupt_objects;
 mod finalizers;
-mod grace;
+mod grace_periods;
 mod options;
 mod preconditions;
+mod responses;
 mod terminating;
 
 use std::collections::BTreeMap;
@@ -16,43 +16,44 @@ use std::sync::Arc;
 use pintle_testkit::{Cluster, ManualClock, Options, Response, manual_clock};
 use serde_json::{Value, json};
 
-/// A request (`DELETE pods/p?gracePeriodSeconds=5`), its body, the code of its answer, and what the answer has.
+/// A step of a scenario: a request (`DELETE pods/p?gracePeriodSeconds=5`), its body, and the expected status code and
+/// response fields.
 ///
-/// Paths begin at the namespace `default` for core kinds (`pods/p`), at the group for others in it
-/// (`apps/v1/deployments/d`), or at the root. `MERGE`, `JSON` and `APPLY` are patches. Texts in bodies and expectations can
-/// name what is known of an object by its last answer: `$p.uid`, `$p.rv`. An expectation has some of the members that an
-/// answer has; null stands for a member that is not there.
-type Row<'a> = (&'a str, Value, u16, Value);
+/// Paths are relative to the namespace `default` (`pods/p` for core kinds, `apps/v1/deployments/d` for others) or absolute.
+/// `MERGE`, `JSON` and `APPLY` are patches. Strings in bodies and expectations can refer to the uid and resourceVersion of
+/// the last response for an object: `$p.uid`, `$p.rv`. The response must contain the expected fields; null stands for an
+/// absent field.
+type Step<'a> = (&'a str, Value, u16, Value);
 
-/// A cluster with a clock that stands still, in which nobody acts but the test.
-struct Scene {
+/// A cluster with a manual clock and without controllers.
+struct Scenario {
     cluster: Cluster,
     clock: Arc<ManualClock>,
-    known: BTreeMap<String, String>,
+    variables: BTreeMap<String, String>,
 }
 
-impl Scene {
-    async fn begin() -> Self {
-        Self::with(Options::default()).await
+impl Scenario {
+    async fn start() -> Self {
+        Self::with_options(Options::default()).await
     }
 
-    async fn with(options: Options) -> Self {
+    async fn with_options(options: Options) -> Self {
         let clock = manual_clock();
         let options = Options { clock: clock.clone(), controllers: false, ..options };
-        Self { cluster: Cluster::with_options(options).await, clock, known: BTreeMap::new() }
+        Self { cluster: Cluster::with_options(options).await, clock, variables: BTreeMap::new() }
     }
 
-    /// Makes requests one after the other and compares what comes.
-    async fn check(&mut self, rows: &[Row<'_>]) {
-        for (request, body, code, expect) in rows {
-            let answer = self.send(request, body).await;
-            assert_eq!(answer.status.as_u16(), *code, "{request} {body}: {}", answer.text());
-            let found = answer.json();
-            let expect = self.filled(expect);
-            if let Err(difference) = has(&found, &expect, "") {
+    /// Runs the steps one after another and checks the responses.
+    async fn run_steps(&mut self, steps: &[Step<'_>]) {
+        for (request, body, code, expect) in steps {
+            let response = self.send(request, body).await;
+            assert_eq!(response.status.as_u16(), *code, "{request} {body}: {}", response.text());
+            let found = response.json();
+            let expect = self.substitute(expect);
+            if let Err(difference) = check_contains(&found, &expect, "") {
                 panic!("{request} {body}: {difference}\nin {found}");
             }
-            self.learn(&found);
+            self.record_variables(&found);
         }
     }
 
@@ -64,49 +65,51 @@ impl Scene {
             "APPLY" => ("PATCH", "application/apply-patch+yaml"),
             other => (other, "application/json"),
         };
-        let ask = self.cluster.request(method, &whole(path));
+        let request = self.cluster.request(method, &absolute_path(path));
         match body {
-            Value::Null => ask.send().await,
-            body => ask.body(media_type, self.filled(body).to_string()).send().await,
+            Value::Null => request.send().await,
+            body => request.body(media_type, self.substitute(body).to_string()).send().await,
         }
     }
 
-    /// The same with what is known in the place of its names.
-    fn filled(&self, value: &Value) -> Value {
+    /// Replaces references to variables in a value.
+    fn substitute(&self, value: &Value) -> Value {
         match value {
             Value::String(text) if text.starts_with('$') => {
-                json!(self.known.get(&text[1..]).unwrap_or_else(|| panic!("nothing is known of {text}")))
+                json!(self.variables.get(&text[1..]).unwrap_or_else(|| panic!("unknown variable {text}")))
             }
             Value::String(text) if text.contains('$') => {
                 let mut text = text.clone();
-                for (name, known) in self.known.iter().rev() {
-                    text = text.replace(&format!("${name}"), known);
+                for (name, value) in self.variables.iter().rev() {
+                    text = text.replace(&format!("${name}"), value);
                 }
                 json!(text)
             }
-            Value::Array(items) => items.iter().map(|item| self.filled(item)).collect(),
-            Value::Object(members) => members.iter().map(|(key, value)| (key.clone(), self.filled(value))).collect(),
+            Value::Array(items) => items.iter().map(|item| self.substitute(item)).collect(),
+            Value::Object(members) => {
+                members.iter().map(|(key, value)| (key.clone(), self.substitute(value))).collect()
+            }
             other => other.clone(),
         }
     }
 
-    fn learn(&mut self, object: &Value) {
+    fn record_variables(&mut self, object: &Value) {
         let metadata = &object["metadata"];
         let Some(name) = metadata["name"].as_str() else { return };
         for (key, field) in [("uid", "uid"), ("rv", "resourceVersion")] {
             if let Some(text) = metadata[field].as_str() {
-                self.known.insert(format!("{name}.{key}"), text.to_owned());
+                self.variables.insert(format!("{name}.{key}"), text.to_owned());
             }
         }
     }
 
-    async fn end(self) {
+    async fn stop(self) {
         self.cluster.stop().await;
     }
 }
 
-/// The path of something in the namespace `default`, or any path from the root on.
-fn whole(path: &str) -> String {
+/// Expands a path that is relative to the namespace `default`.
+fn absolute_path(path: &str) -> String {
     if path.starts_with('/') {
         return path.to_owned();
     }
@@ -119,44 +122,44 @@ fn whole(path: &str) -> String {
     }
 }
 
-/// Whether a value has all that is expected of it.
-fn has(found: &Value, expect: &Value, path: &str) -> Result<(), String> {
+/// Checks that a value contains the expected fields.
+fn check_contains(found: &Value, expect: &Value, path: &str) -> Result<(), String> {
     match expect {
         Value::Object(members) => {
-            members.iter().try_for_each(|(key, value)| has(&found[key], value, &format!("{path}.{key}")))
+            members.iter().try_for_each(|(key, value)| check_contains(&found[key], value, &format!("{path}.{key}")))
         }
         expect if found == expect => Ok(()),
         expect => Err(format!("{path} is {found}, not {expect}")),
     }
 }
 
-/// A map of this name.
-fn map(name: &str) -> Value {
+/// Returns a ConfigMap.
+fn configmap(name: &str) -> Value {
     json!({"metadata": {"name": name}})
 }
 
-/// A map of this name with finalizers.
-fn held(name: &str, finalizers: &[&str]) -> Value {
+/// Returns a ConfigMap with finalizers.
+fn with_finalizers(name: &str, finalizers: &[&str]) -> Value {
     json!({"metadata": {"name": name, "finalizers": finalizers}})
 }
 
-/// The `Status` about something of a resource (`configmaps`, `apps/deployments`) that is gone.
-fn gone(resource: &str, name: &str) -> Value {
+/// Returns the `Status` of a successful delete of an object of a resource (`configmaps`, `apps/deployments`).
+fn deleted_status(resource: &str, name: &str) -> Value {
     let (group, plural) =
         resource.split_once('/').map_or((Value::Null, resource), |(group, plural)| (json!(group), plural));
     let details = json!({"name": name, "group": group, "kind": plural, "uid": format!("${name}.uid")});
     json!({"kind": "Status", "status": "Success", "code": null, "details": details})
 }
 
-/// A `Status` that refuses.
-fn refused(reason: &str, message: &str) -> Value {
+/// Returns the `Status` of a failed request.
+fn failure_status(reason: &str, message: &str) -> Value {
     json!({"kind": "Status", "status": "Failure", "reason": reason, "message": message})
 }
 
-/// Nothing.
-const NONE: Value = Value::Null;
+/// No request body.
+const NO_BODY: Value = Value::Null;
 
-/// Nothing in particular.
+/// Matches any response.
 fn any() -> Value {
     json!({})
 }

@@ -1,34 +1,35 @@
-//! `DeleteOptions`: where they come from, and what they may be. The messages were made by upstream's decoder and its
+//! `DeleteOptions` in queries and bodies, and their validation. The messages are those of upstream's decoder and its
 //! `ValidateDeleteOptions`.
 
 use pintle_gates::Gates;
 use pintle_testkit::{Cluster, Options};
 use serde_json::{Value, json};
 
-use crate::{NONE, Scene, gone, map, refused};
+use crate::{NO_BODY, Scenario, configmap, deleted_status, failure_status};
 
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 fn invalid(errors: &str) -> String {
     format!("DeleteOptions.meta.k8s.io \"\" is invalid: {errors}")
 }
 
-/// Sends options as a body, or with no media type as a query; they are good if nobody minds them.
+/// Sends options as a body, or as a query if the media type is empty. Valid options lead to 404, as the object does not
+/// exist.
 async fn check(cluster: &Cluster, media_type: &str, options: &str, expect: Result<(), (u16, &str)>) {
-    let name = MAPS.to_owned() + "/a";
-    let answer = match media_type {
+    let name = CONFIGMAPS.to_owned() + "/a";
+    let response = match media_type {
         "" => cluster.delete(&format!("{name}?{options}")).await,
         media_type => cluster.request("DELETE", &name).body(media_type, options.to_owned()).send().await,
     };
-    // Whoever gets as far as the object finds none.
+    // A request with valid options gets as far as the missing object.
     let (code, message) = expect.err().unwrap_or((404, "configmaps \"a\" not found"));
-    let status = answer.expect(code).json();
+    let status = response.expect(code).json();
     assert_eq!(status["message"], message, "{media_type} {options}");
 }
 
 #[test]
-fn queries() {
-    const BOTH: &str =
+fn options_in_the_query_are_validated() {
+    const BOTH_SET: &str =
         "propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set";
     let unsupported = |policy: &str| {
         format!(
@@ -36,14 +37,15 @@ fn queries() {
              \"Orphan\", \"nil\""
         )
     };
-    let dry = |given: &str| invalid(&format!("dryRun: Unsupported value: [{given}]: supported values: \"All\""));
-    let three = format!(
+    let unsupported_dry_run =
+        |given: &str| invalid(&format!("dryRun: Unsupported value: [{given}]: supported values: \"All\""));
+    let two_errors = format!(
         "[propagationPolicy: Invalid value: \"Nope\": orphanDependents and deletionPropagation cannot be both set, {}]",
         unsupported("Nope"),
     );
     pintle_testkit::run(async move {
         let cluster = Cluster::start().await;
-        let good = [
+        let valid = [
             "",
             "gracePeriodSeconds=-1",
             "gracePeriodSeconds=1&gracePeriodSeconds=x",
@@ -52,10 +54,10 @@ fn queries() {
             "dryRun=All&dryRun=All",
             "kind=Foo&apiVersion=v9&unknown=1",
             "uid=1&resourceVersion=x",
-            // The gate is closed.
+            // The feature gate is disabled.
             "ignoreStoreReadErrorWithClusterBreakingPotential=true&dryRun=All&gracePeriodSeconds=1&orphanDependents=1",
         ];
-        for options in good {
+        for options in valid {
             check(&cluster, "", options, Ok(())).await;
         }
         for (options, code, message) in [
@@ -66,12 +68,12 @@ fn queries() {
                 400,
                 "strconv.ParseInt: parsing \"99999999999999999999\": value out of range".to_owned(),
             ),
-            ("orphanDependents=true&propagationPolicy=Orphan", 422, invalid(BOTH)),
-            ("orphanDependents=true&propagationPolicy=Nope", 422, invalid(&three)),
+            ("orphanDependents=true&propagationPolicy=Orphan", 422, invalid(BOTH_SET)),
+            ("orphanDependents=true&propagationPolicy=Nope", 422, invalid(&two_errors)),
             ("propagationPolicy=", 422, invalid(&unsupported(""))),
             ("propagationPolicy=orphan", 422, invalid(&unsupported("orphan"))),
-            ("dryRun=", 422, dry("\"\"")),
-            ("dryRun=All&dryRun=None", 422, dry("\"All\",\"None\"")),
+            ("dryRun=", 422, unsupported_dry_run("\"\"")),
+            ("dryRun=All&dryRun=None", 422, unsupported_dry_run("\"All\",\"None\"")),
         ] {
             check(&cluster, "", options, Err((code, &message))).await;
         }
@@ -80,7 +82,7 @@ fn queries() {
 }
 
 #[test]
-fn bodies() {
+fn options_in_the_body_are_validated() {
     const REGISTER: &str = "in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"";
     let unknown = |kind: &str| format!("no kind \"{kind}\" is registered for version \"v1\" {REGISTER}");
     let no_kind = |what: &str| {
@@ -89,9 +91,9 @@ fn bodies() {
              APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
         )
     };
-    let unfit =
+    let wrong_type =
         |what: &str, field: &str| format!("json: cannot unmarshal {what} into Go struct field DeleteOptions.{field}");
-    let other = |kind: &str| format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion");
+    let unknown_conversion = |kind: &str| format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion");
     let (json, yaml) = ("application/json", "application/yaml");
     pintle_testkit::run(async move {
         let cluster = Cluster::start().await;
@@ -127,17 +129,17 @@ fn bodies() {
             (yaml, "kind: Pod\napiVersion: v1", 400, unknown("Pod")),
             (json, r#"{"kind":"ListOptions","apiVersion":"v1"}"#, 400, unknown("ListOptions")),
             (json, r#"{"kind":"PatchOptions","apiVersion":"v1"}"#, 400, unknown("PatchOptions")),
-            (json, r#"{"kind":"PatchOptions","apiVersion":"meta.k8s.io/v1"}"#, 400, other("PatchOptions")),
-            (json, r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1"}"#, 400, other("Table")),
-            (json, r#"{"kind":"Status","apiVersion":"v1"}"#, 400, other("Status")),
-            (json, r#"{"kind":"CreateOptions","apiVersion":"v1"}"#, 400, other("CreateOptions")),
-            (json, r#"{"gracePeriodSeconds":"5"}"#, 400, unfit("string", "gracePeriodSeconds of type int64")),
-            (json, r#"{"gracePeriodSeconds":5.5}"#, 400, unfit("number 5.5", "gracePeriodSeconds of type int64")),
-            (json, r#"{"propagationPolicy":5}"#, 400, unfit("number", "propagationPolicy of type v1.DeletionPropagation")),
-            (json, r#"{"dryRun":"All"}"#, 400, unfit("string", "dryRun of type []string")),
-            (json, r#"{"preconditions":[]}"#, 400, unfit("array", "preconditions of type v1.Preconditions")),
-            (json, r#"{"orphanDependents":"x"}"#, 400, unfit("string", "orphanDependents of type bool")),
-            (yaml, "gracePeriodSeconds: \"3\"", 400, unfit("string", "gracePeriodSeconds of type int64")),
+            (json, r#"{"kind":"PatchOptions","apiVersion":"meta.k8s.io/v1"}"#, 400, unknown_conversion("PatchOptions")),
+            (json, r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1"}"#, 400, unknown_conversion("Table")),
+            (json, r#"{"kind":"Status","apiVersion":"v1"}"#, 400, unknown_conversion("Status")),
+            (json, r#"{"kind":"CreateOptions","apiVersion":"v1"}"#, 400, unknown_conversion("CreateOptions")),
+            (json, r#"{"gracePeriodSeconds":"5"}"#, 400, wrong_type("string", "gracePeriodSeconds of type int64")),
+            (json, r#"{"gracePeriodSeconds":5.5}"#, 400, wrong_type("number 5.5", "gracePeriodSeconds of type int64")),
+            (json, r#"{"propagationPolicy":5}"#, 400, wrong_type("number", "propagationPolicy of type v1.DeletionPropagation")),
+            (json, r#"{"dryRun":"All"}"#, 400, wrong_type("string", "dryRun of type []string")),
+            (json, r#"{"preconditions":[]}"#, 400, wrong_type("array", "preconditions of type v1.Preconditions")),
+            (json, r#"{"orphanDependents":"x"}"#, 400, wrong_type("string", "orphanDependents of type bool")),
+            (yaml, "gracePeriodSeconds: \"3\"", 400, wrong_type("string", "gracePeriodSeconds of type int64")),
             (
                 json,
                 r#"{"kind":5}"#,
@@ -169,36 +171,36 @@ fn bodies() {
     });
 }
 
-/// A body, whatever it says, is all that counts.
+/// If the request has a body, the query is ignored.
 #[test]
-fn bodies_come_before_queries() {
+fn the_body_takes_precedence_over_the_query() {
     pintle_testkit::run(async move {
-        let mut scene = Scene::begin().await;
-        scene
-            .check(&[
-                ("POST configmaps", map("a"), 201, json!({})),
-                ("DELETE configmaps/a?dryRun=All", NONE, 200, gone("configmaps", "a")),
-                ("GET configmaps/a", NONE, 200, json!({"metadata": {"uid": "$a.uid"}})),
+        let mut scenario = Scenario::start().await;
+        scenario
+            .run_steps(&[
+                ("POST configmaps", configmap("a"), 201, json!({})),
+                ("DELETE configmaps/a?dryRun=All", NO_BODY, 200, deleted_status("configmaps", "a")),
+                ("GET configmaps/a", NO_BODY, 200, json!({"metadata": {"uid": "$a.uid"}})),
                 (
                     "DELETE configmaps/a?dryRun=All&uid=no&propagationPolicy=Nope",
                     json!({}),
                     200,
-                    gone("configmaps", "a"),
+                    deleted_status("configmaps", "a"),
                 ),
-                ("GET configmaps/a", NONE, 404, json!({})),
-                ("POST configmaps", map("a"), 201, json!({})),
-                ("DELETE configmaps/a", json!({"dryRun": ["All"]}), 200, gone("configmaps", "a")),
-                ("GET configmaps/a", NONE, 200, json!({})),
+                ("GET configmaps/a", NO_BODY, 404, json!({})),
+                ("POST configmaps", configmap("a"), 201, json!({})),
+                ("DELETE configmaps/a", json!({"dryRun": ["All"]}), 200, deleted_status("configmaps", "a")),
+                ("GET configmaps/a", NO_BODY, 200, json!({})),
             ])
             .await;
-        scene.end().await;
+        scenario.stop().await;
     });
 }
 
-/// Also for custom kinds, which themselves do not come in Protobuf.
+/// This includes custom resources, which have no Protobuf encoding themselves.
 #[test]
-fn bodies_come_in_every_encoding() {
-    // The message of `DeleteOptions` with a policy, in the envelope of Protobuf.
+fn options_are_accepted_in_every_encoding() {
+    // `DeleteOptions` with a policy in the Kubernetes Protobuf envelope.
     let message = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x08\x22\x06Orphan";
     let cbor = b"\xd9\xd9\xf7\xa1\x51propagationPolicy\x46Orphan";
     let definition = json!({
@@ -217,7 +219,7 @@ fn bodies_come_in_every_encoding() {
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let _ = cluster.post(definitions, definition.to_string()).await.expect(201);
         while cluster.get(widgets).await.status != 200 {}
-        for (collection, object) in [(MAPS, map("a").to_string()), (widgets, widget)] {
+        for (collection, object) in [(CONFIGMAPS, configmap("a").to_string()), (widgets, widget)] {
             for (media_type, body) in [
                 ("application/json", &br#"{"propagationPolicy":"Orphan"}"#[..]),
                 ("", br#"{"propagationPolicy":"Orphan"}"#),
@@ -227,28 +229,28 @@ fn bodies_come_in_every_encoding() {
             ] {
                 let _ = cluster.post(collection, object.clone()).await.expect(201);
                 let path = format!("{collection}/a");
-                let ask = cluster.request("DELETE", &path);
-                let ask = if media_type.is_empty() { ask.raw(body) } else { ask.body(media_type, body) };
-                let answer = ask.send().await.expect(200).json();
-                assert_eq!(answer["metadata"]["finalizers"], json!(["orphan"]), "{path} {media_type}");
+                let request = cluster.request("DELETE", &path);
+                let request = if media_type.is_empty() { request.raw(body) } else { request.body(media_type, body) };
+                let response = request.send().await.expect(200).json();
+                assert_eq!(response["metadata"]["finalizers"], json!(["orphan"]), "{path} {media_type}");
                 while cluster.get(&path).await.status != 404 {}
             }
             let path = format!("{collection}/a");
-            let refused = cluster.request("DELETE", &path).body("text/plain", "x").send().await.expect(415).json();
-            assert_eq!(refused["reason"], Value::from("UnsupportedMediaType"));
+            let error = cluster.request("DELETE", &path).body("text/plain", "x").send().await.expect(415).json();
+            assert_eq!(error["reason"], Value::from("UnsupportedMediaType"));
         }
         cluster.stop().await;
     });
 }
 
-/// What is said to whom says nothing of dependents, and what cannot be deleted.
+/// Jobs warn about the default propagation policy, and some objects cannot be deleted.
 #[test]
-fn kinds_have_their_own_words() {
+fn some_kinds_warn_or_forbid_deletion() {
     const WARNING: &str = "299 - \"child pods are preserved by default when jobs are deleted; set \
                            propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this \
                            warning\"";
     pintle_testkit::run(async move {
-        let mut scene = Scene::begin().await;
+        let mut scenario = Scenario::start().await;
         let jobs = "/apis/batch/v1/namespaces/default/jobs";
         for (path, warning) in [
             (format!("{jobs}/x"), WARNING),
@@ -258,28 +260,36 @@ fn kinds_have_their_own_words() {
             (format!("{jobs}?orphanDependents=false"), ""),
             ("/api/v1/namespaces/default/replicationcontrollers/x".to_owned(), ""),
         ] {
-            let answer = scene.cluster.delete(&path).await;
-            assert_eq!(answer.header("warning"), warning, "{path}");
+            let response = scenario.cluster.delete(&path).await;
+            assert_eq!(response.header("warning"), warning, "{path}");
         }
-        let system = refused(
+        let system = failure_status(
             "Forbidden",
             "priorityclasses.scheduling.k8s.io \"system-node-critical\" is forbidden: this is a system priority class and \
              cannot be deleted",
         );
-        scene
-            .check(&[
-                ("DELETE /apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical", NONE, 403, system),
-                // Among others it can.
-                ("DELETE /apis/scheduling.k8s.io/v1/priorityclasses", NONE, 200, json!({"kind": "PriorityClassList"})),
-                ("GET /apis/scheduling.k8s.io/v1/priorityclasses", NONE, 200, json!({"items": []})),
+        scenario
+            .run_steps(&[
+                ("DELETE /apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical", NO_BODY, 403, system),
+                // Deletecollection can delete it.
+                (
+                    "DELETE /apis/scheduling.k8s.io/v1/priorityclasses",
+                    NO_BODY,
+                    200,
+                    json!({"kind": "PriorityClassList"}),
+                ),
+                ("GET /apis/scheduling.k8s.io/v1/priorityclasses", NO_BODY, 200, json!({"items": []})),
                 (
                     "DELETE /api/v1/namespaces/kube-system",
-                    NONE,
+                    NO_BODY,
                     403,
-                    refused("Forbidden", "namespaces \"kube-system\" is forbidden: this namespace may not be deleted"),
+                    failure_status(
+                        "Forbidden",
+                        "namespaces \"kube-system\" is forbidden: this namespace may not be deleted",
+                    ),
                 ),
             ])
             .await;
-        scene.end().await;
+        scenario.stop().await;
     });
 }

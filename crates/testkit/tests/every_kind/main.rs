@@ -1,126 +1,126 @@
-//! Every kind through every verb: what discovery names is created, shown in every form, watched, changed, patched and
-//! deleted, with one sample object per kind from `samples`. A served resource without a sample fails the suite, so that
-//! no kind comes to be served untried.
+//! Tests of every verb for every resource that discovery lists: create, get, list, watch, update, patch and delete, with one
+//! sample object per resource from `samples`. A served resource without a sample fails the suite, so no resource is served
+//! untested.
 
 mod apply;
-mod forms;
-mod kind;
-mod removal;
+mod deletes;
+mod representations;
 mod restart;
+mod runner;
+mod served_kind;
 mod subresources;
-mod views;
-mod walk;
-mod watching;
+mod versions;
+mod watches;
 mod writes;
 
-use walk::{every_kind, samples_and_discovery_agree};
+use runner::{check_samples_match_discovery, for_every_kind};
 
 #[test]
 fn every_served_resource_has_a_sample() {
-    pintle_testkit::run(samples_and_discovery_agree());
+    pintle_testkit::run(check_samples_match_discovery());
 }
 
 #[test]
-fn every_kind_is_shown_in_every_form() {
-    every_kind(forms::single);
+fn every_kind_has_every_representation() {
+    for_every_kind(representations::check_object);
 }
 
 #[test]
-fn every_kind_is_listed_in_every_form() {
-    every_kind(forms::list);
+fn every_list_has_every_representation() {
+    for_every_kind(representations::check_list);
 }
 
 #[test]
-fn what_is_not_stored_is_shown_in_every_form() {
-    every_kind(forms::computed);
+fn computed_kinds_have_every_representation() {
+    for_every_kind(representations::check_computed);
 }
 
 #[test]
-fn every_kind_is_watched() {
-    every_kind(watching::watched);
+fn every_kind_can_be_watched() {
+    for_every_kind(watches::check_watch);
 }
 
 #[test]
-fn every_kind_is_updated_against_its_version() {
-    every_kind(writes::updates);
+fn every_kind_is_updated_with_optimistic_concurrency() {
+    for_every_kind(writes::check_updates);
 }
 
 #[test]
-fn every_kind_takes_every_type_of_patch() {
-    every_kind(writes::patches);
+fn every_kind_accepts_every_patch_type() {
+    for_every_kind(writes::check_patches);
 }
 
 #[test]
-fn every_kind_is_applied() {
-    every_kind(apply::applied);
+fn every_kind_can_be_applied() {
+    for_every_kind(apply::check_apply);
 }
 
 #[test]
-fn a_status_is_applied_by_its_subresource_alone() {
-    every_kind(apply::status);
+fn status_can_only_be_applied_through_its_subresource() {
+    for_every_kind(apply::check_status);
 }
 
 #[test]
-fn a_scale_is_applied_in_place_of_the_replicas() {
-    every_kind(apply::scale);
+fn applying_a_scale_owns_the_replicas() {
+    for_every_kind(apply::check_scale);
 }
 
 #[test]
-fn dry_runs_of_every_kind_store_nothing() {
-    every_kind(writes::dry_runs);
+fn dry_runs_of_every_kind_persist_nothing() {
+    for_every_kind(writes::check_dry_runs);
 }
 
 #[test]
-fn every_kind_tells_of_unknown_fields() {
-    every_kind(writes::unknown_fields);
+fn every_kind_reports_unknown_fields() {
+    for_every_kind(writes::check_unknown_fields);
 }
 
 #[test]
-fn every_kind_is_written_in_every_encoding() {
-    every_kind(writes::encodings);
+fn every_kind_accepts_every_encoding() {
+    for_every_kind(writes::check_encodings);
 }
 
 #[test]
-fn a_status_is_written_by_its_subresource_alone() {
-    every_kind(subresources::status);
+fn status_can_only_be_written_through_its_subresource() {
+    for_every_kind(subresources::check_status);
 }
 
 #[test]
-fn every_scale_shows_and_sets_the_replicas() {
-    every_kind(subresources::scale);
+fn every_scale_reads_and_writes_the_replicas() {
+    for_every_kind(subresources::check_scale);
 }
 
 #[test]
-fn subresources_show_the_object_and_keep_what_does_not_change() {
-    every_kind(subresources::whole_objects);
+fn subresources_return_the_object_and_skip_no_op_writes() {
+    for_every_kind(subresources::check_object_subresources);
 }
 
 #[test]
-fn every_kind_is_deleted() {
-    every_kind(removal::one);
+fn every_kind_can_be_deleted() {
+    for_every_kind(deletes::check_delete);
 }
 
 #[test]
-fn every_collection_is_deleted() {
-    every_kind(removal::collection);
+fn every_collection_can_be_deleted() {
+    for_every_kind(deletes::check_deletecollection);
 }
 
 #[test]
-fn verbs_that_discovery_does_not_name_are_not_allowed() {
-    every_kind(removal::other_verbs);
+fn verbs_missing_from_discovery_are_not_allowed() {
+    for_every_kind(deletes::check_unsupported_verbs);
 }
 
 #[test]
-fn versions_are_views_of_the_same_objects() {
-    every_kind(views::views);
+fn every_version_returns_the_same_objects() {
+    for_every_kind(versions::check_versions);
 }
 
 #[test]
-fn what_is_only_created_keeps_nothing() {
-    every_kind(views::created_only);
+fn create_only_kinds_store_nothing() {
+    for_every_kind(versions::check_create_only);
 }
 
 #[test]
-fn every_kind_survives_a_restart_byte_for_byte() {
-    pintle_testkit::run(restart::survives());
+fn every_kind_is_identical_after_a_restart() {
+    pintle_testkit::run(restart::check_restart());
 }

@@ -1,4 +1,4 @@
-//! Writes: optimistic concurrency, the types of patches, dry runs, unknown fields, and bodies in every encoding.
+//! Writes: optimistic concurrency, patch types, dry runs, unknown fields, and bodies in every encoding.
 
 use std::sync::Arc;
 
@@ -6,29 +6,30 @@ use pintle_codec::{json, protobuf, yaml};
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
 
-use crate::kind::{Kind, blanked, contains, merged, name, version};
+use crate::served_kind::{ServedKind, apply_merge_patch, contains, name, resource_version, without_volatile_fields};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// PUT: what changes nothing keeps its version, what is old is refused.
-pub(crate) async fn updates(cluster: Arc<Cluster>, kind: Arc<Kind>) {
-    if !kind.can("update") {
+/// Checks PUT: a no-op update keeps the resourceVersion, and an old resourceVersion is a conflict.
+pub(crate) async fn check_updates(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+    if !kind.has_verb("update") {
         return;
     }
     let sample = kind.sample();
     let path = kind.path(&sample.object);
     let created = kind.create(&cluster, &sample.object).await;
     let object = created.json();
-    let same = cluster.put(&path, created.text()).await.expect(200);
-    assert_eq!(same.text(), created.text(), "an update without a change");
+    let unchanged = cluster.put(&path, created.text()).await.expect(200);
+    assert_eq!(unchanged.text(), created.text(), "an update without a change");
 
-    let labelled = merged(&object, &json!({ "metadata": { "labels": { "step": "1" } } }));
+    let labelled = apply_merge_patch(&object, &json!({ "metadata": { "labels": { "step": "1" } } }));
     let updated = cluster.put(&path, labelled.to_string()).await.expect(200).json();
-    assert_ne!(version(&updated), version(&object), "an update with a change");
-    // Generations count changes of some kinds' labels too.
-    let but_generation =
-        |object: &Value| merged(&blanked(object.clone()), &json!({ "metadata": { "generation": null } }));
-    assert_eq!(but_generation(&updated), but_generation(&labelled));
+    assert_ne!(resource_version(&updated), resource_version(&object), "an update with a change");
+    // Some kinds increment the generation for changes of labels.
+    let without_generation = |object: &Value| {
+        apply_merge_patch(&without_volatile_fields(object.clone()), &json!({ "metadata": { "generation": null } }))
+    };
+    assert_eq!(without_generation(&updated), without_generation(&labelled));
     assert_eq!(updated["metadata"]["uid"], object["metadata"]["uid"]);
     assert_eq!(cluster.get(&path).await.expect(200).json(), updated);
 
@@ -39,29 +40,29 @@ pub(crate) async fn updates(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     );
     cluster.put(&path, labelled.to_string()).await.expect_error(409, "Conflict", &message);
 
-    let changed = merged(&updated, &sample.change);
+    let changed = apply_merge_patch(&updated, &sample.change);
     let changed = cluster.put(&path, changed.to_string()).await.expect(200).json();
-    assert!(contains(&changed, &sample.change), "{} is not in {changed}", sample.change);
-    assert_ne!(version(&changed), version(&updated), "the sample's change");
+    assert!(contains(&changed, &sample.change), "{changed} does not contain {}", sample.change);
+    assert_ne!(resource_version(&changed), resource_version(&updated), "an update with the sample's change");
     assert_eq!(cluster.get(&path).await.expect(200).json(), changed);
     kind.remove(&cluster, &sample.object).await;
 }
 
-/// PATCH in its three types, and that an object's patch with itself is nothing.
-pub(crate) async fn patches(cluster: Arc<Cluster>, kind: Arc<Kind>) {
-    if !kind.can("patch") {
+/// Checks the three patch types, and that patching an object with itself changes nothing.
+pub(crate) async fn check_patches(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+    if !kind.has_verb("patch") {
         return;
     }
     let sample = kind.sample();
     let path = kind.path(&sample.object);
     let created = kind.create(&cluster, &sample.object).await;
     for patch in ["merge", "strategic-merge"] {
-        let same = cluster.patch(&path, patch, created.text()).await;
-        if let Some(message) = sample.strategic.as_ref().filter(|_| patch == "strategic-merge") {
-            same.expect_error(500, "", message);
+        let unchanged = cluster.patch(&path, patch, created.text()).await;
+        if let Some(message) = sample.strategic_merge_error.as_ref().filter(|_| patch == "strategic-merge") {
+            unchanged.expect_error(500, "", message);
             continue;
         }
-        assert_eq!(same.expect(200).text(), created.text(), "a {patch} patch with the object itself");
+        assert_eq!(unchanged.expect(200).text(), created.text(), "a {patch} patch with the object itself");
     }
     let mut before = created.json();
     for (patch, body) in [
@@ -74,7 +75,7 @@ pub(crate) async fn patches(cluster: Arc<Cluster>, kind: Arc<Kind>) {
         ("merge", sample.change.clone()),
     ] {
         let after = cluster.patch(&path, patch, body.to_string()).await.expect(200).json();
-        assert_ne!(version(&after), version(&before), "{patch} {body}");
+        assert_ne!(resource_version(&after), resource_version(&before), "{patch} {body}");
         if body.is_object() && patch == "merge" {
             assert!(contains(&after, &body), "{patch} {body}: {after}");
         } else {
@@ -88,44 +89,52 @@ pub(crate) async fn patches(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     kind.remove(&cluster, &sample.object).await;
 }
 
-/// Dry runs answer as the real thing and leave everything as it was.
-pub(crate) async fn dry_runs(cluster: Arc<Cluster>, kind: Arc<Kind>) {
-    if !kind.stored() {
+/// Checks that dry runs return the result of the real request and change nothing.
+pub(crate) async fn check_dry_runs(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+    if !kind.is_stored() {
         return;
     }
     let sample = kind.sample();
     let (collection, path) = (kind.collection(), kind.path(&sample.object));
     let dry = cluster.post(&format!("{collection}?dryRun=All"), sample.object.to_string()).await.expect(201).json();
-    assert!(version(&dry).is_empty(), "{dry}");
+    assert!(resource_version(&dry).is_empty(), "{dry}");
     let _ = cluster.get(&path).await.expect(404);
 
     let created = kind.create(&cluster, &sample.object).await;
     let object = created.json();
-    assert_eq!(blanked(dry), blanked(object.clone()), "a dry run's object is the one that would be stored");
-    let changed = merged(&object, &sample.change);
+    assert_eq!(
+        without_volatile_fields(dry),
+        without_volatile_fields(object.clone()),
+        "a dry run must return the object that would be stored"
+    );
+    let changed = apply_merge_patch(&object, &sample.change);
     let put = cluster.put(&format!("{path}?dryRun=All"), changed.to_string()).await.expect(200).json();
     assert!(contains(&put, &sample.change), "{put}");
-    assert_eq!(version(&put), version(&object));
+    assert_eq!(resource_version(&put), resource_version(&object));
     let patched = cluster.patch(&format!("{path}?dryRun=All"), "merge", sample.change.to_string()).await.expect(200);
-    assert_eq!(blanked(patched.json()), blanked(put), "a patch and an update with the same change");
+    assert_eq!(
+        without_volatile_fields(patched.json()),
+        without_volatile_fields(put),
+        "a patch and an update with the same change"
+    );
     let _ = cluster.delete(&format!("{path}?dryRun=All")).await.expect(200);
     let body = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"] });
     let _ = cluster.request("DELETE", &path).json(body.to_string()).send().await.expect(200);
-    if kind.can("deletecollection") {
+    if kind.has_verb("deletecollection") {
         let _ = cluster.delete(&format!("{collection}?dryRun=All")).await.expect(200);
     }
     assert_eq!(cluster.get(&path).await.expect(200).text(), created.text(), "after the dry runs");
     kind.remove(&cluster, &sample.object).await;
 }
 
-/// Unknown fields: an error, a warning, or nothing.
-pub(crate) async fn unknown_fields(cluster: Arc<Cluster>, kind: Arc<Kind>) {
-    if !kind.can("create") || !kind.stored() {
+/// Checks that unknown fields are an error, a warning, or ignored.
+pub(crate) async fn check_unknown_fields(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+    if !kind.has_verb("create") || !kind.is_stored() {
         return;
     }
     let sample = kind.sample();
     let patch = json!({ "sweepField": 1, "metadata": { "other": "x" } });
-    let body = merged(&sample.object, &patch).to_string();
+    let body = apply_merge_patch(&sample.object, &patch).to_string();
     let collection = format!("{}?dryRun=All&fieldValidation=", kind.collection());
     let problems = r#"unknown field "metadata.other", unknown field "sweepField""#;
     let message = format!(
@@ -135,9 +144,9 @@ pub(crate) async fn unknown_fields(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     cluster.post(&format!("{collection}Strict"), body.clone()).await.expect_error(400, "BadRequest", &message);
     let warned = cluster.post(&format!("{collection}Warn"), body.clone()).await.expect(201);
     let plain = cluster.post(&format!("{collection}Ignore"), body.clone()).await.expect(201);
-    assert_eq!(blanked(warned.json()), blanked(plain.json()));
-    let warnings = |answer: &pintle_testkit::Response| -> Vec<String> {
-        answer.headers.get_all("warning").iter().filter_map(|w| w.to_str().ok().map(str::to_owned)).collect()
+    assert_eq!(without_volatile_fields(warned.json()), without_volatile_fields(plain.json()));
+    let warnings = |response: &pintle_testkit::Response| -> Vec<String> {
+        response.headers.get_all("warning").iter().filter_map(|w| w.to_str().ok().map(str::to_owned)).collect()
     };
     let mut expect: Vec<String> =
         ["metadata.other", "sweepField"].map(|field| format!(r#"299 - "unknown field \"{field}\"""#)).to_vec();
@@ -151,27 +160,27 @@ pub(crate) async fn unknown_fields(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     let path = format!("{}?dryRun=All&fieldValidation=Strict", kind.path(&sample.object));
     cluster.put(&path, body).await.expect_error(400, "BadRequest", &message);
     for patch_type in ["merge", "strategic-merge"] {
-        let refused = cluster.patch(&path, patch_type, patch.to_string()).await;
-        assert!(refused.text().contains("strict decoding error: unknown field"), "{}", refused.text());
-        let _ = refused.expect(422);
+        let error = cluster.patch(&path, patch_type, patch.to_string()).await;
+        assert!(error.text().contains("strict decoding error: unknown field"), "{}", error.text());
+        let _ = error.expect(422);
     }
     kind.remove(&cluster, &sample.object).await;
 }
 
-/// Bodies in YAML and Protobuf make the same object as one in JSON.
-pub(crate) async fn encodings(cluster: Arc<Cluster>, kind: Arc<Kind>) {
-    if !kind.can("create") || !kind.stored() {
+/// Checks that bodies in YAML and Protobuf create the same object as in JSON.
+pub(crate) async fn check_encodings(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+    if !kind.has_verb("create") || !kind.is_stored() {
         return;
     }
     let sample = kind.sample();
     let (collection, path) = (kind.collection(), kind.path(&sample.object));
-    let expect = blanked(kind.create(&cluster, &sample.object).await.json());
+    let expect = without_volatile_fields(kind.create(&cluster, &sample.object).await.json());
     kind.remove(&cluster, &sample.object).await;
 
     let text = sample.object.to_string();
     let tree = json::decode(text.as_bytes(), json::Options::default()).expect("JSON").value;
     let created = cluster.request("POST", &collection).body("application/yaml", yaml::encode(&tree)).send().await;
-    assert_eq!(blanked(created.expect(201).json()), expect, "made of YAML");
+    assert_eq!(without_volatile_fields(created.expect(201).json()), expect, "created from YAML");
     kind.remove(&cluster, &sample.object).await;
 
     let (types, id) = kind.type_of(&kind.kind);
@@ -180,7 +189,7 @@ pub(crate) async fn encodings(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     let mut body = Vec::new();
     protobuf::encode_object(&typed.value, types, id, &mut body);
     let created = cluster.request("POST", &collection).body(PROTOBUF, body).send().await.expect(201).json();
-    assert_eq!(blanked(created.clone()), expect, "made of Protobuf");
+    assert_eq!(without_volatile_fields(created.clone()), expect, "created from Protobuf");
 
     let body = cluster.request("GET", &path).header("accept", PROTOBUF).send().await.expect(200).body;
     let put =

@@ -1,12 +1,12 @@
-//! Lists in chunks: limit, continue tokens and what they promise.
+//! Chunked lists: `limit`, `continue` tokens and their consistency.
 
 use pintle_testkit::{Cluster, Options};
 use serde_json::json;
 
-use crate::{MAPS, PODS, check, cluster, continue_of, list, make, map, names, revision};
+use crate::{CONFIGMAPS, PODS, check, cluster, configmap, continue_token, create, list, names, revision};
 
-/// Walks a list in chunks with writes between them, and says what each chunk had.
-async fn walk(cluster: &Cluster, path: &str, query: &str) -> Vec<(String, Option<u64>)> {
+/// Lists in chunks with writes between them. Returns the names and the remaining item count of each chunk.
+async fn list_in_chunks(cluster: &Cluster, path: &str, query: &str) -> Vec<(String, Option<u64>)> {
     let mut chunks = Vec::new();
     let mut at = None;
     let mut token = String::new();
@@ -14,43 +14,43 @@ async fn walk(cluster: &Cluster, path: &str, query: &str) -> Vec<(String, Option
         let chunk = list(cluster, path, &format!("{query}&continue={token}")).await;
         assert_eq!(*at.get_or_insert(revision(&chunk)), revision(&chunk), "the revision of {path}?{query}");
         chunks.push((names(&chunk), chunk["metadata"]["remainingItemCount"].as_u64()));
-        token = continue_of(&chunk).to_owned();
+        token = continue_token(&chunk).to_owned();
         if token.is_empty() {
             assert!(chunk["metadata"].get("continue").is_none(), "{chunk}");
             return chunks;
         }
         let n = chunks.len();
-        make(cluster, MAPS, map(&format!("a-new-{n}-{}", revision(&chunk)))).await;
+        create(cluster, CONFIGMAPS, configmap(&format!("a-new-{n}-{}", revision(&chunk)))).await;
         let changed =
             json!({"metadata": {"name": "m5", "labels": {"odd": "yes"}}, "data": {"k": format!("changed-{n}")}});
-        let _ = cluster.put(&format!("{MAPS}/m5"), changed.to_string()).await.expect(200);
-        let _ = cluster.delete(&format!("{MAPS}/m6")).await;
+        let _ = cluster.put(&format!("{CONFIGMAPS}/m5"), changed.to_string()).await.expect(200);
+        let _ = cluster.delete(&format!("{CONFIGMAPS}/m6")).await;
     }
 }
 
 #[test]
-fn chunks_show_one_state() {
+fn chunks_are_from_one_revision() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
         for i in 1..=7 {
             let odd = if i % 2 == 1 { "yes" } else { "no" };
             let object = json!({"metadata": {"name": format!("m{i}"), "labels": {"odd": odd}}, "data": {"k": "1"}});
-            make(&cluster, MAPS, object).await;
+            create(&cluster, CONFIGMAPS, object).await;
         }
         let chunk = |names: &str, remaining: Option<u64>| (names.to_owned(), remaining);
         let expect = vec![chunk("m1 m2 m3", Some(4)), chunk("m4 m5 m6", Some(1)), chunk("m7", None)];
-        assert_eq!(walk(&cluster, MAPS, "limit=3").await, expect);
+        assert_eq!(list_in_chunks(&cluster, CONFIGMAPS, "limit=3").await, expect);
 
-        // With a selector nobody knows how many are left.
-        let found = walk(&cluster, MAPS, "limit=2&labelSelector=odd%3Dyes").await;
+        // With a selector, the remaining item count is unknown.
+        let found = list_in_chunks(&cluster, CONFIGMAPS, "limit=2&labelSelector=odd%3Dyes").await;
         assert_eq!(found, [chunk("m1 m3", None), chunk("m5=changed-2 m7", None)]);
-        let found = walk(&cluster, MAPS, "limit=1&fieldSelector=metadata.name%3Dm7").await;
+        let found = list_in_chunks(&cluster, CONFIGMAPS, "limit=1&fieldSelector=metadata.name%3Dm7").await;
         assert_eq!(found, [chunk("m7", None)]);
     });
 }
 
 #[test]
-fn a_chunk_may_end_the_list_in_any_way() {
+fn a_list_can_be_continued_with_another_limit() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
         for name in ["o", "p"] {
@@ -60,34 +60,34 @@ fn a_chunk_may_end_the_list_in_any_way() {
                 .expect(201);
         }
         for (namespace, name) in [("n", "a"), ("n", "b"), ("o", "a"), ("o", "c"), ("p", "b")] {
-            make(&cluster, &format!("/api/v1/namespaces/{namespace}/configmaps"), map(name)).await;
+            create(&cluster, &format!("/api/v1/namespaces/{namespace}/configmaps"), configmap(name)).await;
         }
         let all = "/api/v1/configmaps";
         let first = list(&cluster, all, "limit=3").await;
         assert_eq!(names(&first), "a b a");
-        let token = continue_of(&first);
-        make(&cluster, MAPS, map("z")).await;
-        // The rest at once, another limit, or the same chunk again.
+        let token = continue_token(&first);
+        create(&cluster, CONFIGMAPS, configmap("z")).await;
+        // The rest without a limit, another limit, or the same chunk again.
         check(&cluster, all, &format!("continue={token}"), "c b").await;
         check(&cluster, all, &format!("limit=1&continue={token}"), "c").await;
-        // Any state will do, says this; it makes the list whole.
+        // With resourceVersion=0, the limit is ignored.
         check(&cluster, all, &format!("limit=1&continue={token}&resourceVersion=0"), "c b").await;
         check(&cluster, all, &format!("limit=1&continue={token}&resourceVersion="), "c").await;
         check(&cluster, all, &format!("limit=500&continue={token}"), "c b").await;
-        // As many as there are is the end.
-        let whole = list(&cluster, all, "limit=6").await;
-        assert_eq!(whole["metadata"], json!({"resourceVersion": whole["metadata"]["resourceVersion"]}));
-        // A limit below zero is none.
+        // A chunk with all objects has no continue token.
+        let full_list = list(&cluster, all, "limit=6").await;
+        assert_eq!(full_list["metadata"], json!({"resourceVersion": full_list["metadata"]["resourceVersion"]}));
+        // A negative limit is ignored.
         check(&cluster, all, "limit=-1", "a b z a c b").await;
         check(&cluster, all, "limit=0", "a b z a c b").await;
 
-        // A namespace that fields select is as good as one in the path, and so is a name within it.
+        // A namespace in a field selector is equivalent to one in the path, and so is a name.
         let other = "fieldSelector=metadata.namespace%3Do";
         let chunk = list(&cluster, all, &format!("{other}&limit=1")).await;
         assert_eq!((names(&chunk).as_str(), chunk["metadata"].get("remainingItemCount")), ("a", None));
-        check(&cluster, all, &format!("{other}&continue={}", continue_of(&chunk)), "c").await;
+        check(&cluster, all, &format!("{other}&continue={}", continue_token(&chunk)), "c").await;
         let one = list(&cluster, all, &format!("{other},metadata.name%3Dc&limit=1")).await;
-        assert_eq!((names(&one).as_str(), continue_of(&one)), ("c", ""));
+        assert_eq!((names(&one).as_str(), continue_token(&one)), ("c", ""));
         check(&cluster, all, "fieldSelector=metadata.namespace%3DNo/t", "").await;
 
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -95,51 +95,51 @@ fn a_chunk_may_end_the_list_in_any_way() {
             cluster.request("GET", &format!("{all}?limit=4")).header("accept", accept).send().await.expect(200).json();
         assert_eq!(table["rows"].as_array().map(Vec::len), Some(4));
         assert_eq!(table["metadata"]["remainingItemCount"], 2);
-        check(&cluster, all, &format!("continue={}", continue_of(&table)), "c b").await;
+        check(&cluster, all, &format!("continue={}", continue_token(&table)), "c b").await;
     });
 }
 
 #[test]
-fn more_may_come_to_nothing() {
+fn the_last_chunk_may_be_empty() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
         for (name, odd) in [("a", "yes"), ("b", "no"), ("c", "yes"), ("d", "no")] {
-            make(&cluster, MAPS, json!({"metadata": {"name": name, "labels": {"odd": odd}}})).await;
+            create(&cluster, CONFIGMAPS, json!({"metadata": {"name": name, "labels": {"odd": odd}}})).await;
         }
-        // Whether what is left is selected too is not looked at.
+        // The server does not check whether any remaining object matches the selector.
         let query = "limit=2&labelSelector=odd%3Dyes";
-        let chunk = list(&cluster, MAPS, query).await;
+        let chunk = list(&cluster, CONFIGMAPS, query).await;
         assert_eq!((names(&chunk).as_str(), chunk["metadata"].get("remainingItemCount")), ("a c", None));
-        let rest = list(&cluster, MAPS, &format!("{query}&continue={}", continue_of(&chunk))).await;
-        assert_eq!((names(&rest).as_str(), continue_of(&rest)), ("", ""));
+        let rest = list(&cluster, CONFIGMAPS, &format!("{query}&continue={}", continue_token(&chunk))).await;
+        assert_eq!((names(&rest).as_str(), continue_token(&rest)), ("", ""));
         assert_eq!(revision(&rest), revision(&chunk));
         assert_eq!(rest["items"], json!([]));
-        let last = list(&cluster, MAPS, "limit=2&labelSelector=odd%3Dno").await;
-        assert_eq!((names(&last).as_str(), continue_of(&last)), ("b d", ""));
+        let last = list(&cluster, CONFIGMAPS, "limit=2&labelSelector=odd%3Dno").await;
+        assert_eq!((names(&last).as_str(), continue_token(&last)), ("b d", ""));
 
-        // Unless there is an index: the pods of a node are known.
+        // With an index, as for the node of pods, only matching objects are considered.
         for (name, node) in [("a", "x"), ("b", "y"), ("c", "x"), ("d", "y")] {
             let spec = json!({"containers": [{"name": "c", "image": "i"}], "nodeName": node});
-            make(&cluster, PODS, json!({"metadata": {"name": name}, "spec": spec})).await;
+            create(&cluster, PODS, json!({"metadata": {"name": name}, "spec": spec})).await;
         }
         let query = "fieldSelector=spec.nodeName%3Dx&limit";
         for (limit, expect, more) in [(1, "a", true), (2, "a c", false), (3, "a c", false)] {
             let chunk = list(&cluster, PODS, &format!("{query}={limit}")).await;
-            assert_eq!((names(&chunk).as_str(), continue_of(&chunk).is_empty()), (expect, !more), "{limit}");
+            assert_eq!((names(&chunk).as_str(), continue_token(&chunk).is_empty()), (expect, !more), "{limit}");
         }
         let exact = list(&cluster, PODS, &format!("{query}=2&resourceVersion={}", revision(&last) + 4)).await;
-        assert_eq!((names(&exact).as_str(), continue_of(&exact).is_empty()), ("a c", false));
+        assert_eq!((names(&exact).as_str(), continue_token(&exact).is_empty()), ("a c", false));
     });
 }
 
 #[test]
-fn tokens_that_are_none_are_refused() {
+fn invalid_continue_tokens_are_rejected() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
         for name in ["a", "b"] {
-            make(&cluster, MAPS, map(name)).await;
+            create(&cluster, CONFIGMAPS, configmap(name)).await;
         }
-        let token = continue_of(&list(&cluster, MAPS, "limit=1").await).to_owned();
+        let token = continue_token(&list(&cluster, CONFIGMAPS, "limit=1").await).to_owned();
         let invalid = "invalid continue token: continue key is not valid";
         for (query, message) in [
             (
@@ -168,14 +168,14 @@ fn tokens_that_are_none_are_refused() {
             ),
             ("limit=x".to_owned(), "strconv.ParseInt: parsing \"x\": invalid syntax".to_owned()),
         ] {
-            cluster.get(&format!("{MAPS}?{query}")).await.expect_error(400, "BadRequest", &message);
+            cluster.get(&format!("{CONFIGMAPS}?{query}")).await.expect_error(400, "BadRequest", &message);
         }
-        // Selected objects come behind the key of the token, too.
-        check(&cluster, MAPS, &format!("fieldSelector=metadata.name%3Da&continue={token}"), "").await;
-        check(&cluster, MAPS, &format!("fieldSelector=metadata.name%3Db&continue={token}"), "b").await;
-        // What Go's decoder says of other text is its own; the beginning and the code are not.
+        // The key of the token also applies to a list that selects a single name.
+        check(&cluster, CONFIGMAPS, &format!("fieldSelector=metadata.name%3Da&continue={token}"), "").await;
+        check(&cluster, CONFIGMAPS, &format!("fieldSelector=metadata.name%3Db&continue={token}"), "b").await;
+        // For other tokens, only the status code and the prefix are compared: the rest is an error of Go's decoder.
         for token in ["nonsense", "e30", "%00", "!", "e", "bnVsbA", "W10", &"A".repeat(10_000)] {
-            let status = cluster.get(&format!("{MAPS}?continue={token}")).await.expect(400).json();
+            let status = cluster.get(&format!("{CONFIGMAPS}?continue={token}")).await.expect(400).json();
             assert!(status["message"].as_str().is_some_and(|m| m.starts_with(invalid)), "{token}: {status}");
         }
     });

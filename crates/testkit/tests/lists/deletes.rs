@@ -1,29 +1,29 @@
-//! Deletecollection: what it is about is a list, with the same options.
+//! Deletecollection accepts the same list options as a list.
 
 use pintle_testkit::{Cluster, Options, Response, advance_clock_until, manual_clock};
 use serde_json::json;
 
-use crate::{MAPS, cluster, continue_of, forgetful, list, make, map, names, revision};
+use crate::{CONFIGMAPS, cluster, cluster_without_history, configmap, continue_token, create, list, names, revision};
 
-/// Makes objects and says the revision of the last.
-async fn fill(cluster: &Cluster, names: &[&str]) -> u64 {
+/// Creates ConfigMaps and returns the revision of the last.
+async fn create_configmaps(cluster: &Cluster, names: &[&str]) -> u64 {
     let mut last = 0;
     for name in names {
-        last = make(cluster, MAPS, map(name)).await;
+        last = create(cluster, CONFIGMAPS, configmap(name)).await;
     }
     last
 }
 
-/// Deletes what a query selects. Without a body its resourceVersion would be a precondition of each object, too.
+/// Deletes the objects that a query selects. Without a body, the resourceVersion would also be a precondition of each object.
 async fn delete(cluster: &Cluster, query: &str) -> Response {
-    cluster.request("DELETE", &format!("{MAPS}?{query}")).json("{}").send().await
+    cluster.request("DELETE", &format!("{CONFIGMAPS}?{query}")).json("{}").send().await
 }
 
 #[test]
-fn what_is_deleted_is_selected_as_for_a_list() {
+fn deletecollection_deletes_the_objects_of_a_list() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
-        for (query, deleted, left) in [
+        for (query, deleted, remaining) in [
             ("", "a b c", ""),
             ("limit=2", "a b", "c"),
             ("limit=-1", "a b c", ""),
@@ -32,44 +32,45 @@ fn what_is_deleted_is_selected_as_for_a_list() {
             ("fieldSelector=metadata.name!%3Db", "a c", "b"),
             ("resourceVersion=0", "a b c", ""),
         ] {
-            let _ = cluster.delete(MAPS).await.expect(200);
-            fill(&cluster, &["a", "b", "c"]).await;
-            let answer = delete(&cluster, query).await.expect(200).json();
-            assert_eq!(names(&answer), deleted, "{query}");
-            assert_eq!(names(&list(&cluster, MAPS, "").await), left, "{query}");
-            assert_eq!(answer["kind"], "ConfigMapList");
+            let _ = cluster.delete(CONFIGMAPS).await.expect(200);
+            create_configmaps(&cluster, &["a", "b", "c"]).await;
+            let response = delete(&cluster, query).await.expect(200).json();
+            assert_eq!(names(&response), deleted, "{query}");
+            assert_eq!(names(&list(&cluster, CONFIGMAPS, "").await), remaining, "{query}");
+            assert_eq!(response["kind"], "ConfigMapList");
         }
     });
 }
 
 #[test]
-fn a_state_may_be_chosen() {
+fn deletecollection_accepts_a_resource_version_and_continue_token() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
-        let at = fill(&cluster, &["a", "b"]).await;
-        fill(&cluster, &["c"]).await;
-        // Upstream reads pages, and a page of a revision is exact.
-        let answer = delete(&cluster, &format!("resourceVersion={at}")).await.expect(200).json();
-        assert_eq!((names(&answer).as_str(), revision(&answer)), ("a b", at));
-        assert_eq!(names(&list(&cluster, MAPS, "").await), "c");
+        let at = create_configmaps(&cluster, &["a", "b"]).await;
+        create_configmaps(&cluster, &["c"]).await;
+        // Upstream lists in chunks, and a chunk at a revision is exact.
+        let response = delete(&cluster, &format!("resourceVersion={at}")).await.expect(200).json();
+        assert_eq!((names(&response).as_str(), revision(&response)), ("a b", at));
+        assert_eq!(names(&list(&cluster, CONFIGMAPS, "").await), "c");
 
-        fill(&cluster, &["a", "b"]).await;
-        let chunk = cluster.delete(&format!("{MAPS}?limit=1")).await.expect(200).json();
+        create_configmaps(&cluster, &["a", "b"]).await;
+        let chunk = cluster.delete(&format!("{CONFIGMAPS}?limit=1")).await.expect(200).json();
         assert_eq!((names(&chunk).as_str(), &chunk["metadata"]["remainingItemCount"]), ("a", &json!(2)));
-        let rest = cluster.delete(&format!("{MAPS}?continue={}", continue_of(&chunk))).await.expect(200).json();
+        let rest =
+            cluster.delete(&format!("{CONFIGMAPS}?continue={}", continue_token(&chunk))).await.expect(200).json();
         assert_eq!((names(&rest).as_str(), revision(&rest)), ("b c", revision(&chunk)));
-        assert_eq!(names(&list(&cluster, MAPS, "").await), "");
+        assert_eq!(names(&list(&cluster, CONFIGMAPS, "").await), "");
     });
 }
 
 #[test]
-fn refusals_delete_nothing() {
+fn rejected_deletecollections_delete_nothing() {
     pintle_testkit::run(async {
         let clock = manual_clock();
-        let cluster = forgetful(Options { clock: clock.clone(), ..Options::default() }).await;
-        let old = fill(&cluster, &["a"]).await;
-        let now = fill(&cluster, &["b", "c"]).await;
-        let exact = format!("{MAPS}?resourceVersion={old}&resourceVersionMatch=Exact");
+        let cluster = cluster_without_history(Options { clock: clock.clone(), ..Options::default() }).await;
+        let old = create_configmaps(&cluster, &["a"]).await;
+        let now = create_configmaps(&cluster, &["b", "c"]).await;
+        let exact = format!("{CONFIGMAPS}?resourceVersion={old}&resourceVersionMatch=Exact");
         while cluster.get(&exact).await.status != 410 {}
         for (query, code, reason, message) in [
             (
@@ -116,9 +117,9 @@ fn refusals_delete_nothing() {
                     .to_owned(),
             ),
         ] {
-            let answer = advance_clock_until(&clock, cluster.delete(&format!("{MAPS}?{query}"))).await;
-            answer.expect_error(code, reason, &message);
+            let response = advance_clock_until(&clock, cluster.delete(&format!("{CONFIGMAPS}?{query}"))).await;
+            response.expect_error(code, reason, &message);
         }
-        assert_eq!(names(&list(&cluster, MAPS, "").await), "a b c");
+        assert_eq!(names(&list(&cluster, CONFIGMAPS, "").await), "a b c");
     });
 }

@@ -1,15 +1,15 @@
-//! Which fields every kind is selected by, and what is said of others.
+//! The selectable fields of every kind, and the error messages for other fields.
 
 use std::collections::BTreeMap;
 
 use pintle_testkit::{Cluster, Options};
 use serde_json::{Value, json};
 
-use crate::{check, cluster, escape};
+use crate::{check, cluster, url_encode};
 
-/// The fields of the kinds that have some beside name and namespace, and what is said of another field. A kind that is
-/// selected by the name alone says so.
-const KINDS: [(&str, &[&str], &str); 12] = [
+/// The selectable fields of a kind besides `metadata.name`, and the error message for an unsupported field. The last entry is
+/// for all other kinds. Kinds without `metadata.namespace` do not support it.
+const SELECTABLE_FIELDS: [(&str, &[&str], &str); 12] = [
     (
         "v1/pods",
         &[
@@ -85,8 +85,8 @@ const KINDS: [(&str, &[&str], &str); 12] = [
     ),
 ];
 
-/// The resources that can be listed, as `group/version/plural` with their paths.
-async fn listed(cluster: &Cluster) -> BTreeMap<String, String> {
+/// Returns the resources that can be listed and watched, as `group/version/plural` with their paths.
+async fn listable_resources(cluster: &Cluster) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let accept = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io";
     for root in ["/api", "/apis"] {
@@ -100,11 +100,9 @@ async fn listed(cluster: &Cluster) -> BTreeMap<String, String> {
                     let plural = resource["resource"].as_str().unwrap_or_default();
                     let verbs = items(&resource["verbs"]);
                     if verbs.contains(&json!("list")) && verbs.contains(&json!("watch")) {
-                        let place = [name, version_name, plural].join("/");
-                        found.insert(
-                            place.trim_start_matches('/').to_owned(),
-                            format!("{root}/{place}").replace("//", "/"),
-                        );
+                        let gvr = [name, version_name, plural].join("/");
+                        found
+                            .insert(gvr.trim_start_matches('/').to_owned(), format!("{root}/{gvr}").replace("//", "/"));
                     }
                 }
             }
@@ -114,61 +112,62 @@ async fn listed(cluster: &Cluster) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_kind_offers_upstreams_fields() {
+fn every_kind_supports_upstreams_selectable_fields() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
-        let kinds = listed(&cluster).await;
+        let kinds = listable_resources(&cluster).await;
         assert!(kinds.len() > 50, "{kinds:?}");
-        let known: BTreeMap<_, _> = KINDS.iter().map(|(kind, fields, other)| (*kind, (*fields, *other))).collect();
-        assert!(known.keys().all(|kind| kind.is_empty() || kinds.contains_key(*kind)), "{kinds:?}");
+        let fields_by_kind: BTreeMap<_, _> =
+            SELECTABLE_FIELDS.iter().map(|(kind, fields, other)| (*kind, (*fields, *other))).collect();
+        assert!(fields_by_kind.keys().all(|kind| kind.is_empty() || kinds.contains_key(*kind)), "{kinds:?}");
         for (kind, path) in &kinds {
-            let (fields, other) = known.get(kind.as_str()).unwrap_or(&known[""]);
+            let (fields, other) = fields_by_kind.get(kind.as_str()).unwrap_or(&fields_by_kind[""]);
             for field in fields.iter().chain(&["metadata.name"]) {
                 let _ = cluster.get(&format!("{path}?limit=1&fieldSelector={field}%3Dx")).await.expect(200);
             }
-            let unless = (!fields.contains(&"metadata.namespace")).then_some("metadata.namespace");
-            for field in unless.into_iter().chain(["no.such"]) {
+            let unsupported_namespace = (!fields.contains(&"metadata.namespace")).then_some("metadata.namespace");
+            for field in unsupported_namespace.into_iter().chain(["no.such"]) {
                 let message = other.replace("no.such", field);
                 for query in ["", "watch=1&"] {
-                    let answer = cluster.get(&format!("{path}?{query}fieldSelector={field}%3Dx")).await;
-                    answer.expect_error(400, "BadRequest", &message);
+                    let response = cluster.get(&format!("{path}?{query}fieldSelector={field}%3Dx")).await;
+                    response.expect_error(400, "BadRequest", &message);
                 }
             }
-            // All of a kind in all namespaces can be deleted only where there are no namespaces.
-            let answer = cluster.delete(&format!("{path}?fieldSelector=no.such%3Dx")).await;
-            if answer.status != 405 {
-                answer.expect_error(400, "BadRequest", other);
+            // Deletecollection over all namespaces is only allowed for cluster-scoped kinds.
+            let response = cluster.delete(&format!("{path}?fieldSelector=no.such%3Dx")).await;
+            if response.status != 405 {
+                response.expect_error(400, "BadRequest", other);
             }
         }
     });
 }
 
 #[test]
-fn fields_have_the_values_that_upstream_gives_them() {
+fn selectable_fields_have_upstreams_values() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
-        let spaced = "/api/v1/namespaces/n";
+        let namespace_path = "/api/v1/namespaces/n";
         let template =
             json!({"metadata": {"labels": {"l": "v"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
         for (path, object) in [
-            (format!("{spaced}/secrets"), json!({"metadata": {"name": "a"}, "type": "example.com/t"})),
-            (format!("{spaced}/secrets"), json!({"metadata": {"name": "b"}})),
+            (format!("{namespace_path}/secrets"), json!({"metadata": {"name": "a"}, "type": "example.com/t"})),
+            (format!("{namespace_path}/secrets"), json!({"metadata": {"name": "b"}})),
             (
-                format!("{spaced}/services"),
+                format!("{namespace_path}/services"),
                 json!({"metadata": {"name": "a"}, "spec": {"clusterIP": "None", "selector": {"l": "v"}}}),
             ),
             (
-                format!("{spaced}/services"),
+                format!("{namespace_path}/services"),
                 json!({"metadata": {"name": "b"}, "spec": {"type": "ExternalName", "externalName": "x.example"}}),
             ),
             ("/api/v1/nodes".to_owned(), json!({"metadata": {"name": "a"}, "spec": {"unschedulable": true}})),
             ("/api/v1/nodes".to_owned(), json!({"metadata": {"name": "b"}})),
             (
-                format!("{spaced}/replicationcontrollers"),
+                format!("{namespace_path}/replicationcontrollers"),
                 json!({"metadata": {"name": "a"}, "spec": {"selector": {"l": "v"}, "template": template}}),
             ),
             (
-                format!("{spaced}/events"),
+                format!("{namespace_path}/events"),
                 json!({
                     "metadata": {"name": "a", "namespace": "n"}, "reason": "R", "type": "Normal",
                     "involvedObject": {"kind": "Pod", "name": "p", "namespace": "n", "fieldPath": "spec.x"},
@@ -176,13 +175,13 @@ fn fields_have_the_values_that_upstream_gives_them() {
                 }),
             ),
             (
-                format!("{spaced}/pods"),
+                format!("{namespace_path}/pods"),
                 json!({"metadata": {"name": "a"}, "spec": {
                     "containers": [{"name": "c", "image": "i"}], "nodeName": "x", "hostNetwork": true,
                 }}),
             ),
             (
-                format!("{spaced}/pods"),
+                format!("{namespace_path}/pods"),
                 json!({"metadata": {"name": "b"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
             ),
         ] {
@@ -210,9 +209,9 @@ fn fields_have_the_values_that_upstream_gives_them() {
             ("pods", "status.podIPs=", "a b"),
             ("pods", "status.podIPs!=", ""),
         ] {
-            let query = format!("fieldSelector={}", escape(selector));
-            check(&cluster, &format!("{spaced}/{path}"), &query, expect).await;
-            // The service of the API server itself is in another namespace.
+            let query = format!("fieldSelector={}", url_encode(selector));
+            check(&cluster, &format!("{namespace_path}/{path}"), &query, expect).await;
+            // The `kubernetes` service is in another namespace.
             let everywhere = if selector == "spec.type=ClusterIP" { "kubernetes a" } else { expect };
             check(&cluster, &format!("/api/v1/{path}"), &query, everywhere).await;
         }
@@ -222,10 +221,10 @@ fn fields_have_the_values_that_upstream_gives_them() {
             ("/api/v1/namespaces", "status.phase=Active,metadata.name=n", "n"),
             ("/api/v1/namespaces", "status.phase=Terminating", ""),
             ("/apis/events.k8s.io/v1/events", "regarding.kind=Pod,reportingController=", "a"),
-            // Upstream knows no namespace of what is in none.
+            // Upstream supports the selector for cluster-scoped objects. It matches none.
             ("/apis/storage.k8s.io/v1/storageclasses", "metadata.namespace=x", ""),
         ] {
-            check(&cluster, path, &format!("fieldSelector={}", escape(selector)), expect).await;
+            check(&cluster, path, &format!("fieldSelector={}", url_encode(selector)), expect).await;
         }
     });
 }

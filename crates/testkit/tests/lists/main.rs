@@ -1,5 +1,4 @@
-//! Lists: at which revision they are, in chunks, by labels and by fields, as KEP-365 (chunking), KEP-2340 (lists from the
-//! cache) and the API conventions on resourceVersion describe them.
+//! Lists: resourceVersion semantics, chunking (KEP-365), lists from the watch cache (KEP-2340), and label and field selectors.
 
 mod chunks;
 mod deletes;
@@ -14,7 +13,7 @@ use std::time::Duration;
 use pintle_testkit::{Cluster, ManualClock, Options, manual_clock};
 use serde_json::{Value, json};
 
-const MAPS: &str = "/api/v1/namespaces/n/configmaps";
+const CONFIGMAPS: &str = "/api/v1/namespaces/n/configmaps";
 const PODS: &str = "/api/v1/namespaces/n/pods";
 
 async fn cluster(options: Options) -> Cluster {
@@ -23,35 +22,35 @@ async fn cluster(options: Options) -> Cluster {
     cluster
 }
 
-/// A cluster whose time a test moves.
-async fn timed() -> (Cluster, Arc<ManualClock>) {
+/// Starts a cluster with a manual clock.
+async fn cluster_with_manual_clock() -> (Cluster, Arc<ManualClock>) {
     let clock = manual_clock();
     (cluster(Options { clock: clock.clone(), ..Options::default() }).await, clock)
 }
 
-/// A cluster that forgets every change at once.
-async fn forgetful(mut options: Options) -> Cluster {
+/// Starts a cluster that discards the history of changes at once.
+async fn cluster_without_history(mut options: Options) -> Cluster {
     options.window.duration = Duration::ZERO;
     cluster(options).await
 }
 
 fn revision(object: &Value) -> u64 {
     let text = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-    text.parse().unwrap_or_else(|_| panic!("no resourceVersion: {object}"))
+    text.parse().unwrap_or_else(|_| panic!("not a resourceVersion: {object}"))
 }
 
-/// Makes an object and says its revision.
-async fn make(cluster: &Cluster, path: &str, object: Value) -> u64 {
+/// Creates an object and returns its revision.
+async fn create(cluster: &Cluster, path: &str, object: Value) -> u64 {
     revision(&cluster.post(path, object.to_string()).await.expect(201).json())
 }
 
-fn map(name: &str) -> Value {
+fn configmap(name: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {"k": "1"}})
 }
 
-/// The names of a list, with the value of `data.k` where it is not `1`.
+/// Formats the names of a list, with the value of `data.k` if it is not `1`.
 fn names(list: &Value) -> String {
-    let items = list["items"].as_array().unwrap_or_else(|| panic!("no list: {list}"));
+    let items = list["items"].as_array().unwrap_or_else(|| panic!("not a list: {list}"));
     let name = |item: &Value| {
         let name = item["metadata"]["name"].as_str().unwrap_or_default();
         match item["data"]["k"].as_str() {
@@ -62,8 +61,8 @@ fn names(list: &Value) -> String {
     items.iter().map(name).collect::<Vec<_>>().join(" ")
 }
 
-/// A value as it stands in a query.
-fn escape(text: &str) -> String {
+/// Encodes a value for a query.
+fn url_encode(text: &str) -> String {
     text.bytes()
         .map(|b| if b.is_ascii_alphanumeric() { char::from(b).to_string() } else { format!("%{b:02X}") })
         .collect()
@@ -73,11 +72,11 @@ async fn list(cluster: &Cluster, path: &str, query: &str) -> Value {
     cluster.get(&format!("{path}?{query}")).await.expect(200).json()
 }
 
-/// Sees to it that a list has these names.
+/// Checks that a list has these names.
 async fn check(cluster: &Cluster, path: &str, query: &str, expect: &str) {
     assert_eq!(names(&list(cluster, path, query).await), expect, "{path}?{query}");
 }
 
-fn continue_of(list: &Value) -> &str {
+fn continue_token(list: &Value) -> &str {
     list["metadata"]["continue"].as_str().unwrap_or_default()
 }

@@ -1,23 +1,27 @@
-//! At which revision a list or a get is: every row of resourceVersion, resourceVersionMatch and limit.
+//! The revision of lists and gets for every combination of `resourceVersion`, `resourceVersionMatch` and `limit`.
 
 use pintle_testkit::{Options, Response, advance_clock_until};
 use serde_json::json;
 
-use crate::{MAPS, check, cluster, continue_of, forgetful, list, make, map, names, revision, timed};
+use crate::{
+    CONFIGMAPS, check, cluster, cluster_with_manual_clock, cluster_without_history, configmap, continue_token, create,
+    list, names, revision,
+};
 
-/// Selects a single object.
-const A: &str = "fieldSelector=metadata.name%3Da";
+/// A query that selects a single object.
+const SELECT_A: &str = "fieldSelector=metadata.name%3Da";
 
 #[test]
-fn a_list_is_at_the_revision_that_is_asked_for() {
+fn lists_are_at_the_requested_revision() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
-        let a = make(&cluster, MAPS, map("a")).await;
-        let b = make(&cluster, MAPS, map("b")).await;
-        let changed = cluster.put(&format!("{MAPS}/a"), r#"{"metadata": {"name": "a"}, "data": {"k": "2"}}"#).await;
+        let a = create(&cluster, CONFIGMAPS, configmap("a")).await;
+        let b = create(&cluster, CONFIGMAPS, configmap("b")).await;
+        let changed =
+            cluster.put(&format!("{CONFIGMAPS}/a"), r#"{"metadata": {"name": "a"}, "data": {"k": "2"}}"#).await;
         let changed = revision(&changed.expect(200).json());
-        let _ = cluster.delete(&format!("{MAPS}/b")).await.expect(200);
-        let c = make(&cluster, MAPS, map("c")).await;
+        let _ = cluster.delete(&format!("{CONFIGMAPS}/b")).await.expect(200);
+        let c = create(&cluster, CONFIGMAPS, configmap("c")).await;
 
         for (query, expect, at) in [
             (String::new(), "a=2 c", Some(c)),
@@ -31,25 +35,25 @@ fn a_list_is_at_the_revision_that_is_asked_for() {
             (format!("resourceVersion={changed}&resourceVersionMatch=Exact"), "a=2 b", Some(changed)),
             (format!("resourceVersion={}&resourceVersionMatch=Exact", changed + 1), "a=2", Some(changed + 1)),
             (format!("resourceVersion={c}&resourceVersionMatch=Exact"), "a=2 c", Some(c)),
-            // Chunks of a revision were exact before that could be said.
+            // With a limit, the revision is exact by default, as before `resourceVersionMatch` existed.
             (format!("resourceVersion={b}&limit=5"), "a b", Some(b)),
             (format!("resourceVersion={b}&limit=5&resourceVersionMatch=NotOlderThan"), "a=2 c", None),
             (format!("resourceVersion={b}&limit=1"), "a", Some(b)),
             (format!("resourceVersion={b}&limit=1&resourceVersionMatch=NotOlderThan"), "a=2", None),
             (format!("resourceVersion={b}&limit=1&resourceVersionMatch=Exact"), "a", Some(b)),
             ("limit=1".to_owned(), "a=2", Some(c)),
-            // What is there in any state is not cut into chunks.
+            // With resourceVersion=0, the limit is ignored.
             ("resourceVersion=0&limit=1".to_owned(), "a=2 c", None),
             ("resourceVersion=0&limit=1&resourceVersionMatch=NotOlderThan".to_owned(), "a=2 c", None),
-            // A single object by its name: chunks are not exact, as etcd answers these.
-            (format!("{A}&resourceVersion={a}&resourceVersionMatch=Exact"), "a", Some(a)),
-            (format!("{A}&resourceVersion={a}&resourceVersionMatch=NotOlderThan"), "a=2", None),
-            (format!("{A}&resourceVersion={a}&limit=5"), "a=2", None),
-            (format!("{A}&resourceVersion={a}"), "a=2", None),
-            (format!("{A}&resourceVersion=0"), "a=2", None),
-            (A.to_owned(), "a=2", Some(c)),
+            // A list of a single name: chunks are not exact, because upstream reads them from etcd.
+            (format!("{SELECT_A}&resourceVersion={a}&resourceVersionMatch=Exact"), "a", Some(a)),
+            (format!("{SELECT_A}&resourceVersion={a}&resourceVersionMatch=NotOlderThan"), "a=2", None),
+            (format!("{SELECT_A}&resourceVersion={a}&limit=5"), "a=2", None),
+            (format!("{SELECT_A}&resourceVersion={a}"), "a=2", None),
+            (format!("{SELECT_A}&resourceVersion=0"), "a=2", None),
+            (SELECT_A.to_owned(), "a=2", Some(c)),
         ] {
-            let found = list(&cluster, MAPS, &query).await;
+            let found = list(&cluster, CONFIGMAPS, &query).await;
             assert_eq!(names(&found), expect, "{query}");
             match at {
                 Some(at) => assert_eq!(revision(&found), at, "{query}"),
@@ -57,98 +61,101 @@ fn a_list_is_at_the_revision_that_is_asked_for() {
             }
             assert_eq!(found["items"].as_array().map(Vec::len), Some(expect.split_whitespace().count()), "{query}");
         }
-        let _ = cluster.get(&format!("{MAPS}/a?export=false")).await.expect(200);
+        let _ = cluster.get(&format!("{CONFIGMAPS}/a?export=false")).await.expect(200);
         for query in ["export=true", "export=", "export=1"] {
             let message = "the export parameter, deprecated since v1.14, is no longer supported";
-            cluster.get(&format!("{MAPS}/a?{query}")).await.expect_error(400, "BadRequest", message);
+            cluster.get(&format!("{CONFIGMAPS}/a?{query}")).await.expect_error(400, "BadRequest", message);
         }
-        // A get shows the newest state, whatever revision it is not to be older than.
+        // A get returns the newest state for every minimum revision.
         for query in [
             String::new(),
             "?resourceVersion=0".to_owned(),
             format!("?resourceVersion={a}"),
             format!("?resourceVersion={c}"),
         ] {
-            let found = cluster.get(&format!("{MAPS}/a{query}")).await.expect(200).json();
+            let found = cluster.get(&format!("{CONFIGMAPS}/a{query}")).await.expect(200).json();
             assert_eq!(revision(&found), changed, "{query}");
         }
     });
 }
 
 #[test]
-fn a_revision_of_the_future_is_waited_for_and_then_refused() {
+fn a_future_revision_times_out() {
     pintle_testkit::run(async {
-        let (cluster, clock) = timed().await;
-        let now = make(&cluster, MAPS, map("a")).await;
-        let refused = |answer: Response| {
-            assert_eq!(answer.header("retry-after"), "1");
+        let (cluster, clock) = cluster_with_manual_clock().await;
+        let now = create(&cluster, CONFIGMAPS, configmap("a")).await;
+        let check_timeout = |response: Response| {
+            assert_eq!(response.header("retry-after"), "1");
             let message = format!("Timeout: Too large resource version: 999999, current: {now}");
-            let status = answer.expect(504).json();
+            let status = response.expect(504).json();
             assert_eq!(status["message"], message.as_str());
             assert_eq!(status["reason"], "Timeout");
             let cause = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
             assert_eq!(status["details"], json!({"causes": cause, "retryAfterSeconds": 1}));
         };
         let paths = [
-            format!("{MAPS}?resourceVersion=999999"),
-            format!("{MAPS}?resourceVersion=999999&resourceVersionMatch=Exact"),
-            format!("{MAPS}?resourceVersion=999999&resourceVersionMatch=NotOlderThan"),
-            format!("{MAPS}?resourceVersion=999999&limit=1"),
-            format!("{MAPS}/a?resourceVersion=999999"),
+            format!("{CONFIGMAPS}?resourceVersion=999999"),
+            format!("{CONFIGMAPS}?resourceVersion=999999&resourceVersionMatch=Exact"),
+            format!("{CONFIGMAPS}?resourceVersion=999999&resourceVersionMatch=NotOlderThan"),
+            format!("{CONFIGMAPS}?resourceVersion=999999&limit=1"),
+            format!("{CONFIGMAPS}/a?resourceVersion=999999"),
         ];
         for path in &paths {
-            refused(advance_clock_until(&clock, cluster.get(path)).await);
+            check_timeout(advance_clock_until(&clock, cluster.get(path)).await);
         }
 
-        // Lists of one object that etcd answers upstream do not wait, and nobody is told when to come again.
+        // Upstream reads these lists of a single name from etcd: they do not wait and have no Retry-After header.
         for query in ["resourceVersionMatch=Exact", "limit=1"] {
-            let answer = cluster.get(&format!("{MAPS}?{A}&resourceVersion=999999&{query}")).await.expect(504);
-            assert_eq!(answer.header("retry-after"), "");
+            let response =
+                cluster.get(&format!("{CONFIGMAPS}?{SELECT_A}&resourceVersion=999999&{query}")).await.expect(504);
+            assert_eq!(response.header("retry-after"), "");
             let cause = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
-            assert_eq!(answer.json()["details"], json!({"causes": cause}), "{query}");
+            assert_eq!(response.json()["details"], json!({"causes": cause}), "{query}");
         }
 
-        // A revision that comes while the list waits is no error.
-        let path = format!("{MAPS}?resourceVersion={}", now + 1);
-        let (found, made) = tokio::join!(cluster.get(&path), make(&cluster, MAPS, map("b")));
-        assert_eq!(made, now + 1);
+        // A list succeeds if the revision is reached while it waits.
+        let path = format!("{CONFIGMAPS}?resourceVersion={}", now + 1);
+        let (found, created) = tokio::join!(cluster.get(&path), create(&cluster, CONFIGMAPS, configmap("b")));
+        assert_eq!(created, now + 1);
         assert_eq!(names(&found.expect(200).json()), "a b");
     });
 }
 
 #[test]
-fn a_state_that_is_forgotten_is_gone() {
+fn an_expired_revision_is_rejected() {
     pintle_testkit::run(async {
-        let cluster = forgetful(Options::default()).await;
+        let cluster = cluster_without_history(Options::default()).await;
         for name in ["a", "b", "c"] {
-            make(&cluster, MAPS, map(name)).await;
+            create(&cluster, CONFIGMAPS, configmap(name)).await;
         }
-        let first = list(&cluster, MAPS, "limit=1").await;
-        let (token, at) = (continue_of(&first), revision(&first));
-        make(&cluster, MAPS, map("bb")).await;
-        let _ = cluster.delete(&format!("{MAPS}/c")).await.expect(200);
+        let first = list(&cluster, CONFIGMAPS, "limit=1").await;
+        let (token, at) = (continue_token(&first), revision(&first));
+        create(&cluster, CONFIGMAPS, configmap("bb")).await;
+        let _ = cluster.delete(&format!("{CONFIGMAPS}/c")).await.expect(200);
 
-        // Forgetting follows the answer to the write by a moment.
-        let exact = format!("{MAPS}?resourceVersion={at}&resourceVersionMatch=Exact");
+        // The history is discarded shortly after the response to the write.
+        let exact = format!("{CONFIGMAPS}?resourceVersion={at}&resourceVersionMatch=Exact");
         while cluster.get(&exact).await.status != 410 {}
         let old = cluster.get(&exact).await;
         old.expect_error(410, "Expired", "The resourceVersion for the provided list is too old.");
-        let gone = cluster.get(&format!("{MAPS}?limit=2&continue={token}")).await.expect(410).json();
-        assert_eq!(gone["reason"], "Expired");
-        assert!(gone["message"].as_str().is_some_and(|m| m.starts_with("The provided continue parameter is too old")));
-        // The token that comes with the refusal goes on with what there is now.
-        assert_eq!(continue_of(&gone), "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYVx1MDAwMCJ9");
-        let rest = list(&cluster, MAPS, &format!("limit=1&continue={}", continue_of(&gone))).await;
+        let expired = cluster.get(&format!("{CONFIGMAPS}?limit=2&continue={token}")).await.expect(410).json();
+        assert_eq!(expired["reason"], "Expired");
+        assert!(
+            expired["message"].as_str().is_some_and(|m| m.starts_with("The provided continue parameter is too old"))
+        );
+        // The continue token in the error continues at the current revision.
+        assert_eq!(continue_token(&expired), "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYVx1MDAwMCJ9");
+        let rest = list(&cluster, CONFIGMAPS, &format!("limit=1&continue={}", continue_token(&expired))).await;
         assert_eq!(names(&rest), "b");
         assert!(revision(&rest) > at, "{rest}");
-        check(&cluster, MAPS, &format!("continue={}", continue_of(&rest)), "bb").await;
-        // Not older than something old is always possible.
-        check(&cluster, MAPS, &format!("resourceVersion={at}"), "a b bb").await;
+        check(&cluster, CONFIGMAPS, &format!("continue={}", continue_token(&rest)), "bb").await;
+        // An old minimum revision is always valid.
+        check(&cluster, CONFIGMAPS, &format!("resourceVersion={at}"), "a b bb").await;
     });
 }
 
 #[test]
-fn options_that_contradict_each_other_are_refused() {
+fn contradictory_options_are_rejected() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
         let matching = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden";
@@ -173,26 +180,26 @@ fn options_that_contradict_each_other_are_refused() {
             ),
         ] {
             let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {message}");
-            cluster.get(&format!("{MAPS}?{query}")).await.expect_error(422, "Invalid", &message);
+            cluster.get(&format!("{CONFIGMAPS}?{query}")).await.expect_error(422, "Invalid", &message);
         }
         for text in ["abc", "-1", "1.5", "0x1", "99999999999999999999"] {
             let why = if text.len() > 10 { "value out of range" } else { "invalid syntax" };
             let message =
                 format!("resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": {why}");
-            // A list checks its options; a get and a watch find out too late for a kinder answer.
+            // A list validates its options first. A get and a watch fail later, with an internal error.
             let invalid = format!("invalid resource version: {message}");
             for query in ["", "&limit=1", "&resourceVersionMatch=Exact", "&resourceVersionMatch=NotOlderThan"] {
-                let answer = cluster.get(&format!("{MAPS}?resourceVersion={text}{query}")).await;
-                answer.expect_error(400, "BadRequest", &invalid);
+                let response = cluster.get(&format!("{CONFIGMAPS}?resourceVersion={text}{query}")).await;
+                response.expect_error(400, "BadRequest", &invalid);
             }
-            cluster.get(&format!("{MAPS}/a?resourceVersion={text}")).await.expect_error(500, "", &message);
-            cluster.get(&format!("{MAPS}?watch=1&resourceVersion={text}")).await.expect_error(500, "", &message);
+            cluster.get(&format!("{CONFIGMAPS}/a?resourceVersion={text}")).await.expect_error(500, "", &message);
+            cluster.get(&format!("{CONFIGMAPS}?watch=1&resourceVersion={text}")).await.expect_error(500, "", &message);
         }
     });
 }
 
 #[test]
-fn selectors_are_read_before_options_are_compared() {
+fn selectors_are_parsed_before_options_are_validated() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
         for (query, code, message) in [
@@ -210,8 +217,8 @@ fn selectors_are_read_before_options_are_compared() {
             ),
         ] {
             let reason = if code == 400 { "BadRequest" } else { "Invalid" };
-            cluster.get(&format!("{MAPS}?{query}")).await.expect_error(code, reason, message);
-            cluster.delete(&format!("{MAPS}?{query}")).await.expect_error(code, reason, message);
+            cluster.get(&format!("{CONFIGMAPS}?{query}")).await.expect_error(code, reason, message);
+            cluster.delete(&format!("{CONFIGMAPS}?{query}")).await.expect_error(code, reason, message);
         }
     });
 }

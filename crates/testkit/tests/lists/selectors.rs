@@ -1,12 +1,12 @@
-//! Lists by labels and by fields.
+//! Lists with label and field selectors.
 
 use pintle_testkit::Options;
 use serde_json::json;
 
-use crate::{MAPS, PODS, check, cluster, escape, make};
+use crate::{CONFIGMAPS, PODS, check, cluster, create, url_encode};
 
 #[test]
-fn labels_select() {
+fn label_selectors_filter_lists() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
         for (name, labels) in [
@@ -15,7 +15,7 @@ fn labels_select() {
             ("c", json!({"app": "y", "tier": "b", "example.com/long": ""})),
             ("d", json!({})),
         ] {
-            make(&cluster, MAPS, json!({"metadata": {"name": name, "labels": labels}})).await;
+            create(&cluster, CONFIGMAPS, json!({"metadata": {"name": name, "labels": labels}})).await;
         }
         for (selector, expect) in [
             ("", "a b c d"),
@@ -37,24 +37,24 @@ fn labels_select() {
             ("example.com/long=", "c"),
             ("app=z", ""),
         ] {
-            check(&cluster, MAPS, &format!("labelSelector={}", escape(selector)), expect).await;
-            check(&cluster, "/api/v1/configmaps", &format!("labelSelector={}", escape(selector)), expect).await;
+            check(&cluster, CONFIGMAPS, &format!("labelSelector={}", url_encode(selector)), expect).await;
+            check(&cluster, "/api/v1/configmaps", &format!("labelSelector={}", url_encode(selector)), expect).await;
         }
         for selector in ["===", "a in", "a in (", "a,,b", "-a=b", "a=b c", "a>x"] {
-            let answer = cluster.get(&format!("{MAPS}?labelSelector={}", escape(selector))).await;
-            assert_eq!(answer.expect(400).json()["reason"], "BadRequest", "{selector}");
+            let response = cluster.get(&format!("{CONFIGMAPS}?labelSelector={}", url_encode(selector))).await;
+            assert_eq!(response.expect(400).json()["reason"], "BadRequest", "{selector}");
         }
     });
 }
 
 #[test]
-fn fields_select() {
+fn field_selectors_filter_lists() {
     pintle_testkit::run(async {
         let cluster = cluster(Options::default()).await;
         for (name, node, policy) in [("a", "n1", "Always"), ("b", "n2", "Never"), ("c", "", "Always")] {
             let containers = json!([{"name": "c", "image": "i"}]);
             let spec = json!({"containers": containers, "nodeName": node, "restartPolicy": policy});
-            make(&cluster, PODS, json!({"metadata": {"name": name}, "spec": spec})).await;
+            create(&cluster, PODS, json!({"metadata": {"name": name}, "spec": spec})).await;
         }
         let _ = cluster
             .patch(&format!("{PODS}/b/status"), "merge", r#"{"status": {"phase": "Running"}}"#)
@@ -75,20 +75,20 @@ fn fields_select() {
             ("status.phase=Running", "b"),
             ("status.phase=Pending", "a c"),
         ] {
-            check(&cluster, PODS, &format!("fieldSelector={}", escape(selector)), expect).await;
-            check(&cluster, "/api/v1/pods", &format!("fieldSelector={}", escape(selector)), expect).await;
+            check(&cluster, PODS, &format!("fieldSelector={}", url_encode(selector)), expect).await;
+            check(&cluster, "/api/v1/pods", &format!("fieldSelector={}", url_encode(selector)), expect).await;
         }
         for (path, selector, message) in [
             (PODS, "spec.hostname=a", "field label not supported: spec.hostname"),
             (
-                MAPS,
+                CONFIGMAPS,
                 "data.k=1",
                 "\"data.k\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
             ),
-            (MAPS, "nonsense", "invalid selector: 'nonsense'; can't understand 'nonsense'"),
+            (CONFIGMAPS, "nonsense", "invalid selector: 'nonsense'; can't understand 'nonsense'"),
         ] {
-            let answer = cluster.get(&format!("{path}?fieldSelector={}", escape(selector))).await;
-            answer.expect_error(400, "BadRequest", message);
+            let response = cluster.get(&format!("{path}?fieldSelector={}", url_encode(selector))).await;
+            response.expect_error(400, "BadRequest", message);
         }
     });
 }

@@ -1,46 +1,64 @@
-//! What patches change, what they leave, and what they say of fields that are unknown or stand there twice.
+//! Effects of patches on fields, and unknown and duplicate fields in patches.
 
 use serde_json::{Value, json};
 
-use crate::{MAP, WEB, cluster, get, version, warnings};
+use crate::{CONFIGMAP, DEPLOYMENT, cluster, get, resource_version, warnings};
 
-/// Every row: the kind of the patch, the path that is patched, the patch, a place in the object, and what is there then.
+/// Each case has the patch type, the path, the patch, and a JSON pointer with the expected value.
 #[test]
-fn what_is_not_mentioned_stays() {
+fn patches_change_only_the_fields_that_they_mention() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
-        for (kind, path, patch, place, expect) in [
-            ("merge", MAP, json!({"data": {"c": "3", "a": null}}), "/data", json!({"b": "2", "c": "3"})),
-            ("strategic-merge", MAP, json!({"data": {"c": null, "d": "4"}}), "/data", json!({"b": "2", "d": "4"})),
-            ("json", MAP, json!([{"op": "add", "path": "/data/a", "value": "1"}]), "/data/a", json!("1")),
+        for (kind, path, patch, pointer, expect) in [
+            ("merge", CONFIGMAP, json!({"data": {"c": "3", "a": null}}), "/data", json!({"b": "2", "c": "3"})),
+            (
+                "strategic-merge",
+                CONFIGMAP,
+                json!({"data": {"c": null, "d": "4"}}),
+                "/data",
+                json!({"b": "2", "d": "4"}),
+            ),
+            ("json", CONFIGMAP, json!([{"op": "add", "path": "/data/a", "value": "1"}]), "/data/a", json!("1")),
             (
                 "merge",
-                MAP,
+                CONFIGMAP,
                 json!({"metadata": {"labels": {"b": "2"}}}),
                 "/metadata/labels",
                 json!({"a": "1", "b": "2"}),
             ),
-            ("merge", MAP, json!({"metadata": {"labels": null}}), "/metadata/labels", Value::Null),
-            ("strategic-merge", MAP, json!({"data": {"$patch": "replace", "z": "1"}}), "/data", json!({"z": "1"})),
-            ("strategic-merge", MAP, json!({"data": {"$patch": "delete"}}), "/data", Value::Null),
+            ("merge", CONFIGMAP, json!({"metadata": {"labels": null}}), "/metadata/labels", Value::Null),
             (
                 "strategic-merge",
-                MAP,
+                CONFIGMAP,
+                json!({"data": {"$patch": "replace", "z": "1"}}),
+                "/data",
+                json!({"z": "1"}),
+            ),
+            ("strategic-merge", CONFIGMAP, json!({"data": {"$patch": "delete"}}), "/data", Value::Null),
+            (
+                "strategic-merge",
+                CONFIGMAP,
                 json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x.io/a"]}}),
                 "/metadata/finalizers",
                 json!(["x.io/b"]),
             ),
-            ("merge", MAP, json!({"metadata": {"finalizers": ["x.io/c"]}}), "/metadata/finalizers", json!(["x.io/c"])),
+            (
+                "merge",
+                CONFIGMAP,
+                json!({"metadata": {"finalizers": ["x.io/c"]}}),
+                "/metadata/finalizers",
+                json!(["x.io/c"]),
+            ),
             (
                 "strategic-merge",
-                WEB,
+                DEPLOYMENT,
                 json!({"spec": {"template": {"spec": {"containers": [{"name": "b", "image": "i:2"}]}}}}),
                 "/spec/template/spec/containers/1/image",
                 json!("i:2"),
             ),
             (
                 "strategic-merge",
-                WEB,
+                DEPLOYMENT,
                 json!({"spec": {"template": {"spec": {"containers": [
                     {"name": "a", "ports": [{"containerPort": 80, "$patch": "delete"}, {"containerPort": 443, "name": "tls"}]},
                 ]}}}}),
@@ -49,50 +67,56 @@ fn what_is_not_mentioned_stays() {
             ),
             (
                 "strategic-merge",
-                WEB,
+                DEPLOYMENT,
                 json!({"spec": {"template": {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}}}),
                 "/spec/template/spec/containers/1/image",
                 json!("i:1"),
             ),
             (
                 "strategic-merge",
-                WEB,
+                DEPLOYMENT,
                 json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}),
                 "/spec/strategy",
                 json!({"type": "Recreate"}),
             ),
-            // What is taken away and has a default gets it.
-            ("merge", WEB, json!({"spec": {"replicas": null}}), "/spec/replicas", json!(1)),
+            // A removed field with a default is defaulted.
+            ("merge", DEPLOYMENT, json!({"spec": {"replicas": null}}), "/spec/replicas", json!(1)),
             (
                 "json",
-                WEB,
+                DEPLOYMENT,
                 json!([{"op": "remove", "path": "/spec/revisionHistoryLimit"}]),
                 "/spec/revisionHistoryLimit",
                 json!(10),
             ),
-            // A number is cut to the size of its type, by upstream's converter.
-            ("strategic-merge", WEB, json!({"spec": {"replicas": 4_294_967_299_i64}}), "/spec/replicas", json!(3)),
-            // A strategic merge patch does not change what the object is.
+            // Upstream's converter truncates a number to the size of its type.
             (
                 "strategic-merge",
-                MAP,
+                DEPLOYMENT,
+                json!({"spec": {"replicas": 4_294_967_299_i64}}),
+                "/spec/replicas",
+                json!(3),
+            ),
+            // A strategic merge patch cannot change the kind or apiVersion.
+            (
+                "strategic-merge",
+                CONFIGMAP,
                 json!({"kind": "Secret", "apiVersion": "v2", "data": {"k": "v"}}),
                 "/kind",
                 json!("ConfigMap"),
             ),
         ] {
             let patched = cluster.patch(path, kind, patch.to_string()).await.expect(200).json();
-            assert_eq!(patched.pointer(place).unwrap_or(&Value::Null), &expect, "{kind} {patch}");
+            assert_eq!(patched.pointer(pointer).unwrap_or(&Value::Null), &expect, "{kind} {patch}");
             assert_eq!(patched, get(&cluster, path).await, "{kind} {patch}");
         }
     });
 }
 
 #[test]
-fn what_changes_nothing_is_not_written() {
+fn a_patch_without_effect_is_not_written() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
-        let before = get(&cluster, MAP).await;
+        let before = get(&cluster, CONFIGMAP).await;
         for (kind, patch) in [
             ("merge", "{}"),
             ("strategic-merge", "{}"),
@@ -105,43 +129,46 @@ fn what_changes_nothing_is_not_written() {
                 r#"{"metadata": {"finalizers": ["x.io/a"], "$setElementOrder/finalizers": ["x.io/a", "x.io/b"]}}"#,
             ),
             ("json", r#"[{"op": "add", "path": "/data/c", "value": "3"}, {"op": "remove", "path": "/data/c"}]"#),
-            // What the system sets cannot be changed.
+            // Fields that the server sets cannot be changed.
             ("merge", r#"{"metadata": {"creationTimestamp": null, "generation": 7, "selfLink": "x"}}"#),
         ] {
-            let answer = cluster.patch(MAP, kind, patch).await.expect(200).json();
-            assert_eq!(version(&answer), version(&before), "{kind} {patch}");
-            assert_eq!(answer["data"], before["data"], "{kind} {patch}");
+            let response = cluster.patch(CONFIGMAP, kind, patch).await.expect(200).json();
+            assert_eq!(resource_version(&response), resource_version(&before), "{kind} {patch}");
+            assert_eq!(response["data"], before["data"], "{kind} {patch}");
         }
-        let dry =
-            cluster.patch(&format!("{MAP}?dryRun=All"), "merge", r#"{"data": {"a": "2"}}"#).await.expect(200).json();
+        let dry = cluster
+            .patch(&format!("{CONFIGMAP}?dryRun=All"), "merge", r#"{"data": {"a": "2"}}"#)
+            .await
+            .expect(200)
+            .json();
         assert_eq!(dry["data"]["a"], "2");
-        assert_eq!(get(&cluster, MAP).await, before);
+        assert_eq!(get(&cluster, CONFIGMAP).await, before);
     });
 }
 
-/// Every row: the kind, the patch, and what strict validation says of it.
+/// Each case has the patch type, the path, the patch, and the errors of strict validation.
 #[test]
-fn unknown_and_duplicate_fields() {
+fn unknown_and_duplicate_fields_are_reported() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
         for (kind, path, patch, problems) in [
-            ("merge", MAP, r#"{"nope": 1}"#, &[r#"unknown field "nope""#][..]),
-            ("merge", MAP, r#"{"data": {"a": "1", "a": "2"}}"#, &[r#"duplicate field "data.a""#]),
+            ("merge", CONFIGMAP, r#"{"nope": 1}"#, &[r#"unknown field "nope""#][..]),
+            ("merge", CONFIGMAP, r#"{"data": {"a": "1", "a": "2"}}"#, &[r#"duplicate field "data.a""#]),
             (
                 "merge",
-                MAP,
+                CONFIGMAP,
                 r#"{"zz": 1, "metadata": {"nope": 1}, "data": {"a": "1", "a": "1"}}"#,
                 &[r#"duplicate field "data.a""#, r#"unknown field "metadata.nope""#, r#"unknown field "zz""#],
             ),
             (
                 "strategic-merge",
-                MAP,
+                CONFIGMAP,
                 r#"{"nope": 1, "nope": 2}"#,
                 &[r#"duplicate field "nope""#, r#"unknown field "nope""#],
             ),
             (
                 "strategic-merge",
-                WEB,
+                DEPLOYMENT,
                 r#"{"spec": {"template": {"spec": {"containers": [{"name": "b", "nope": 1}], "also": 1}}, "a": 1}}"#,
                 &[
                     r#"unknown field "spec.a""#,
@@ -149,13 +176,18 @@ fn unknown_and_duplicate_fields() {
                     r#"unknown field "spec.template.spec.containers[1].nope""#,
                 ],
             ),
-            // Directives of strategic merge patch are fields that a merge patch does not know.
-            ("merge", MAP, r#"{"$patch": "delete"}"#, &[r#"unknown field "$patch""#]),
-            ("json", MAP, r#"[{"op": "add", "path": "/nope", "value": 1}]"#, &[r#"unknown field "nope""#]),
-            ("json", MAP, r#"[{"op": "test", "path": "/nope", "why": 1}]"#, &[r#"json patch unknown field "[0].why""#]),
+            // Directives of a strategic merge patch are unknown fields in a merge patch.
+            ("merge", CONFIGMAP, r#"{"$patch": "delete"}"#, &[r#"unknown field "$patch""#]),
+            ("json", CONFIGMAP, r#"[{"op": "add", "path": "/nope", "value": 1}]"#, &[r#"unknown field "nope""#]),
             (
                 "json",
-                MAP,
+                CONFIGMAP,
+                r#"[{"op": "test", "path": "/nope", "why": 1}]"#,
+                &[r#"json patch unknown field "[0].why""#],
+            ),
+            (
+                "json",
+                CONFIGMAP,
                 r#"[{"op": "add", "op": "add", "path": "/nope", "value": 1}]"#,
                 &[r#"json patch duplicate field "[0].op""#, r#"unknown field "nope""#],
             ),
@@ -170,17 +202,17 @@ fn unknown_and_duplicate_fields() {
             for (query, expect) in
                 [("fieldValidation=Warn", problems), ("", problems), ("fieldValidation=Ignore", &[][..])]
             {
-                let answer = cluster.patch(&format!("{path}?dryRun=All&{query}"), kind, patch).await.expect(200);
-                assert_eq!(warnings(&answer), expect, "{query} {kind} {patch}");
-                assert_eq!(answer.json().get("nope"), None, "{kind} {patch}");
+                let response = cluster.patch(&format!("{path}?dryRun=All&{query}"), kind, patch).await.expect(200);
+                assert_eq!(warnings(&response), expect, "{query} {kind} {patch}");
+                assert_eq!(response.json().get("nope"), None, "{kind} {patch}");
             }
         }
     });
 }
 
-/// Objects that a patch goes into are shown sorted, others in the order of their Go structs.
+/// Errors print patched objects with sorted keys, and other objects in the order of their Go structs.
 #[test]
-fn errors_show_what_came_out() {
+fn errors_contain_the_patched_object() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
         for (kind, patch, start, within) in [
@@ -209,11 +241,12 @@ fn errors_show_what_came_out() {
                 r#""managedFields":[{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":"#,
             ),
         ] {
-            let answer = cluster.patch(&format!("{MAP}?fieldValidation=Strict"), kind, patch).await.expect(422).json();
-            let message = answer["message"].as_str().unwrap_or_default().replace("\\\"", "\"");
-            let shown = message.strip_prefix(" \"\" is invalid: patch: Invalid value: \"").unwrap_or_default();
-            assert!(shown.starts_with(start), "{patch}: {message}");
-            assert!(shown.contains(within), "{patch}: {message}");
+            let response =
+                cluster.patch(&format!("{CONFIGMAP}?fieldValidation=Strict"), kind, patch).await.expect(422).json();
+            let message = response["message"].as_str().unwrap_or_default().replace("\\\"", "\"");
+            let printed = message.strip_prefix(" \"\" is invalid: patch: Invalid value: \"").unwrap_or_default();
+            assert!(printed.starts_with(start), "{patch}: {message}");
+            assert!(printed.contains(within), "{patch}: {message}");
         }
     });
 }

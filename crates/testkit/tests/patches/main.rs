@@ -1,17 +1,17 @@
-//! Patches as they are served: what they change and leave, what is refused and how, and how they meet other writers.
+//! JSON patches, merge patches and strategic merge patches over HTTP: their effects, errors and concurrency.
 
+mod concurrency;
+mod errors;
 mod fields;
-mod racing;
-mod refused;
 mod subresources;
 
 use pintle_testkit::{Cluster, Response};
 use serde_json::{Value, json};
 
-const MAP: &str = "/api/v1/namespaces/default/configmaps/m";
-const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
+const CONFIGMAP: &str = "/api/v1/namespaces/default/configmaps/m";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 
-/// A cluster with a ConfigMap `m` and a Deployment `web` of two containers.
+/// Starts a cluster with a ConfigMap `m` and a Deployment `web` with two containers.
 async fn cluster() -> Cluster {
     let cluster = Cluster::start().await;
     let metadata = json!({"name": "m", "labels": {"a": "1"}, "finalizers": ["x.io/a", "x.io/b"]});
@@ -32,13 +32,13 @@ async fn get(cluster: &Cluster, path: &str) -> Value {
     cluster.get(path).await.expect(200).json()
 }
 
-fn version(object: &Value) -> &str {
+fn resource_version(object: &Value) -> &str {
     object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
 }
 
-/// The warnings of an answer, without what stands around them.
-fn warnings(answer: &Response) -> Vec<String> {
-    let texts = answer.headers.get_all("warning").iter().map(|warning| warning.to_str().expect("a text"));
+/// Returns the texts of the warnings of a response.
+fn warnings(response: &Response) -> Vec<String> {
+    let texts = response.headers.get_all("warning").iter().map(|warning| warning.to_str().expect("a text"));
     texts
         .map(|text| {
             let text = text.strip_prefix("299 - \"").and_then(|text| text.strip_suffix('"')).expect(text);

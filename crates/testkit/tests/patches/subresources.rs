@@ -2,27 +2,34 @@
 
 use serde_json::json;
 
-use crate::{WEB, cluster, get};
+use crate::{DEPLOYMENT, cluster, get};
 
 #[test]
-fn status_and_the_rest_are_patched_apart() {
+fn status_and_spec_are_patched_separately() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
         let both =
             |replicas: i64| json!({"spec": {"replicas": replicas}, "status": {"replicas": replicas}}).to_string();
         for kind in ["merge", "strategic-merge"] {
-            let of_status = cluster.patch(&format!("{WEB}/status"), kind, both(7)).await.expect(200).json();
-            assert_eq!((&of_status["spec"]["replicas"], &of_status["status"]["replicas"]), (&json!(2), &json!(7)));
-            let of_rest = cluster.patch(WEB, kind, both(9)).await.expect(200).json();
-            assert_eq!((&of_rest["spec"]["replicas"], &of_rest["status"]["replicas"]), (&json!(9), &json!(7)));
-            let _ = cluster.patch(WEB, kind, r#"{"spec": {"replicas": 2}}"#).await.expect(200);
+            let patched_status = cluster.patch(&format!("{DEPLOYMENT}/status"), kind, both(7)).await.expect(200).json();
+            assert_eq!(
+                (&patched_status["spec"]["replicas"], &patched_status["status"]["replicas"]),
+                (&json!(2), &json!(7))
+            );
+            let patched_spec = cluster.patch(DEPLOYMENT, kind, both(9)).await.expect(200).json();
+            assert_eq!(
+                (&patched_spec["spec"]["replicas"], &patched_spec["status"]["replicas"]),
+                (&json!(9), &json!(7))
+            );
+            let _ = cluster.patch(DEPLOYMENT, kind, r#"{"spec": {"replicas": 2}}"#).await.expect(200);
         }
-        // Conditions merge by their type.
+        // Conditions are merged by type.
         let conditions = |items: serde_json::Value| json!({"status": {"conditions": items}}).to_string();
         let first = conditions(json!([{"type": "A", "status": "True"}, {"type": "B", "status": "True"}]));
-        let _ = cluster.patch(&format!("{WEB}/status"), "strategic-merge", first).await.expect(200);
+        let _ = cluster.patch(&format!("{DEPLOYMENT}/status"), "strategic-merge", first).await.expect(200);
         let second = conditions(json!([{"type": "B", "status": "False"}]));
-        let patched = cluster.patch(&format!("{WEB}/status"), "strategic-merge", second).await.expect(200).json();
+        let patched =
+            cluster.patch(&format!("{DEPLOYMENT}/status"), "strategic-merge", second).await.expect(200).json();
         let found = patched["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let found: Vec<_> = found.iter().map(|c| (c["type"].as_str(), c["status"].as_str())).collect();
         assert_eq!(found, [(Some("A"), Some("True")), (Some("B"), Some("False"))]);
@@ -30,10 +37,10 @@ fn status_and_the_rest_are_patched_apart() {
 }
 
 #[test]
-fn a_scale_is_patched_as_an_object_of_its_own() {
+fn a_scale_can_be_patched() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
-        let path = format!("{WEB}/scale");
+        let path = format!("{DEPLOYMENT}/scale");
         for (kind, patch, expect) in [
             ("merge", json!({"spec": {"replicas": 3}}), 3),
             ("strategic-merge", json!({"spec": {"replicas": 4}}), 4),
@@ -51,7 +58,7 @@ fn a_scale_is_patched_as_an_object_of_its_own() {
                 expect,
                 "{patch}"
             );
-            assert_eq!(get(&cluster, WEB).await["spec"]["replicas"], expect, "{kind} {patch}");
+            assert_eq!(get(&cluster, DEPLOYMENT).await["spec"]["replicas"], expect, "{kind} {patch}");
         }
         for (kind, patch, code, reason) in [
             ("merge", json!({"spec": {"replicas": -1}}), 422, "Invalid"),
@@ -60,9 +67,9 @@ fn a_scale_is_patched_as_an_object_of_its_own() {
             ("merge", json!({"metadata": {"resourceVersion": "1"}}), 409, "Conflict"),
             ("json", json!([{"op": "test", "path": "/kind", "value": "Deployment"}]), 422, "Invalid"),
         ] {
-            let answer = cluster.patch(&path, kind, patch.to_string()).await.expect(code).json();
-            assert_eq!(answer["reason"], reason, "{kind} {patch}");
+            let response = cluster.patch(&path, kind, patch.to_string()).await.expect(code).json();
+            assert_eq!(response["reason"], reason, "{kind} {patch}");
         }
-        assert_eq!(get(&cluster, WEB).await["spec"]["replicas"], 0);
+        assert_eq!(get(&cluster, DEPLOYMENT).await["spec"]["replicas"], 0);
     });
 }

@@ -1,18 +1,18 @@
-//! Bookmarks and the ends of watches, by a clock that the tests move.
+//! Bookmarks and timeouts of watches, with a manual clock.
 
 use std::time::Duration;
 
 use pintle_testkit::{Options, Watch};
 use serde_json::json;
 
-use crate::{MAPS, check, make, now, open, revision, timed};
+use crate::{CONFIGMAPS, check, cluster_with_manual_clock, create, current_revision, open_watch, revision};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Sees to it that a bookmark of a revision comes next.
-async fn bookmark(watch: &mut Watch, expect: u64) {
+/// Checks that the next event is a bookmark of a revision.
+async fn check_bookmark(watch: &mut Watch, expect: u64) {
     let event = watch.next().await.expect("a bookmark");
     let metadata = json!({"resourceVersion": expect.to_string()});
     let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata});
@@ -20,51 +20,52 @@ async fn bookmark(watch: &mut Watch, expect: u64) {
 }
 
 #[test]
-fn bookmarks_come_every_minute_and_before_the_end() {
+fn bookmarks_are_sent_every_minute_and_before_the_timeout() {
     pintle_testkit::run(async {
-        let (cluster, clock) = timed(Options::default()).await;
-        make(&cluster, "a", "red").await;
-        let query = format!("resourceVersion={}&timeoutSeconds=150", now(&cluster).await);
-        let marks = "allowWatchBookmarks=true";
-        let mut with = open(&cluster, MAPS, &format!("{query}&{marks}")).await;
-        let mut narrow = open(&cluster, MAPS, &format!("{query}&{marks}&labelSelector=no")).await;
-        let mut without = open(&cluster, MAPS, &query).await;
-        // Others' changes move a quiet watch on.
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        create(&cluster, "a", "red").await;
+        let query = format!("resourceVersion={}&timeoutSeconds=150", current_revision(&cluster).await);
+        let bookmarks = "allowWatchBookmarks=true";
+        let mut with_bookmarks = open_watch(&cluster, CONFIGMAPS, &format!("{query}&{bookmarks}")).await;
+        let mut with_selector =
+            open_watch(&cluster, CONFIGMAPS, &format!("{query}&{bookmarks}&labelSelector=no")).await;
+        let mut without_bookmarks = open_watch(&cluster, CONFIGMAPS, &query).await;
+        // Changes of other resources advance the revision of bookmarks.
         let secret = cluster.post("/api/v1/namespaces/n/secrets", r#"{"metadata": {"name": "s"}}"#).await.expect(201);
         let secret = revision(&secret.json());
         clock.advance(seconds(59));
-        let b = make(&cluster, "b", "red").await;
-        check(&mut with, &[format!("ADDED b {b}")]).await;
+        let b = create(&cluster, "b", "red").await;
+        check(&mut with_bookmarks, &[format!("ADDED b {b}")]).await;
         clock.advance(seconds(1));
-        bookmark(&mut with, b).await;
-        bookmark(&mut narrow, b).await;
+        check_bookmark(&mut with_bookmarks, b).await;
+        check_bookmark(&mut with_selector, b).await;
         assert!(b > secret);
-        // One that says nothing new is still a sign of life.
+        // A bookmark is sent even if the revision has not changed.
         clock.advance(seconds(60));
-        bookmark(&mut with, b).await;
-        bookmark(&mut narrow, b).await;
+        check_bookmark(&mut with_bookmarks, b).await;
+        check_bookmark(&mut with_selector, b).await;
         clock.advance(seconds(27));
-        let c = make(&cluster, "c", "red").await;
+        let c = create(&cluster, "c", "red").await;
         clock.advance(seconds(1));
-        check(&mut with, &[format!("ADDED c {c}")]).await;
-        bookmark(&mut with, c).await;
-        bookmark(&mut narrow, c).await;
+        check(&mut with_bookmarks, &[format!("ADDED c {c}")]).await;
+        check_bookmark(&mut with_bookmarks, c).await;
+        check_bookmark(&mut with_selector, c).await;
         clock.advance(seconds(2));
-        assert_eq!((with.next().await, narrow.next().await), (None, None));
-        check(&mut without, &[format!("ADDED b {b}"), format!("ADDED c {c}")]).await;
-        assert_eq!(without.next().await, None);
+        assert_eq!((with_bookmarks.next().await, with_selector.next().await), (None, None));
+        check(&mut without_bookmarks, &[format!("ADDED b {b}"), format!("ADDED c {c}")]).await;
+        assert_eq!(without_bookmarks.next().await, None);
     });
 }
 
 #[test]
-fn bookmarks_say_only_what_the_client_does_not_know() {
+fn no_bookmark_is_sent_for_a_revision_that_the_client_knows() {
     pintle_testkit::run(async {
-        let (cluster, clock) = timed(Options::default()).await;
-        let a = make(&cluster, "a", "red").await;
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        let a = create(&cluster, "a", "red").await;
         let query = "allowWatchBookmarks=true&timeoutSeconds=100";
-        let mut current = open(&cluster, MAPS, &format!("{query}&resourceVersion={a}")).await;
-        let mut future = open(&cluster, MAPS, &format!("{query}&resourceVersion={}", a + 2)).await;
-        let mut state = open(&cluster, MAPS, query).await;
+        let mut current = open_watch(&cluster, CONFIGMAPS, &format!("{query}&resourceVersion={a}")).await;
+        let mut future = open_watch(&cluster, CONFIGMAPS, &format!("{query}&resourceVersion={}", a + 2)).await;
+        let mut state = open_watch(&cluster, CONFIGMAPS, query).await;
         check(&mut state, &[format!("ADDED a {a}")]).await;
         let end = state.next().await.expect("a bookmark");
         assert_eq!(end["object"]["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
@@ -78,71 +79,74 @@ fn bookmarks_say_only_what_the_client_does_not_know() {
 }
 
 #[test]
-fn watches_that_end_soon_have_no_bookmarks() {
+fn short_watches_have_no_bookmarks() {
     pintle_testkit::run(async {
-        let (cluster, clock) = timed(Options::default()).await;
-        let a = make(&cluster, "a", "red").await;
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        let a = create(&cluster, "a", "red").await;
         let query = |seconds| format!("resourceVersion={}&allowWatchBookmarks=1&timeoutSeconds={seconds}", a - 1);
-        let mut two = open(&cluster, MAPS, &query(2)).await;
-        let mut three = open(&cluster, MAPS, &query(3)).await;
+        let mut two = open_watch(&cluster, CONFIGMAPS, &query(2)).await;
+        let mut three = open_watch(&cluster, CONFIGMAPS, &query(3)).await;
         for watch in [&mut two, &mut three] {
             check(watch, &[format!("ADDED a {a}")]).await;
         }
         clock.advance(seconds(1));
-        bookmark(&mut three, a).await;
+        check_bookmark(&mut three, a).await;
         clock.advance(seconds(2));
         assert_eq!((two.next().await, three.next().await), (None, None));
     });
 }
 
 #[test]
-fn the_server_ends_watches_after_its_own_time() {
+fn watches_end_after_the_minimum_request_timeout() {
     pintle_testkit::run(async {
-        for least in [1800, 60] {
-            let mut options = Options { min_request_timeout: seconds(least), ..Options::default() };
+        for minimum in [1800, 60] {
+            let mut options = Options { min_request_timeout: seconds(minimum), ..Options::default() };
             options.window.duration = seconds(100_000);
-            let (cluster, clock) = timed(options).await;
-            let at = now(&cluster).await;
+            let (cluster, clock) = cluster_with_manual_clock(options).await;
+            let at = current_revision(&cluster).await;
             let mut watches = Vec::new();
             for query in ["", "&timeoutSeconds=0"] {
-                watches.push(open(&cluster, MAPS, &format!("resourceVersion={at}{query}")).await);
+                watches.push(open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={at}{query}")).await);
             }
-            let mut longer = open(&cluster, MAPS, &format!("resourceVersion={at}&timeoutSeconds={}", 3 * least)).await;
-            clock.advance(seconds(least - 1));
-            let a = make(&cluster, "a", "red").await;
+            let mut longer =
+                open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={at}&timeoutSeconds={}", 3 * minimum)).await;
+            clock.advance(seconds(minimum - 1));
+            let a = create(&cluster, "a", "red").await;
             for watch in &mut watches {
                 check(watch, &[format!("ADDED a {a}")]).await;
             }
-            clock.advance(seconds(least + 1));
+            clock.advance(seconds(minimum + 1));
             for watch in &mut watches {
                 assert_eq!(watch.next().await, None);
             }
-            let b = make(&cluster, "b", "red").await;
+            let b = create(&cluster, "b", "red").await;
             check(&mut longer, &[format!("ADDED a {a}"), format!("ADDED b {b}")]).await;
         }
-        // Without any time a watch is over at once.
-        let (cluster, _) = timed(Options { min_request_timeout: Duration::ZERO, ..Options::default() }).await;
-        let path = format!("{MAPS}?watch=1&resourceVersion={}", now(&cluster).await);
+        // With a timeout of zero, a watch ends at once.
+        let (cluster, _) =
+            cluster_with_manual_clock(Options { min_request_timeout: Duration::ZERO, ..Options::default() }).await;
+        let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={}", current_revision(&cluster).await);
         assert_eq!(cluster.get(&path).await.expect(200).text(), "");
     });
 }
 
 #[test]
-fn history_is_kept_for_its_time() {
+fn history_is_kept_for_its_duration() {
     pintle_testkit::run(async {
-        let (cluster, clock) = timed(Options::default()).await;
-        let a = make(&cluster, "a", "red").await;
-        let b = make(&cluster, "b", "red").await;
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        let a = create(&cluster, "a", "red").await;
+        let b = create(&cluster, "b", "red").await;
         clock.advance(seconds(299));
-        make(&cluster, "c", "red").await;
-        let mut watch = open(&cluster, MAPS, &format!("resourceVersion={a}")).await;
+        create(&cluster, "c", "red").await;
+        let mut watch = open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={a}")).await;
         check(&mut watch, &[format!("ADDED b {b}")]).await;
         clock.advance(seconds(2));
-        // The next change takes what is too old with it.
-        make(&cluster, "d", "red").await;
-        let exact = format!("{MAPS}?resourceVersion={a}&resourceVersionMatch=Exact");
+        // The next change removes expired history.
+        create(&cluster, "d", "red").await;
+        let exact = format!("{CONFIGMAPS}?resourceVersion={a}&resourceVersionMatch=Exact");
         while cluster.get(&exact).await.status != 410 {}
-        let old = open(&cluster, MAPS, &format!("resourceVersion={a}")).await.next().await.expect("an event");
+        let old =
+            open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={a}")).await.next().await.expect("an event");
         assert_eq!((&old["type"], &old["object"]["code"]), (&json!("ERROR"), &json!(410)));
     });
 }

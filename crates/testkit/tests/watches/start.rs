@@ -1,19 +1,22 @@
-//! Where watches start, and which beginnings are refused.
+//! The start of watches, and options that are rejected.
 
 use std::time::Duration;
 
 use pintle_testkit::{Options, advance_clock_until};
 use serde_json::{Value, json};
 
-use crate::{MAPS, all, check, cluster, make, now, open, paint, remove, revision, short, start, timed};
+use crate::{
+    CONFIGMAPS, check, cluster_with_manual_clock, cluster_with_options, collect_events, create, current_revision,
+    delete, open_watch, revision, set_color, start_cluster, summarize,
+};
 
 #[test]
-fn a_watch_starts_where_it_is_asked_to() {
+fn a_watch_starts_at_the_requested_revision() {
     pintle_testkit::run(async {
-        let cluster = start().await;
-        let a = make(&cluster, "a", "red").await;
-        let b = make(&cluster, "b", "red").await;
-        let a2 = paint(&cluster, "a", "blue").await;
+        let cluster = start_cluster().await;
+        let a = create(&cluster, "a", "red").await;
+        let b = create(&cluster, "b", "red").await;
+        let a2 = set_color(&cluster, "a", "blue").await;
         let state = [format!("ADDED a {a2}"), format!("ADDED b {b}")];
         let changes = [format!("ADDED b {b}"), format!("MODIFIED a {a2}")];
         let mut watches = Vec::new();
@@ -25,13 +28,13 @@ fn a_watch_starts_where_it_is_asked_to() {
             (format!("resourceVersion={b}"), &changes[1..]),
             (format!("resourceVersion={a2}"), &[][..]),
         ] {
-            let mut watch = open(&cluster, MAPS, &query).await;
+            let mut watch = open_watch(&cluster, CONFIGMAPS, &query).await;
             check(&mut watch, expect).await;
             watches.push(watch);
         }
-        // From there on all are alike.
-        let c = make(&cluster, "c", "red").await;
-        remove(&cluster, "b").await;
+        // All watches see later changes.
+        let c = create(&cluster, "c", "red").await;
+        delete(&cluster, "b").await;
         for watch in &mut watches {
             check(watch, &[format!("ADDED c {c}"), format!("DELETED b {}", c + 1)]).await;
         }
@@ -39,33 +42,33 @@ fn a_watch_starts_where_it_is_asked_to() {
 }
 
 #[test]
-fn a_watch_from_the_future_stays_silent() {
+fn a_watch_of_a_future_revision_skips_earlier_events() {
     pintle_testkit::run(async {
-        let (cluster, clock) = timed(Options::default()).await;
-        let at = now(&cluster).await;
-        let far = open(&cluster, MAPS, &format!("resourceVersion={}&timeoutSeconds=1", at + 1_000)).await;
-        let mut near = open(&cluster, MAPS, &format!("resourceVersion={}", at + 2)).await;
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        let at = current_revision(&cluster).await;
+        let far = open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={}&timeoutSeconds=1", at + 1_000)).await;
+        let mut near = open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={}", at + 2)).await;
         for name in ["a", "b"] {
-            make(&cluster, name, "red").await;
+            create(&cluster, name, "red").await;
         }
-        let c = make(&cluster, "c", "red").await;
+        let c = create(&cluster, "c", "red").await;
         check(&mut near, &[format!("ADDED c {c}")]).await;
-        assert_eq!(advance_clock_until(&clock, all(far)).await, Vec::<Value>::new());
+        assert_eq!(advance_clock_until(&clock, collect_events(far)).await, Vec::<Value>::new());
     });
 }
 
 #[test]
-fn a_revision_that_is_forgotten_ends_the_watch() {
+fn a_watch_of_an_expired_revision_ends_with_an_error() {
     pintle_testkit::run(async {
         let mut options = Options::default();
         options.window.duration = Duration::ZERO;
-        let cluster = cluster(options).await;
-        let a = make(&cluster, "a", "red").await;
-        let b = make(&cluster, "b", "red").await;
-        // Forgetting follows the answer to the write by a moment.
-        let exact = format!("{MAPS}?resourceVersion={a}&resourceVersionMatch=Exact");
+        let cluster = cluster_with_options(options).await;
+        let a = create(&cluster, "a", "red").await;
+        let b = create(&cluster, "b", "red").await;
+        // The history is discarded shortly after the response to the write.
+        let exact = format!("{CONFIGMAPS}?resourceVersion={a}&resourceVersionMatch=Exact");
         while cluster.get(&exact).await.status != 410 {}
-        let mut events = all(open(&cluster, MAPS, &format!("resourceVersion={a}")).await).await;
+        let mut events = collect_events(open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={a}")).await).await;
         let event = events.pop().expect("an error");
         assert_eq!(events, Vec::<Value>::new());
         let status = json!({
@@ -73,21 +76,21 @@ fn a_revision_that_is_forgotten_ends_the_watch() {
             "message": format!("too old resource version: {a} ({b})"),
         });
         assert_eq!(event, json!({"type": "ERROR", "object": status}));
-        // The newest revision is never too old, nor is one of a watch that wants the state first.
-        let mut newest = open(&cluster, MAPS, &format!("resourceVersion={b}")).await;
+        // The newest revision never expires. A watch that starts with the state accepts an expired revision.
+        let mut newest = open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={b}")).await;
         let stream = format!("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion={a}");
-        let mut state = open(&cluster, MAPS, &stream).await;
+        let mut state = open_watch(&cluster, CONFIGMAPS, &stream).await;
         check(&mut state, &[format!("ADDED a {a}"), format!("ADDED b {b}")]).await;
-        let c = make(&cluster, "c", "red").await;
+        let c = create(&cluster, "c", "red").await;
         check(&mut newest, &[format!("ADDED c {c}")]).await;
         check(&mut state, &[format!("ADDED c {c}")]).await;
     });
 }
 
 #[test]
-fn options_that_contradict_each_other_are_refused() {
+fn contradictory_options_are_rejected() {
     pintle_testkit::run(async {
-        let cluster = start().await;
+        let cluster = start_cluster().await;
         let forbidden = "resourceVersionMatch: Forbidden:";
         let requires = format!("{forbidden} sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         let needs =
@@ -95,8 +98,8 @@ fn options_that_contradict_each_other_are_refused() {
         let unsupported = "resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"";
         let unless = format!("{forbidden} resourceVersionMatch is forbidden unless resourceVersion is provided");
         let list = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list";
-        let going_on = format!("{forbidden} resourceVersionMatch is forbidden when continue is provided");
-        // The deprecated path does not make the options those of a watch: they are read as a list's.
+        let with_continue = format!("{forbidden} resourceVersionMatch is forbidden when continue is provided");
+        // At the deprecated path without `watch=1`, the options are validated as those of a list.
         for (query, watch, path) in [
             ("sendInitialEvents=true", requires.clone(), list.to_owned()),
             ("sendInitialEvents=false", requires.clone(), list.to_owned()),
@@ -109,13 +112,13 @@ fn options_that_contradict_each_other_are_refused() {
             ),
             (
                 "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=x",
-                going_on.clone(),
-                format!("[{unless}, {going_on}, {list}]"),
+                with_continue.clone(),
+                format!("[{unless}, {with_continue}, {list}]"),
             ),
         ] {
             let wrap = |text: &str| format!("ListOptions.meta.k8s.io \"\" is invalid: {text}");
             for (target, message) in [
-                (format!("{MAPS}?watch=1&{query}"), &watch),
+                (format!("{CONFIGMAPS}?watch=1&{query}"), &watch),
                 (format!("/api/v1/watch/configmaps?watch=1&{query}"), &watch),
                 (format!("/api/v1/watch/configmaps?{query}"), &path),
             ] {
@@ -124,36 +127,37 @@ fn options_that_contradict_each_other_are_refused() {
                 }
             }
         }
-        let answer = cluster.get(&format!("{MAPS}?watch=1&timeoutSeconds=abc")).await;
-        answer.expect_error(400, "BadRequest", "strconv.ParseInt: parsing \"abc\": invalid syntax");
+        let response = cluster.get(&format!("{CONFIGMAPS}?watch=1&timeoutSeconds=abc")).await;
+        response.expect_error(400, "BadRequest", "strconv.ParseInt: parsing \"abc\": invalid syntax");
     });
 }
 
 #[test]
-fn an_object_is_not_watched_at_its_own_path() {
+fn a_get_with_watch_parameter_returns_the_object() {
     pintle_testkit::run(async {
-        let cluster = start().await;
-        let a = make(&cluster, "a", "red").await;
-        let object = cluster.get(&format!("{MAPS}/a?watch=1")).await.expect(200).json();
+        let cluster = start_cluster().await;
+        let a = create(&cluster, "a", "red").await;
+        let object = cluster.get(&format!("{CONFIGMAPS}/a?watch=1")).await.expect(200).json();
         assert_eq!((&object["kind"], revision(&object)), (&json!("ConfigMap"), a));
     });
 }
 
 #[test]
-fn times_that_are_over_end_a_watch_at_once() {
+fn a_timeout_in_the_past_ends_a_watch_at_once() {
     pintle_testkit::run(async {
-        let cluster = start().await;
-        make(&cluster, "a", "red").await;
-        let at = now(&cluster).await;
+        let cluster = start_cluster().await;
+        create(&cluster, "a", "red").await;
+        let at = current_revision(&cluster).await;
         for seconds in [-1, i64::MAX, i64::MIN] {
-            let path = format!("{MAPS}?watch=1&resourceVersion={at}&allowWatchBookmarks=true&timeoutSeconds={seconds}");
-            // What Go's nanoseconds make of the least number is none at all, which is no wish.
+            let path =
+                format!("{CONFIGMAPS}?watch=1&resourceVersion={at}&allowWatchBookmarks=true&timeoutSeconds={seconds}");
+            // The minimum value overflows to zero nanoseconds in Go, which means no timeout.
             if seconds != i64::MIN {
                 assert_eq!(cluster.get(&path).await.expect(200).text(), "", "{seconds}");
             } else {
                 let mut watch = cluster.watch(&path).await;
-                let b = make(&cluster, "b", "red").await;
-                assert_eq!(watch.next().await.map(|e| short(&e)), Some(format!("ADDED b {b}")));
+                let b = create(&cluster, "b", "red").await;
+                assert_eq!(watch.next().await.map(|e| summarize(&e)), Some(format!("ADDED b {b}")));
             }
         }
     });

@@ -1,4 +1,4 @@
-//! Watches over WebSockets, with a client that knows nothing of this server.
+//! Watches over WebSockets, with a third-party client.
 
 use futures_util::{SinkExt, StreamExt};
 use http::{HeaderValue, Request, StatusCode};
@@ -9,9 +9,11 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::{MAPS, make, now, paint, remove, short, start, timed};
+use crate::{
+    CONFIGMAPS, cluster_with_manual_clock, create, current_revision, delete, set_color, start_cluster, summarize,
+};
 
-/// A request for a WebSocket with headers of its own; an empty value takes a header away.
+/// Builds a WebSocket request with additional headers. An empty value removes a header.
 fn request(cluster: &Cluster, path: &str, headers: &[(&'static str, &str)]) -> Request<()> {
     let url = format!("{}{path}", cluster.url().replace("https", "wss"));
     let mut request = url.into_client_request().expect("a URL");
@@ -24,15 +26,15 @@ fn request(cluster: &Cluster, path: &str, headers: &[(&'static str, &str)]) -> R
     request
 }
 
-async fn open(cluster: &Cluster, path: &str, headers: &[(&'static str, &str)]) -> WebSocketStream<Socket> {
-    let (socket, answer) =
+async fn open_websocket(cluster: &Cluster, path: &str, headers: &[(&'static str, &str)]) -> WebSocketStream<Socket> {
+    let (socket, response) =
         client_async(request(cluster, path, headers), cluster.connect().await).await.expect("a WebSocket");
-    assert_eq!(answer.status(), StatusCode::SWITCHING_PROTOCOLS);
+    assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
     socket
 }
 
-/// The next message; control frames are passed over.
-async fn next(socket: &mut WebSocketStream<Socket>) -> Message {
+/// Returns the next message, without control frames.
+async fn next_message(socket: &mut WebSocketStream<Socket>) -> Message {
     loop {
         match socket.next().await.expect("a message").expect("a message") {
             Message::Ping(_) | Message::Pong(_) => {}
@@ -41,19 +43,19 @@ async fn next(socket: &mut WebSocketStream<Socket>) -> Message {
     }
 }
 
-/// Sees to it that events come, each as one message of text.
+/// Checks the next events, each of which is one text message.
 async fn check(socket: &mut WebSocketStream<Socket>, expect: &[String]) {
     for expect in expect {
-        let Message::Text(text) = next(socket).await else { panic!("no text") };
+        let Message::Text(text) = next_message(socket).await else { panic!("not a text message") };
         assert!(text.ends_with('\n'), "{text}");
         let event: Value = serde_json::from_str(&text).expect("one document");
-        assert_eq!(short(&event), *expect);
+        assert_eq!(summarize(&event), *expect);
     }
 }
 
-/// Sees to it that the server closes, and how.
-async fn closed(mut socket: WebSocketStream<Socket>, code: CloseCode) {
-    match next(&mut socket).await {
+/// Checks that the server closes the connection with a close code.
+async fn check_closed(mut socket: WebSocketStream<Socket>, code: CloseCode) {
+    match next_message(&mut socket).await {
         Message::Close(Some(frame)) => assert_eq!((frame.code, frame.reason.as_str()), (code, "")),
         message => panic!("{message:?}"),
     }
@@ -61,26 +63,26 @@ async fn closed(mut socket: WebSocketStream<Socket>, code: CloseCode) {
 }
 
 #[test]
-fn events_are_messages() {
+fn each_event_is_one_message() {
     pintle_testkit::run(async {
-        let cluster = start().await;
-        let at = now(&cluster).await;
-        let mut changes = open(&cluster, &format!("{MAPS}?watch=1&resourceVersion={at}"), &[]).await;
-        let mut path = open(&cluster, "/api/v1/watch/namespaces/n/configmaps/a", &[]).await;
-        let a = make(&cluster, "a", "red").await;
-        let blue = paint(&cluster, "a", "blue").await;
-        remove(&cluster, "a").await;
+        let cluster = start_cluster().await;
+        let at = current_revision(&cluster).await;
+        let mut changes = open_websocket(&cluster, &format!("{CONFIGMAPS}?watch=1&resourceVersion={at}"), &[]).await;
+        let mut path = open_websocket(&cluster, "/api/v1/watch/namespaces/n/configmaps/a", &[]).await;
+        let a = create(&cluster, "a", "red").await;
+        let blue = set_color(&cluster, "a", "blue").await;
+        delete(&cluster, "a").await;
         let events = [format!("ADDED a {a}"), format!("MODIFIED a {blue}"), format!("DELETED a {}", blue + 1)];
         check(&mut changes, &events).await;
         check(&mut path, &events).await;
 
-        // What is joined in one write over HTTP comes apart here.
+        // Events that share a write over HTTP are separate messages here.
         for name in ["b", "c", "d"] {
-            make(&cluster, name, "red").await;
+            create(&cluster, name, "red").await;
         }
-        let end = now(&cluster).await;
+        let end = current_revision(&cluster).await;
         let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-        let mut state = open(&cluster, &format!("{MAPS}?{query}"), &[]).await;
+        let mut state = open_websocket(&cluster, &format!("{CONFIGMAPS}?{query}"), &[]).await;
         let state_events: Vec<String> =
             (0..3).map(|i| format!("ADDED {} {}", ["b", "c", "d"][i], end - 2 + i as u64)).collect();
         check(&mut state, &state_events).await;
@@ -89,17 +91,17 @@ fn events_are_messages() {
 }
 
 #[test]
-fn protobuf_comes_in_binary_messages() {
+fn protobuf_events_are_binary_messages() {
     pintle_testkit::run(async {
-        let cluster = start().await;
+        let cluster = start_cluster().await;
         for name in ["a", "b"] {
-            make(&cluster, name, "red").await;
+            create(&cluster, name, "red").await;
         }
         let accept = ("accept", "application/vnd.kubernetes.protobuf");
-        let mut socket = open(&cluster, &format!("{MAPS}?watch=1"), &[accept]).await;
+        let mut socket = open_websocket(&cluster, &format!("{CONFIGMAPS}?watch=1"), &[accept]).await;
         for name in ["a", "b"] {
-            let Message::Binary(event) = next(&mut socket).await else { panic!("no bytes") };
-            let (event, kind) = crate::forms::short(&event);
+            let Message::Binary(event) = next_message(&mut socket).await else { panic!("not a binary message") };
+            let (event, kind) = crate::representations::summarize_protobuf(&event);
             assert!(event.starts_with(&format!("ADDED {name} ")), "{event}");
             assert_eq!(kind, "v1 ConfigMap");
         }
@@ -107,14 +109,14 @@ fn protobuf_comes_in_binary_messages() {
 }
 
 #[test]
-fn errors_are_events_or_plain_answers() {
+fn errors_are_events_or_http_responses() {
     pintle_testkit::run(async {
-        let (cluster, clock) = timed(Options::default()).await;
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
         let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999";
-        let path = format!("{MAPS}?watch=1&{query}");
-        let mut socket = advance_clock_until(&clock, open(&cluster, &path, &[])).await;
+        let path = format!("{CONFIGMAPS}?watch=1&{query}");
+        let mut socket = advance_clock_until(&clock, open_websocket(&cluster, &path, &[])).await;
         check(&mut socket, &["ERROR".to_owned()]).await;
-        closed(socket, CloseCode::Normal).await;
+        check_closed(socket, CloseCode::Normal).await;
 
         let origin = [("origin", "")];
         let bad_origin = [("origin", "null")];
@@ -124,17 +126,17 @@ fn errors_are_events_or_plain_answers() {
             ("resourceVersion=x", &[][..], 500, None),
             ("labelSelector=!", &[], 400, None),
             ("sendInitialEvents=true", &[], 422, None),
-            // As x/net/websocket has it: an origin is wanted, whichever; of subprotocols there is one or none.
+            // As in x/net/websocket: an origin is required but not checked, and at most one subprotocol is allowed.
             ("", &origin, 403, Some("")),
             ("", &bad_origin, 403, Some("")),
             ("", &protocols, 400, Some("")),
             ("", &version, 400, Some("missing or bad WebSocket Version")),
         ] {
-            let request = request(&cluster, &format!("{MAPS}?watch=1&{query}"), headers);
+            let request = request(&cluster, &format!("{CONFIGMAPS}?watch=1&{query}"), headers);
             match client_async(request, cluster.connect().await).await {
-                Err(Error::Http(answer)) => {
-                    assert_eq!(answer.status(), code, "{query} {headers:?}");
-                    let found = String::from_utf8_lossy(answer.body().as_deref().unwrap_or_default()).into_owned();
+                Err(Error::Http(response)) => {
+                    assert_eq!(response.status(), code, "{query} {headers:?}");
+                    let found = String::from_utf8_lossy(response.body().as_deref().unwrap_or_default()).into_owned();
                     match body {
                         Some(body) => assert_eq!(found, body),
                         None => assert!(found.contains("\"kind\":\"Status\""), "{found}"),
@@ -143,55 +145,56 @@ fn errors_are_events_or_plain_answers() {
                 other => panic!("{query} {headers:?}: {other:?}"),
             }
         }
-        // A list is answered as ever: only watches are served over WebSockets.
-        match client_async(request(&cluster, MAPS, &[]), cluster.connect().await).await {
-            Err(Error::Http(answer)) => assert_eq!(answer.status(), 200),
+        // A list gets an HTTP response: only watches are served over WebSockets.
+        match client_async(request(&cluster, CONFIGMAPS, &[]), cluster.connect().await).await {
+            Err(Error::Http(response)) => assert_eq!(response.status(), 200),
             other => panic!("{other:?}"),
         }
     });
 }
 
 #[test]
-fn a_subprotocol_is_taken_over() {
+fn a_single_subprotocol_is_accepted() {
     pintle_testkit::run(async {
-        let cluster = start().await;
-        let path = format!("{MAPS}?watch=1");
+        let cluster = start_cluster().await;
+        let path = format!("{CONFIGMAPS}?watch=1");
         let asked = request(&cluster, &path, &[("sec-websocket-protocol", "channel.example")]);
-        let (_, answer) = client_async(asked, cluster.connect().await).await.expect("a WebSocket");
-        assert_eq!(answer.headers()["sec-websocket-protocol"], "channel.example");
-        let (_, answer) =
+        let (_, response) = client_async(asked, cluster.connect().await).await.expect("a WebSocket");
+        assert_eq!(response.headers()["sec-websocket-protocol"], "channel.example");
+        let (_, response) =
             client_async(request(&cluster, &path, &[]), cluster.connect().await).await.expect("a WebSocket");
-        assert_eq!(answer.headers().get("sec-websocket-protocol"), None);
+        assert_eq!(response.headers().get("sec-websocket-protocol"), None);
     });
 }
 
 #[test]
-fn what_the_client_says_is_not_listened_to() {
+fn messages_of_the_client_are_ignored() {
     pintle_testkit::run(async {
-        let cluster = start().await;
-        let path = format!("{MAPS}?watch=1&resourceVersion={}", now(&cluster).await);
-        let mut socket = open(&cluster, &path, &[]).await;
-        for said in [Message::text("hello"), Message::binary(vec![0; 1000]), Message::Pong("x".into())] {
-            socket.send(said).await.expect("the server reads");
+        let cluster = start_cluster().await;
+        let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={}", current_revision(&cluster).await);
+        let mut socket = open_websocket(&cluster, &path, &[]).await;
+        for message in [Message::text("hello"), Message::binary(vec![0; 1000]), Message::Pong("x".into())] {
+            socket.send(message).await.expect("the server reads");
         }
         socket.send(Message::Ping("are you there".into())).await.expect("the server reads");
         assert_eq!(socket.next().await.expect("a message").expect("a message"), Message::Pong("are you there".into()));
-        let a = make(&cluster, "a", "red").await;
+        let a = create(&cluster, "a", "red").await;
         check(&mut socket, &[format!("ADDED a {a}")]).await;
-        // A goodbye is answered.
+        // The server answers a close frame.
         socket.close(None).await.expect("the server reads");
-        assert!(matches!(next(&mut socket).await, Message::Close(_)));
+        assert!(matches!(next_message(&mut socket).await, Message::Close(_)));
     });
 }
 
 #[test]
-fn the_server_says_goodbye() {
+fn the_server_sends_a_close_frame() {
     pintle_testkit::run(async {
-        let (cluster, clock) = timed(Options::default()).await;
-        let at = now(&cluster).await;
-        let short = open(&cluster, &format!("{MAPS}?watch=1&resourceVersion={at}&timeoutSeconds=1"), &[]).await;
-        advance_clock_until(&clock, closed(short, CloseCode::Normal)).await;
-        let long = open(&cluster, &format!("{MAPS}?watch=1&resourceVersion={at}"), &[]).await;
-        let ((), ()) = tokio::join!(cluster.stop(), closed(long, CloseCode::Normal));
+        let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+        let at = current_revision(&cluster).await;
+        let short =
+            open_websocket(&cluster, &format!("{CONFIGMAPS}?watch=1&resourceVersion={at}&timeoutSeconds=1"), &[]).await;
+        advance_clock_until(&clock, check_closed(short, CloseCode::Normal)).await;
+        let long = open_websocket(&cluster, &format!("{CONFIGMAPS}?watch=1&resourceVersion={at}"), &[]).await;
+        let ((), ()) = tokio::join!(cluster.stop(), check_closed(long, CloseCode::Normal));
     });
 }

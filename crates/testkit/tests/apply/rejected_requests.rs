@@ -1,15 +1,15 @@
-//! Requests that are refused, and in which words: options, media types, bodies that are no configuration of the object.
+//! Error messages of rejected requests: invalid options, media types, and bodies that do not match the object.
 
 use pintle_testkit::Cluster;
 use serde_json::json;
 
-use crate::scene::{DEPLOYMENT, Error, MAP, Owners, POD, Scene, check};
+use crate::scenario::{CONFIGMAP, DEPLOYMENT, Error, Managed, POD, Scenario, check};
 
 #[test]
-fn who_applies_says_who_he_is() {
+fn apply_requires_a_valid_field_manager() {
     let long = "m".repeat(129);
     pintle_testkit::run(async move {
-        let scene = Scene::of(MAP, "").await;
+        let scenario = Scenario::new(CONFIGMAP, "").await;
         let invalid = |what: &str| format!("PatchOptions.meta.k8s.io \"\" is invalid: {what}");
         for (request, message) in [
             ("apply -", invalid("fieldManager: Required value: is required for apply patch")),
@@ -28,19 +28,19 @@ fn who_applies_says_who_he_is() {
                 ),
             ),
         ] {
-            scene.play(&[(request, "{}", Error(422, "Invalid", &message))]).await;
+            scenario.run_steps(&[(request, "{}", Error(422, "Invalid", &message))]).await;
         }
         let longest = "m".repeat(128);
         let owner = format!("{longest} Apply v1: .data.k");
         let request = format!("apply {longest}");
-        scene.play(&[(&request, r#"{"data": {"k": "1"}}"#, Owners(201, "{}", &[&owner]))]).await;
+        scenario.run_steps(&[(&request, r#"{"data": {"k": "1"}}"#, Managed(201, "{}", &[&owner]))]).await;
     });
 }
 
 #[test]
-fn bodies_are_configurations_of_the_object() {
+fn the_body_must_match_the_object_of_the_path() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
             (
@@ -96,16 +96,16 @@ fn bodies_are_configurations_of_the_object() {
             (
                 "raw a",
                 "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: o\ndata:\n  k: \"1\"\n",
-                Owners(201, r#"{"data": {"k": "1"}}"#, &["a Apply v1: .data.k"]),
+                Managed(201, r#"{"data": {"k": "1"}}"#, &["a Apply v1: .data.k"]),
             ),
         ],
     );
 }
 
 #[test]
-fn managed_fields_are_not_applied() {
+fn a_configuration_must_not_have_managed_fields() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
             (
@@ -121,14 +121,14 @@ fn managed_fields_are_not_applied() {
             (
                 "raw a",
                 r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "o", "managedFields": null}, "data": {"k": "1"}}"#,
-                Owners(201, "{}", &["a Apply v1: .data.k"]),
+                Managed(201, "{}", &["a Apply v1: .data.k"]),
             ),
         ],
     );
 }
 
 #[test]
-fn fields_are_of_the_schema() {
+fn fields_outside_the_schema_are_rejected() {
     check(
         DEPLOYMENT,
         "",
@@ -143,7 +143,7 @@ fn fields_are_of_the_schema() {
                      schema",
                 ),
             ),
-            // Strictness makes no difference: what cannot be owned cannot be applied.
+            // The validation level makes no difference: fields outside the schema cannot be owned.
             (
                 "apply a ?fieldValidation=Ignore",
                 r#"{"metadata": {"namespace": "n"}, "spec": {"foo": 1}}"#,
@@ -189,7 +189,7 @@ fn fields_are_of_the_schema() {
 }
 
 #[test]
-fn items_are_told_apart_by_their_keys() {
+fn list_keys_must_be_unique() {
     check(
         POD,
         "",
@@ -214,7 +214,7 @@ fn items_are_told_apart_by_their_keys() {
                      with keys may not have a null element",
                 ),
             ),
-            // A key that Go would write though it is empty is one.
+            // A key field without `omitempty` defaults to the empty string.
             (
                 "apply a",
                 r#"{"spec": {"containers": [{"image": "i"}]}}"#,
@@ -244,19 +244,19 @@ fn items_are_told_apart_by_their_keys() {
     );
 }
 
-/// YAML in which keys are said twice.
-const TWICE: &str =
+/// YAML with duplicate keys.
+const DUPLICATE_KEYS: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: o\ndata:\n  k: \"1\"\n  k: \"2\"\n  k: \"3\"\n";
 
 #[test]
-fn keys_that_are_said_twice_are_refused_if_asked() {
+fn duplicate_keys_are_rejected_in_strict_mode() {
     check(
-        MAP,
+        CONFIGMAP,
         "",
         &[
             (
                 "raw a ?fieldValidation=Strict",
-                TWICE,
+                DUPLICATE_KEYS,
                 Error(
                     400,
                     "BadRequest",
@@ -264,16 +264,16 @@ fn keys_that_are_said_twice_are_refused_if_asked() {
                      already set in map\n  line 8: key \"k\" already set in map",
                 ),
             ),
-            // The last one counts.
-            ("raw a", TWICE, Owners(201, r#"{"data": {"k": "3"}}"#, &["a Apply v1: .data.k"])),
+            // The last value wins.
+            ("raw a", DUPLICATE_KEYS, Managed(201, r#"{"data": {"k": "3"}}"#, &["a Apply v1: .data.k"])),
         ],
     );
 }
 
 #[test]
-fn keys_that_are_said_twice_are_warned_of() {
+fn duplicate_keys_produce_warnings() {
     pintle_testkit::run(async {
-        let scene = Scene::of(MAP, "").await;
+        let scenario = Scenario::new(CONFIGMAP, "").await;
         for (validation, warnings) in [
             (
                 "Warn",
@@ -284,22 +284,22 @@ fn keys_that_are_said_twice_are_warned_of() {
             ),
             ("Ignore", vec![]),
         ] {
-            let answer = scene.ask(&format!("raw a ?fieldValidation={validation}"), TWICE).await;
-            let found: Vec<_> = answer.headers.get_all("warning").iter().filter_map(|v| v.to_str().ok()).collect();
-            assert_eq!(found, warnings, "{validation}: {}", answer.text());
+            let response = scenario.send(&format!("raw a ?fieldValidation={validation}"), DUPLICATE_KEYS).await;
+            let found: Vec<_> = response.headers.get_all("warning").iter().filter_map(|v| v.to_str().ok()).collect();
+            assert_eq!(found, warnings, "{validation}: {}", response.text());
         }
     });
 }
 
 #[test]
-fn configurations_have_a_media_type_of_their_own() {
+fn apply_requires_its_own_media_type() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "o"}}).to_string();
         let path = "/api/v1/namespaces/default/configmaps/o?fieldManager=a";
-        let ask = |media_type: &str| cluster.request("PATCH", path).body(media_type, body.clone()).send();
+        let request = |media_type: &str| cluster.request("PATCH", path).body(media_type, body.clone()).send();
         for unknown in ["application/apply-patch+json", "application/apply-patch+cbor", "application/yaml"] {
-            ask(unknown).await.expect_error(
+            request(unknown).await.expect_error(
                 415,
                 "UnsupportedMediaType",
                 "the body of the request was in an unknown format - accepted media types include: \
@@ -307,8 +307,8 @@ fn configurations_have_a_media_type_of_their_own() {
                  application/apply-patch+yaml",
             );
         }
-        let _ = ask("application/apply-patch+yaml; charset=utf-8").await.expect(201);
-        // A patch of another kind creates nothing.
+        let _ = request("application/apply-patch+yaml; charset=utf-8").await.expect(201);
+        // Other patch types do not create objects.
         let path = "/api/v1/namespaces/default/configmaps/p?fieldManager=a";
         let message = "configmaps \"p\" not found";
         cluster.patch(path, "merge", "{}").await.expect_error(404, "NotFound", message);

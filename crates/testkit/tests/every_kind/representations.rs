@@ -1,13 +1,13 @@
-//! The forms of objects and lists: JSON is what the others are compared with.
+//! Representations of objects and lists: YAML, Protobuf, tables and partial metadata, each compared with JSON.
 
 use std::sync::Arc;
 
 use pintle_codec::{json, protobuf, yaml};
 use pintle_testkit::Cluster;
-use pintle_value::Value as Tree;
+use pintle_value::Value as PintleValue;
 use serde_json::{Value, json};
 
-use crate::kind::{Kind, SELECTOR, name, version};
+use crate::served_kind::{SELECTOR, ServedKind, name, resource_version};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -16,8 +16,8 @@ fn accept(transform: &str) -> String {
     format!("application/json;as={transform};v=v1;g=meta.k8s.io")
 }
 
-/// Sees to it that YAML and Protobuf of a path say what its JSON says.
-async fn same_in_other_encodings(cluster: &Cluster, kind: &Kind, path: &str, of: &str) {
+/// Checks that a path has the same content in YAML and Protobuf as in JSON.
+async fn check_equal_in_other_encodings(cluster: &Cluster, kind: &ServedKind, path: &str, of: &str) {
     let text = cluster.get(path).await.expect(200);
     assert_eq!(text.header("content-type"), "application/json");
     let plain = json::decode(&text.body, json::Options::default()).expect("JSON").value;
@@ -33,23 +33,23 @@ async fn same_in_other_encodings(cluster: &Cluster, kind: &Kind, path: &str, of:
     assert!(typed.strict.is_empty(), "JSON of {path}: {:?}", typed.strict);
     let envelope = protobuf::open_envelope(&other.body).expect("an envelope");
     assert_eq!((envelope.kind.as_str(), envelope.api_version.as_str()), (of, kind.api_version().as_str()));
-    let mut read = protobuf::decode_object(&envelope, types, id).expect("a message");
+    let mut read = protobuf::decode_object(&envelope, types, id).expect("a valid message");
     let mut typed = typed.value;
-    // Messages do not say what they are: the envelope does, and for what is within an object nobody.
+    // Protobuf messages have no kind and apiVersion. The envelope has those of the object, and nested objects have none.
     read.set("kind", of);
     read.set("apiVersion", kind.api_version());
-    untyped_claims(&mut typed);
+    remove_types_of_claims(&mut typed);
     assert_eq!(read, typed, "Protobuf of {path}");
 }
 
-/// Takes the types of claims away that stateful sets hold.
-fn untyped_claims(tree: &mut Tree) {
+/// Removes kind and apiVersion from the volume claim templates of stateful sets.
+fn remove_types_of_claims(tree: &mut PintleValue) {
     match tree {
-        Tree::Array(items) => items.iter_mut().for_each(untyped_claims),
-        Tree::Object(members) => {
+        PintleValue::Array(items) => items.iter_mut().for_each(remove_types_of_claims),
+        PintleValue::Object(members) => {
             for (key, value) in members.iter_mut() {
-                untyped_claims(value);
-                if let (true, Tree::Array(claims)) = (key == "volumeClaimTemplates", value) {
+                remove_types_of_claims(value);
+                if let (true, PintleValue::Array(claims)) = (key == "volumeClaimTemplates", value) {
                     for claim in claims {
                         claim.remove_at(&["kind"]);
                         claim.remove_at(&["apiVersion"]);
@@ -61,7 +61,7 @@ fn untyped_claims(tree: &mut Tree) {
     }
 }
 
-/// Sees to it that a table has these rows.
+/// Checks that a table has rows for these objects.
 fn check_table(table: &Value, names: &[&str]) {
     assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")), "{table}");
     let columns = table["columnDefinitions"].as_array().expect("columns");
@@ -76,15 +76,15 @@ fn check_table(table: &Value, names: &[&str]) {
     for row in rows {
         assert_eq!(row["object"]["kind"], "PartialObjectMetadata", "{row}");
         let cells = row["cells"].as_array().expect("cells");
-        // Upstream gives IPAddress a cell that no column is for.
+        // Upstream's IPAddress rows have one more cell than columns.
         assert!(cells.len() >= columns.len(), "{row} under {columns:?}");
         for (cell, column) in cells.iter().zip(columns) {
-            let fits = match column["type"].as_str() {
+            let has_type = match column["type"].as_str() {
                 Some("integer") => cell.is_i64() || cell == "<none>" || cell.is_null() || cell == "<unset>",
                 Some("boolean") => cell.is_boolean() || cell.is_string(),
                 _ => cell.is_string() || cell.is_null() || cell.is_number() || cell.is_boolean(),
             };
-            assert!(fits, "{cell} under {column}");
+            assert!(has_type, "{cell} under {column}");
         }
         if let Some(i) = columns.iter().position(|c| c["format"] == "name") {
             assert_eq!(cells[i], name(&row["object"]), "{row}");
@@ -92,25 +92,25 @@ fn check_table(table: &Value, names: &[&str]) {
     }
 }
 
-/// An object in every form.
-pub(crate) async fn single(cluster: Arc<Cluster>, kind: Arc<Kind>) {
-    if !kind.stored() {
+/// Checks every representation of an object.
+pub(crate) async fn check_object(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+    if !kind.is_stored() {
         return;
     }
     let sample = kind.sample();
     let path = kind.path(&sample.object);
     let created = kind.create(&cluster, &sample.object).await;
     let got = cluster.get(&path).await.expect(200);
-    assert_eq!(created.text(), got.text(), "what is created is what is there");
+    assert_eq!(created.text(), got.text(), "create must return the stored object");
     let object = got.json();
     assert_eq!((&object["kind"], &object["apiVersion"]), (&json!(kind.kind), &json!(kind.api_version())));
     assert_eq!(object["metadata"]["labels"]["sweep"], "yes");
-    assert!(!version(&object).is_empty() && object["metadata"]["uid"].is_string(), "{object}");
+    assert!(!resource_version(&object).is_empty() && object["metadata"]["uid"].is_string(), "{object}");
     let again = cluster.post(&kind.collection(), sample.object.to_string()).await;
     let message = format!("{} \"{}\" already exists", kind.group_resource(), name(&object));
     again.expect_error(409, "AlreadyExists", &message);
 
-    same_in_other_encodings(&cluster, &kind, &path, &kind.kind).await;
+    check_equal_in_other_encodings(&cluster, &kind, &path, &kind.kind).await;
 
     let table = cluster.request("GET", &path).header("accept", TABLE).send().await.expect(200).json();
     check_table(&table, &[name(&object)]);
@@ -122,9 +122,9 @@ pub(crate) async fn single(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     kind.remove(&cluster, &sample.object).await;
 }
 
-/// A list in every form.
-pub(crate) async fn list(cluster: Arc<Cluster>, kind: Arc<Kind>) {
-    if !kind.stored() {
+/// Checks every representation of a list.
+pub(crate) async fn check_list(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+    if !kind.is_stored() {
         return;
     }
     let sample = kind.sample();
@@ -140,7 +140,7 @@ pub(crate) async fn list(cluster: Arc<Cluster>, kind: Arc<Kind>) {
 
     let listed = cluster.get(&path).await.expect(200).json();
     assert_eq!((&listed["kind"], &listed["apiVersion"]), (&json!(list_kind), &json!(kind.api_version())));
-    assert!(!version(&listed).is_empty(), "{listed}");
+    assert!(!resource_version(&listed).is_empty(), "{listed}");
     let bare: Vec<Value> = objects
         .iter()
         .map(|object| {
@@ -153,7 +153,7 @@ pub(crate) async fn list(cluster: Arc<Cluster>, kind: Arc<Kind>) {
         .collect();
     assert_eq!(listed["items"], json!(bare));
 
-    same_in_other_encodings(&cluster, &kind, &path, list_kind).await;
+    check_equal_in_other_encodings(&cluster, &kind, &path, list_kind).await;
     let table = cluster.request("GET", &path).header("accept", TABLE).send().await.expect(200).json();
     check_table(&table, &names);
     let partial = accept("PartialObjectMetadataList");
@@ -162,24 +162,24 @@ pub(crate) async fn list(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     let found: Vec<&str> = partial["items"].as_array().expect("items").iter().map(name).collect();
     assert_eq!(found, names);
 
-    paged(&cluster, &path, &names).await;
-    selected(&cluster, &kind, &objects[0]).await;
+    check_chunks(&cluster, &path, &names).await;
+    check_selectors(&cluster, &kind, &objects[0]).await;
     for object in [&sample.object, &sample.second] {
         kind.remove(&cluster, object).await;
     }
 }
 
-/// An object that is worked out when somebody asks, and the list that it is in, in every form.
-pub(crate) async fn computed(cluster: Arc<Cluster>, kind: Arc<Kind>) {
-    if kind.stored() || !kind.can("get") {
+/// Checks every representation of an object that the server computes for each request, and of its list.
+pub(crate) async fn check_computed(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+    if kind.is_stored() || !kind.has_verb("get") {
         return;
     }
     assert_eq!(kind.verbs, ["get", "list"]);
     let path = kind.path(&kind.sample().object);
     let object = cluster.get(&path).await.expect(200).json();
     assert_eq!((&object["kind"], &object["apiVersion"]), (&json!(kind.kind), &json!(kind.api_version())));
-    assert_eq!(version(&object), "");
-    same_in_other_encodings(&cluster, &kind, &path, &kind.kind).await;
+    assert_eq!(resource_version(&object), "");
+    check_equal_in_other_encodings(&cluster, &kind, &path, &kind.kind).await;
     let table = cluster.request("GET", &path).header("accept", TABLE).send().await.expect(200).json();
     check_table(&table, &[name(&object)]);
 
@@ -188,7 +188,7 @@ pub(crate) async fn computed(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     assert_eq!((&listed["kind"], &listed["metadata"]), (&json!(kind.facts().list_kind), &json!({})));
     let names: Vec<&str> = listed["items"].as_array().expect("items").iter().map(name).collect();
     assert!(names.contains(&name(&object)), "{listed}");
-    same_in_other_encodings(&cluster, &kind, &collection, &kind.facts().list_kind).await;
+    check_equal_in_other_encodings(&cluster, &kind, &collection, &kind.facts().list_kind).await;
     let table = cluster.request("GET", &collection).header("accept", TABLE).send().await.expect(200).json();
     check_table(&table, &names);
     let partial = accept("PartialObjectMetadataList");
@@ -197,27 +197,27 @@ pub(crate) async fn computed(cluster: Arc<Cluster>, kind: Arc<Kind>) {
     assert_eq!(found, names);
 }
 
-/// The same list, one object at a time.
-async fn paged(cluster: &Cluster, path: &str, names: &[&str]) {
+/// Checks the same list in chunks of one object.
+async fn check_chunks(cluster: &Cluster, path: &str, names: &[&str]) {
     let mut found = Vec::new();
     let mut token = String::new();
     loop {
-        let page = cluster.get(&format!("{path}&limit=1&continue={token}")).await.expect(200).json();
-        let items = page["items"].as_array().expect("items");
-        // More to come may turn out to be nothing that is selected.
+        let chunk = cluster.get(&format!("{path}&limit=1&continue={token}")).await.expect(200).json();
+        let items = chunk["items"].as_array().expect("items");
+        // The last chunk may be empty if no remaining object matches the selector.
         let at_most = found.len() < names.len();
-        assert_eq!(items.len(), usize::from(at_most), "{page}");
+        assert_eq!(items.len(), usize::from(at_most), "{chunk}");
         found.extend(items.iter().map(|item| name(item).to_owned()));
-        match page["metadata"]["continue"].as_str() {
+        match chunk["metadata"]["continue"].as_str() {
             Some(next) if !next.is_empty() => token = next.to_owned(),
             _ => break,
         }
     }
-    assert_eq!(found, names, "page by page");
+    assert_eq!(found, names, "chunk by chunk");
 }
 
-/// What selectors select.
-async fn selected(cluster: &Cluster, kind: &Kind, object: &Value) {
+/// Checks label and field selectors.
+async fn check_selectors(cluster: &Cluster, kind: &ServedKind, object: &Value) {
     let collection = kind.collection();
     for (selector, count) in [
         (format!("{SELECTOR},sweep%21%3Dno,sweep&fieldSelector=metadata.name%3D{}", name(object)), 1),

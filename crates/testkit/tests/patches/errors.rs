@@ -1,27 +1,27 @@
-//! Patches that are refused: codes, reasons and messages, and that nothing is changed.
+//! Rejected patches: their status codes, reasons and messages. They do not change the object.
 
-use crate::{MAP, WEB, cluster, get};
+use crate::{CONFIGMAP, DEPLOYMENT, cluster, get};
 
 const REJECTED: &str = "the server rejected our request due to an error in our request";
 
-/// Every row: the kind, the patch, the code and reason, and the message.
+/// Each case has the patch type, the path, the patch, and the expected status code, reason and message.
 #[test]
-fn what_is_refused() {
+fn invalid_patches_are_rejected() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
-        let many = |count: usize| format!("[{}]", vec![r#"{"op":"test","path":"/x"}"#; count].join(","));
-        let _ = cluster.patch(MAP, "json", many(10_000)).await.expect(200);
-        let too_many = many(10_001);
+        let test_operations = |count: usize| format!("[{}]", vec![r#"{"op":"test","path":"/x"}"#; count].join(","));
+        let _ = cluster.patch(CONFIGMAP, "json", test_operations(10_000)).await.expect(200);
+        let too_many = test_operations(10_001);
         let large = format!(r#"{{"data":{{"a":"{}"}}}}"#, "x".repeat(3 * 1024 * 1024));
-        let before = (get(&cluster, MAP).await, get(&cluster, WEB).await);
+        let before = (get(&cluster, CONFIGMAP).await, get(&cluster, DEPLOYMENT).await);
         for (kind, path, patch, code, reason, message) in [
-            ("json", MAP, r#"[{"op":"test","path":"/data/a","value":"2"}]"#, 422, "Invalid", REJECTED),
-            ("json", MAP, r#"[{"op":"remove","path":"/data/nope"}]"#, 422, "Invalid", REJECTED),
-            ("json", MAP, r#"[{"op":"frob","path":"/data/a"}]"#, 422, "Invalid", REJECTED),
-            // What came before the operation that fails is not kept.
+            ("json", CONFIGMAP, r#"[{"op":"test","path":"/data/a","value":"2"}]"#, 422, "Invalid", REJECTED),
+            ("json", CONFIGMAP, r#"[{"op":"remove","path":"/data/nope"}]"#, 422, "Invalid", REJECTED),
+            ("json", CONFIGMAP, r#"[{"op":"frob","path":"/data/a"}]"#, 422, "Invalid", REJECTED),
+            // Operations before the failed one are not applied.
             (
                 "json",
-                MAP,
+                CONFIGMAP,
                 r#"[{"op":"remove","path":"/data/a"},{"op":"test","path":"/data/a","value":"1"}]"#,
                 422,
                 "Invalid",
@@ -29,27 +29,34 @@ fn what_is_refused() {
             ),
             (
                 "json",
-                MAP,
+                CONFIGMAP,
                 too_many.as_str(),
                 413,
                 "RequestEntityTooLarge",
                 "The allowed maximum operations in a JSON patch is 10000, got 10001",
             ),
-            ("merge", MAP, large.as_str(), 413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728"),
+            (
+                "merge",
+                CONFIGMAP,
+                large.as_str(),
+                413,
+                "RequestEntityTooLarge",
+                "Request entity too large: limit is 3145728",
+            ),
             (
                 "json",
-                MAP,
+                CONFIGMAP,
                 "{}",
                 400,
                 "BadRequest",
                 "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
             ),
-            ("merge", MAP, "null", 400, "BadRequest", "Invalid JSON Patch"),
-            ("merge", MAP, "{", 400, "BadRequest", "error decoding patch: unexpected end of JSON input"),
-            ("strategic-merge", MAP, "{", 400, "BadRequest", "unexpected end of JSON input"),
+            ("merge", CONFIGMAP, "null", 400, "BadRequest", "Invalid JSON Patch"),
+            ("merge", CONFIGMAP, "{", 400, "BadRequest", "error decoding patch: unexpected end of JSON input"),
+            ("strategic-merge", CONFIGMAP, "{", 400, "BadRequest", "unexpected end of JSON input"),
             (
                 "strategic-merge",
-                MAP,
+                CONFIGMAP,
                 r#"{"data":{"$retainKeys":["a"],"b":"1"}}"#,
                 400,
                 "BadRequest",
@@ -57,7 +64,7 @@ fn what_is_refused() {
             ),
             (
                 "strategic-merge",
-                MAP,
+                CONFIGMAP,
                 r#"{"metadata":{"$deleteFromPrimitiveList":["a"]}}"#,
                 400,
                 "BadRequest",
@@ -65,7 +72,7 @@ fn what_is_refused() {
             ),
             (
                 "strategic-merge",
-                MAP,
+                CONFIGMAP,
                 r#"{"metadata":{"$setElementOrder":["a"]}}"#,
                 400,
                 "BadRequest",
@@ -73,7 +80,7 @@ fn what_is_refused() {
             ),
             (
                 "strategic-merge",
-                MAP,
+                CONFIGMAP,
                 r#"{"metadata":{"finalizers":[["a"]]}}"#,
                 500,
                 "",
@@ -81,7 +88,7 @@ fn what_is_refused() {
             ),
             (
                 "strategic-merge",
-                WEB,
+                DEPLOYMENT,
                 r#"{"spec":{"template":{"spec":{"containers":[{"image":"i:2"}]}}}}"#,
                 500,
                 "",
@@ -89,16 +96,16 @@ fn what_is_refused() {
             ),
             (
                 "strategic-merge",
-                WEB,
+                DEPLOYMENT,
                 r#"{"spec":{"$patch":"merge"}}"#,
                 500,
                 "",
                 "unknown patch type: merge in map: map[$patch:merge]",
             ),
-            // Types: the words are those of the decoder, or of the converter.
+            // Wrong types: the messages are those of the decoder or of the converter.
             (
                 "strategic-merge",
-                WEB,
+                DEPLOYMENT,
                 r#"{"spec":{"replicas":"three","template":{"spec":{"$setElementOrder/containers":[{"name":"a"}],"containers":[{"name":"a"}]}}}}"#,
                 422,
                 "Invalid",
@@ -107,17 +114,17 @@ fn what_is_refused() {
             ),
             (
                 "strategic-merge",
-                WEB,
+                DEPLOYMENT,
                 r#"{"spec":{"template":{"spec":{"restartPolicy":1}}}}"#,
                 422,
                 "Invalid",
                 " \"\" is invalid: patch: Invalid value: \"map[spec:map[template:map[spec:map[restartPolicy:1]]]]\": \
                  cannot convert int64 to v1.RestartPolicy",
             ),
-            // What the object is and where.
+            // Identity of the object.
             (
                 "merge",
-                MAP,
+                CONFIGMAP,
                 r#"{"metadata":{"name":"other"}}"#,
                 400,
                 "BadRequest",
@@ -125,7 +132,7 @@ fn what_is_refused() {
             ),
             (
                 "merge",
-                MAP,
+                CONFIGMAP,
                 r#"{"metadata":{"namespace":"other"}}"#,
                 400,
                 "BadRequest",
@@ -133,16 +140,16 @@ fn what_is_refused() {
             ),
             (
                 "strategic-merge",
-                MAP,
+                CONFIGMAP,
                 r#"{"metadata":{"uid":"other"}}"#,
                 422,
                 "Invalid",
                 "ConfigMap \"m\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable",
             ),
-            // What comes out is validated.
+            // The patched object is validated.
             (
                 "merge",
-                MAP,
+                CONFIGMAP,
                 r#"{"data":{"not a key":"1"}}"#,
                 422,
                 "Invalid",
@@ -152,7 +159,7 @@ fn what_is_refused() {
             ),
             (
                 "json",
-                WEB,
+                DEPLOYMENT,
                 r#"[{"op":"replace","path":"/spec/replicas","value":-1}]"#,
                 422,
                 "Invalid",
@@ -166,7 +173,7 @@ fn what_is_refused() {
                 "NotFound",
                 "configmaps \"nobody\" not found",
             ),
-            // Whether the object is there is looked at before the patch is.
+            // A missing object is reported before an invalid patch.
             (
                 "json",
                 "/api/v1/namespaces/default/configmaps/nobody",
@@ -177,18 +184,18 @@ fn what_is_refused() {
             ),
         ] {
             cluster.patch(path, kind, patch).await.expect_error(code, reason, message);
-            assert_eq!((get(&cluster, MAP).await, get(&cluster, WEB).await), before, "{kind} {patch:.80}");
+            assert_eq!((get(&cluster, CONFIGMAP).await, get(&cluster, DEPLOYMENT).await), before, "{kind} {patch:.80}");
         }
     });
 }
 
 #[test]
-fn media_types() {
+fn unknown_media_types_are_rejected() {
     pintle_testkit::run(async {
         let cluster = cluster().await;
         for media_type in ["application/json", "text/plain", "application/json-patch+yaml", "application/merge-patch"] {
-            let answer = cluster.request("PATCH", MAP).body(media_type, "{}").send().await;
-            answer.expect_error(
+            let response = cluster.request("PATCH", CONFIGMAP).body(media_type, "{}").send().await;
+            response.expect_error(
                 415,
                 "UnsupportedMediaType",
                 "the body of the request was in an unknown format - accepted media types include: \
@@ -196,8 +203,8 @@ fn media_types() {
                  application/apply-patch+yaml",
             );
         }
-        // Parameters do not count.
+        // Parameters of the media type are ignored.
         let charset = "application/merge-patch+json; charset=utf-8";
-        let _ = cluster.request("PATCH", MAP).body(charset, r#"{"data":{"c":"3"}}"#).send().await.expect(200);
+        let _ = cluster.request("PATCH", CONFIGMAP).body(charset, r#"{"data":{"c":"3"}}"#).send().await.expect(200);
     });
 }

@@ -1,10 +1,10 @@
-//! What is refused, and in which words.
+//! Error messages of rejected CBOR requests.
 
 use pintle_testkit::{Cluster, run};
 
-use crate::{CBOR, MAPS, WIDGETS, body, cluster, read};
+use crate::{CBOR, CONFIGMAPS, WIDGETS, cbor_body, cluster, decode_cbor};
 
-const WHOLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const OBJECT_MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 fn from_hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
@@ -12,18 +12,18 @@ fn from_hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
-/// Posts bytes as CBOR and compares what the refusal says.
+/// Posts bytes as CBOR and checks the error message.
 async fn check(cluster: &Cluster, path: &str, hex: &str, code: u16, message: &str) {
-    let answer =
+    let response =
         cluster.request("POST", path).header("accept", CBOR).body(CBOR, from_hex(hex)).send().await.expect(code);
-    assert_eq!(body(&answer).str_at(&["message"]), message, "{hex}");
+    assert_eq!(cbor_body(&response).str_at(&["message"]), message, "{hex}");
 }
 
 #[test]
-fn bodies_are_refused_as_upstream_refuses_them() {
+fn invalid_bodies_are_rejected_with_upstream_messages() {
     run(async {
         let cluster = cluster().await;
-        let unread = |why: &str, bytes: &str| {
+        let unrecognized = |why: &str, bytes: &str| {
             format!(
                 "the object provided is unrecognized (must be of type ConfigMap): unable to determine \
                  group/version/kind: {why} ({bytes})"
@@ -56,9 +56,9 @@ fn bodies_are_refused_as_upstream_refuses_them() {
                 "a1446b696e6401",
             ),
         ] {
-            check(&cluster, MAPS, hex, 400, &unread(why, bytes)).await;
+            check(&cluster, CONFIGMAPS, hex, 400, &unrecognized(why, bytes)).await;
         }
-        let unfit = |why: &str| format!("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: {why}");
+        let unhandled = |why: &str| format!("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: {why}");
         for (hex, why) in [
             (
                 "a1 4464617461 01",
@@ -74,7 +74,7 @@ fn bodies_are_refused_as_upstream_refuses_them() {
                 "cbor: failed to decode base64 from byte string: illegal base64 data at input byte 0",
             ),
         ] {
-            check(&cluster, MAPS, hex, 400, &unfit(why)).await;
+            check(&cluster, CONFIGMAPS, hex, 400, &unhandled(why)).await;
         }
         let widget =
             "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in '{}' (a0)";
@@ -86,22 +86,22 @@ fn bodies_are_refused_as_upstream_refuses_them() {
 }
 
 #[test]
-fn unknown_fields_are_answered_as_the_client_wants() {
+fn unknown_fields_follow_the_field_validation_parameter() {
     run(async {
         let cluster = cluster().await;
         // {"metadata": {"name": NAME}, "nope": 1}
         let map = |name: u8| from_hex(&format!("a2 486d65746164617461 a1446e616d65 41{name:02x} 446e6f7065 01"));
         let post = |validation: &str, name| {
-            let path = format!("{MAPS}?fieldValidation={validation}");
+            let path = format!("{CONFIGMAPS}?fieldValidation={validation}");
             cluster.request("POST", &path).body(CBOR, map(name))
         };
-        let made = post("Ignore", b'a').send().await.expect(201);
-        assert_eq!(made.header("warning"), "");
-        let made = post("Warn", b'b').send().await.expect(201);
-        assert_eq!(made.header("warning"), "299 - \"cbor: found unknown field at map element index 1\"");
-        let refused = post("Strict", b'c').send().await.expect(400);
+        let created = post("Ignore", b'a').send().await.expect(201);
+        assert_eq!(created.header("warning"), "");
+        let created = post("Warn", b'b').send().await.expect(201);
+        assert_eq!(created.header("warning"), "299 - \"cbor: found unknown field at map element index 1\"");
+        let error = post("Strict", b'c').send().await.expect(400);
         assert_eq!(
-            refused.json()["message"],
+            error.json()["message"],
             "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: cbor: found unknown \
              field at map element index 1"
         );
@@ -110,44 +110,49 @@ fn unknown_fields_are_answered_as_the_client_wants() {
 }
 
 #[test]
-fn media_types_are_named_with_the_gate_and_without() {
+fn errors_list_cbor_only_with_the_gate_enabled() {
     run(async {
-        let (open, shut) = (cluster().await, Cluster::start().await);
-        for (cluster, cbor, sequence) in [(&open, ", application/cbor", ", application/cbor-seq"), (&shut, "", "")] {
+        let (enabled, disabled) = (cluster().await, Cluster::start().await);
+        for (cluster, cbor, sequence) in
+            [(&enabled, ", application/cbor", ", application/cbor-seq"), (&disabled, "", "")]
+        {
             let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
-            let refused = cluster.request("GET", MAPS).header("accept", "text/plain").send().await.expect(406);
-            let known = format!("406: Not Acceptable\n\nAvailable representations: {WHOLE}{cbor}, {streams}{sequence}");
-            assert_eq!(refused.json()["message"], known);
+            let error = cluster.request("GET", CONFIGMAPS).header("accept", "text/plain").send().await.expect(406);
+            let known = format!(
+                "406: Not Acceptable\n\nAvailable representations: {OBJECT_MEDIA_TYPES}{cbor}, {streams}{sequence}"
+            );
+            assert_eq!(error.json()["message"], known);
             let only = format!("only the following media types are accepted: {streams}{sequence}");
-            let watch = format!("{MAPS}?watch=true");
-            let refused = cluster.request("GET", &watch).header("accept", "application/yaml").send().await.expect(406);
-            // The error is in what the client takes, and YAML breaks long lines.
-            assert_eq!(refused.text().replace("\n ", "").matches(&only).count(), 1, "{}", refused.text());
-            let refused = cluster.request("POST", MAPS).body("text/plain", "x").send().await.expect(415);
-            let text = refused.json()["message"].as_str().unwrap_or_default().to_owned();
-            assert!(text.ends_with(&format!(": {WHOLE}{cbor}")), "{text}");
-            let refused =
-                cluster.request("PATCH", &format!("{MAPS}/m")).body("text/plain", "x").send().await.expect(415);
-            let text = refused.json()["message"].as_str().unwrap_or_default().to_owned();
+            let watch = format!("{CONFIGMAPS}?watch=true");
+            let error = cluster.request("GET", &watch).header("accept", "application/yaml").send().await.expect(406);
+            // The error is in YAML, which wraps long lines.
+            assert_eq!(error.text().replace("\n ", "").matches(&only).count(), 1, "{}", error.text());
+            let error = cluster.request("POST", CONFIGMAPS).body("text/plain", "x").send().await.expect(415);
+            let text = error.json()["message"].as_str().unwrap_or_default().to_owned();
+            assert!(text.ends_with(&format!(": {OBJECT_MEDIA_TYPES}{cbor}")), "{text}");
+            let error =
+                cluster.request("PATCH", &format!("{CONFIGMAPS}/m")).body("text/plain", "x").send().await.expect(415);
+            let text = error.json()["message"].as_str().unwrap_or_default().to_owned();
             assert_eq!(text.contains("application/apply-patch+cbor"), !cbor.is_empty(), "{text}");
         }
-        // Without the gate it is as if there was no such thing.
-        let _ = shut.request("GET", MAPS).header("accept", CBOR).send().await.expect(406);
-        let _ = shut.request("POST", MAPS).body(CBOR, vec![0xa0]).send().await.expect(415);
-        let patch = shut.request("PATCH", &format!("{MAPS}/m?fieldManager=a"));
+        // Without the gate, CBOR is an unknown media type.
+        let _ = disabled.request("GET", CONFIGMAPS).header("accept", CBOR).send().await.expect(406);
+        let _ = disabled.request("POST", CONFIGMAPS).body(CBOR, vec![0xa0]).send().await.expect(415);
+        let patch = disabled.request("PATCH", &format!("{CONFIGMAPS}/m?fieldManager=a"));
         let _ = patch.body("application/apply-patch+cbor", vec![0xa0]).send().await.expect(415);
-        // With it, tables are not shown that way, and clients fall back.
+        // With the gate, tables are not available in CBOR, and clients fall back to the next media type.
         let table = "application/cbor;as=Table;g=meta.k8s.io;v=v1";
-        let _ = open.request("GET", MAPS).header("accept", table).send().await.expect(406);
+        let _ = enabled.request("GET", CONFIGMAPS).header("accept", table).send().await.expect(406);
         let both = format!("{table},{CBOR}");
-        let list = open.request("GET", MAPS).header("accept", &both).send().await.expect(200);
-        assert_eq!(read(&list.body).kind(), "ConfigMapList");
-        let missing = open.request("GET", &format!("{MAPS}/nope")).header("accept", CBOR).send().await.expect(404);
-        assert_eq!(body(&missing).str_at(&["reason"]), "NotFound");
+        let list = enabled.request("GET", CONFIGMAPS).header("accept", &both).send().await.expect(200);
+        assert_eq!(decode_cbor(&list.body).kind(), "ConfigMapList");
+        let missing =
+            enabled.request("GET", &format!("{CONFIGMAPS}/nope")).header("accept", CBOR).send().await.expect(404);
+        assert_eq!(cbor_body(&missing).str_at(&["reason"]), "NotFound");
         for path in ["/api", "/apis", "/apis/apps", "/apis/example.com/v1"] {
-            let _ = open.request("GET", path).header("accept", CBOR).send().await.expect(406);
+            let _ = enabled.request("GET", path).header("accept", CBOR).send().await.expect(406);
         }
-        open.stop().await;
-        shut.stop().await;
+        enabled.stop().await;
+        disabled.stop().await;
     });
 }

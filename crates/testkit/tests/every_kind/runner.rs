@@ -1,4 +1,4 @@
-//! The walk over all kinds that discovery names. A kind that fails does not keep the others from being tried.
+//! Runs a check for every kind that discovery lists. A failure for one kind does not skip the others.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use pintle_testkit::Cluster;
 
-use crate::kind::{Kind, NAMESPACE, folder};
+use crate::served_kind::{NAMESPACE, ServedKind, samples_dir};
 
-/// The kinds that are served.
-pub(crate) async fn discover(cluster: &Cluster) -> Vec<Arc<Kind>> {
+/// Returns the served kinds.
+pub(crate) async fn discover(cluster: &Cluster) -> Vec<Arc<ServedKind>> {
     let mut kinds = Vec::new();
     for root in ["/api", "/apis"] {
         let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -20,7 +20,7 @@ pub(crate) async fn discover(cluster: &Cluster) -> Vec<Arc<Kind>> {
             for version in group["versions"].as_array().expect("versions") {
                 let resources = version["resources"].as_array().expect("resources");
                 let version = version["version"].as_str().expect("a version");
-                kinds.extend(resources.iter().map(|entry| Arc::new(Kind::of(name, version, entry))));
+                kinds.extend(resources.iter().map(|entry| Arc::new(ServedKind::from_discovery(name, version, entry))));
             }
         }
     }
@@ -28,25 +28,25 @@ pub(crate) async fn discover(cluster: &Cluster) -> Vec<Arc<Kind>> {
     kinds
 }
 
-/// The kinds whose objects are as clients leave them. To definitions the server adds by itself what became of them;
-/// `tests/custom` walks those.
-pub(crate) async fn discover_quiet(cluster: &Cluster) -> Vec<Arc<Kind>> {
+/// Returns the served kinds without CustomResourceDefinitions, whose status the server updates on its own. `tests/custom`
+/// tests those.
+pub(crate) async fn discover_without_definitions(cluster: &Cluster) -> Vec<Arc<ServedKind>> {
     let mut kinds = discover(cluster).await;
     kinds.retain(|kind| kind.to_string() != "apiextensions.k8s.io.v1.customresourcedefinitions");
     kinds
 }
 
-/// Makes the namespace of the samples.
-pub(crate) async fn prepare(cluster: &Cluster) {
+/// Creates the namespace of the samples.
+pub(crate) async fn create_namespace(cluster: &Cluster) {
     let namespace = format!(r#"{{"metadata": {{"name": "{NAMESPACE}"}}}}"#);
     let _ = cluster.post("/api/v1/namespaces", namespace).await.expect(201);
 }
 
-/// Sees to it that there is one sample for each served resource, and none for others.
-pub(crate) async fn samples_and_discovery_agree() {
+/// Checks that there is one sample for each served resource, and none for others.
+pub(crate) async fn check_samples_match_discovery() {
     let cluster = Cluster::start().await;
     let served: BTreeSet<String> = discover(&cluster).await.iter().map(|kind| format!("{kind}.yaml")).collect();
-    let files = std::fs::read_dir(folder()).expect("the samples");
+    let files = std::fs::read_dir(samples_dir()).expect("the samples");
     let samples: BTreeSet<String> =
         files.map(|file| file.expect("a file").file_name().to_string_lossy().into_owned()).collect();
     let missing: Vec<_> = served.difference(&samples).collect();
@@ -56,24 +56,24 @@ pub(crate) async fn samples_and_discovery_agree() {
         format!("{group}.{}.{}.yaml", r.version, r.plural)
     });
     let known: BTreeSet<String> = known.collect();
-    let strange: Vec<_> = samples.difference(&known).collect();
-    assert!(strange.is_empty(), "these samples are of no resource: {strange:?}");
+    let unknown: Vec<_> = samples.difference(&known).collect();
+    assert!(unknown.is_empty(), "these samples belong to no resource: {unknown:?}");
     cluster.stop().await;
 }
 
-/// Tries something with every kind, each after the other in one cluster.
-pub(crate) fn every_kind<T>(theme: impl Fn(Arc<Cluster>, Arc<Kind>) -> T + Send + 'static)
+/// Runs a check for every kind, one after another in one cluster.
+pub(crate) fn for_every_kind<T>(check: impl Fn(Arc<Cluster>, Arc<ServedKind>) -> T + Send + 'static)
 where
     T: Future<Output = ()> + Send + 'static,
 {
     pintle_testkit::run(async move {
         let cluster = Arc::new(Cluster::start().await);
-        prepare(&cluster).await;
+        create_namespace(&cluster).await;
         let mut failures = Vec::new();
-        for kind in discover_quiet(&cluster).await {
+        for kind in discover_without_definitions(&cluster).await {
             let name = kind.to_string();
-            if let Err(error) = tokio::spawn(theme(cluster.clone(), kind)).await {
-                failures.push(format!("{name}: {}", message(error)));
+            if let Err(error) = tokio::spawn(check(cluster.clone(), kind)).await {
+                failures.push(format!("{name}: {}", panic_message(error)));
             }
         }
         assert!(failures.is_empty(), "{} kinds fail:\n{}", failures.len(), failures.join("\n"));
@@ -83,11 +83,13 @@ where
     });
 }
 
-/// What a failed try said.
-pub(crate) fn message(error: tokio::task::JoinError) -> String {
-    let Ok(payload) = error.try_into_panic() else { return "it was cancelled".to_owned() };
+/// Returns the panic message of a failed check.
+pub(crate) fn panic_message(error: tokio::task::JoinError) -> String {
+    let Ok(payload) = error.try_into_panic() else { return "the task was cancelled".to_owned() };
     match payload.downcast::<String>() {
         Ok(text) => *text,
-        Err(payload) => payload.downcast_ref::<&str>().map_or_else(|| "it failed".to_owned(), |t| (*t).to_owned()),
+        Err(payload) => payload
+            .downcast_ref::<&str>()
+            .map_or_else(|| "the check panicked without a message".to_owned(), |t| (*t).to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! A kind as discovery names it, with its sample: where it is, what it can do, and small questions about JSON trees.
+//! A kind as discovery lists it, with its paths, verbs and sample object, and helpers for JSON values.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,66 +11,66 @@ use serde_json::{Value, json};
 
 /// The namespace of the samples.
 pub(crate) const NAMESPACE: &str = "sweep";
-/// What selects the samples.
+/// A query that selects the samples.
 pub(crate) const SELECTOR: &str = "labelSelector=sweep%3Dyes";
 
-/// A subresource.
-pub(crate) struct Subresource {
+/// A subresource of a served kind.
+pub(crate) struct ServedSubresource {
     pub(crate) name: String,
     pub(crate) kind: String,
     pub(crate) verbs: Vec<String>,
 }
 
-/// A served resource.
-pub(crate) struct Kind {
+/// A kind of a served resource.
+pub(crate) struct ServedKind {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) plural: String,
     pub(crate) kind: String,
     pub(crate) namespaced: bool,
     pub(crate) verbs: Vec<String>,
-    pub(crate) subresources: Vec<Subresource>,
+    pub(crate) subresources: Vec<ServedSubresource>,
 }
 
-/// What there is to try a kind with.
+/// The objects and patches for the tests of a kind.
 pub(crate) struct Sample {
     /// A valid object.
     pub(crate) object: Value,
-    /// Another one.
+    /// Another valid object.
     pub(crate) second: Value,
-    /// A merge patch that changes the object and not its status.
+    /// A merge patch that changes the object but not its status.
     pub(crate) change: Value,
-    /// A status to write, where there is one.
+    /// A status to write, if the kind has one.
     pub(crate) status: Option<Value>,
-    /// What a strategic patch with the object itself is refused with, where upstream does.
-    pub(crate) strategic: Option<String>,
-    /// What has to be there before: collections with their objects.
-    pub(crate) needs: Vec<(String, Value)>,
+    /// The error message of a strategic merge patch with the object itself, if upstream rejects it.
+    pub(crate) strategic_merge_error: Option<String>,
+    /// Objects to create first, with the paths of their collections.
+    pub(crate) prerequisites: Vec<(String, Value)>,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ServedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let group = if self.group.is_empty() { "core" } else { &self.group };
         write!(f, "{group}.{}.{}", self.version, self.plural)
     }
 }
 
-/// The folder of the samples.
-pub(crate) fn folder() -> PathBuf {
+/// Returns the folder of the samples.
+pub(crate) fn samples_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/every_kind/samples")
 }
 
-fn tree(text: &str, what: &Path) -> Value {
+fn yaml_to_json(text: &str, what: &Path) -> Value {
     let read = yaml::decode(text.as_bytes()).unwrap_or_else(|e| panic!("{}: {e}", what.display())).value;
     serde_json::from_slice(&json::encode(&read)).expect("JSON")
 }
 
-impl Kind {
-    /// Its entry of aggregated discovery.
-    pub(crate) fn of(group: &str, version: &str, entry: &Value) -> Self {
+impl ServedKind {
+    /// Reads an entry of aggregated discovery.
+    pub(crate) fn from_discovery(group: &str, version: &str, entry: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let texts = |value: &Value| value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
-        let subresources = entry["subresources"].as_array().into_iter().flatten().map(|entry| Subresource {
+        let subresources = entry["subresources"].as_array().into_iter().flatten().map(|entry| ServedSubresource {
             name: text(&entry["subresource"]),
             kind: text(&entry["responseKind"]["kind"]),
             verbs: texts(&entry["verbs"]),
@@ -86,74 +86,75 @@ impl Kind {
         }
     }
 
-    /// True for a resource that keeps its objects.
-    pub(crate) fn stored(&self) -> bool {
+    /// Returns true if the objects of the resource are stored.
+    pub(crate) fn is_stored(&self) -> bool {
         self.facts().storage().is_some()
     }
 
-    /// True if it has a verb.
-    pub(crate) fn can(&self, verb: &str) -> bool {
+    /// Returns true if the resource supports a verb.
+    pub(crate) fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
     }
 
-    /// The subresource of this name.
-    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+    /// Returns the subresource of this name.
+    pub(crate) fn subresource(&self, name: &str) -> Option<&ServedSubresource> {
         self.subresources.iter().find(|s| s.name == name)
     }
 
-    /// What the catalog says of it.
+    /// Returns the catalog's entry of the resource.
     pub(crate) fn facts(&self) -> &'static ResourceFacts {
         pintle_catalog::shared().resource(&self.group, &self.version, &self.plural).expect("a kind of the catalog")
     }
 
-    /// The type of the kind or of its list.
+    /// Returns the type of the kind or of its list.
     pub(crate) fn type_of(&self, kind: &str) -> (&'static Types, TypeId) {
         let catalog = pintle_catalog::shared();
         (catalog.types(), catalog.kind_type(&self.group, &self.version, kind).expect("a type"))
     }
 
-    /// The sample, labelled so that [`SELECTOR`] finds it.
+    /// Returns the sample, with a label that [`SELECTOR`] matches.
     pub(crate) fn sample(&self) -> Sample {
-        let path = folder().join(format!("{self}.yaml"));
+        let path = samples_dir().join(format!("{self}.yaml"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let (object, rest) = text.split_once("\n---\n").unwrap_or((&text, "{}"));
-        let (object, mut rest) = (tree(object, &path), tree(rest, &path));
-        // What is only created is not selected, and may be refused with labels.
-        let label = if self.stored() { json!({ "metadata": { "labels": { "sweep": "yes" } } }) } else { json!({}) };
-        let object = merged(&object, &label);
-        let other = match rest["second"].take() {
+        let (object, mut rest) = (yaml_to_json(object, &path), yaml_to_json(rest, &path));
+        // Create-only objects cannot be selected, and some must not have labels.
+        let label = if self.is_stored() { json!({ "metadata": { "labels": { "sweep": "yes" } } }) } else { json!({}) };
+        let object = apply_merge_patch(&object, &label);
+        let second_patch = match rest["second"].take() {
             Value::Null => json!({ "metadata": { "name": format!("{}-2", name(&object)) } }),
-            other => other,
+            second_patch => second_patch,
         };
         let change = match rest["change"].take() {
             Value::Null => json!({ "metadata": { "annotations": { "changed": "yes" } } }),
             change => change,
         };
-        let needs = rest["needs"].as_array().into_iter().flatten();
-        let needs = needs.map(|n| (n["path"].as_str().unwrap_or_default().to_owned(), n["object"].clone())).collect();
-        let second = merged(&object, &other);
-        let strategic = rest["strategic"].as_str().map(str::to_owned);
-        Sample { object, second, change, status: rest.get("status").cloned(), strategic, needs }
+        let prerequisites = rest["needs"].as_array().into_iter().flatten();
+        let prerequisites =
+            prerequisites.map(|n| (n["path"].as_str().unwrap_or_default().to_owned(), n["object"].clone())).collect();
+        let second = apply_merge_patch(&object, &second_patch);
+        let strategic_merge_error = rest["strategic"].as_str().map(str::to_owned);
+        Sample { object, second, change, status: rest.get("status").cloned(), strategic_merge_error, prerequisites }
     }
 
-    /// The `apiVersion` of its objects.
+    /// Returns the `apiVersion` of the objects.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// The resource with its group, as messages name it.
+    /// Returns the resource with its group, as error messages name it.
     pub(crate) fn group_resource(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// The path of the collection.
+    /// Returns the path of the collection.
     pub(crate) fn collection(&self) -> String {
         let root = if self.group.is_empty() { "/api" } else { "/apis" };
         let scope = if self.namespaced { format!("/namespaces/{NAMESPACE}") } else { String::new() };
         format!("{root}/{}{scope}/{}", self.api_version(), self.plural)
     }
 
-    /// The path of an object.
+    /// Returns the path of an object.
     pub(crate) fn path(&self, object: &Value) -> String {
         format!("{}/{}", self.collection(), name(object))
     }
@@ -163,47 +164,47 @@ impl Kind {
         cluster.post(&self.collection(), object.to_string()).await.expect(201)
     }
 
-    /// Takes a sample away again, whatever keeps it.
+    /// Deletes a sample completely, including its finalizers.
     pub(crate) async fn remove(&self, cluster: &Cluster, object: &Value) {
         let path = self.path(object);
-        let gone = cluster.delete(&format!("{path}?propagationPolicy=Background&gracePeriodSeconds=0")).await;
-        assert!(matches!(gone.status.as_u16(), 200 | 202 | 404), "{path}: {}", gone.text());
-        self.let_go(cluster, &path).await;
+        let response = cluster.delete(&format!("{path}?propagationPolicy=Background&gracePeriodSeconds=0")).await;
+        assert!(matches!(response.status.as_u16(), 200 | 202 | 404), "{path}: {}", response.text());
+        self.remove_finalizers(cluster, &path).await;
         let _ = cluster.get(&path).await.expect(404);
     }
 
-    /// Does what controllers elsewhere do to let a terminating object go: takes its finalizers away. What the server
-    /// itself holds it lets go.
-    pub(crate) async fn let_go(&self, cluster: &Cluster, path: &str) {
+    /// Removes the finalizers of a terminating object, as external controllers would. The server removes its own finalizers.
+    pub(crate) async fn remove_finalizers(&self, cluster: &Cluster, path: &str) {
         loop {
             let found = cluster.get(path).await;
             if found.status.as_u16() != 200 {
                 return;
             }
             let object = found.json();
-            let held = self.subresource("finalize").is_some() && object["metadata"].get("deletionTimestamp").is_some();
+            let finalizing =
+                self.subresource("finalize").is_some() && object["metadata"].get("deletionTimestamp").is_some();
             if object["metadata"].get("finalizers").is_some() {
                 let patched = cluster.patch(path, "merge", r#"{"metadata": {"finalizers": null}}"#).await;
                 assert!(matches!(patched.status.as_u16(), 200 | 404), "{path}: {}", patched.text());
-            } else if !held {
+            } else if !finalizing {
                 return;
             }
         }
     }
 }
 
-/// An object's name.
+/// Returns an object's name.
 pub(crate) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// An object's resourceVersion.
-pub(crate) fn version(object: &Value) -> &str {
+/// Returns an object's resourceVersion.
+pub(crate) fn resource_version(object: &Value) -> &str {
     object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
 }
 
-/// A tree with a merge patch (RFC 7386) applied.
-pub(crate) fn merged(base: &Value, patch: &Value) -> Value {
+/// Applies a merge patch (RFC 7386).
+pub(crate) fn apply_merge_patch(base: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut result = base.as_object().cloned().unwrap_or_default();
     for (key, value) in patch {
@@ -211,13 +212,13 @@ pub(crate) fn merged(base: &Value, patch: &Value) -> Value {
             result.remove(key);
         } else {
             let old = result.get(key).cloned().unwrap_or_default();
-            result.insert(key.clone(), merged(&old, value));
+            result.insert(key.clone(), apply_merge_patch(&old, value));
         }
     }
     Value::Object(result)
 }
 
-/// True if everything in `part` is in `whole`, which may have more members.
+/// Returns true if `whole` contains every field of `part`. It may have more fields.
 pub(crate) fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {
@@ -226,7 +227,7 @@ pub(crate) fn contains(whole: &Value, part: &Value) -> bool {
         (Value::Array(whole), Value::Array(part)) => {
             whole.len() == part.len() && whole.iter().zip(part).all(|(w, p)| contains(w, p))
         }
-        // Go leaves out what is empty.
+        // Go omits empty fields.
         (Value::Null, part) => match part {
             Value::Array(part) => part.is_empty(),
             Value::Object(part) => part.is_empty(),
@@ -239,8 +240,8 @@ pub(crate) fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
-/// An object without what is never the same twice, allocated addresses and times among it.
-pub(crate) fn blanked(mut object: Value) -> Value {
+/// Returns an object without the fields that differ between two creates, such as times and allocated addresses.
+pub(crate) fn without_volatile_fields(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for key in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
             metadata.remove(key);
