@@ -1,5 +1,5 @@
-//! How long the codecs take for an ordinary pod: `cargo run --release -p pintle-codec --example throughput`, or only those
-//! whose name contains an argument.
+//! Measures the codecs with a typical pod: `cargo run --release -p pintle-codec --example throughput`. An argument
+//! selects the measurements whose name contains it.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -21,7 +21,7 @@ fn main() {
     let mut out = Vec::with_capacity(8192);
 
     report("JSON to tree", POD.len(), || {
-        let _ = black_box(json::decode(POD.as_bytes(), json::Options::default()));
+        let _ = black_box(json::decode(POD.as_bytes(), json::DecodeOptions::default()));
     });
     report("normalise (and clone)", POD.len(), || {
         let mut value = read.value.clone();
@@ -65,8 +65,8 @@ fn main() {
     let mut stored = Vec::new();
     json::encode_typed(&read.value, types, pod, &mut stored);
     let mut tape = json::Tape::default();
-    report("JSON marked", stored.len(), || {
-        black_box(tape.mark(&stored).is_some());
+    report("JSON indexed", stored.len(), || {
+        black_box(tape.index(&stored).is_some());
     });
     report("JSON to Protobuf", stored.len(), || {
         out.clear();
@@ -80,7 +80,7 @@ fn main() {
     });
 }
 
-/// Prints the best of many short rounds, in microseconds, so that what else the machine does hardly matters.
+/// Prints the fastest of many short rounds, in microseconds, to reduce the influence of other load.
 fn report(what: &str, bytes: usize, mut work: impl FnMut()) {
     const TIMES: u32 = 20;
     if std::env::args().nth(1).is_some_and(|only| !what.contains(&only)) {

@@ -1,10 +1,11 @@
-//! Text as Go has it: as `encoding/json` makes it of bytes, and as `strconv` prints it, for messages.
+//! Go's string conversions: from bytes as `encoding/json` does it, and quoting for messages as `strconv` does it.
 
 use std::fmt::Write;
 
 use pintle_value::Str;
 
-/// Bytes as the text that Go's `encoding/json` makes of them: every byte that is not part of a character becomes U+FFFD.
+/// Converts bytes to a string as Go's `encoding/json` does: every byte that is not part of a valid character becomes
+/// U+FFFD.
 #[must_use]
 pub fn utf8(bytes: &[u8]) -> Str {
     if let Ok(text) = std::str::from_utf8(bytes) {
@@ -45,7 +46,8 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// What is not printable is what Rust escapes; at the start of a text it also escapes marks, which Go prints.
+/// A character is printable if Rust does not escape it. Rust also escapes combining marks at the start of a string,
+/// which Go prints, so a letter is put in front.
 fn is_printable(c: char) -> bool {
     let mut buffer = [b'a'; 5];
     let length = 1 + c.encode_utf8(&mut buffer[1..]).len();

@@ -1,5 +1,6 @@
-//! The encodings of the API: JSON, YAML and Protobuf text to trees and back, with the rules and the words of the Go
-//! libraries that clients know. What an object means is not known here; types come from the schema.
+//! Encoders and decoders for the API's wire formats: JSON, YAML, Protobuf and CBOR to trees and back. They follow the
+//! rules and error messages of the Go libraries that kube-apiserver uses. This crate does not know what an object
+//! means; types come from the schema.
 
 pub mod cbor;
 pub mod go;

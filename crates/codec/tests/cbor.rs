@@ -1,4 +1,5 @@
-//! CBOR beside apimachinery's own serializer: what `tools/cbor` recorded of it is what this codec reads, refuses and writes.
+//! Compares the CBOR codec with apimachinery's own serializer, as recorded by `tools/cbor`: decoded values, errors and
+//! encoded bytes.
 
 mod support;
 
@@ -11,10 +12,10 @@ use pintle_schema::{Problems, TypeId, Types, normalise};
 use pintle_value::Value;
 use sha2::{Digest, Sha256};
 
-/// What a body of another kind is refused with is the server's to say.
+/// Stands for the error for a body of another kind, which the server reports.
 const OTHER_KIND: &str = "another kind";
 
-/// What is read: JSON, and what strict decoding says besides.
+/// The result of decoding: the value as JSON, and the strict decoding error.
 type Read = Result<(String, String), String>;
 
 fn from_hex(text: &str) -> Vec<u8> {
@@ -38,13 +39,15 @@ fn type_of(catalog: &Catalog, kind: &str) -> TypeId {
     found.next().unwrap_or_else(|| panic!("no kind {kind}")).3
 }
 
-/// Reads as the server does.
+/// Decodes as the server does.
 fn read(into: &str, bytes: &[u8], catalog: &Catalog) -> Read {
     let limits = Limits::default();
-    let told = |error: cbor::Error| error.to_string();
+    let error_text = |error: cbor::DecodeError| error.to_string();
     let meta = || cbor::type_meta(bytes, limits).map_err(|e| format!("unable to determine group/version/kind: {e}"));
     match into {
-        "any" => cbor::decode(bytes, limits).map(|value| (text(json::encode(&value)), String::new())).map_err(told),
+        "any" => {
+            cbor::decode(bytes, limits).map(|value| (text(json::encode(&value)), String::new())).map_err(error_text)
+        }
         "unstructured" => {
             let value = match cbor::decode_object(bytes, limits) {
                 Ok(value) => value,
@@ -63,14 +66,15 @@ fn read(into: &str, bytes: &[u8], catalog: &Catalog) -> Read {
                 return Err(OTHER_KIND.to_owned());
             }
             let root = type_of(catalog, kind);
-            let read = cbor::decode_typed(bytes, catalog.types(), root, limits).map_err(told)?;
-            let strict = read.unknown.map(|error| format!("strict decoding error: {error}")).unwrap_or_default();
+            let read = cbor::decode_typed(bytes, catalog.types(), root, limits).map_err(error_text)?;
+            let strict = read.unknown_field.map(|error| format!("strict decoding error: {error}")).unwrap_or_default();
             Ok((canonical(read.value, catalog.types(), root), strict))
         }
     }
 }
 
-/// A tree as its Go struct is written, by which rows are compared: upstream does not normalise where it fills structs.
+/// The JSON of a normalised tree. Test cases are compared in this form, because upstream does not normalise what it
+/// decodes into structs.
 fn canonical(mut value: Value, types: &Types, root: TypeId) -> String {
     let mut problems = Problems::default();
     normalise(types, root, &mut value, &mut problems);
@@ -78,32 +82,32 @@ fn canonical(mut value: Value, types: &Types, root: TypeId) -> String {
     text(json::encode(&value))
 }
 
-/// What upstream made of the bytes of a row.
-fn expected(row: &Value, catalog: &Catalog) -> Read {
-    if let Some(error) = row.get("error").and_then(Value::as_str) {
+/// Upstream's result for a test case.
+fn expected(case: &Value, catalog: &Catalog) -> Read {
+    if let Some(error) = case.get("error").and_then(Value::as_str) {
         let other_kind = error.contains(" is registered for version ");
-        // Trees hold the same character for it, which is what messages quote then.
+        // Invalid bytes are U+FFFD in trees, and so in messages.
         return Err(if other_kind { OTHER_KIND.to_owned() } else { error.replace(r"\xff", r"\xef\xbf\xbd") });
     }
-    let recorded = row.str_at(&["json"]);
-    let value = match row.str_at(&["into"]) {
-        // Go writes a character for what is not UTF-8 that it would not escape otherwise.
+    let recorded = case.str_at(&["json"]);
+    let value = match case.str_at(&["into"]) {
+        // Go escapes U+FFFD if it stands for invalid UTF-8.
         "any" | "unstructured" => recorded.replace(r"\ufffd", "\u{fffd}"),
         kind => {
-            let value = json::decode(recorded.as_bytes(), json::Options::default()).expect("recorded JSON").value;
+            let value = json::decode(recorded.as_bytes(), json::DecodeOptions::default()).expect("recorded JSON").value;
             canonical(value, catalog.types(), type_of(catalog, kind))
         }
     };
-    Ok((value, row.str_at(&["strict"]).to_owned()))
+    Ok((value, case.str_at(&["strict"]).to_owned()))
 }
 
-/// Recorded rows.
-fn rows(recorded: &str) -> Vec<Value> {
-    let decoded = json::decode(recorded.as_bytes(), json::Options::default()).expect("recorded JSON");
-    decoded.value.as_array().expect("rows").clone()
+/// The recorded test cases.
+fn cases(recorded: &str) -> Vec<Value> {
+    let decoded = json::decode(recorded.as_bytes(), json::DecodeOptions::default()).expect("recorded JSON");
+    decoded.value.as_array().expect("cases").clone()
 }
 
-/// Runs on a stack on which ten thousand levels fit, as those of the server's threads do.
+/// Runs a test with a stack that is large enough for ten thousand levels, as the server's threads have.
 fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(test).expect("a thread");
     if let Err(panic) = thread.join() {
@@ -112,44 +116,44 @@ fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn what_is_read_is_what_upstream_reads() {
+fn decoding_matches_upstream() {
     on_a_large_stack(|| {
         let catalog = pintle_catalog::shared();
-        let rows = rows(include_str!("cbor/rows.json"));
-        let mut wrong = Vec::new();
-        // Some of what upstream reads it cannot show.
-        for row in rows.iter().filter(|row| row.get("unwritten").is_none()) {
-            let (into, bytes) = (row.str_at(&["into"]), row.str_at(&["in"]));
-            let (found, expected) = (read(into, &from_hex(bytes), catalog), expected(row, catalog));
+        let cases = cases(include_str!("cbor/rows.json"));
+        let mut failures = Vec::new();
+        // Upstream cannot encode some of the values that it decodes.
+        for case in cases.iter().filter(|case| case.get("unwritten").is_none()) {
+            let (into, bytes) = (case.str_at(&["into"]), case.str_at(&["in"]));
+            let (found, expected) = (read(into, &from_hex(bytes), catalog), expected(case, catalog));
             if found != expected {
                 let bytes = &bytes[..bytes.len().min(400)];
-                wrong.push(format!("{into} {bytes}\n  found    {found:?}\n  expected {expected:?}"));
+                failures.push(format!("{into} {bytes}\n  found    {found:?}\n  expected {expected:?}"));
             }
         }
         assert!(
-            wrong.is_empty(),
-            "{} of {} rows\n{}",
-            wrong.len(),
-            rows.len(),
-            wrong[..wrong.len().min(20)].join("\n")
+            failures.is_empty(),
+            "{} of {} cases\n{}",
+            failures.len(),
+            cases.len(),
+            failures[..failures.len().min(20)].join("\n")
         );
     });
 }
 
 #[test]
-fn what_is_written_is_what_upstream_writes() {
-    for row in rows(include_str!("cbor/written.json")) {
-        let text = row.str_at(&["json"]);
-        let value = json::decode(text.as_bytes(), json::Options::default()).expect(text).value;
+fn encoding_matches_upstream() {
+    for case in cases(include_str!("cbor/written.json")) {
+        let text = case.str_at(&["json"]);
+        let value = json::decode(text.as_bytes(), json::DecodeOptions::default()).expect(text).value;
         let mut out = Vec::new();
         cbor::encode_into(&value, &mut out);
-        assert_eq!(to_hex(&out), row.str_at(&["cbor"]), "{text}");
+        assert_eq!(to_hex(&out), case.str_at(&["cbor"]), "{text}");
         assert_eq!(cbor::decode(&out, Limits::default()).as_ref(), Ok(&value), "{text}");
     }
 }
 
 #[test]
-fn every_fixture_is_written_as_upstream_writes_it_and_read_again() {
+fn every_fixture_is_encoded_as_upstream_encodes_it_and_round_trips() {
     let catalog = pintle_catalog::shared();
     let types = catalog.types();
     let recorded: Vec<(&str, usize, &str)> = include_str!("cbor/fixtures.txt")
@@ -170,7 +174,7 @@ fn every_fixture_is_written_as_upstream_writes_it_and_read_again() {
         cbor::encode_typed(&typed.value, types, fixture.type_id, &mut out);
         assert_eq!((out.len(), to_hex(&Sha256::digest(&out))), (*length, (*hash).to_owned()), "{name}");
         let mut again = cbor::decode_typed(&out, types, fixture.type_id, Limits::default()).expect(&name);
-        assert_eq!(again.unknown, None, "{name}");
+        assert_eq!(again.unknown_field, None, "{name}");
         let mut problems = Problems::default();
         normalise(types, fixture.type_id, &mut again.value, &mut problems);
         assert!(problems.is_empty(), "{name}: {problems:?}");
@@ -181,7 +185,7 @@ fn every_fixture_is_written_as_upstream_writes_it_and_read_again() {
 }
 
 #[test]
-fn no_cut_is_taken_for_the_whole() {
+fn truncated_items_are_rejected() {
     let catalog = pintle_catalog::shared();
     let root = type_of(catalog, "ConfigMap");
     let whole =

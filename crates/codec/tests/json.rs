@@ -1,22 +1,22 @@
-//! JSON in and out, in Go's words. Every expectation was printed by Go (`encoding/json` of Go 1.26, `sigs.k8s.io/json`).
+//! JSON decoding and encoding. All expectations were printed by Go (`encoding/json` of Go 1.26, `sigs.k8s.io/json`).
 
-mod rows;
+mod recorded;
 
-use pintle_codec::json::{self, DecodeError, Options};
+use pintle_codec::json::{self, DecodeError, DecodeOptions};
 use pintle_value::{Value, object};
-use rows::Answer;
+use recorded::CodecResult;
 
 fn decode(text: impl AsRef<[u8]>) -> Result<Value, DecodeError> {
-    json::decode(text.as_ref(), Options::default()).map(|d| d.value)
+    json::decode(text.as_ref(), DecodeOptions::default()).map(|d| d.value)
 }
 
 #[track_caller]
-fn reads(text: impl AsRef<[u8]>, expect: impl Into<Value>) {
+fn assert_decodes(text: impl AsRef<[u8]>, expect: impl Into<Value>) {
     assert_eq!(decode(text), Ok(expect.into()));
 }
 
 #[track_caller]
-fn refuses(text: impl AsRef<[u8]>, expect: &str) {
+fn assert_decode_error(text: impl AsRef<[u8]>, expect: &str) {
     let text = text.as_ref();
     match decode(text) {
         Err(e) => assert_eq!(e.to_string(), expect, "{}", text.escape_ascii()),
@@ -25,48 +25,48 @@ fn refuses(text: impl AsRef<[u8]>, expect: &str) {
 }
 
 #[track_caller]
-fn writes(value: impl Into<Value>, expect: &str) {
+fn assert_encodes(value: impl Into<Value>, expect: &str) {
     assert_eq!(String::from_utf8(json::encode(&value.into())).expect("UTF-8"), expect);
 }
 
 #[test]
-fn numbers_are_integers_where_they_fit() {
-    reads("1", 1);
-    reads("-0", 0);
-    reads("9223372036854775807", i64::MAX);
-    reads("-9223372036854775808", i64::MIN);
-    reads("9223372036854775808", 9_223_372_036_854_775_808.0);
-    reads("1.0", 1.0);
-    reads("1e3", 1000.0);
-    reads("0.1e-2", 0.001);
-    reads("1e-400", 0.0);
-    refuses("1e400", "json: cannot unmarshal number 1e400 into Go value of type float64");
-    refuses("[1, -2e999]", "json: cannot unmarshal number -2e999 into Go value of type float64");
+fn numbers_that_fit_are_integers() {
+    assert_decodes("1", 1);
+    assert_decodes("-0", 0);
+    assert_decodes("9223372036854775807", i64::MAX);
+    assert_decodes("-9223372036854775808", i64::MIN);
+    assert_decodes("9223372036854775808", 9_223_372_036_854_775_808.0);
+    assert_decodes("1.0", 1.0);
+    assert_decodes("1e3", 1000.0);
+    assert_decodes("0.1e-2", 0.001);
+    assert_decodes("1e-400", 0.0);
+    assert_decode_error("1e400", "json: cannot unmarshal number 1e400 into Go value of type float64");
+    assert_decode_error("[1, -2e999]", "json: cannot unmarshal number -2e999 into Go value of type float64");
 }
 
 #[test]
-fn strings_are_forgiving_where_go_is() {
-    reads(r#""a\u00e9\n\/\"\\""#, "aé\n/\"\\");
-    reads(r#""\ud83d\ude00""#, "😀");
-    reads(r#""\ud83dx""#, "\u{fffd}x");
-    reads(r#""\ud83d\ud83d\ude00""#, "\u{fffd}😀");
-    reads(r#""\ude00\n""#, "\u{fffd}\n");
-    reads(b"\"a\xffb\xe2\x82\"", "a\u{fffd}b\u{fffd}\u{fffd}");
-    reads(b"{\"\xff\": 1}", object! { "\u{fffd}": 1 });
-    reads("\"\u{7f}\u{2028}\"", "\u{7f}\u{2028}");
+fn invalid_utf8_and_lone_surrogates_are_replaced_as_in_go() {
+    assert_decodes(r#""a\u00e9\n\/\"\\""#, "aé\n/\"\\");
+    assert_decodes(r#""\ud83d\ude00""#, "😀");
+    assert_decodes(r#""\ud83dx""#, "\u{fffd}x");
+    assert_decodes(r#""\ud83d\ud83d\ude00""#, "\u{fffd}😀");
+    assert_decodes(r#""\ude00\n""#, "\u{fffd}\n");
+    assert_decodes(b"\"a\xffb\xe2\x82\"", "a\u{fffd}b\u{fffd}\u{fffd}");
+    assert_decodes(b"{\"\xff\": 1}", object! { "\u{fffd}": 1 });
+    assert_decodes("\"\u{7f}\u{2028}\"", "\u{7f}\u{2028}");
 }
 
 #[test]
-fn white_space_and_structure() {
-    reads(
+fn white_space_and_nesting_are_parsed() {
+    assert_decodes(
         " \t\r\n[ 1 , true,false , null,{} ,[] ] \n",
         vec![Value::Int(1), Value::Bool(true), Value::Bool(false), Value::Null, Value::object(), Value::Array(vec![])],
     );
-    reads(r#"{"b":1,"a":{"c":2},"b":3}"#, object! { "a": object! { "c": 2 }, "b": 3 });
+    assert_decodes(r#"{"b":1,"a":{"c":2},"b":3}"#, object! { "a": object! { "c": 2 }, "b": 3 });
 }
 
 #[test]
-fn malformed_texts_are_refused_in_gos_words() {
+fn malformed_json_is_rejected_with_gos_messages() {
     for (text, expect) in [
         ("", "unexpected end of JSON input"),
         (" ", "unexpected end of JSON input"),
@@ -107,17 +107,17 @@ fn malformed_texts_are_refused_in_gos_words() {
         ("\u{feff}{}", "invalid character 'ï' looking for beginning of value"),
         ("\\", "invalid character '\\\\' looking for beginning of value"),
     ] {
-        refuses(text, expect);
+        assert_decode_error(text, expect);
     }
-    refuses(b"\xff", "invalid character 'ÿ' looking for beginning of value");
-    refuses(b"\x80", "invalid character '\\u0080' looking for beginning of value");
-    refuses(b"\xa0", "invalid character '\\u00a0' looking for beginning of value");
-    refuses(b"{\"a\":\"\xff\",}", "invalid character '}' looking for beginning of object key string");
+    assert_decode_error(b"\xff", "invalid character 'ÿ' looking for beginning of value");
+    assert_decode_error(b"\x80", "invalid character '\\u0080' looking for beginning of value");
+    assert_decode_error(b"\xa0", "invalid character '\\u00a0' looking for beginning of value");
+    assert_decode_error(b"{\"a\":\"\xff\",}", "invalid character '}' looking for beginning of object key string");
 }
 
 #[test]
-fn nesting_ends_at_ten_thousand_levels() {
-    // As deep as the limit allows, the recursion needs more than a test thread's stack in a debug build.
+fn nesting_is_limited_to_ten_thousand_levels() {
+    // At the limit, the recursion needs more than a test thread's stack in a debug build.
     std::thread::Builder::new()
         .stack_size(64 << 20)
         .spawn(|| {
@@ -126,8 +126,11 @@ fn nesting_ends_at_ten_thousand_levels() {
                 let value = decode(nested(10_000)).unwrap();
                 assert_eq!(json::encode(&value), nested(10_000).into_bytes());
                 let bracket = &open[..1];
-                refuses(nested(10_001), &format!("invalid character '{bracket}' exceeded max depth"));
-                refuses(open.repeat(1_000_000), &format!("invalid character '{bracket}' exceeded max depth"));
+                assert_decode_error(nested(10_001), &format!("invalid character '{bracket}' exceeded max depth"));
+                assert_decode_error(
+                    open.repeat(1_000_000),
+                    &format!("invalid character '{bracket}' exceeded max depth"),
+                );
             }
         })
         .unwrap()
@@ -138,7 +141,7 @@ fn nesting_ends_at_ten_thousand_levels() {
 #[test]
 fn duplicate_keys_are_listed_by_full_path() {
     let list = |text: &str| {
-        let decoded = json::decode(text.as_bytes(), Options { duplicates: true }).unwrap();
+        let decoded = json::decode(text.as_bytes(), DecodeOptions { duplicates: true }).unwrap();
         assert_eq!(decoded.has_duplicates, !decoded.duplicates.is_empty());
         decoded.duplicates
     };
@@ -149,9 +152,12 @@ fn duplicate_keys_are_listed_by_full_path() {
 }
 
 #[test]
-fn output_is_gos() {
-    writes(object! { "b": 1, "a": vec!["x", ""], "<k>": Value::Null }, r#"{"\u003ck\u003e":null,"a":["x",""],"b":1}"#);
-    writes(
+fn encoding_matches_go() {
+    assert_encodes(
+        object! { "b": 1, "a": vec!["x", ""], "<k>": Value::Null },
+        r#"{"\u003ck\u003e":null,"a":["x",""],"b":1}"#,
+    );
+    assert_encodes(
         "<a href=\"x\">&'\\\u{8}\u{c}\n\r\t\u{0}\u{1f}\u{7f}é\u{2028}\u{2029}\u{2027}",
         concat!(
             r#""\u003ca href=\"x\"\u003e\u0026'\\\b\f\n\r\t\u0000\u001f"#,
@@ -176,13 +182,13 @@ fn output_is_gos() {
         (f64::MAX, "1.7976931348623157e+308"),
         (9_223_372_036_854_775_808.0, "9223372036854776000"),
     ] {
-        writes(f, expect);
+        assert_encodes(f, expect);
     }
-    writes(i64::MIN, "-9223372036854775808");
+    assert_encodes(i64::MIN, "-9223372036854775808");
 }
 
 #[test]
-fn pretty_output_has_two_spaces_a_level() {
+fn pretty_output_is_indented_by_two_spaces_per_level() {
     let value =
         object! { "a": Value::object(), "b": Value::Array(vec![]), "c": vec![1, 2], "d": object! { "e{": "}\\\",[" } };
     let expect = "{\n  \"a\": {},\n  \"b\": [],\n  \"c\": [\n    1,\n    2\n  ],\n  \"d\": {\n    \"e{\": \"}\\\\\\\",[\"\n  }\n}";
@@ -190,7 +196,7 @@ fn pretty_output_has_two_spaces_a_level() {
 }
 
 #[test]
-fn kind_and_version_are_found_as_the_standard_decoder_finds_them() {
+fn type_meta_is_decoded_as_by_the_standard_decoder() {
     let find =
         |text: &str| json::type_meta(&decode(text).unwrap()).map(|m| (m.api_version.to_string(), m.kind.to_string()));
     assert_eq!(find(r#"{"apiVersion":"v1","kind":"Pod"}"#), Ok(("v1".into(), "Pod".into())));
@@ -206,9 +212,9 @@ fn kind_and_version_are_found_as_the_standard_decoder_finds_them() {
     );
 }
 
-/// Mutations of real texts: the parser and the scanner agree with each other and with serde_json, and nothing panics.
+/// Mutates valid texts: the parser and the scanner must agree with each other and with serde_json, and must not panic.
 #[test]
-fn mutated_texts_are_read_or_refused_and_never_panic() {
+fn mutated_texts_never_panic_and_are_decoded_consistently() {
     let seeds: [&str; 4] = [
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"a":"b\u00e9\ud83d\ude00"}},"spec":{"n":[1,-2.5e3,true,false,null,{}]}}"#,
         r#"[0.5,1e10,-0,"\\\"/\b\f\n\r\t",{"":""}]"#,
@@ -236,13 +242,13 @@ fn mutated_texts_are_read_or_refused_and_never_panic() {
                 break;
             }
         }
-        let ours = json::decode(&text, Options { duplicates: true });
-        let _ = json::strictness_untyped(&text);
+        let ours = json::decode(&text, DecodeOptions { duplicates: true });
+        let _ = json::decode_strict_untyped(&text);
         if let Ok(valid) = std::str::from_utf8(&text) {
             let theirs = serde_json::from_str::<serde_json::Value>(valid);
             match (&ours, theirs) {
                 (Err(_), Ok(_)) => panic!("{valid} is refused: {ours:?}"),
-                // serde_json refuses lone surrogates, which Go replaces.
+                // serde_json rejects lone surrogates, which Go replaces.
                 (Ok(_), Err(e)) if !valid.contains("\\u") => panic!("{valid} is read: {e}"),
                 (Ok(decoded), Ok(theirs)) => {
                     let again: serde_json::Value = serde_json::from_slice(&json::encode(&decoded.value)).unwrap();
@@ -263,13 +269,18 @@ fn mutated_texts_are_read_or_refused_and_never_panic() {
 }
 
 #[test]
-fn recorded_texts_are_read_as_upstream_does() {
-    rows::all_hold(include_str!("json/rows.json"), |text| match json::decode(text, Options { duplicates: true }) {
-        Err(error) => Answer { error: error.to_string(), ..Answer::default() },
-        Ok(read) => Answer {
-            json: json::encode(&read.value),
-            strict: json::strictness_untyped(text).expect("what is read is well-formed").problems.join("\n"),
-            ..Answer::default()
-        },
+fn decoding_matches_the_recorded_upstream_results() {
+    recorded::check_all(include_str!("json/rows.json"), |text| {
+        match json::decode(text, DecodeOptions { duplicates: true }) {
+            Err(error) => CodecResult { error: error.to_string(), ..CodecResult::default() },
+            Ok(read) => CodecResult {
+                json: json::encode(&read.value),
+                strict: json::decode_strict_untyped(text)
+                    .expect("what is read is well-formed")
+                    .strict_errors
+                    .join("\n"),
+                ..CodecResult::default()
+            },
+        }
     });
 }

@@ -1,12 +1,12 @@
-//! Protobuf against upstream's fixtures and against recorded bytes, and bytes that are not messages.
+//! Protobuf: compares with upstream's fixtures and recorded bytes, and decodes malformed messages.
 
-mod rows;
+mod recorded;
 mod support;
 
 use pintle_codec::{json, protobuf};
 use pintle_schema::{TypeId, Types, base64};
 use pintle_value::{Value, object};
-use rows::Answer;
+use recorded::CodecResult;
 
 fn type_of(kind: &str) -> (&'static Types, TypeId) {
     let catalog = pintle_catalog::shared();
@@ -18,7 +18,7 @@ fn read(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, protobuf:
 }
 
 #[test]
-fn fixtures_are_read_as_their_json_and_written_byte_for_byte() {
+fn fixtures_decode_to_their_json_and_are_encoded_byte_for_byte() {
     let types = pintle_catalog::shared().types();
     for fixture in support::fixtures() {
         let name = format!("{}/{} {}", fixture.group, fixture.version, fixture.kind);
@@ -29,7 +29,7 @@ fn fixtures_are_read_as_their_json_and_written_byte_for_byte() {
         let mut out = Vec::new();
         protobuf::encode_object(&value, types, fixture.type_id, &mut out);
         assert!(out == bytes, "{name}:\n{}\n{}", out.escape_ascii(), bytes.escape_ascii());
-        // Objects as they are stored are encoded without a tree.
+        // Stored JSON is encoded without building a tree.
         let mut stored = Vec::new();
         json::encode_typed(&value, types, fixture.type_id, &mut stored);
         let mut message = Vec::new();
@@ -39,14 +39,14 @@ fn fixtures_are_read_as_their_json_and_written_byte_for_byte() {
     }
 }
 
-/// The answer of a Go server to a GET of a ConfigMap.
+/// A Go server's response to a GET of a ConfigMap.
 const CONFIG_MAP: &str = "azhzAAoPCgJ2MRIJQ29uZmlnTWFwEuMBCtABCgFhEgAaB2RlZmF1bHQiACokYTA3Y2E3ZTYtOTg4Yy00MThmLWJiZDktMjMxMWZiOTQ1MDJhMgI3OTgAQggI2/qC2AYQAFoGCgF6EgExigF/CgZnb2xkZW4SBlVwZGF0ZRoCdjEiCAjb+oLYBhAAMghGaWVsZHNWMTpTClF7ImY6ZGF0YSI6eyIuIjp7fSwiZjprIjp7fSwiZjp4Ijp7fX0sImY6bWV0YWRhdGEiOnsiZjpsYWJlbHMiOnsiLiI6e30sImY6eiI6e319fX1CABIGCgFrEgF3EgYKAXgSAXkaACIA";
 
-/// The frame of a Go server's watch with a small ConfigMap, and that ConfigMap.
+/// A frame of a Go server's watch, with a small ConfigMap in it.
 const FRAME: &str = "AAAAcwoFQURERUQSagpoazhzAAoPCgJ2MRIJQ29uZmlnTWFwEk0KSwoGbm9raW5kEgAaB2RlZmF1bHQiACokYjdhNTI0YzAtOWRhMS00ZTdiLTg1NTEtOGRlMDY3ZmU4MTA5MgI3NzgAQggI2/qC2AYQABoAIgA=";
 
 #[test]
-fn recorded_objects_lists_and_watch_frames_come_out_the_same() {
+fn recorded_objects_lists_and_watch_frames_round_trip() {
     let (types, type_id) = type_of("ConfigMap");
     let bytes = base64::decode(CONFIG_MAP.as_bytes()).unwrap();
     let value = read(&bytes, types, type_id).unwrap();
@@ -65,7 +65,7 @@ fn recorded_objects_lists_and_watch_frames_come_out_the_same() {
     protobuf::encode_object(&read(object, types, type_id).unwrap(), types, type_id, &mut small);
     assert_eq!(small, object);
 
-    // A list of both, made of their finished messages, equals the list as one object.
+    // A list that is assembled from encoded items equals the list that is encoded as one object.
     let items: Vec<&[u8]> = [&bytes[..], object].map(|b| protobuf::open_envelope(b).unwrap().raw).to_vec();
     let meta = object! { "resourceVersion": "79" };
     let len = items.iter().map(|i| protobuf::framed_len(i.len())).sum();
@@ -73,7 +73,7 @@ fn recorded_objects_lists_and_watch_frames_come_out_the_same() {
     for item in &items {
         protobuf::write_item(&mut list, |out| out.extend_from_slice(item));
     }
-    list.extend_from_slice(&protobuf::LIST_TAIL);
+    list.extend_from_slice(&protobuf::ENVELOPE_TAIL);
     let (types, type_id) = type_of("ConfigMapList");
     let value = read(&list, types, type_id).unwrap();
     assert_eq!(value.str_at(&["metadata", "resourceVersion"]), "79");
@@ -84,7 +84,7 @@ fn recorded_objects_lists_and_watch_frames_come_out_the_same() {
 }
 
 #[test]
-fn what_is_not_set_is_written_as_zero() {
+fn unset_fields_are_encoded_as_zero_values() {
     let (types, type_id) = type_of("ConfigMap");
     let mut out = Vec::new();
     protobuf::encode(&object! { "metadata": Value::object() }, types, type_id, &mut out);
@@ -95,32 +95,38 @@ fn what_is_not_set_is_written_as_zero() {
 }
 
 #[track_caller]
-fn refuses(bytes: &[u8], expect: &str) {
+fn assert_decode_error(bytes: &[u8], expect: &str) {
     let (types, type_id) = type_of("Pod");
     assert_eq!(read(bytes, types, type_id).expect_err("an error").to_string(), expect);
 }
 
 #[test]
-fn malformed_bodies_are_refused_in_upstreams_words() {
-    refuses(b"", "empty data");
-    refuses(b"{}", "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]");
-    refuses(b"k8s\0", "empty body");
-    refuses(b"k8s\0abc", "unexpected EOF");
-    refuses(b"k8s\0\x19", "proto: wrong wireType = 1 for field ContentEncoding");
-    refuses(b"k8s\0\x0a\x05", "unexpected EOF");
-    refuses(b"k8s\0\x00", "proto: Unknown: illegal tag 0 (wire type 0)");
-    refuses(b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "proto: integer overflow");
-    refuses(b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "proto: negative length found during unmarshaling");
-    refuses(b"k8s\0\x12\x02\x08\x01", "proto: wrong wireType = 0 for field ObjectMeta");
-    refuses(b"k8s\0\x12\x01\x0c", "proto: Pod: wiretype end group for non-group");
-    refuses(b"k8s\0\x12\x02\x7f\x00", "proto: illegal wireType 7");
-    // Groups are skipped as a whole, deep ones too, without recursion.
+fn malformed_bodies_are_rejected_with_upstreams_messages() {
+    assert_decode_error(b"", "empty data");
+    assert_decode_error(
+        b"{}",
+        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
+    );
+    assert_decode_error(b"k8s\0", "empty body");
+    assert_decode_error(b"k8s\0abc", "unexpected EOF");
+    assert_decode_error(b"k8s\0\x19", "proto: wrong wireType = 1 for field ContentEncoding");
+    assert_decode_error(b"k8s\0\x0a\x05", "unexpected EOF");
+    assert_decode_error(b"k8s\0\x00", "proto: Unknown: illegal tag 0 (wire type 0)");
+    assert_decode_error(b"k8s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "proto: integer overflow");
+    assert_decode_error(
+        b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        "proto: negative length found during unmarshaling",
+    );
+    assert_decode_error(b"k8s\0\x12\x02\x08\x01", "proto: wrong wireType = 0 for field ObjectMeta");
+    assert_decode_error(b"k8s\0\x12\x01\x0c", "proto: Pod: wiretype end group for non-group");
+    assert_decode_error(b"k8s\0\x12\x02\x7f\x00", "proto: illegal wireType 7");
+    // Groups are skipped as a whole and without recursion, even deeply nested ones.
     let (types, type_id) = type_of("Pod");
     let group = [[0x7b; 1000], [0x7c; 1000]].concat();
     assert_eq!(protobuf::decode(&group, types, type_id), protobuf::decode(b"", types, type_id));
 }
 
-/// A small generator of numbers, the same at every run.
+/// A deterministic random number generator.
 struct Random(u64);
 
 impl Random {
@@ -133,7 +139,7 @@ impl Random {
 }
 
 #[test]
-fn broken_fixtures_are_read_or_refused_and_what_is_read_is_stable() {
+fn mutated_fixtures_never_panic_and_decoded_values_round_trip() {
     let types = pintle_catalog::shared().types();
     let fixtures = support::fixtures();
     let mut random = Random(0x1234_5678_9abc_def1);
@@ -164,9 +170,10 @@ fn broken_fixtures_are_read_or_refused_and_what_is_read_is_stable() {
     }
 }
 
-/// As many entries as fit a body, in no order, and over many messages: in time that grows with their number alone.
+/// Unsorted entries that are spread over many messages, up to the maximum size of a body, must be decoded in time that
+/// is proportional to their number.
 #[test]
-fn maps_with_many_entries_are_read_in_any_order() {
+fn maps_with_many_unsorted_entries_are_decoded() {
     const ENTRIES: usize = 100_003;
     let (types, type_id) = type_of("ConfigMap");
     let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
@@ -185,9 +192,9 @@ fn maps_with_many_entries_are_read_in_any_order() {
 }
 
 #[test]
-fn recorded_bodies_are_read_as_upstream_does() {
-    rows::all_hold(include_str!("protobuf/rows.json"), |body| {
-        let error = |error: String| Answer { error, ..Answer::default() };
+fn decoding_matches_the_recorded_upstream_results() {
+    recorded::check_all(include_str!("protobuf/rows.json"), |body| {
+        let error = |error: String| CodecResult { error, ..CodecResult::default() };
         if body.strip_prefix(&protobuf::PREFIX).is_none_or(<[u8]>::is_empty) {
             return error("no envelope".to_owned());
         }
@@ -200,7 +207,7 @@ fn recorded_bodies_are_read_as_upstream_does() {
             return error("no kind".to_owned());
         };
         match protobuf::decode_object(&envelope, catalog.types(), kind) {
-            Ok(value) => Answer { json: json::encode(&value), ..Answer::default() },
+            Ok(value) => CodecResult { json: json::encode(&value), ..CodecResult::default() },
             Err(e) => error(e.to_string()),
         }
     });

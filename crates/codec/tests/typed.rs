@@ -1,4 +1,4 @@
-//! Built-in kinds in JSON: upstream's fixtures come out as they went in, and what Go's decoder says of bad ones is said.
+//! JSON of built-in kinds: upstream's fixtures round-trip, and bad objects give the errors of Go's decoder.
 
 mod support;
 
@@ -10,13 +10,13 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 #[test]
-fn fixtures_are_normal_and_come_out_in_gos_order() {
+fn fixtures_are_normalised_and_encoded_in_gos_field_order() {
     let types = pintle_catalog::shared().types();
     for fixture in support::fixtures() {
         let bytes = fixture.bytes("json");
         let read = json::decode_typed(&bytes, types, fixture.type_id).unwrap();
         let name = format!("{}/{} {}", fixture.group, fixture.version, fixture.kind);
-        assert_eq!(read.strict, Vec::<String>::new(), "{name}");
+        assert_eq!(read.strict_errors, Vec::<String>::new(), "{name}");
         assert_eq!(text(json::encode_typed_pretty(&read.value, types, fixture.type_id)), text(bytes), "{name}");
         let mut again = read.value.clone();
         let mut problems = Problems::default();
@@ -25,8 +25,8 @@ fn fixtures_are_normal_and_come_out_in_gos_order() {
     }
 }
 
-/// Reads a body into a kind and writes it again, as a Go server without defaulting would.
-fn through(kind: &str, body: &str) -> String {
+/// Decodes a body into a kind and encodes it again, as a Go server without defaulting would.
+fn round_trip(kind: &str, body: &str) -> String {
     let (group, version, kind) = match kind.split('/').collect::<Vec<_>>()[..] {
         [group, version, kind] => (group, version, kind),
         _ => ("", "v1", kind),
@@ -39,7 +39,7 @@ fn through(kind: &str, body: &str) -> String {
             let mut out = Vec::new();
             json::encode_typed(&read.value, catalog.types(), type_id, &mut out);
             let mut text = text(out);
-            for problem in &read.strict {
+            for problem in &read.strict_errors {
                 text.push_str("; ");
                 text.push_str(problem);
             }
@@ -50,11 +50,11 @@ fn through(kind: &str, body: &str) -> String {
 
 #[track_caller]
 fn check(kind: &str, body: &str, expect: &str) {
-    assert_eq!(through(kind, body), expect, "{kind} {body}");
+    assert_eq!(round_trip(kind, body), expect, "{kind} {body}");
 }
 
 #[test]
-fn null_is_absence_and_value_structs_appear() {
+fn null_fields_are_dropped_and_value_structs_are_added() {
     check("ConfigMap", "{}", r#"{"metadata":{}}"#);
     check("ConfigMap", r#"{"data":null,"metadata":null,"kind":"ConfigMap"}"#, r#"{"kind":"ConfigMap","metadata":{}}"#);
     check("ConfigMap", r#"{"data":{},"immutable":null}"#, r#"{"metadata":{}}"#);
@@ -79,7 +79,7 @@ fn null_is_absence_and_value_structs_appear() {
 }
 
 #[test]
-fn leaves_take_their_canonical_form() {
+fn leaves_are_canonicalized() {
     check(
         "Pod",
         r#"{"metadata":{"creationTimestamp":"2020-01-01T01:00:00.5+02:00","deletionTimestamp":null}}"#,
@@ -103,7 +103,7 @@ fn leaves_take_their_canonical_form() {
 }
 
 #[test]
-fn unknown_and_duplicate_fields_are_listed_in_the_order_of_the_text() {
+fn unknown_and_duplicate_fields_are_listed_in_text_order() {
     check(
         "ConfigMap",
         r#"{"metadata":{"nope":1},"data":{"a":"b","a":"c"},"bogus":{"x":1,"x":2},"Data":{}}"#,
@@ -117,7 +117,7 @@ fn unknown_and_duplicate_fields_are_listed_in_the_order_of_the_text() {
 }
 
 #[test]
-fn wrong_types_are_refused_in_gos_words() {
+fn wrong_types_are_rejected_with_gos_messages() {
     for (kind, body, expect) in [
         (
             "ConfigMap",
@@ -176,7 +176,8 @@ fn wrong_types_are_refused_in_gos_words() {
             r#"{"spec":{"strategy":{"rollingUpdate":{"maxSurge":true}}}}"#,
             "json: cannot unmarshal bool into Go struct field RollingUpdateDeployment.spec.strategy.rollingUpdate.maxSurge of type int32",
         ),
-        // The first in the text counts, but a type's own refusal ends the reading and comes before what was noted.
+        // The first error in the text is reported, but an error from a type's own `UnmarshalJSON` stops decoding and
+        // takes precedence over saved errors.
         (
             "ConfigMap",
             r#"{"immutable":1,"data":1}"#,
@@ -193,7 +194,7 @@ fn wrong_types_are_refused_in_gos_words() {
 }
 
 #[test]
-fn declared_defaults_are_set_where_go_sets_them() {
+fn declared_defaults_are_applied() {
     let catalog = pintle_catalog::shared();
     let type_id = catalog.kind_type("", "v1", "Pod").unwrap();
     let body = r#"{"spec":{"containers":[{"name":"a","ports":[{"containerPort":80}]}]}}"#;
@@ -202,9 +203,9 @@ fn declared_defaults_are_set_where_go_sets_them() {
     assert_eq!(read.value["spec"]["containers"][0]["ports"][0].str_at(&["protocol"]), "TCP");
 }
 
-/// Quantities that are numbers are read from their text, which a tree does not keep.
+/// Quantities that are written as numbers are decoded from their text, which a tree does not preserve.
 #[test]
-fn quantities_are_what_their_text_says() {
+fn numeric_quantities_are_decoded_from_their_text() {
     for (number, canonical) in [
         ("1", "1"),
         ("1.5", "1500m"),
@@ -240,32 +241,32 @@ fn quantities_are_what_their_text_says() {
 }
 
 #[test]
-fn fields_that_come_twice_are_merged() {
+fn duplicate_fields_are_merged() {
     let twice = |fields: &str| fields.split(' ').map(|f| format!("; duplicate field \"{f}\"")).collect::<String>();
     let is =
         |kind: &str, body: &str, expect: &str, fields: &str| check(kind, body, &(expect.to_owned() + &twice(fields)));
-    // Structs and maps keep what the second does not name.
+    // Structs and maps keep what the second value does not set.
     is(
         "ConfigMap",
         r#"{"metadata":{"name":"a","labels":{"a":"1"}},"data":{"a":"1","b":"1"},"metadata":{"labels":{"b":"2"}},"data":{"b":"2"}}"#,
         r#"{"metadata":{"name":"a","labels":{"a":"1","b":"2"}},"data":{"a":"1","b":"2"}}"#,
         "metadata data",
     );
-    // Items of lists are read into those before them; there are as many as the last list has.
+    // List items are decoded into the existing items. The last list determines the length.
     is(
         "Pod",
         r#"{"spec":{"containers":[{"name":"a","image":"i"},{"name":"b"}],"containers":[{"name":"c"}]}}"#,
         r#"{"metadata":{},"spec":{"containers":[{"name":"c","image":"i","resources":{}}]},"status":{}}"#,
         "spec.containers",
     );
-    // Null takes away what is a pointer, a map or a list, and nothing else.
+    // Null clears pointers, maps and lists, and nothing else.
     is(
         "ConfigMap",
         r#"{"metadata":{"name":"a","name":null},"immutable":true,"immutable":null,"data":{"a":"1"},"data":null}"#,
         r#"{"metadata":{"name":"a"}}"#,
         "metadata.name immutable data",
     );
-    // What unmarshals itself begins anew.
+    // Types with their own `UnmarshalJSON` start from an empty value.
     is(
         "apps/v1/ControllerRevision",
         r#"{"data":{"a":1},"data":{"b":2}}"#,

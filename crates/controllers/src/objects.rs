@@ -10,7 +10,7 @@ use crate::{ClusterClient, ObjectRef};
 
 /// The tree of an object, if it can be read.
 pub(crate) fn tree(object: &Object) -> Option<Value> {
-    Some(pintle_codec::json::decode(&object.json, pintle_codec::json::Options::default()).ok()?.value)
+    Some(pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default()).ok()?.value)
 }
 
 /// The log of a resource that is served at `v1`.

@@ -75,7 +75,7 @@ proptest! {
 fn questions_hold_what_is_asked_about() {
     let objects = [json::encode(&widget("v1", object! { "name": "a" })), json::encode(&widget("v1", object! {}))];
     for count in 0..=2 {
-        let body = json::decode(&REVIEW.body(&objects[..count]), json::Options::default()).expect("JSON").value;
+        let body = json::decode(&REVIEW.body(&objects[..count]), json::DecodeOptions::default()).expect("JSON").value;
         let request = &body["request"];
         assert_eq!((request.str_at(&["uid"]), request.str_at(&["desiredAPIVersion"])), ("q", "example.com/v2"));
         assert_eq!(request.items_at(&["objects"]).len(), count);

@@ -26,11 +26,11 @@ struct Answer {
 }
 
 fn json(text: &[u8]) -> Answer {
-    match json::decode(text, json::Options::default()) {
+    match json::decode(text, json::DecodeOptions::default()) {
         Err(error) => Answer { error: error.to_string(), ..Answer::default() },
         Ok(read) => Answer {
             json: String::from_utf8_lossy(&json::encode(&read.value)).into_owned(),
-            strict: json::strictness_untyped(text).map(|found| found.problems.join("\n")).unwrap_or_default(),
+            strict: json::decode_strict_untyped(text).map(|found| found.strict_errors.join("\n")).unwrap_or_default(),
             ..Answer::default()
         },
     }
@@ -41,7 +41,7 @@ fn yaml(text: &[u8]) -> Answer {
         Err(error) => Answer { error: error.to_string(), ..Answer::default() },
         Ok(read) => Answer {
             json: String::from_utf8_lossy(&json::encode(&read.value)).into_owned(),
-            strict: read.strict.unwrap_or_default(),
+            strict: read.strict_error.unwrap_or_default(),
             written: String::from_utf8_lossy(&yaml::encode(&read.value)).into_owned(),
             ..Answer::default()
         },
@@ -68,7 +68,7 @@ fn protobuf(body: &[u8]) -> Answer {
 
 fn typed(text: &[u8]) -> Answer {
     let error = |error: String| Answer { error, ..Answer::default() };
-    let read = json::decode(text, json::Options::default()).ok();
+    let read = json::decode(text, json::DecodeOptions::default()).ok();
     let Some(meta) = read.and_then(|read| json::type_meta(&read.value).ok()) else {
         return error("no kind".to_owned());
     };
@@ -79,7 +79,7 @@ fn typed(text: &[u8]) -> Answer {
         Err(e) => error(e.to_string()),
         Ok(read) => {
             let json = String::from_utf8_lossy(&json::encode(&read.value)).into_owned();
-            Answer { json, strict: read.strict.join("\n"), ..Answer::default() }
+            Answer { json, strict: read.strict_errors.join("\n"), ..Answer::default() }
         }
     }
 }
@@ -102,7 +102,7 @@ impl Upstream {
         writeln!(self.input, "{}", base64::encode(text)).expect("the program reads");
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the program answers");
-        let row = json::decode(line.as_bytes(), json::Options::default()).expect("JSON").value;
+        let row = json::decode(line.as_bytes(), json::DecodeOptions::default()).expect("JSON").value;
         let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         Answer { json: text("json"), error: text("error"), strict: text("strict"), written: text("written") }
     }

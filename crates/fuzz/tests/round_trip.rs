@@ -25,7 +25,7 @@ impl Kind {
     #[track_caller]
     fn read_json(&self, text: &[u8]) -> Value {
         let read = json::decode_typed(text, self.types, self.id).unwrap_or_else(|e| panic!("{}: {e}", self.name));
-        assert_eq!(read.strict, Vec::<String>::new(), "{}", self.name);
+        assert_eq!(read.strict_errors, Vec::<String>::new(), "{}", self.name);
         read.value
     }
 
@@ -61,7 +61,7 @@ impl Kind {
     fn read_cbor(&self, bytes: &[u8]) -> Value {
         let read = cbor::decode_typed(bytes, self.types, self.id, cbor::Limits::default());
         let read = read.unwrap_or_else(|e| panic!("{}: {e}", self.name));
-        assert_eq!(read.unknown, None, "{}", self.name);
+        assert_eq!(read.unknown_field, None, "{}", self.name);
         let mut value = read.value;
         let mut problems = Problems::default();
         normalise(self.types, self.id, &mut value, &mut problems);
@@ -131,7 +131,7 @@ fn objects_come_back_read_json_and_yaml() {
             in_yaml += 1;
             let written = yaml::encode(&object);
             let read = yaml::decode(&written).unwrap_or_else(|e| panic!("{}: {e}", kind.name));
-            assert_eq!(read.strict, None, "{}", kind.name);
+            assert_eq!(read.strict_error, None, "{}", kind.name);
             same(&kind, "YAML", &kind.read_json(&json::encode(&read.value)), &object);
             // JSON is YAML too, but for characters that YAML does not allow as they are.
             if String::from_utf8_lossy(&text).contains(|c| matches!(c, '\u{7f}'..='\u{9f}')) {

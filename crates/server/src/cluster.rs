@@ -288,7 +288,7 @@ pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
 }
 
 fn decoded(json: &[u8]) -> Result<Value, String> {
-    let decoded = pintle_codec::json::decode(json, pintle_codec::json::Options::default());
+    let decoded = pintle_codec::json::decode(json, pintle_codec::json::DecodeOptions::default());
     Ok(decoded.map_err(|error| error.to_string())?.value)
 }
 

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use pintle_codec::json::Walk;
+use pintle_codec::json::JsonCursor;
 
 /// What one walk finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,64 +18,64 @@ pub(crate) struct Places {
 
 /// Walks the JSON of an object. `None` if it is not one of an object with a uid.
 pub(crate) fn places(json: &[u8]) -> Option<Places> {
-    let mut walk = Walk::new(json);
-    walk.byte(b'{')?;
+    let mut cursor = JsonCursor::new(json);
+    cursor.byte(b'{')?;
     let mut item_at = 1;
     let mut before_metadata = true;
     loop {
-        match walk.name()? {
+        match cursor.name()? {
             b"metadata" => {
-                let (version_at, labels) = in_metadata(&mut walk)?;
+                let (version_at, labels) = in_metadata(&mut cursor)?;
                 let item_at = if before_metadata { item_at } else { 1 };
                 return Some(Places { version_at, item_at, labels });
             }
             b"kind" | b"apiVersion" => {
-                walk.value()?;
+                cursor.value()?;
             }
             _ => {
                 before_metadata = false;
-                walk.value()?;
+                cursor.value()?;
             }
         }
-        walk.byte(b',')?;
-        item_at = place(&walk)?;
+        cursor.byte(b',')?;
+        item_at = place(&cursor)?;
     }
 }
 
 /// The place of the resourceVersion in `metadata`, and the labels. In declaration order the resourceVersion follows the
 /// uid; where members are sorted it stands before it.
-fn in_metadata(walk: &mut Walk<'_>) -> Option<(u32, Range<u32>)> {
-    walk.byte(b'{')?;
+fn in_metadata(cursor: &mut JsonCursor<'_>) -> Option<(u32, Range<u32>)> {
+    cursor.byte(b'{')?;
     let mut sorted = true;
     let mut first = true;
     let mut version_at = None;
     let mut labels = 0..0;
     loop {
-        let start = place(walk)?;
-        let name = walk.name()?;
-        let value = place(walk)?;
-        walk.value()?;
+        let start = place(cursor)?;
+        let name = cursor.name()?;
+        let value = place(cursor)?;
+        cursor.value()?;
         match name {
             b"uid" => {
-                let last = walk.peek()? != b',';
-                version_at = Some(if sorted || last { start } else { place(walk)? + 1 });
+                let last = cursor.peek()? != b',';
+                version_at = Some(if sorted || last { start } else { place(cursor)? + 1 });
             }
-            b"labels" => labels = value + 1..place(walk)?.checked_sub(1)?,
+            b"labels" => labels = value + 1..place(cursor)?.checked_sub(1)?,
             // Where members are sorted, others stand before the name.
             b"name" | b"generateName" | b"namespace" if first => sorted = false,
             _ => {}
         }
         first = false;
-        if walk.byte(b',').is_none() {
-            walk.byte(b'}')?;
+        if cursor.byte(b',').is_none() {
+            cursor.byte(b'}')?;
             return Some((version_at?, labels));
         }
     }
 }
 
 /// Where a walk is.
-fn place(walk: &Walk<'_>) -> Option<u32> {
-    u32::try_from(walk.at()).ok()
+fn place(cursor: &JsonCursor<'_>) -> Option<u32> {
+    u32::try_from(cursor.offset()).ok()
 }
 
 #[cfg(test)]

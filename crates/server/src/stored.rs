@@ -80,7 +80,9 @@ impl Indexer for Indexers {
 /// Why something is no object of a built-in kind, as upstream's decoder says it.
 fn why_not_typed(stored: &[u8]) -> String {
     let value = if stored.trim_ascii_start().starts_with(b"{") {
-        json::decode(stored, json::Options::default()).map(|decoded| decoded.value).map_err(|error| error.to_string())
+        json::decode(stored, json::DecodeOptions::default())
+            .map(|decoded| decoded.value)
+            .map_err(|error| error.to_string())
     } else {
         match yaml::decode(stored) {
             Ok(decoded) => Ok(decoded.value),
@@ -95,7 +97,7 @@ fn why_not_typed(stored: &[u8]) -> String {
 
 /// Why something is no object of a custom kind.
 fn why_not_custom(stored: &[u8]) -> String {
-    let value = match json::decode(stored, json::Options::default()) {
+    let value = match json::decode(stored, json::DecodeOptions::default()) {
         Ok(decoded) => decoded.value,
         Err(error) => return error.to_string(),
     };
@@ -119,7 +121,7 @@ fn what_is_missing(stored: &[u8], kind: &str, version: &str) -> String {
 }
 
 fn whole(json: &[u8]) -> Option<Value> {
-    Some(pintle_codec::json::decode(json, pintle_codec::json::Options::default()).ok()?.value)
+    Some(pintle_codec::json::decode(json, pintle_codec::json::DecodeOptions::default()).ok()?.value)
 }
 
 #[cfg(test)]

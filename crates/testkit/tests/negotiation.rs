@@ -57,7 +57,7 @@ fn decode_protobuf(body: &[u8]) -> PintleValue {
 fn summarize(response: &Response) -> String {
     let (encoding, tree) = match response.header("content-type") {
         "application/json" => {
-            let tree = json::decode(&response.body, json::Options::default()).expect("JSON").value;
+            let tree = json::decode(&response.body, json::DecodeOptions::default()).expect("JSON").value;
             let pretty = if response.body.starts_with(b"{\n") { "pretty JSON" } else { "JSON" };
             (pretty, tree)
         }
@@ -111,7 +111,7 @@ fn objects_lists_and_discovery_use_the_accepted_encoding() {
         // The partial object has the same metadata as the full object.
         for (path, partial) in [(CONFIGMAP, PARTIAL), (WIDGET, PARTIAL)] {
             let full_object = cluster.get(path).await.expect(200);
-            let full_object = json::decode(&full_object.body, json::Options::default()).expect("JSON").value;
+            let full_object = json::decode(&full_object.body, json::DecodeOptions::default()).expect("JSON").value;
             let partial_object = cluster.request("GET", path).header("accept", partial).send().await.expect(200);
             assert_eq!(decode_protobuf(&partial_object.body)["metadata"], full_object["metadata"], "{path}");
         }

@@ -1,95 +1,95 @@
-//! Whether bytes are one item of CBOR, and no larger or deeper than is allowed. Keeps its place on a stack of its own, so
-//! that depth costs memory in proportion to the bytes and no call stack.
+//! Checks that bytes are one well-formed CBOR item within the limits. It uses an explicit stack, so that nesting uses
+//! memory in proportion to the input and no call stack.
 
-use super::error::Error;
+use super::error::DecodeError;
 use super::float::from_half;
-use super::reader::{BREAK, INDEFINITE, Major};
+use super::reader::{BREAK, INDEFINITE, MajorType};
 
-/// How much is read.
+/// Limits on the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How deep arrays, maps and tags may nest.
+    /// Maximum nesting depth of arrays, maps and tags.
     pub depth: usize,
-    /// How many elements an array may have.
+    /// Maximum number of elements of an array.
     pub elements: u64,
-    /// How many pairs a map may have.
+    /// Maximum number of key-value pairs of a map.
     pub pairs: u64,
 }
 
 impl Default for Limits {
-    /// Upstream's.
+    /// Upstream's limits.
     fn default() -> Self {
         Self { depth: 10_000, elements: 2_147_483_647, pairs: 2_097_152 }
     }
 }
 
-/// Checks that the bytes are one item and nothing else.
+/// Checks that the bytes are exactly one item.
 ///
 /// # Errors
-/// They are not.
-pub(super) fn well_formed(bytes: &[u8], limits: Limits) -> Result<(), Error> {
+/// Returns an error if they are not, or if they exceed the limits.
+pub(super) fn check_well_formed(bytes: &[u8], limits: Limits) -> Result<(), DecodeError> {
     if bytes.is_empty() {
         return malformed("EOF");
     }
-    let mut scan = Scan { bytes, at: 0, limits };
-    scan.item()?;
-    if scan.at < bytes.len() {
-        let (left, at) = (bytes.len() - scan.at, scan.at);
-        return malformed(format!("cbor: {left} bytes of extraneous data starting at index {at}"));
+    let mut checker = WellFormedChecker { bytes, offset: 0, limits };
+    checker.item()?;
+    if checker.offset < bytes.len() {
+        let (remaining, offset) = (bytes.len() - checker.offset, checker.offset);
+        return malformed(format!("cbor: {remaining} bytes of extraneous data starting at index {offset}"));
     }
     Ok(())
 }
 
-/// Where the item that starts here in checked bytes ends.
-pub(super) fn end_of(bytes: &[u8], start: usize) -> usize {
+/// The end of the item that starts at `start` in checked bytes.
+pub(super) fn item_end(bytes: &[u8], start: usize) -> usize {
     let limits = Limits { depth: usize::MAX, elements: u64::MAX, pairs: u64::MAX };
-    let mut scan = Scan { bytes, at: start, limits };
-    if scan.item().is_ok() { scan.at } else { bytes.len() }
+    let mut checker = WellFormedChecker { bytes, offset: start, limits };
+    if checker.item().is_ok() { checker.offset } else { bytes.len() }
 }
 
-fn malformed<T>(text: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Malformed(text.into()))
+fn malformed<T>(text: impl Into<String>) -> Result<T, DecodeError> {
+    Err(DecodeError::Malformed(text.into()))
 }
 
-fn cut<T>() -> Result<T, Error> {
+fn unexpected_eof<T>() -> Result<T, DecodeError> {
     malformed("unexpected EOF")
 }
 
-/// An array or map that was begun.
-struct Open {
-    /// How deep its items are.
+/// An open array or map.
+struct OpenContainer {
+    /// The nesting depth of its items.
     depth: usize,
-    items: Items,
+    items: ItemCount,
 }
 
-enum Items {
-    /// So many are to come.
-    Left(u64),
-    /// Until a break; so many came.
-    Elements(u64),
-    /// Keys and values until a break; so many of both came.
-    Pairs(u64),
+enum ItemCount {
+    /// Definite length: the number of remaining items.
+    Remaining(u64),
+    /// An array of indefinite length: the number of items so far.
+    IndefiniteElements(u64),
+    /// A map of indefinite length: the number of keys and values so far.
+    IndefinitePairs(u64),
 }
 
-struct Scan<'a> {
+struct WellFormedChecker<'a> {
     bytes: &'a [u8],
-    at: usize,
+    offset: usize,
     limits: Limits,
 }
 
-impl Scan<'_> {
-    fn item(&mut self) -> Result<(), Error> {
-        let mut open: Vec<Open> = Vec::new();
+impl WellFormedChecker<'_> {
+    fn item(&mut self) -> Result<(), DecodeError> {
+        let mut open: Vec<OpenContainer> = Vec::new();
         let mut depth = 0;
         loop {
-            if let Some(inside) = self.begin(depth)? {
-                open.push(inside);
+            if let Some(container) = self.start_item(depth)? {
+                open.push(container);
             }
-            // What is whole now is an item of what is open.
+            // A complete item counts as an item of the innermost open container.
             loop {
-                let Some(inside) = open.last_mut() else { return Ok(()) };
-                depth = inside.depth;
-                if self.more(&mut inside.items)? {
+                let Some(container) = open.last_mut() else { return Ok(()) };
+                depth = container.depth;
+                if self.has_next(&mut container.items)? {
                     break;
                 }
                 open.pop();
@@ -97,69 +97,69 @@ impl Scan<'_> {
         }
     }
 
-    /// True if an array or map has another item, which is counted.
-    fn more(&mut self, items: &mut Items) -> Result<bool, Error> {
-        let done = match items {
-            Items::Left(left) => {
-                let more = *left > 0;
-                *left = left.saturating_sub(1);
-                return Ok(more);
+    /// Returns whether the container has another item, and counts it.
+    fn has_next(&mut self, items: &mut ItemCount) -> Result<bool, DecodeError> {
+        let count = match items {
+            ItemCount::Remaining(remaining) => {
+                let has_next = *remaining > 0;
+                *remaining = remaining.saturating_sub(1);
+                return Ok(has_next);
             }
-            Items::Elements(done) | Items::Pairs(done) => *done,
+            ItemCount::IndefiniteElements(count) | ItemCount::IndefinitePairs(count) => *count,
         };
-        let pairs = matches!(items, Items::Pairs(_));
-        if !pairs && done > self.limits.elements {
-            return self.too_many(Major::Array);
+        let pairs = matches!(items, ItemCount::IndefinitePairs(_));
+        if !pairs && count > self.limits.elements {
+            return self.too_many(MajorType::Array);
         }
-        if pairs && done.is_multiple_of(2) && done / 2 > self.limits.pairs {
-            return self.too_many(Major::Map);
+        if pairs && count.is_multiple_of(2) && count / 2 > self.limits.pairs {
+            return self.too_many(MajorType::Map);
         }
-        let Some(&next) = self.bytes.get(self.at) else { return cut() };
+        let Some(&next) = self.bytes.get(self.offset) else { return unexpected_eof() };
         if next == BREAK {
-            self.at += 1;
-            if pairs && !done.is_multiple_of(2) {
+            self.offset += 1;
+            if pairs && !count.is_multiple_of(2) {
                 return malformed("cbor: unexpected \"break\" code");
             }
             return Ok(false);
         }
         match items {
-            Items::Left(_) => {}
-            Items::Elements(done) | Items::Pairs(done) => *done += 1,
+            ItemCount::Remaining(_) => {}
+            ItemCount::IndefiniteElements(count) | ItemCount::IndefinitePairs(count) => *count += 1,
         }
         Ok(true)
     }
 
-    fn too_many<T>(&self, major: Major) -> Result<T, Error> {
+    fn too_many<T>(&self, major: MajorType) -> Result<T, DecodeError> {
         malformed(match major {
-            Major::Map => {
+            MajorType::Map => {
                 format!("cbor: exceeded max number of key-value pairs {} for CBOR map", self.limits.pairs)
             }
             _ => format!("cbor: exceeded max number of elements {} for CBOR array", self.limits.elements),
         })
     }
 
-    fn too_deep<T>(&self) -> Result<T, Error> {
+    fn too_deep<T>(&self) -> Result<T, DecodeError> {
         malformed(format!("cbor: exceeded max nested level {}", self.limits.depth))
     }
 
-    /// Goes over a leaf with its tags, or over the head of an array or map, which is returned.
-    fn begin(&mut self, mut depth: usize) -> Result<Option<Open>, Error> {
+    /// Reads a leaf with its tags, or the head of an array or map, which is returned.
+    fn start_item(&mut self, mut depth: usize) -> Result<Option<OpenContainer>, DecodeError> {
         let (mut major, mut info, mut argument) = self.head()?;
-        if major == Major::Tag {
+        if major == MajorType::Tag {
             (major, info, argument) = self.tags(argument, &mut depth)?;
         }
         match major {
-            Major::Bytes | Major::Text if info == INDEFINITE => self.chunks(major)?,
-            Major::Bytes | Major::Text => self.string(major, argument)?,
-            Major::Array | Major::Map => {
+            MajorType::Bytes | MajorType::Text if info == INDEFINITE => self.chunks(major)?,
+            MajorType::Bytes | MajorType::Text => self.string(major, argument)?,
+            MajorType::Array | MajorType::Map => {
                 depth += 1;
                 if depth > self.limits.depth {
                     return self.too_deep();
                 }
-                let map = major == Major::Map;
+                let map = major == MajorType::Map;
                 if info == INDEFINITE {
-                    let items = if map { Items::Pairs(0) } else { Items::Elements(0) };
-                    return Ok(Some(Open { depth, items }));
+                    let items = if map { ItemCount::IndefinitePairs(0) } else { ItemCount::IndefiniteElements(0) };
+                    return Ok(Some(OpenContainer { depth, items }));
                 }
                 if i64::try_from(argument).is_err() {
                     return malformed(format!(
@@ -171,22 +171,22 @@ impl Scan<'_> {
                     return self.too_many(major);
                 }
                 let items = if map { argument.saturating_mul(2) } else { argument };
-                return Ok(Some(Open { depth, items: Items::Left(items) }));
+                return Ok(Some(OpenContainer { depth, items: ItemCount::Remaining(items) }));
             }
-            Major::Positive | Major::Negative | Major::Tag | Major::Primitive => {}
+            MajorType::Positive | MajorType::Negative | MajorType::Tag | MajorType::Primitive => {}
         }
         Ok(None)
     }
 
-    /// Goes over further tags to the head of what they are about.
-    fn tags(&mut self, mut tag: u64, depth: &mut usize) -> Result<(Major, u8, u64), Error> {
+    /// Skips further tags and reads the head of the tagged item.
+    fn tags(&mut self, mut tag: u64, depth: &mut usize) -> Result<(MajorType, u8, u64), DecodeError> {
         loop {
-            let Some(&next) = self.bytes.get(self.at) else { return cut() };
+            let Some(&next) = self.bytes.get(self.offset) else { return unexpected_eof() };
             if matches!(tag, 2 | 3) {
-                return Err(Error::unacceptable(Major::Tag.name(), "bignum"));
+                return Err(DecodeError::not_accepted(MajorType::Tag.name(), "bignum"));
             }
             let head = self.head()?;
-            if Major::of(next) != Major::Tag {
+            if MajorType::of(next) != MajorType::Tag {
                 return Ok(head);
             }
             tag = head.2;
@@ -197,30 +197,30 @@ impl Scan<'_> {
         }
     }
 
-    fn string(&mut self, major: Major, length: u64) -> Result<(), Error> {
+    fn string(&mut self, major: MajorType, length: u64) -> Result<(), DecodeError> {
         let Ok(length) = i64::try_from(length) else {
             let name = major.name();
             return malformed(format!("cbor: {name} length {length} is too large, causing integer overflow"));
         };
-        match usize::try_from(length).ok().and_then(|length| self.at.checked_add(length)) {
+        match usize::try_from(length).ok().and_then(|length| self.offset.checked_add(length)) {
             Some(end) if end <= self.bytes.len() => {
-                self.at = end;
+                self.offset = end;
                 Ok(())
             }
-            _ => cut(),
+            _ => unexpected_eof(),
         }
     }
 
-    fn chunks(&mut self, major: Major) -> Result<(), Error> {
+    fn chunks(&mut self, major: MajorType) -> Result<(), DecodeError> {
         loop {
-            let Some(&next) = self.bytes.get(self.at) else { return cut() };
+            let Some(&next) = self.bytes.get(self.offset) else { return unexpected_eof() };
             if next == BREAK {
-                self.at += 1;
+                self.offset += 1;
                 return Ok(());
             }
             let name = major.name();
-            if Major::of(next) != major {
-                let other = Major::of(next).name();
+            if MajorType::of(next) != major {
+                let other = MajorType::of(next).name();
                 return malformed(format!("cbor: wrong element type {other} for indefinite-length {name}"));
             }
             if next & 0x1f == INDEFINITE {
@@ -231,38 +231,40 @@ impl Scan<'_> {
         }
     }
 
-    fn head(&mut self) -> Result<(Major, u8, u64), Error> {
-        let Some(&initial) = self.bytes.get(self.at) else { return cut() };
-        self.at += 1;
-        let (major, info) = (Major::of(initial), initial & 0x1f);
+    fn head(&mut self) -> Result<(MajorType, u8, u64), DecodeError> {
+        let Some(&initial) = self.bytes.get(self.offset) else { return unexpected_eof() };
+        self.offset += 1;
+        let (major, info) = (MajorType::of(initial), initial & 0x1f);
         let width = match info {
             0..=23 => return Ok((major, info, u64::from(info))),
             24..=27 => 1usize << (info - 24),
             INDEFINITE => match major {
-                Major::Primitive => return malformed("cbor: unexpected \"break\" code"),
-                Major::Bytes | Major::Text | Major::Array | Major::Map => return Ok((major, info, u64::from(info))),
+                MajorType::Primitive => return malformed("cbor: unexpected \"break\" code"),
+                MajorType::Bytes | MajorType::Text | MajorType::Array | MajorType::Map => {
+                    return Ok((major, info, u64::from(info)));
+                }
                 _ => return invalid_information(info, major),
             },
             _ => return invalid_information(info, major),
         };
-        let Some(bytes) = self.bytes.get(self.at..self.at + width) else { return cut() };
+        let Some(bytes) = self.bytes.get(self.offset..self.offset + width) else { return unexpected_eof() };
         let argument = bytes.iter().fold(0u64, |argument, byte| argument << 8 | u64::from(*byte));
-        self.at += width;
-        if major == Major::Primitive {
+        self.offset += width;
+        if major == MajorType::Primitive {
             primitive(width, argument)?;
         }
         Ok((major, info, argument))
     }
 }
 
-fn invalid_information<T>(info: u8, major: Major) -> Result<T, Error> {
+fn invalid_information<T>(info: u8, major: MajorType) -> Result<T, DecodeError> {
     malformed(format!("cbor: invalid additional information {info} for type {}", major.name()))
 }
 
-fn primitive(width: usize, argument: u64) -> Result<(), Error> {
+fn primitive(width: usize, argument: u64) -> Result<(), DecodeError> {
     let value = match width {
         1 if argument < 32 => {
-            let name = Major::Primitive.name();
+            let name = MajorType::Primitive.name();
             return malformed(format!("cbor: invalid simple value {argument} for type {name}"));
         }
         1 => return Ok(()),
@@ -271,10 +273,10 @@ fn primitive(width: usize, argument: u64) -> Result<(), Error> {
         _ => f64::from_bits(argument),
     };
     if value.is_nan() {
-        return Err(Error::unacceptable(Major::Primitive.name(), "floating-point NaN"));
+        return Err(DecodeError::not_accepted(MajorType::Primitive.name(), "floating-point NaN"));
     }
     if value.is_infinite() {
-        return Err(Error::unacceptable(Major::Primitive.name(), "floating-point infinity"));
+        return Err(DecodeError::not_accepted(MajorType::Primitive.name(), "floating-point infinity"));
     }
     Ok(())
 }

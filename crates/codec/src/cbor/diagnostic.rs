@@ -1,61 +1,61 @@
-//! CBOR as people read it (RFC 8949 §8), for the messages that show what a client sent.
+//! CBOR diagnostic notation (RFC 8949, section 8), for messages that show what a client sent.
 
 use std::fmt::Write;
 
 use pintle_value::float::{positional, scientific};
 
-use super::check::{Limits, well_formed};
-use super::reader::{FALSE, Head, INDEFINITE, Major, NULL, Reader, TRUE, UNDEFINED};
+use super::check::{Limits, check_well_formed};
+use super::reader::{FALSE, Head, INDEFINITE, ItemReader, MajorType, NULL, TRUE, UNDEFINED};
 
-/// The diagnostic notation of an item; hexadecimal digits of what is none.
+/// The diagnostic notation of an item. Malformed bytes are printed in hexadecimal.
 #[must_use]
 pub fn diagnostic(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
-    if well_formed(bytes, Limits::default()).is_err() {
-        hex(bytes, &mut out);
+    if check_well_formed(bytes, Limits::default()).is_err() {
+        write_hex(bytes, &mut out);
         return out;
     }
-    item(&mut Reader::new(bytes), &mut out);
+    write_item(&mut ItemReader::new(bytes), &mut out);
     out
 }
 
-fn item(reader: &mut Reader<'_>, out: &mut String) {
+fn write_item(reader: &mut ItemReader<'_>, out: &mut String) {
     let (major, initial) = (reader.major(), reader.peek());
     match major {
-        Major::Bytes | Major::Text if initial & 0x1f == INDEFINITE => string_of_chunks(reader, major, out),
-        Major::Bytes => {
+        MajorType::Bytes | MajorType::Text if initial & 0x1f == INDEFINITE => write_chunked_string(reader, major, out),
+        MajorType::Bytes => {
             let bytes = reader.byte_string();
             match std::str::from_utf8(&bytes) {
-                Ok(text) if !text.is_empty() => quoted(text, '\'', out),
+                Ok(text) if !text.is_empty() => write_quoted(text, '\'', out),
                 _ => {
                     out.push_str("h'");
-                    hex(&bytes, out);
+                    write_hex(&bytes, out);
                     out.push('\'');
                 }
             }
         }
-        Major::Text => quoted(&reader.text_string().unwrap_or_default(), '"', out),
-        Major::Array => listed(reader, ('[', ']'), out, item),
-        Major::Map => listed(reader, ('{', '}'), out, |reader, out| {
-            item(reader, out);
+        MajorType::Text => write_quoted(&reader.text_string().unwrap_or_default(), '"', out),
+        MajorType::Array => write_container(reader, ('[', ']'), out, write_item),
+        MajorType::Map => write_container(reader, ('{', '}'), out, |reader, out| {
+            write_item(reader, out);
             out.push_str(": ");
-            item(reader, out);
+            write_item(reader, out);
         }),
         // Writing to a string cannot fail, here and below.
-        Major::Positive => drop(write!(out, "{}", reader.head().argument)),
-        Major::Negative => drop(write!(out, "{}", -1 - i128::from(reader.head().argument))),
-        Major::Tag => {
+        MajorType::Positive => drop(write!(out, "{}", reader.head().argument)),
+        MajorType::Negative => drop(write!(out, "{}", -1 - i128::from(reader.head().argument))),
+        MajorType::Tag => {
             let _ = write!(out, "{}(", reader.head().argument);
-            item(reader, out);
+            write_item(reader, out);
             out.push(')');
         }
-        Major::Primitive => primitive(initial, reader.head(), out),
+        MajorType::Primitive => write_primitive(initial, reader.head(), out),
     }
 }
 
-fn primitive(initial: u8, head: Head, out: &mut String) {
-    match (initial, Reader::float(head)) {
-        (_, Some(number)) => float(number, out),
+fn write_primitive(initial: u8, head: Head, out: &mut String) {
+    match (initial, ItemReader::float(head)) {
+        (_, Some(number)) => write_float(number, out),
         (FALSE, _) => out.push_str("false"),
         (TRUE, _) => out.push_str("true"),
         (NULL, _) => out.push_str("null"),
@@ -64,46 +64,51 @@ fn primitive(initial: u8, head: Head, out: &mut String) {
     }
 }
 
-fn listed(
-    reader: &mut Reader<'_>,
+fn write_container(
+    reader: &mut ItemReader<'_>,
     (open, close): (char, char),
     out: &mut String,
-    each: fn(&mut Reader<'_>, &mut String),
+    write_one: fn(&mut ItemReader<'_>, &mut String),
 ) {
     let head = reader.head();
     out.push(open);
     if head.info == INDEFINITE {
         out.push_str("_ ");
     }
-    all_of(head, reader, out, each);
+    write_items(head, reader, out, write_one);
     out.push(close);
 }
 
-/// What a head says that follows, with commas between.
-fn all_of(head: Head, reader: &mut Reader<'_>, out: &mut String, each: fn(&mut Reader<'_>, &mut String)) {
+/// Writes the items after a head, separated by commas.
+fn write_items(
+    head: Head,
+    reader: &mut ItemReader<'_>,
+    out: &mut String,
+    write_one: fn(&mut ItemReader<'_>, &mut String),
+) {
     let mut done = 0;
-    while reader.more(head, done) {
+    while reader.has_next(head, done) {
         if done > 0 {
             out.push_str(", ");
         }
         done += 1;
-        each(reader, out);
+        write_one(reader, out);
     }
 }
 
-fn string_of_chunks(reader: &mut Reader<'_>, major: Major, out: &mut String) {
+fn write_chunked_string(reader: &mut ItemReader<'_>, major: MajorType, out: &mut String) {
     let head = reader.head();
     if reader.peek() == super::reader::BREAK {
-        reader.found_break();
-        out.push_str(if major == Major::Bytes { "''_" } else { "\"\"_" });
+        reader.skip_break();
+        out.push_str(if major == MajorType::Bytes { "''_" } else { "\"\"_" });
         return;
     }
     out.push_str("(_ ");
-    all_of(head, reader, out, item);
+    write_items(head, reader, out, write_item);
     out.push(')');
 }
 
-fn quoted(text: &str, quote: char, out: &mut String) {
+fn write_quoted(text: &str, quote: char, out: &mut String) {
     out.push(quote);
     for c in text.chars() {
         match c {
@@ -126,13 +131,13 @@ fn quoted(text: &str, quote: char, out: &mut String) {
     out.push(quote);
 }
 
-fn hex(bytes: &[u8], out: &mut String) {
+fn write_hex(bytes: &[u8], out: &mut String) {
     for byte in bytes {
         let _ = write!(out, "{byte:02x}");
     }
 }
 
-fn float(number: f64, out: &mut String) {
+fn write_float(number: f64, out: &mut String) {
     let size = number.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {
         out.push_str(&positional(number));

@@ -1,18 +1,18 @@
-//! Writes trees as upstream's deterministic mode does: keys sorted by their encoded bytes, shortest numbers, strings as byte
-//! strings, `[]byte` raw behind the tag that says that text wants it as base64.
+//! Encodes trees as upstream's deterministic mode does: keys sorted by their encoded bytes, shortest numbers, strings
+//! as byte strings, `[]byte` as a raw byte string with the tag for expected base64 encoding.
 
 use pintle_schema::{Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind, base64};
 use pintle_value::{Object, Value};
 
 use super::float::to_half;
 
-/// What every object begins with: the tag that says that this is CBOR.
+/// The prefix of every object: the self-described CBOR tag.
 pub const SELF_DESCRIBED: [u8; 3] = [0xd9, 0xd9, 0xf7];
 
-/// The head of an array that ends with a [`BREAK`].
-pub const ARRAY_UNTIL_BREAK: u8 = 0x9f;
+/// The head of an indefinite-length array, which ends with [`BREAK`].
+pub const INDEFINITE_ARRAY_HEAD: u8 = 0x9f;
 
-/// Ends such an array.
+/// The end of an indefinite-length item.
 pub const BREAK: u8 = 0xff;
 
 const POSITIVE: u8 = 0x00;
@@ -25,10 +25,10 @@ const FALSE: u8 = 0xf4;
 const TRUE: u8 = 0xf5;
 const NULL: u8 = 0xf6;
 
-/// The tag of bytes that are base64 in text.
-const LATER_BASE64: u64 = 22;
+/// The tag for bytes that are expected to be converted to base64.
+const EXPECTED_BASE64_TAG: u64 = 22;
 
-/// An object without a type, with the tag in front.
+/// Encodes an untyped object with the self-described tag.
 #[must_use]
 pub fn encode(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
@@ -37,7 +37,7 @@ pub fn encode(value: &Value) -> Vec<u8> {
     out
 }
 
-/// Appends a value without a type.
+/// Appends an untyped value.
 pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.push(NULL),
@@ -51,7 +51,7 @@ pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
         }
         Value::Object(object) => {
             write_map_head(object.len(), out);
-            for (key, value) in in_order(object) {
+            for (key, value) in sorted_entries(object) {
                 write_string(key.as_bytes(), out);
                 encode_into(value, out);
             }
@@ -59,13 +59,13 @@ pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a value of this type, without a tag in front.
+/// Appends a value of this type, without the self-described tag.
 pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
     match (types.get(type_id), value) {
         (Type::Struct(ty), Value::Object(object)) => encode_struct(object, types, ty, out),
         (Type::Map(map), Value::Object(object)) => {
             write_map_head(object.len(), out);
-            for (key, value) in in_order(object) {
+            for (key, value) in sorted_entries(object) {
                 write_string(key.as_bytes(), out);
                 encode_typed(value, types, map.value, out);
             }
@@ -78,14 +78,14 @@ pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec
         (Type::Scalar(ScalarType { kind: Scalar::Bytes, .. }), Value::String(text)) => {
             match base64::decode(text.as_bytes()) {
                 Ok(bytes) => {
-                    write_head(TAG, LATER_BASE64, out);
+                    write_head(TAG, EXPECTED_BASE64_TAG, out);
                     write_string(&bytes, out);
                 }
-                // Nothing that was normalised.
+                // Not possible in a normalised value.
                 Err(_) => write_string(text.as_bytes(), out),
             }
         }
-        #[allow(clippy::cast_precision_loss)] // as Go holds it
+        #[allow(clippy::cast_precision_loss)] // as Go stores it
         (Type::Scalar(ScalarType { kind: Scalar::Float64, .. }), Value::Int(i)) => write_float(*i as f64, out),
         _ => encode_into(value, out),
     }
@@ -98,7 +98,7 @@ fn encode_items(items: &[Value], types: &Types, item: TypeId, out: &mut Vec<u8>)
 
 fn encode_struct(object: &Object, types: &Types, ty: &Struct, out: &mut Vec<u8>) {
     write_map_head(object.len(), out);
-    for (key, value) in in_order(object) {
+    for (key, value) in sorted_entries(object) {
         write_string(key.as_bytes(), out);
         match ty.field(key) {
             Some(field) => encode_typed(value, types, field.ty, out),
@@ -107,24 +107,24 @@ fn encode_struct(object: &Object, types: &Types, ty: &Struct, out: &mut Vec<u8>)
     }
 }
 
-/// Members in the order of their encoded keys: a head has the length, so that short ones come first.
-fn in_order(object: &Object) -> Vec<(&str, &Value)> {
+/// The members sorted by their encoded keys. The head contains the length, so shorter keys come first.
+fn sorted_entries(object: &Object) -> Vec<(&str, &Value)> {
     let mut entries: Vec<(&str, &Value)> = object.iter().collect();
     entries.sort_by_key(|(key, _)| key.len());
     entries
 }
 
-/// Appends the head of an array of so many items, which follow.
+/// Appends the head of an array with this number of items. The items must follow.
 pub fn write_array_head(items: usize, out: &mut Vec<u8>) {
     write_head(ARRAY, items as u64, out);
 }
 
-/// Appends the head of a map of so many pairs, which follow in the order of their encoded keys.
+/// Appends the head of a map with this number of pairs. The pairs must follow, sorted by their encoded keys.
 pub fn write_map_head(pairs: usize, out: &mut Vec<u8>) {
     write_head(MAP, pairs as u64, out);
 }
 
-/// Appends a string, as bytes.
+/// Appends a string as a byte string.
 pub fn write_string(bytes: &[u8], out: &mut Vec<u8>) {
     write_head(BYTES, bytes.len() as u64, out);
     out.extend_from_slice(bytes);
@@ -137,7 +137,8 @@ fn write_int(i: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// The shortest float that is exactly this one. JSON cannot say others, which become null.
+/// Appends the shortest float that represents the value exactly. NaN and infinities, which JSON cannot express, become
+/// null.
 #[allow(clippy::cast_possible_truncation)] // compared below
 fn write_float(f: f64, out: &mut Vec<u8>) {
     let single = f as f32;
@@ -155,7 +156,7 @@ fn write_float(f: f64, out: &mut Vec<u8>) {
     }
 }
 
-#[allow(clippy::cast_possible_truncation)] // each in its range
+#[allow(clippy::cast_possible_truncation)] // checked by the ranges
 fn write_head(major: u8, argument: u64, out: &mut Vec<u8>) {
     match argument {
         0..=23 => out.push(major | argument as u8),

@@ -1,66 +1,66 @@
-//! Why bytes are not what they should be, in the words of upstream's decoder.
+//! CBOR decoding errors, with the messages of upstream's decoder.
 
 use std::fmt;
 
-/// Why bytes could not be read.
+/// Why bytes could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// They are no CBOR, or more than is allowed.
+pub enum DecodeError {
+    /// The bytes are not well-formed CBOR or exceed the limits.
     Malformed(String),
-    /// An item does not fit the Go type that it is for.
+    /// An item cannot be decoded into its Go type.
     Type {
-        /// What the item is.
+        /// The type of the item.
         item: &'static str,
         /// The Go type.
         go: String,
-        /// The struct and field that it is for, outermost.
+        /// The outermost struct and the field of the item.
         field: Option<String>,
-        /// What else there is to say.
+        /// An additional note.
         note: String,
     },
-    /// A key comes twice in a map.
+    /// A map has a duplicate key.
     DuplicateKey {
         /// The key as Go prints it.
         key: String,
-        /// The place of the second one in its map.
+        /// The index of the second occurrence in its map.
         index: usize,
     },
-    /// A key of a map is no field of the struct that it is for.
+    /// A key of a map is not a field of the struct.
     UnknownField {
-        /// The place in its map.
+        /// The index in its map.
         index: usize,
     },
     /// Anything else.
     Other(String),
 }
 
-impl Error {
-    pub(super) fn unfit(item: &'static str, go: impl Into<String>) -> Self {
-        Self::noted(item, go, String::new())
+impl DecodeError {
+    pub(super) fn type_mismatch(item: &'static str, go: impl Into<String>) -> Self {
+        Self::type_mismatch_with_note(item, go, String::new())
     }
 
-    pub(super) fn noted(item: &'static str, go: impl Into<String>, note: impl Into<String>) -> Self {
-        Error::Type { item, go: go.into(), field: None, note: note.into() }
+    pub(super) fn type_mismatch_with_note(item: &'static str, go: impl Into<String>, note: impl Into<String>) -> Self {
+        DecodeError::Type { item, go: go.into(), field: None, note: note.into() }
     }
 
-    pub(super) fn unacceptable(item: &'static str, what: &str) -> Self {
-        Error::Other(format!("cbor: data item of cbor type {item} is not accepted by protocol: {what}"))
+    pub(super) fn not_accepted(item: &'static str, what: &str) -> Self {
+        DecodeError::Other(format!("cbor: data item of cbor type {item} is not accepted by protocol: {what}"))
     }
 
-    /// The same, of a field of a struct. The outermost struct has the last word.
-    pub(super) fn of_field(self, name: impl FnOnce() -> String) -> Self {
+    /// Adds the struct and field to the error. The outermost struct replaces those further in.
+    pub(super) fn with_field(self, name: impl FnOnce() -> String) -> Self {
         match self {
-            Error::Type { item, go, note, .. } => Error::Type { item, go, field: Some(name()), note },
+            DecodeError::Type { item, go, note, .. } => DecodeError::Type { item, go, field: Some(name()), note },
             other => other,
         }
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Malformed(text) | Error::Other(text) => f.write_str(text),
-            Error::Type { item, go, field, note } => {
+            DecodeError::Malformed(text) | DecodeError::Other(text) => f.write_str(text),
+            DecodeError::Type { item, go, field, note } => {
                 write!(f, "cbor: cannot unmarshal {item} into Go ")?;
                 match field {
                     Some(field) => write!(f, "struct field {field}")?,
@@ -69,12 +69,12 @@ impl fmt::Display for Error {
                 write!(f, " of type {go}")?;
                 if note.is_empty() { Ok(()) } else { write!(f, " ({note})") }
             }
-            Error::DuplicateKey { key, index } => {
+            DecodeError::DuplicateKey { key, index } => {
                 write!(f, "cbor: found duplicate map key {key} at map element index {index}")
             }
-            Error::UnknownField { index } => write!(f, "cbor: found unknown field at map element index {index}"),
+            DecodeError::UnknownField { index } => write!(f, "cbor: found unknown field at map element index {index}"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for DecodeError {}

@@ -1,6 +1,6 @@
-//! Floats of two bytes (IEEE 754 binary16), which Rust does not have yet.
+//! Half-precision floats (IEEE 754 binary16), which stable Rust does not have.
 
-/// The value of a float of two bytes.
+/// Converts a half-precision float to its value.
 pub(super) fn from_half(bits: u16) -> f64 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
@@ -12,7 +12,7 @@ pub(super) fn from_half(bits: u16) -> f64 {
     }
 }
 
-/// The float of two bytes that is exactly this one, if there is any. Finite values only.
+/// The half-precision float with exactly this value, if there is one. Finite values only.
 pub(super) fn to_half(value: f32) -> Option<u16> {
     let bits = value.to_bits();
     let sign = (bits >> 16) as u16 & 0x8000;
@@ -20,7 +20,7 @@ pub(super) fn to_half(value: f32) -> Option<u16> {
     if value == 0.0 {
         return Some(sign);
     }
-    // How many of the fraction's 23 digits, and of the leading one before them, there is no room for.
+    // The number of the 24 significand bits (23 fraction bits and the leading one) that do not fit.
     let (lost, biased) = match exponent {
         -14..=15 => (13, (exponent + 15) as u16),
         -24..=-15 => (13 - 14 - exponent, 0),
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_half_is_found_again() {
+    fn every_half_float_round_trips() {
         for bits in 0..=u16::MAX {
             let value = from_half(bits);
             if value.is_finite() {
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_half_is_none() {
+    fn values_without_an_exact_half_float_return_none() {
         for value in [0.1, 65505.0, 65536.0, 2f32.powi(-25), 1.0 + 2f32.powi(-11), f32::MIN_POSITIVE, f32::MAX] {
             assert_eq!(to_half(value), None, "{value}");
         }

@@ -1,7 +1,7 @@
-//! CBOR (RFC 8949) as kube-apiserver reads and writes it (KEP-4222): the words and oddities of `fxamacker/cbor` as
-//! apimachinery sets it up. Strings are byte strings, `[]byte` is a byte string that says that it wants to be base64, and
-//! whatever has no JSON is refused. Text is checked whole for its form before anything is made of it, so that nothing
-//! that a length claims is believed.
+//! CBOR (RFC 8949) as kube-apiserver reads and writes it (KEP-4222), with the messages and behaviour of
+//! `fxamacker/cbor` as apimachinery configures it. Strings are byte strings, `[]byte` is a byte string with the tag for
+//! expected base64 encoding, and items without a JSON equivalent are rejected. The whole input is checked for
+//! well-formedness before it is decoded, so no length in it has to be trusted.
 
 mod check;
 mod diagnostic;
@@ -15,9 +15,9 @@ mod untyped;
 pub use check::Limits;
 pub use diagnostic::diagnostic;
 pub use encode::{
-    ARRAY_UNTIL_BREAK, BREAK, SELF_DESCRIBED, encode, encode_into, encode_typed, write_array_head, write_map_head,
+    BREAK, INDEFINITE_ARRAY_HEAD, SELF_DESCRIBED, encode, encode_into, encode_typed, write_array_head, write_map_head,
     write_string,
 };
-pub use error::Error;
-pub use typed::{Typed, decode_typed, type_meta};
+pub use error::DecodeError;
+pub use typed::{DecodedObject, decode_typed, type_meta};
 pub use untyped::{decode, decode_object};

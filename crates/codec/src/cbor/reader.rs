@@ -1,13 +1,13 @@
-//! Steps through bytes whose form was checked. What cannot happen in such bytes reads as an end.
+//! Reads bytes that have been checked for well-formedness. What cannot occur in such bytes reads as the end.
 
 use std::borrow::Cow;
 
 use super::check;
-use super::error::Error;
+use super::error::DecodeError;
 
-/// The eight kinds of items.
+/// The major types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Major {
+pub(super) enum MajorType {
     Positive,
     Negative,
     Bytes,
@@ -18,96 +18,96 @@ pub(super) enum Major {
     Primitive,
 }
 
-impl Major {
+impl MajorType {
     pub(super) const fn of(initial: u8) -> Self {
         match initial >> 5 {
-            0 => Major::Positive,
-            1 => Major::Negative,
-            2 => Major::Bytes,
-            3 => Major::Text,
-            4 => Major::Array,
-            5 => Major::Map,
-            6 => Major::Tag,
-            _ => Major::Primitive,
+            0 => MajorType::Positive,
+            1 => MajorType::Negative,
+            2 => MajorType::Bytes,
+            3 => MajorType::Text,
+            4 => MajorType::Array,
+            5 => MajorType::Map,
+            6 => MajorType::Tag,
+            _ => MajorType::Primitive,
         }
     }
 
-    /// What messages call it.
+    /// The name of the major type in error messages.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Major::Positive => "positive integer",
-            Major::Negative => "negative integer",
-            Major::Bytes => "byte string",
-            Major::Text => "UTF-8 text string",
-            Major::Array => "array",
-            Major::Map => "map",
-            Major::Tag => "tag",
-            Major::Primitive => "primitives",
+            MajorType::Positive => "positive integer",
+            MajorType::Negative => "negative integer",
+            MajorType::Bytes => "byte string",
+            MajorType::Text => "UTF-8 text string",
+            MajorType::Array => "array",
+            MajorType::Map => "map",
+            MajorType::Tag => "tag",
+            MajorType::Primitive => "primitives",
         }
     }
 }
 
-/// The additional information of an item that ends with a break.
+/// The additional information of an indefinite-length item.
 pub(super) const INDEFINITE: u8 = 31;
-/// Ends such an item.
+/// The end of an indefinite-length item.
 pub(super) const BREAK: u8 = 0xff;
-/// The simple values that there are.
+/// The supported simple values.
 pub(super) const FALSE: u8 = 0xf4;
 pub(super) const TRUE: u8 = 0xf5;
 pub(super) const NULL: u8 = 0xf6;
 pub(super) const UNDEFINED: u8 = 0xf7;
 
-/// The tag that says that its content is CBOR.
+/// The tag number of self-described CBOR.
 pub(super) const SELF_DESCRIBED: u64 = 55799;
-/// The tags of times.
-pub(super) const TIME_TEXT: u64 = 0;
-pub(super) const TIME_NUMBER: u64 = 1;
+/// The tag numbers of times.
+pub(super) const TIME_STRING_TAG: u64 = 0;
+pub(super) const TIME_EPOCH_TAG: u64 = 1;
 
 /// The head of an item.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    /// The additional information: how the argument is written.
+    /// The additional information, which determines how the argument is encoded.
     pub(super) info: u8,
     pub(super) argument: u64,
 }
 
-/// How byte strings are to be written where text is wanted ("expected later encoding").
+/// The expected later encoding of byte strings: how to convert them to text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Later {
+pub(super) enum ExpectedEncoding {
     Base64Url,
     Base64,
     Base16,
 }
 
-impl Later {
+impl ExpectedEncoding {
     pub(super) const fn of(tag: u64) -> Option<Self> {
         match tag {
-            21 => Some(Later::Base64Url),
-            22 => Some(Later::Base64),
-            23 => Some(Later::Base16),
+            21 => Some(ExpectedEncoding::Base64Url),
+            22 => Some(ExpectedEncoding::Base64),
+            23 => Some(ExpectedEncoding::Base16),
             _ => None,
         }
     }
 }
 
-/// A place in checked bytes.
+/// A position in checked bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a> {
+pub(super) struct ItemReader<'a> {
     pub(super) bytes: &'a [u8],
-    pub(super) at: usize,
+    pub(super) offset: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ItemReader<'a> {
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self { bytes, offset: 0 }
     }
 
     pub(super) fn peek(&self) -> u8 {
-        self.bytes.get(self.at).copied().unwrap_or(BREAK)
+        self.bytes.get(self.offset).copied().unwrap_or(BREAK)
     }
 
-    pub(super) fn major(&self) -> Major {
-        Major::of(self.peek())
+    pub(super) fn major(&self) -> MajorType {
+        MajorType::of(self.peek())
     }
 
     pub(super) fn is_nil(&self) -> bool {
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
 
     pub(super) fn head(&mut self) -> Head {
         let initial = self.peek();
-        self.at += 1;
+        self.offset += 1;
         let info = initial & 0x1f;
         let width = match info {
             24 => 1,
@@ -126,49 +126,49 @@ impl<'a> Reader<'a> {
             _ => 0,
         };
         let mut argument = if width == 0 { u64::from(info) } else { 0 };
-        for byte in self.take(width) {
+        for byte in self.read_bytes(width) {
             argument = argument << 8 | u64::from(*byte);
         }
         Head { info, argument }
     }
 
-    /// The next bytes, as many as there are.
-    fn take(&mut self, count: usize) -> &'a [u8] {
-        let start = self.at.min(self.bytes.len());
+    /// Reads up to `count` bytes.
+    fn read_bytes(&mut self, count: usize) -> &'a [u8] {
+        let start = self.offset.min(self.bytes.len());
         let end = start.saturating_add(count).min(self.bytes.len());
-        self.at = end;
+        self.offset = end;
         &self.bytes[start..end]
     }
 
-    /// Goes over a break, if there is one here. So does the end.
-    pub(super) fn found_break(&mut self) -> bool {
+    /// Skips a break, if there is one. The end of the input counts as a break.
+    pub(super) fn skip_break(&mut self) -> bool {
         let found = self.peek() == BREAK;
         if found {
-            self.at += 1;
+            self.offset += 1;
         }
         found
     }
 
-    /// Goes over an item and returns it.
+    /// Skips an item and returns it.
     pub(super) fn skip(&mut self) -> &'a [u8] {
-        let start = self.at.min(self.bytes.len());
-        self.at = check::end_of(self.bytes, start);
-        &self.bytes[start..self.at]
+        let start = self.offset.min(self.bytes.len());
+        self.offset = check::item_end(self.bytes, start);
+        &self.bytes[start..self.offset]
     }
 
-    /// Hands out the chunks of a string whose head is next. Most strings are one.
+    /// Calls `each` with the chunks of the string whose head is next. Most strings have a single chunk.
     fn chunks(&mut self, mut each: impl FnMut(&'a [u8])) {
         let head = self.head();
         if head.info != INDEFINITE {
-            return each(self.take(usize::try_from(head.argument).unwrap_or(usize::MAX)));
+            return each(self.read_bytes(usize::try_from(head.argument).unwrap_or(usize::MAX)));
         }
-        while !self.found_break() {
+        while !self.skip_break() {
             let head = self.head();
-            each(self.take(usize::try_from(head.argument).unwrap_or(usize::MAX)));
+            each(self.read_bytes(usize::try_from(head.argument).unwrap_or(usize::MAX)));
         }
     }
 
-    /// The bytes of a byte string whose head is next.
+    /// Reads the byte string whose head is next.
     pub(super) fn byte_string(&mut self) -> Cow<'a, [u8]> {
         let mut bytes = Cow::Borrowed(&[][..]);
         self.chunks(|chunk| match bytes.is_empty() {
@@ -178,76 +178,77 @@ impl<'a> Reader<'a> {
         bytes
     }
 
-    /// The text of a text string whose head is next.
+    /// Reads the text string whose head is next.
     ///
     /// # Errors
-    /// A chunk is not UTF-8.
-    pub(super) fn text_string(&mut self) -> Result<Cow<'a, str>, Error> {
+    /// Returns an error if a chunk is not UTF-8.
+    pub(super) fn text_string(&mut self) -> Result<Cow<'a, str>, DecodeError> {
         let mut text = Ok(Cow::Borrowed(""));
         self.chunks(|chunk| match (&mut text, std::str::from_utf8(chunk)) {
             (Ok(text), Ok(chunk)) if text.is_empty() => *text = chunk.into(),
             (Ok(text), Ok(chunk)) => text.to_mut().push_str(chunk),
-            (Ok(_), Err(_)) => text = Err(Error::Other("cbor: invalid UTF-8 string".to_owned())),
+            (Ok(_), Err(_)) => text = Err(DecodeError::Other("cbor: invalid UTF-8 string".to_owned())),
             (Err(_), _) => {}
         });
         text
     }
 
-    /// Goes over tags that say no more than that this is CBOR.
+    /// Skips self-described CBOR tags.
     pub(super) fn strip_self_described(&mut self) {
-        while self.major() == Major::Tag {
-            let before = self.at;
+        while self.major() == MajorType::Tag {
+            let before = self.offset;
             if self.head().argument != SELF_DESCRIBED {
-                self.at = before;
+                self.offset = before;
                 break;
             }
         }
     }
 
-    /// Checks that the content of each tag before an item is what the tag is for. Stays at the first tag.
+    /// Checks that the content of each tag before an item has a valid type for the tag. Does not move past the tags.
     ///
     /// # Errors
-    /// It is not; the item has been gone over.
-    pub(super) fn check_tags(&mut self) -> Result<(), Error> {
-        let start = self.at;
-        while self.major() == Major::Tag {
+    /// Returns an error if a content is invalid. Then the item has been skipped.
+    pub(super) fn check_tags(&mut self) -> Result<(), DecodeError> {
+        let start = self.offset;
+        while self.major() == MajorType::Tag {
             let tag = self.head().argument;
             let (content, initial) = (self.major(), self.peek());
             let expected = match tag {
-                TIME_TEXT if content != Major::Text => "text string",
-                TIME_NUMBER
-                    if !matches!(content, Major::Positive | Major::Negative) && !(0xf9..=0xfb).contains(&initial) =>
+                TIME_STRING_TAG if content != MajorType::Text => "text string",
+                TIME_EPOCH_TAG
+                    if !matches!(content, MajorType::Positive | MajorType::Negative)
+                        && !(0xf9..=0xfb).contains(&initial) =>
                 {
                     "integer or floating-point number"
                 }
                 _ => continue,
             };
-            self.at = start;
+            self.offset = start;
             self.skip();
-            return Err(Error::Other(format!(
+            return Err(DecodeError::Other(format!(
                 "cbor: tag number {tag} must be followed by {expected}, got {}",
                 content.name()
             )));
         }
-        self.at = start;
+        self.offset = start;
         Ok(())
     }
 
-    /// The items of an array or map whose head was read, one call for each.
-    pub(super) fn more(&mut self, head: Head, done: usize) -> bool {
+    /// Returns whether the array or map with this head has another item after `done` items.
+    pub(super) fn has_next(&mut self, head: Head, done: usize) -> bool {
         if head.info == INDEFINITE {
-            return !self.found_break() && self.at < self.bytes.len();
+            return !self.skip_break() && self.offset < self.bytes.len();
         }
-        (done as u64) < head.argument && self.at < self.bytes.len()
+        (done as u64) < head.argument && self.offset < self.bytes.len()
     }
 
-    /// How many items there can be at most, to reserve room for them.
-    pub(super) fn room(&self, head: Head) -> usize {
-        let left = self.bytes.len().saturating_sub(self.at);
+    /// A capacity for the items of a head, limited by the remaining input.
+    pub(super) fn capacity_hint(&self, head: Head) -> usize {
+        let left = self.bytes.len().saturating_sub(self.offset);
         if head.info == INDEFINITE { 0 } else { usize::try_from(head.argument).unwrap_or(usize::MAX).min(left) }
     }
 
-    /// The number of a primitive item whose head this is, if it is a float.
+    /// The value of a primitive item with this head, if it is a float.
     pub(super) fn float(head: Head) -> Option<f64> {
         match head.info {
             25 => Some(super::float::from_half(head.argument as u16)),

@@ -1,4 +1,4 @@
-//! CBOR to a tree without a type: what decoding into an empty Go interface gives, maps having strings for keys.
+//! Decodes CBOR to a tree without a type, as Go decodes into an empty interface, with maps of string keys.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -7,102 +7,104 @@ use pintle_schema::base64;
 use pintle_value::time::Time;
 use pintle_value::{Object, Str, Value};
 
-use super::check::{Limits, well_formed};
-use super::error::Error;
-use super::reader::{FALSE, Head, Later, Major, NULL, Reader, TIME_NUMBER, TIME_TEXT, TRUE};
+use super::check::{Limits, check_well_formed};
+use super::error::DecodeError;
+use super::reader::{
+    ExpectedEncoding, FALSE, Head, ItemReader, MajorType, NULL, TIME_EPOCH_TAG, TIME_STRING_TAG, TRUE,
+};
 
-/// Reads one item that fills all of the bytes.
+/// Decodes exactly one item.
 ///
 /// # Errors
-/// They are not CBOR, or hold what JSON cannot say, or a key twice.
-pub fn decode(bytes: &[u8], limits: Limits) -> Result<Value, Error> {
-    well_formed(bytes, limits)?;
-    Untyped::new(Reader::new(bytes)).item(true)
+/// Returns an error if the bytes are not CBOR, have values that JSON cannot express, or have a duplicate key.
+pub fn decode(bytes: &[u8], limits: Limits) -> Result<Value, DecodeError> {
+    check_well_formed(bytes, limits)?;
+    UntypedDecoder::new(ItemReader::new(bytes)).item(true)
 }
 
-/// Reads one item that is a map, as objects of custom kinds are.
+/// Decodes exactly one item that must be a map, as for custom resources.
 ///
 /// # Errors
-/// As for [`decode`], and where it is no map.
-pub fn decode_object(bytes: &[u8], limits: Limits) -> Result<Value, Error> {
-    well_formed(bytes, limits)?;
-    object(Reader::new(bytes))
+/// As for [`decode`], or if the item is not a map.
+pub fn decode_object(bytes: &[u8], limits: Limits) -> Result<Value, DecodeError> {
+    check_well_formed(bytes, limits)?;
+    object(ItemReader::new(bytes))
 }
 
-/// Reads checked bytes into a Go map of strings to anything; null is none.
-pub(super) fn object(reader: Reader<'_>) -> Result<Value, Error> {
+/// Decodes checked bytes into a Go `map[string]interface {}`. Null gives a nil map.
+pub(super) fn object(reader: ItemReader<'_>) -> Result<Value, DecodeError> {
     const GO: &str = "map[string]interface {}";
-    let mut untyped = Untyped::new(reader);
+    let mut untyped = UntypedDecoder::new(reader);
     untyped.reader.strip_self_described();
     untyped.reader.check_tags()?;
     untyped.tags();
     match untyped.reader.major() {
-        Major::Map => untyped.map().map(Value::Object),
-        _ => misfit(&mut untyped.reader, &|| GO.to_owned()),
+        MajorType::Map => untyped.map().map(Value::Object),
+        _ => unmarshal_mismatch(&mut untyped.reader, &|| GO.to_owned()),
     }
 }
 
-/// Says the name of a Go type to those who need it, for messages.
+/// Returns the name of a Go type, for error messages.
 pub(super) type GoName<'a> = &'a dyn Fn() -> String;
 
-/// What comes of an item that cannot be of a Go type that is no leaf: nothing of null, else an error.
-pub(super) fn misfit(reader: &mut Reader<'_>, go: GoName<'_>) -> Result<Value, Error> {
+/// Handles an item that does not fit a Go type which is not a leaf: null is ignored, all else is an error.
+pub(super) fn unmarshal_mismatch(reader: &mut ItemReader<'_>, go: GoName<'_>) -> Result<Value, DecodeError> {
     let (major, initial) = (reader.major(), reader.peek());
     match major {
-        Major::Primitive if initial == NULL => {
+        MajorType::Primitive if initial == NULL => {
             reader.skip();
             Ok(Value::Null)
         }
-        Major::Primitive => {
+        MajorType::Primitive => {
             let head = reader.head();
-            simple(head)?;
-            Err(Error::unfit(major.name(), go()))
+            check_simple_value(head)?;
+            Err(DecodeError::type_mismatch(major.name(), go()))
         }
-        Major::Text => {
+        MajorType::Text => {
             reader.text_string()?;
-            Err(Error::unfit(major.name(), go()))
+            Err(DecodeError::type_mismatch(major.name(), go()))
         }
-        Major::Negative => {
+        MajorType::Negative => {
             let head = reader.head();
-            negative(head, go)?;
-            Err(Error::unfit(major.name(), go()))
+            negative_int(head, go)?;
+            Err(DecodeError::type_mismatch(major.name(), go()))
         }
         _ => {
             reader.skip();
-            Err(Error::unfit(major.name(), go()))
+            Err(DecodeError::type_mismatch(major.name(), go()))
         }
     }
 }
 
-/// Refuses simple values that JSON does not have.
-pub(super) fn simple(head: Head) -> Result<(), Error> {
+/// Rejects simple values that JSON cannot express.
+pub(super) fn check_simple_value(head: Head) -> Result<(), DecodeError> {
     let accepted = head.info > 24 || matches!(head.argument, 20..=22);
     if accepted {
         return Ok(());
     }
     let what = format!("simple value {} is not recognized", head.argument);
-    Err(Error::unacceptable(Major::Primitive.name(), &what))
+    Err(DecodeError::not_accepted(MajorType::Primitive.name(), &what))
 }
 
-/// The number of a negative item.
-pub(super) fn negative(head: Head, go: GoName<'_>) -> Result<i64, Error> {
+/// The value of a negative integer.
+pub(super) fn negative_int(head: Head, go: GoName<'_>) -> Result<i64, DecodeError> {
     i64::try_from(head.argument).map(|argument| -1 - argument).map_err(|_| {
         let number = -1 - i128::from(head.argument);
-        Error::noted(Major::Negative.name(), go(), format!("{number} overflows Go's int64"))
+        DecodeError::type_mismatch_with_note(MajorType::Negative.name(), go(), format!("{number} overflows Go's int64"))
     })
 }
 
-/// The text that a byte string stands for, in the encoding that the nearest tag asks for.
-pub(super) fn text_of(bytes: &[u8], later: Option<Later>) -> Str {
-    match later {
+/// Converts a byte string to text in the encoding that the nearest tag expects.
+pub(super) fn byte_string_text(bytes: &[u8], expected_encoding: Option<ExpectedEncoding>) -> Str {
+    match expected_encoding {
         None => crate::go::utf8(bytes),
-        Some(Later::Base64) => base64::encode(bytes).into(),
-        Some(Later::Base64Url) => {
+        Some(ExpectedEncoding::Base64) => base64::encode(bytes).into(),
+        Some(ExpectedEncoding::Base64Url) => {
             let mut text = base64::encode(bytes).replace('+', "-").replace('/', "_");
             text.truncate(text.trim_end_matches('=').len());
             text.into()
         }
-        Some(Later::Base16) => {
+        Some(ExpectedEncoding::Base16) => {
             const HEX: &[u8; 16] = b"0123456789abcdef";
             let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
             digits.map(|digit| char::from(HEX[usize::from(digit)])).collect()
@@ -110,16 +112,16 @@ pub(super) fn text_of(bytes: &[u8], later: Option<Later>) -> Str {
     }
 }
 
-/// Finds keys that come twice. Most maps are small.
+/// The keys of a map, to find duplicates. Most maps are small.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct SeenKeys {
     few: Vec<Str>,
     many: HashSet<Str>,
 }
 
-impl Seen {
-    /// True if the key came before.
-    pub(super) fn again(&mut self, key: &Str) -> bool {
+impl SeenKeys {
+    /// Returns whether the key has been seen before.
+    pub(super) fn is_duplicate(&mut self, key: &Str) -> bool {
         const FEW: usize = 16;
         if !self.many.is_empty() {
             return !self.many.insert(key.clone());
@@ -135,20 +137,20 @@ impl Seen {
     }
 }
 
-/// A reader of items without a type.
-pub(super) struct Untyped<'a> {
-    pub(super) reader: Reader<'a>,
-    /// What the nearest tag says about byte strings.
-    pub(super) later: Option<Later>,
+/// Decodes items without a type.
+pub(super) struct UntypedDecoder<'a> {
+    pub(super) reader: ItemReader<'a>,
+    /// The expected later encoding of byte strings, from the nearest tag.
+    pub(super) expected_encoding: Option<ExpectedEncoding>,
 }
 
-impl<'a> Untyped<'a> {
-    pub(super) const fn new(reader: Reader<'a>) -> Self {
-        Self { reader, later: None }
+impl<'a> UntypedDecoder<'a> {
+    pub(super) const fn new(reader: ItemReader<'a>) -> Self {
+        Self { reader, expected_encoding: None }
     }
 
-    /// Reads an item; the reader stands after it, whatever comes of it.
-    pub(super) fn item(&mut self, strip: bool) -> Result<Value, Error> {
+    /// Decodes an item and moves past it, even on error.
+    pub(super) fn item(&mut self, strip: bool) -> Result<Value, DecodeError> {
         if strip {
             self.reader.strip_self_described();
         }
@@ -156,68 +158,68 @@ impl<'a> Untyped<'a> {
         self.checked_item()
     }
 
-    /// Reads an item whose tags were checked.
-    fn checked_item(&mut self) -> Result<Value, Error> {
+    /// Decodes an item whose tags have been checked.
+    fn checked_item(&mut self) -> Result<Value, DecodeError> {
         match self.reader.major() {
-            Major::Positive => {
+            MajorType::Positive => {
                 let head = self.reader.head();
                 i64::try_from(head.argument).map(Value::Int).map_err(|_| {
                     let note = format!("{} overflows Go's int64", head.argument);
-                    Error::noted(Major::Positive.name(), "int64", note)
+                    DecodeError::type_mismatch_with_note(MajorType::Positive.name(), "int64", note)
                 })
             }
-            Major::Negative => negative(self.reader.head(), &|| "int64".to_owned()).map(Value::Int),
-            Major::Bytes => Ok(Value::String(text_of(&self.reader.byte_string(), self.later))),
-            Major::Text => self.reader.text_string().map(|text| Value::String(Str::from(&*text))),
-            Major::Array => self.array().map(Value::Array),
-            Major::Map => self.map().map(Value::Object),
-            Major::Tag => self.tagged(),
-            Major::Primitive => {
+            MajorType::Negative => negative_int(self.reader.head(), &|| "int64".to_owned()).map(Value::Int),
+            MajorType::Bytes => Ok(Value::String(byte_string_text(&self.reader.byte_string(), self.expected_encoding))),
+            MajorType::Text => self.reader.text_string().map(|text| Value::String(Str::from(&*text))),
+            MajorType::Array => self.array().map(Value::Array),
+            MajorType::Map => self.map().map(Value::Object),
+            MajorType::Tag => self.tagged(),
+            MajorType::Primitive => {
                 let (initial, head) = (self.reader.peek(), self.reader.head());
-                simple(head)?;
+                check_simple_value(head)?;
                 Ok(match initial {
                     FALSE => Value::Bool(false),
                     TRUE => Value::Bool(true),
-                    // Also the two-byte form of the same values, which is malformed and cannot be here.
-                    _ => Reader::float(head).map_or(Value::Null, Value::Float),
+                    // Malformed input, such as the two-byte form of these values, cannot occur here.
+                    _ => ItemReader::float(head).map_or(Value::Null, Value::Float),
                 })
             }
         }
     }
 
-    /// Goes over a tag and heeds it.
+    /// Reads a tag and applies it.
     fn tag(&mut self) {
         let tag = self.reader.head().argument;
-        self.later = Later::of(tag).or(self.later);
+        self.expected_encoding = ExpectedEncoding::of(tag).or(self.expected_encoding);
     }
 
-    /// Goes over all tags before an item, and heeds them.
+    /// Reads and applies all tags before an item.
     pub(super) fn tags(&mut self) {
-        while self.reader.major() == Major::Tag {
+        while self.reader.major() == MajorType::Tag {
             self.tag();
         }
     }
 
-    fn tagged(&mut self) -> Result<Value, Error> {
-        let before = self.later;
+    fn tagged(&mut self) -> Result<Value, DecodeError> {
+        let before = self.expected_encoding;
         let start = self.reader;
         let tag = self.reader.head().argument;
-        let item = if matches!(tag, TIME_TEXT | TIME_NUMBER) {
+        let item = if matches!(tag, TIME_STRING_TAG | TIME_EPOCH_TAG) {
             self.time()
         } else {
             self.reader = start;
             self.tag();
             self.checked_item()
         };
-        self.later = before;
+        self.expected_encoding = before;
         item
     }
 
-    fn array(&mut self) -> Result<Vec<Value>, Error> {
+    fn array(&mut self) -> Result<Vec<Value>, DecodeError> {
         let head = self.reader.head();
-        let mut items = Vec::with_capacity(self.reader.room(head));
+        let mut items = Vec::with_capacity(self.reader.capacity_hint(head));
         let (mut error, mut done) = (None, 0);
-        while self.reader.more(head, done) {
+        while self.reader.has_next(head, done) {
             done += 1;
             if error.is_some() {
                 self.reader.skip();
@@ -231,49 +233,50 @@ impl<'a> Untyped<'a> {
         error.map_or(Ok(items), Err)
     }
 
-    pub(super) fn map(&mut self) -> Result<Object, Error> {
-        let mut entries = Entries::begin(self, "string");
+    pub(super) fn map(&mut self) -> Result<Object, DecodeError> {
+        let mut entries = MapDecoder::new(self, "string");
         let mut found = Vec::new();
         while let Some(key) = entries.key(self) {
             let value = self.item(true);
-            found.extend(entries.keep(self, value)?.map(|value| (key, value)));
+            found.extend(entries.finish_value(self, value)?.map(|value| (key, value)));
         }
         entries.end()?;
         Ok(Object::from_entries(found))
     }
 
-    /// The key of a map, as a Go string of this type. Null leaves the string as it was: what the key before was.
-    fn key(&mut self, last: &Str, go: &str) -> Result<Str, Error> {
+    /// Decodes a map key into a Go string of the given type. Null leaves the string variable unchanged, so the previous
+    /// key is used again.
+    fn key(&mut self, last: &Str, go: &str) -> Result<Str, DecodeError> {
         self.reader.strip_self_described();
         self.reader.check_tags()?;
-        let before = self.later;
+        let before = self.expected_encoding;
         self.tags();
-        let later = std::mem::replace(&mut self.later, before);
+        let expected_encoding = std::mem::replace(&mut self.expected_encoding, before);
         match self.reader.major() {
-            Major::Bytes => Ok(text_of(&self.reader.byte_string(), later)),
-            Major::Text => self.reader.text_string().map(|text| Str::from(&*text)),
-            _ => misfit(&mut self.reader, &|| go.to_owned()).map(|_| last.clone()),
+            MajorType::Bytes => Ok(byte_string_text(&self.reader.byte_string(), expected_encoding)),
+            MajorType::Text => self.reader.text_string().map(|text| Str::from(&*text)),
+            _ => unmarshal_mismatch(&mut self.reader, &|| go.to_owned()).map(|_| last.clone()),
         }
     }
 
-    fn time(&mut self) -> Result<Value, Error> {
+    fn time(&mut self) -> Result<Value, DecodeError> {
         const GO: &str = "time.Time";
         let time = match self.reader.major() {
-            Major::Text => return rfc3339_nano(&self.reader.text_string()?),
-            Major::Positive => {
+            MajorType::Text => return rfc3339_nano(&self.reader.text_string()?),
+            MajorType::Positive => {
                 let head = self.reader.head();
                 let seconds = i64::try_from(head.argument).map_err(|_| {
                     let note = format!("{} overflows Go's int64", head.argument);
-                    Error::noted(Major::Positive.name(), GO, note)
+                    DecodeError::type_mismatch_with_note(MajorType::Positive.name(), GO, note)
                 })?;
                 Time { seconds, nanos: 0 }
             }
-            Major::Negative => Time { seconds: negative(self.reader.head(), &|| GO.to_owned())?, nanos: 0 },
-            _ => time_of_float(Reader::float(self.reader.head()).unwrap_or_default()),
+            MajorType::Negative => Time { seconds: negative_int(self.reader.head(), &|| GO.to_owned())?, nanos: 0 },
+            _ => time_of_float(ItemReader::float(self.reader.head()).unwrap_or_default()),
         };
-        // From the year 0 to the year 9999.
+        // From year 0 to year 9999.
         if !(-62_167_219_200..253_402_300_800).contains(&time.seconds) {
-            return Err(Error::Other(
+            return Err(DecodeError::Other(
                 "cbor: decoded time cannot be represented in RFC3339 format with sub-second precision: \
                  Time.MarshalText: year outside of range [0,9999]"
                     .to_owned(),
@@ -283,28 +286,28 @@ impl<'a> Untyped<'a> {
     }
 }
 
-/// A map that is being read into a Go map of strings. Of errors the first counts, but a key that comes twice more than any
-/// before it: upstream stops there.
-pub(super) struct Entries<'t> {
+/// Decodes a map into a Go map with string keys. The first error is reported, except that a duplicate key takes
+/// precedence over earlier errors: upstream stops there.
+pub(super) struct MapDecoder<'t> {
     /// The Go type of the keys.
     go: &'t str,
     head: Head,
     done: usize,
-    seen: Seen,
+    seen: SeenKeys,
     last: Str,
-    error: Option<Error>,
+    error: Option<DecodeError>,
 }
 
-impl<'t> Entries<'t> {
-    /// Begins with the map whose head is next.
-    pub(super) fn begin(untyped: &mut Untyped<'_>, go: &'t str) -> Self {
+impl<'t> MapDecoder<'t> {
+    /// Starts with the map whose head is next.
+    pub(super) fn new(untyped: &mut UntypedDecoder<'_>, go: &'t str) -> Self {
         let head = untyped.reader.head();
-        Self { go, head, done: 0, seen: Seen::default(), last: Str::default(), error: None }
+        Self { go, head, done: 0, seen: SeenKeys::default(), last: Str::default(), error: None }
     }
 
-    /// The next key; its value is to be read then, and to be given to [`Entries::keep`].
-    pub(super) fn key(&mut self, untyped: &mut Untyped<'_>) -> Option<Str> {
-        while untyped.reader.more(self.head, self.done) {
+    /// Reads the next key. The caller must decode its value and pass the result to [`MapDecoder::finish_value`].
+    pub(super) fn key(&mut self, untyped: &mut UntypedDecoder<'_>) -> Option<Str> {
+        while untyped.reader.has_next(self.head, self.done) {
             self.done += 1;
             match untyped.key(&self.last, self.go) {
                 Ok(key) => {
@@ -320,51 +323,51 @@ impl<'t> Entries<'t> {
         None
     }
 
-    /// What came of the last key's value.
+    /// Records the result of decoding the last key's value.
     ///
     /// # Errors
-    /// The key came before; the map has been gone over.
-    pub(super) fn keep(
+    /// Returns an error if the key is a duplicate. Then the rest of the map has been skipped.
+    pub(super) fn finish_value(
         &mut self,
-        untyped: &mut Untyped<'_>,
-        value: Result<Value, Error>,
-    ) -> Result<Option<Value>, Error> {
+        untyped: &mut UntypedDecoder<'_>,
+        value: Result<Value, DecodeError>,
+    ) -> Result<Option<Value>, DecodeError> {
         match value {
             Err(first) => {
                 self.error.get_or_insert(first);
                 Ok(None)
             }
-            Ok(_) if self.seen.again(&self.last) => {
+            Ok(_) if self.seen.is_duplicate(&self.last) => {
                 let index = self.done - 1;
-                while untyped.reader.more(self.head, self.done) {
+                while untyped.reader.has_next(self.head, self.done) {
                     self.done += 1;
                     untyped.reader.skip();
                     untyped.reader.skip();
                 }
-                Err(Error::DuplicateKey { key: crate::go::quote(&self.last), index })
+                Err(DecodeError::DuplicateKey { key: crate::go::quote(&self.last), index })
             }
             Ok(value) => Ok(Some(value)),
         }
     }
 
-    /// The end of the map.
+    /// Ends the map.
     ///
     /// # Errors
-    /// The first that there was.
-    pub(super) fn end(self) -> Result<(), Error> {
+    /// The first error that was recorded.
+    pub(super) fn end(self) -> Result<(), DecodeError> {
         self.error.map_or(Ok(()), Err)
     }
 }
 
-/// A time as it was written, in Go's form: with its own offset and no zeros after the fraction.
-fn rfc3339_nano(text: &str) -> Result<Value, Error> {
+/// Formats a time string as Go does: with its own offset and without trailing zeros in the fraction.
+fn rfc3339_nano(text: &str) -> Result<Value, DecodeError> {
     let time = Time::parse_rfc3339(text)
-        .map_err(|error| Error::Other(format!("cbor: cannot set {text} for time.Time: {error}")))?;
+        .map_err(|error| DecodeError::Other(format!("cbor: cannot set {text} for time.Time: {error}")))?;
     let offset = match text.get(text.len().saturating_sub(6)..) {
         Some(offset) if offset.starts_with(['+', '-']) && !offset.ends_with("00:00") => Cow::Borrowed(offset),
         _ => return Ok(Value::from(time.rfc3339_nano())),
     };
-    // `parse_rfc3339` has made sure that these are digits.
+    // `parse_rfc3339` has checked that these are digits.
     let part = |range| offset.get(range).and_then(|digits: &str| digits.parse::<i64>().ok()).unwrap_or_default();
     let minutes = part(1..3) * 60 + part(4..6);
     let minutes = if offset.starts_with('-') { -minutes } else { minutes };
@@ -372,7 +375,7 @@ fn rfc3339_nano(text: &str) -> Result<Value, Error> {
     Ok(Value::from(local.trim_end_matches('Z').to_owned() + &offset))
 }
 
-/// The time of a number of seconds; of one that is too large, a time that is.
+/// Converts a number of seconds to a time. Values out of range saturate.
 #[allow(clippy::cast_possible_truncation)] // saturates
 fn time_of_float(number: f64) -> Time {
     let (seconds, nanos) = (number.trunc() as i64, (number.fract() * 1e9) as i64);

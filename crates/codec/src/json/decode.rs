@@ -1,5 +1,5 @@
-//! Reads JSON into a tree with the rules of `sigs.k8s.io/json`: integers stay integers where they fit 64 bits, broken
-//! UTF-8 and lone surrogates become U+FFFD, of duplicate keys the last wins, and nesting ends at 10,000 levels.
+//! Decodes JSON into a tree with the rules of `sigs.k8s.io/json`: integers that fit 64 bits stay integers, invalid
+//! UTF-8 and lone surrogates become U+FFFD, the last of duplicate keys wins, and nesting is limited to 10,000 levels.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use thiserror::Error;
 
 use super::{strict, syntax};
 
-/// How deep arrays and objects may nest (`maxNestingDepth` of Go's scanner).
+/// Maximum nesting depth of arrays and objects (`maxNestingDepth` of Go's scanner).
 pub const MAX_DEPTH: usize = 10_000;
 
-/// Why a text could not be read.
+/// Why a text could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// It is not well-formed JSON. The message is Go's.
+    /// The text is not well-formed JSON. The message is Go's.
     #[error("{0}")]
     Syntax(String),
     /// A value has the wrong type or is out of range. The message is Go's.
@@ -22,41 +22,41 @@ pub enum DecodeError {
     Type(String),
 }
 
-/// How to read.
+/// Options for [`decode`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// Look for duplicate keys and list them.
+pub struct DecodeOptions {
+    /// Whether to list the paths of duplicate keys.
     pub duplicates: bool,
 }
 
-/// What was read.
+/// The result of [`decode`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     /// The tree.
     pub value: Value,
-    /// True if a key came twice in some object, at any depth, whether or not [`Options::duplicates`] asked for the list.
+    /// True if any object, at any depth, has a duplicate key. Set regardless of [`DecodeOptions::duplicates`].
     pub has_duplicates: bool,
-    /// The full paths of duplicate keys in the order of the text (`spec.ports[0].name`), for data without a schema; each
-    /// once, at most 100. Empty unless asked for. For typed data see [`super::strictness`].
+    /// The full paths of duplicate keys in text order (`spec.ports[0].name`), for data without a schema. Each path is
+    /// listed once, and at most 100 are listed. Empty unless requested. For typed data see [`super::decode_strict`].
     pub duplicates: Vec<String>,
 }
 
-/// Reads one JSON value that fills the whole text.
+/// Decodes one JSON value that spans the whole text.
 ///
 /// # Errors
-/// [`DecodeError::Syntax`] for malformed JSON, [`DecodeError::Type`] for a number outside of the range of `float64`.
-pub fn decode(text: &[u8], options: Options) -> Result<Decoded, DecodeError> {
+/// [`DecodeError::Syntax`] for malformed JSON, [`DecodeError::Type`] for a number outside the range of `float64`.
+pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeError> {
     let valid = to_utf8(text)?;
     let mut parser = Parser {
         text: &valid,
-        at: 0,
+        offset: 0,
         depth: 0,
         duplicates: false,
         overflow: None,
         items: Vec::with_capacity(16),
         entries: Vec::with_capacity(64),
     };
-    let value = match parser.document() {
+    let value = match parser.single_value() {
         Ok(value) => value,
         Err(Malformed) => return Err(syntax_error(text)),
     };
@@ -69,8 +69,8 @@ pub fn decode(text: &[u8], options: Options) -> Result<Decoded, DecodeError> {
     Ok(Decoded { value, has_duplicates, duplicates })
 }
 
-/// The text as UTF-8. Every byte of a broken sequence becomes U+FFFD, as Go does inside strings; outside of them it is a
-/// syntax error, which is why the syntax of such a text is checked first.
+/// The text as UTF-8. Every byte of an invalid sequence becomes U+FFFD, as Go does inside strings. Outside strings an
+/// invalid sequence is a syntax error, so the syntax of such a text is checked first.
 pub(super) fn to_utf8(text: &[u8]) -> Result<Cow<'_, str>, DecodeError> {
     if let Ok(valid) = std::str::from_utf8(text) {
         return Ok(Cow::Borrowed(valid));
@@ -87,11 +87,11 @@ pub(super) fn to_utf8(text: &[u8]) -> Result<Cow<'_, str>, DecodeError> {
 }
 
 fn syntax_error(text: &[u8]) -> DecodeError {
-    // The parser and the scanner accept the same language (a test compares them), so the fallback is never seen.
+    // The parser and the scanner accept the same language (a test compares them), so the fallback is unreachable.
     DecodeError::Syntax(syntax::error(text).unwrap_or_else(|| "invalid JSON".to_owned()))
 }
 
-/// `apiVersion` and `kind` of an object.
+/// An object's `apiVersion` and `kind`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeMeta {
     /// `apiVersion`, or empty.
@@ -100,8 +100,8 @@ pub struct TypeMeta {
     pub kind: Str,
 }
 
-/// Finds out what an object says that it is, as upstream does before anything else: with Go's standard decoder, which
-/// ignores the case of names, so that `Kind` names a kind here although it is an unknown field later.
+/// Reads an object's type metadata. Upstream does this first, with Go's standard decoder. That decoder ignores the case
+/// of field names, so `Kind` is accepted here although it is an unknown field later.
 ///
 /// # Errors
 /// [`DecodeError::Type`] if the value is not an object, or if a member is not a string.
@@ -114,11 +114,12 @@ pub fn type_meta(value: &Value) -> Result<TypeMeta, DecodeError> {
             let go = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
             return Err(DecodeError::Type(format!(
                 "json: cannot unmarshal {} into Go value of type {go}",
-                shape(other)
+                json_type_name(other)
             )));
         }
     };
-    // Exact names sort after other spellings of them in ASCII, so that they win here, as a rule, in Go too.
+    // Exact names sort after other ASCII spellings of the same name, so the exact name wins here, as it usually does in
+    // Go.
     for (key, value) in object.iter() {
         let (name, slot) = if key.eq_ignore_ascii_case("apiVersion") {
             ("apiVersion", &mut meta.api_version)
@@ -131,8 +132,8 @@ pub fn type_meta(value: &Value) -> Result<TypeMeta, DecodeError> {
             Value::String(text) => slot.clone_from(text),
             Value::Null => {}
             other => {
-                let shape = shape(other);
-                let message = format!("json: cannot unmarshal {shape} into Go struct field .{name} of type string");
+                let actual = json_type_name(other);
+                let message = format!("json: cannot unmarshal {actual} into Go struct field .{name} of type string");
                 return Err(DecodeError::Type(message));
             }
         }
@@ -140,8 +141,8 @@ pub fn type_meta(value: &Value) -> Result<TypeMeta, DecodeError> {
     Ok(meta)
 }
 
-/// What Go's messages call a JSON value.
-fn shape(value: &Value) -> &'static str {
+/// The name of a JSON value's type in Go's messages.
+fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -152,78 +153,79 @@ fn shape(value: &Value) -> &'static str {
     }
 }
 
-/// The text is not well-formed; the scanner says why.
+/// The text is not well-formed. The scanner in [`syntax`] finds the message.
 pub(super) struct Malformed;
 
 struct Parser<'a> {
     text: &'a str,
-    at: usize,
+    offset: usize,
     depth: usize,
     duplicates: bool,
-    /// The first number that does not fit a float.
+    /// The first number that does not fit a `float64`.
     overflow: Option<&'a str>,
-    /// The items and members of the arrays and objects that are open, so that each gets a vector of just its size.
+    /// The items and members of all open arrays and objects, so that each is allocated with its exact size.
     items: Vec<Value>,
     entries: Vec<(Str, Value)>,
 }
 
 impl<'a> Parser<'a> {
-    fn document(&mut self) -> Result<Value, Malformed> {
-        let first = self.past_space();
-        let value = self.value(first)?;
-        match self.past_space() {
-            0 if self.at >= self.text.len() => Ok(value),
+    fn single_value(&mut self) -> Result<Value, Malformed> {
+        let first_byte = self.skip_space();
+        let value = self.value(first_byte)?;
+        match self.skip_space() {
+            0 if self.offset >= self.text.len() => Ok(value),
             _ => Err(Malformed),
         }
     }
 
-    /// The next byte that is not white space, or 0 at the end (a zero byte is never valid outside of strings, nor in them).
-    fn past_space(&mut self) -> u8 {
+    /// Skips white space and returns the next byte, or 0 at the end. A zero byte is never valid JSON, neither inside
+    /// strings nor outside.
+    fn skip_space(&mut self) -> u8 {
         let bytes = self.text.as_bytes();
-        while let Some(&byte) = bytes.get(self.at) {
+        while let Some(&byte) = bytes.get(self.offset) {
             if !matches!(byte, b' ' | b'\n' | b'\t' | b'\r') {
                 return byte;
             }
-            self.at += 1;
+            self.offset += 1;
         }
         0
     }
 
-    fn value(&mut self, first: u8) -> Result<Value, Malformed> {
-        match first {
+    fn value(&mut self, first_byte: u8) -> Result<Value, Malformed> {
+        match first_byte {
             b'"' => self.string().map(Value::String),
             b'{' => self.object(),
             b'[' => self.array(),
             b'-' | b'0'..=b'9' => self.number(),
-            b't' => self.word("true", Value::Bool(true)),
-            b'f' => self.word("false", Value::Bool(false)),
-            b'n' => self.word("null", Value::Null),
+            b't' => self.literal("true", Value::Bool(true)),
+            b'f' => self.literal("false", Value::Bool(false)),
+            b'n' => self.literal("null", Value::Null),
             _ => Err(Malformed),
         }
     }
 
-    fn word(&mut self, word: &str, value: Value) -> Result<Value, Malformed> {
-        if !self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
+    fn literal(&mut self, literal: &str, value: Value) -> Result<Value, Malformed> {
+        if !self.text.as_bytes()[self.offset..].starts_with(literal.as_bytes()) {
             return Err(Malformed);
         }
-        self.at += word.len();
+        self.offset += literal.len();
         Ok(value)
     }
 
     fn enter(&mut self) -> Result<(), Malformed> {
-        self.at += 1;
+        self.offset += 1;
         self.depth += 1;
         if self.depth > MAX_DEPTH { Err(Malformed) } else { Ok(()) }
     }
 
     fn leave(&mut self) {
-        self.at += 1;
+        self.offset += 1;
         self.depth -= 1;
     }
 
     fn array(&mut self) -> Result<Value, Malformed> {
         self.enter()?;
-        let mut next = self.past_space();
+        let mut next = self.skip_space();
         if next == b']' {
             self.leave();
             return Ok(Value::Array(Vec::new()));
@@ -232,12 +234,12 @@ impl<'a> Parser<'a> {
         loop {
             let item = self.value(next)?;
             self.items.push(item);
-            match self.past_space() {
-                b',' => self.at += 1,
+            match self.skip_space() {
+                b',' => self.offset += 1,
                 b']' => break,
                 _ => return Err(Malformed),
             }
-            next = self.past_space();
+            next = self.skip_space();
         }
         self.leave();
         Ok(Value::Array(self.items.split_off(start)))
@@ -245,7 +247,7 @@ impl<'a> Parser<'a> {
 
     fn object(&mut self) -> Result<Value, Malformed> {
         self.enter()?;
-        let mut next = self.past_space();
+        let mut next = self.skip_space();
         if next == b'}' {
             self.leave();
             return Ok(Value::object());
@@ -256,19 +258,19 @@ impl<'a> Parser<'a> {
                 return Err(Malformed);
             }
             let key = self.string()?;
-            if self.past_space() != b':' {
+            if self.skip_space() != b':' {
                 return Err(Malformed);
             }
-            self.at += 1;
-            let first = self.past_space();
-            let value = self.value(first)?;
+            self.offset += 1;
+            let first_byte = self.skip_space();
+            let value = self.value(first_byte)?;
             self.entries.push((key, value));
-            match self.past_space() {
-                b',' => self.at += 1,
+            match self.skip_space() {
+                b',' => self.offset += 1,
                 b'}' => break,
                 _ => return Err(Malformed),
             }
-            next = self.past_space();
+            next = self.skip_space();
         }
         self.leave();
         let members = self.entries.len() - start;
@@ -278,11 +280,11 @@ impl<'a> Parser<'a> {
     }
 
     fn string(&mut self) -> Result<Str, Malformed> {
-        string(self.text, &mut self.at)
+        string(self.text, &mut self.offset)
     }
 
     fn number(&mut self) -> Result<Value, Malformed> {
-        let text = number(self.text, &mut self.at)?;
+        let text = number(self.text, &mut self.offset)?;
         if let Some(i) = integer(text) {
             return Ok(Value::Int(i));
         }
@@ -296,14 +298,14 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A number's text as an integer, if it is one that fits.
+/// Parses a number's text as an integer. `None` if it is not an integer or does not fit.
 pub(super) fn integer(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let (negative, digits) = match bytes.split_first() {
         Some((b'-', rest)) => (true, rest),
         _ => (false, bytes),
     };
-    // Eighteen digits always fit; longer ones take the careful way.
+    // Eighteen digits always fit; longer numbers need the overflow checks of the standard library.
     if digits.len() > 18 {
         return text.parse().ok();
     }
@@ -317,8 +319,8 @@ pub(super) fn integer(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// The text of the number at `at`, which moves behind it.
-fn number<'a>(text: &'a str, at: &mut usize) -> Result<&'a str, Malformed> {
+/// Reads the number at `offset` and advances `offset` past it.
+fn number<'a>(text: &'a str, offset: &mut usize) -> Result<&'a str, Malformed> {
     let bytes = text.as_bytes();
     let digits = |mut i: usize| {
         while bytes.get(i).is_some_and(u8::is_ascii_digit) {
@@ -326,7 +328,7 @@ fn number<'a>(text: &'a str, at: &mut usize) -> Result<&'a str, Malformed> {
         }
         i
     };
-    let start = *at;
+    let start = *offset;
     let mut i = start + usize::from(bytes.get(start) == Some(&b'-'));
     match bytes.get(i) {
         Some(b'0') => i += 1,
@@ -351,16 +353,17 @@ fn number<'a>(text: &'a str, at: &mut usize) -> Result<&'a str, Malformed> {
         }
         i = end;
     }
-    *at = i;
+    *offset = i;
     text.get(start..i).ok_or(Malformed)
 }
 
-/// Where the plain text from `i` on ends: at a quote, a backslash or a control character, or where there is no more. Looks
-/// at eight bytes at a time.
-pub(super) fn plain(bytes: &[u8], mut i: usize) -> usize {
+/// The end of the run of plain string characters that starts at `i`: the next quote, backslash or control character, or
+/// the end of the text. Processes eight bytes at a time.
+pub(super) fn plain_run_end(bytes: &[u8], mut i: usize) -> usize {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const TOP: u64 = 0x80 * EACH;
-    // The top bit of each byte below a limit of at most 0x80. A borrow may set others too, but none before the first.
+    // Sets the top bit of each byte that is below a limit of at most 0x80. A borrow may set bits of later bytes too,
+    // but none before the first match.
     let below = |word: u64, limit: u8| word.wrapping_sub(EACH * u64::from(limit)) & !word & TOP;
     let is = |word: u64, byte: u8| below(word ^ (EACH * u64::from(byte)), 1);
     while let Some(eight) = bytes.get(i..).and_then(<[u8]>::first_chunk) {
@@ -377,25 +380,25 @@ pub(super) fn plain(bytes: &[u8], mut i: usize) -> usize {
     i
 }
 
-/// The string whose opening quote is at `at`, which moves behind the closing one.
-pub(super) fn string(text: &str, at: &mut usize) -> Result<Str, Malformed> {
+/// Reads the string whose opening quote is at `offset` and advances `offset` past the closing quote.
+pub(super) fn string(text: &str, offset: &mut usize) -> Result<Str, Malformed> {
     let bytes = text.as_bytes();
-    let start = *at + 1;
-    let mut i = plain(bytes, start);
+    let start = *offset + 1;
+    let mut i = plain_run_end(bytes, start);
     match bytes.get(i) {
         Some(b'"') => {
-            *at = i + 1;
+            *offset = i + 1;
             return text.get(start..i).map(Str::from).ok_or(Malformed);
         }
         Some(b'\\') => {}
         _ => return Err(Malformed),
     }
-    // There is an escape: copy runs of plain text and what the escapes stand for.
+    // The string has escapes: copy runs of plain text and the decoded escapes.
     let mut out = String::from(text.get(start..i).ok_or(Malformed)?);
     loop {
         match bytes.get(i) {
             Some(b'"') => {
-                *at = i + 1;
+                *offset = i + 1;
                 return Ok(Str::from(out));
             }
             Some(b'\\') => {
@@ -403,7 +406,7 @@ pub(super) fn string(text: &str, at: &mut usize) -> Result<Str, Malformed> {
             }
             _ => {
                 let run = i;
-                i = plain(bytes, run);
+                i = plain_run_end(bytes, run);
                 if !matches!(bytes.get(i), Some(b'"' | b'\\')) {
                     return Err(Malformed);
                 }
@@ -413,7 +416,7 @@ pub(super) fn string(text: &str, at: &mut usize) -> Result<Str, Malformed> {
     }
 }
 
-/// The character of the escape at `i`, which moves behind it. Half a surrogate pair gives U+FFFD.
+/// Decodes the escape at `i` and advances `i` past it. An unpaired surrogate gives U+FFFD.
 fn escape(bytes: &[u8], i: &mut usize) -> Result<char, Malformed> {
     let plain = match bytes.get(*i + 1) {
         Some(b'"') => '"',
@@ -443,7 +446,7 @@ fn escape(bytes: &[u8], i: &mut usize) -> Result<char, Malformed> {
     Ok(plain)
 }
 
-/// The number of the escape `\uXXXX` at `i`.
+/// The code unit of the escape `\uXXXX` at `i`.
 fn code_unit(bytes: &[u8], i: usize) -> Option<u32> {
     let escape = bytes.get(i..i + 6)?;
     if !escape.starts_with(b"\\u") {
@@ -452,13 +455,13 @@ fn code_unit(bytes: &[u8], i: usize) -> Option<u32> {
     escape[2..].iter().try_fold(0, |unit, digit| Some(unit * 16 + char::from(*digit).to_digit(16)?))
 }
 
-/// Walks over a text that is known to be well-formed, value by value.
-pub(super) struct Walk<'a> {
+/// Reads a well-formed text token by token.
+pub(super) struct Tokenizer<'a> {
     text: &'a str,
-    at: usize,
+    offset: usize,
 }
 
-/// What a value begins with.
+/// The first token of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     Object,
@@ -469,121 +472,121 @@ pub(super) enum Token<'a> {
     Null,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Tokenizer<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, offset: 0 }
     }
 
     fn peek(&mut self) -> u8 {
         let bytes = self.text.as_bytes();
-        while let Some(b' ' | b'\n' | b'\t' | b'\r') = bytes.get(self.at) {
-            self.at += 1;
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = bytes.get(self.offset) {
+            self.offset += 1;
         }
-        bytes.get(self.at).copied().unwrap_or_default()
+        bytes.get(self.offset).copied().unwrap_or_default()
     }
 
-    /// Where the next value begins.
+    /// The offset of the next value.
     pub(super) fn position(&mut self) -> usize {
         self.peek();
-        self.at
+        self.offset
     }
 
-    /// The text from `start` to here.
+    /// The text from `start` to the current position.
     pub(super) fn since(&self, start: usize) -> &'a str {
-        self.text.get(start..self.at).unwrap_or_default()
+        self.text.get(start..self.offset).unwrap_or_default()
     }
 
-    /// Reads the next value, of an array or object only its opening bracket. A string comes with its quotes.
+    /// Reads the next value, or only the opening bracket of an array or object. A string token includes its quotes.
     pub(super) fn token(&mut self) -> Token<'a> {
         let start = self.position();
         match self.peek() {
             b'{' => {
-                self.at += 1;
+                self.offset += 1;
                 Token::Object
             }
             b'[' => {
-                self.at += 1;
+                self.offset += 1;
                 Token::Array
             }
             b'"' => {
                 let bytes = self.text.as_bytes();
-                self.at += 1;
-                while let Some(&byte) = bytes.get(self.at) {
-                    self.at += 1;
+                self.offset += 1;
+                while let Some(&byte) = bytes.get(self.offset) {
+                    self.offset += 1;
                     match byte {
                         b'"' => break,
-                        b'\\' => self.at += 1,
+                        b'\\' => self.offset += 1,
                         _ => {}
                     }
                 }
                 Token::String(self.since(start))
             }
             b't' => {
-                self.at += 4;
+                self.offset += 4;
                 Token::Bool(true)
             }
             b'f' => {
-                self.at += 5;
+                self.offset += 5;
                 Token::Bool(false)
             }
             b'n' => {
-                self.at += 4;
+                self.offset += 4;
                 Token::Null
             }
-            _ => match number(self.text, &mut self.at) {
+            _ => match number(self.text, &mut self.offset) {
                 Ok(number) => Token::Number(number),
                 Err(Malformed) => {
-                    self.at = self.text.len();
+                    self.offset = self.text.len();
                     Token::Null
                 }
             },
         }
     }
 
-    /// The key of the next member of an object, or none at its end.
+    /// The key of the next member of an object, or `None` at the end of the object.
     pub(super) fn next_key(&mut self) -> Option<Str> {
         if self.peek() == b',' {
-            self.at += 1;
+            self.offset += 1;
         }
         if self.peek() != b'"' {
-            self.at += 1;
+            self.offset += 1;
             return None;
         }
-        let key = string(self.text, &mut self.at).ok()?;
+        let key = string(self.text, &mut self.offset).ok()?;
         if self.peek() == b':' {
-            self.at += 1;
+            self.offset += 1;
         }
         Some(key)
     }
 
-    /// True if an array has another item.
+    /// Returns whether the array has another item.
     pub(super) fn next_item(&mut self) -> bool {
         if self.peek() == b',' {
-            self.at += 1;
+            self.offset += 1;
         }
         if matches!(self.peek(), b']' | 0) {
-            self.at += 1;
+            self.offset += 1;
             return false;
         }
         true
     }
 
-    /// Reads over what is left of the value that `token` began.
+    /// Skips the rest of the value that starts with `token`.
     pub(super) fn skip(&mut self, token: Token<'_>) {
         let mut depth = usize::from(matches!(token, Token::Object | Token::Array));
-        while depth > 0 && self.at < self.text.len() {
+        while depth > 0 && self.offset < self.text.len() {
             match self.peek() {
                 b'}' | b']' => {
                     depth -= 1;
-                    self.at += 1;
+                    self.offset += 1;
                 }
-                b',' | b':' => self.at += 1,
+                b',' | b':' => self.offset += 1,
                 _ => depth += usize::from(matches!(self.token(), Token::Object | Token::Array)),
             }
         }
     }
 
-    /// What a string token stands for.
+    /// Decodes the text of a string token.
     pub(super) fn unquote(token: &str) -> Str {
         string(token, &mut 0).unwrap_or_default()
     }
@@ -591,26 +594,30 @@ impl<'a> Walk<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::plain_run_end;
 
     #[test]
-    fn plain_text_ends_where_it_does() {
+    fn plain_run_end_agrees_with_a_bytewise_search() {
         let naive = |bytes: &[u8], start: usize| {
             let rest = bytes[start..].iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
-            rest.map_or(bytes.len(), |at| start + at)
+            rest.map_or(bytes.len(), |offset| start + offset)
         };
         for byte in 0..=u8::MAX {
             for other in [b'a', b'"', b'\\', 0x1f, 0x21, 0x7f, 0x80, 0xff] {
-                for at in 0..20 {
+                for offset in 0..20 {
                     let mut bytes = vec![b' '; 20];
-                    bytes[at] = byte;
-                    bytes[(at + 1) % 20] = other;
+                    bytes[offset] = byte;
+                    bytes[(offset + 1) % 20] = other;
                     for start in 0..3 {
-                        assert_eq!(plain(&bytes, start), naive(&bytes, start), "{byte} {other} {at} {start}");
+                        assert_eq!(
+                            plain_run_end(&bytes, start),
+                            naive(&bytes, start),
+                            "{byte} {other} {offset} {start}"
+                        );
                     }
                 }
             }
         }
-        assert_eq!(plain(b"ab", 2), 2);
+        assert_eq!(plain_run_end(b"ab", 2), 2);
     }
 }

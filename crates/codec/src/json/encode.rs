@@ -1,12 +1,12 @@
-//! Writes trees as Go's `encoding/json` writes untyped data: keys sorted, `<`, `>`, `&` and the two line separators
-//! escaped, floats in the shortest form. (A body on the wire ends with a line feed, which is the writer's to add.)
+//! Encodes trees as Go's `encoding/json` encodes untyped data: sorted keys, `<`, `>`, `&` and the two Unicode line
+//! separators escaped, floats in their shortest form. A response body ends with a line feed, which the caller adds.
 
 use pintle_value::Value;
 use pintle_value::print::json_float;
 
 use super::indent::indent;
 
-/// The JSON of a value, keys sorted.
+/// Encodes a value as JSON with sorted keys.
 #[must_use]
 pub fn encode(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
@@ -14,7 +14,7 @@ pub fn encode(value: &Value) -> Vec<u8> {
     out
 }
 
-/// Appends the JSON of a value, keys sorted.
+/// Appends the JSON of a value with sorted keys.
 pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -48,7 +48,7 @@ pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// The JSON of a value over many lines, two spaces per level, as `?pretty=1` asks for it.
+/// Encodes a value as JSON with two spaces of indentation per level, for `?pretty=1`.
 #[must_use]
 pub fn encode_pretty(value: &Value) -> Vec<u8> {
     indent(&encode(value))
@@ -58,7 +58,8 @@ pub(super) fn write_int(i: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(i).as_bytes());
 }
 
-/// Writes a float as Go does: an exponent only below 1e-6 and from 1e21 on. What JSON cannot say becomes null.
+/// Appends a float as Go does, with an exponent only below 1e-6 and from 1e21 on. NaN and infinities, which JSON cannot
+/// express, become null.
 pub(super) fn write_float(f: f64, out: &mut Vec<u8>) {
     match f.is_finite() {
         true => out.extend_from_slice(json_float(f).as_bytes()),
@@ -66,8 +67,8 @@ pub(super) fn write_float(f: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// What to do with a byte of a string: 0 is written as it is, `E2` may begin one of the two line separators, `u` is
-/// written as a number, anything else follows a backslash.
+/// How to write each byte of a string: 0 means as it is, `E2` may begin one of the two line separators, `u` means a
+/// `\u00XX` escape, and anything else is the character after a backslash.
 const ESCAPES: [u8; 256] = {
     let mut table = [0; 256];
     let mut i = 0;
@@ -89,7 +90,7 @@ const ESCAPES: [u8; 256] = {
     table
 };
 
-/// Appends a string with its quotes, escaped as Go does (also what HTML gives a meaning to).
+/// Appends a string with its quotes, with Go's escapes, which include the characters that are special in HTML.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let bytes = text.as_bytes();

@@ -1,32 +1,32 @@
-//! `metav1.FieldsV1`: a set of fields as an object whose keys are path elements, and come in the order of those. Trees
-//! sort keys by their bytes, which differs where the keys and values of list items are numbers: `k:{"port":80}` comes
-//! before `k:{"port":443}`.
+//! Encodes `metav1.FieldsV1`: a field set as an object whose keys are serialized path elements, in path element order.
+//! Trees sort keys by their bytes, which differs for numeric list keys and values: `k:{"port":80}` comes before
+//! `k:{"port":443}`.
 
 use pintle_apply::path::PathElement;
 use pintle_value::{Object, Value};
 
 use super::encode::{encode_into, write_string};
 
-/// Appends the JSON of a set of fields.
-pub(crate) fn encode_fields(value: &Value, out: &mut Vec<u8>) {
+/// Appends the JSON of a field set.
+pub(crate) fn encode_fields_v1(value: &Value, out: &mut Vec<u8>) {
     let Value::Object(object) = value else { return encode_into(value, out) };
     out.push(b'{');
-    for (i, (key, below)) in in_order(object).into_iter().enumerate() {
+    for (i, (key, child)) in sorted_entries(object).into_iter().enumerate() {
         if i > 0 {
             out.push(b',');
         }
         write_string(key, out);
         out.push(b':');
-        encode_fields(below, out);
+        encode_fields_v1(child, out);
     }
     out.push(b'}');
 }
 
-fn in_order(object: &Object) -> Vec<(&str, &Value)> {
+fn sorted_entries(object: &Object) -> Vec<(&str, &Value)> {
     let mut entries: Vec<(&str, &Value)> = object.iter().collect();
     let is_item = |key: &str| key.starts_with("k:") || key.starts_with("v:");
     if entries.iter().filter(|(key, _)| is_item(key)).count() > 1 {
-        // What is no element stays in front, as the dot does.
+        // Keys that are not path elements, such as `.`, stay in front.
         entries.sort_by_cached_key(|(key, _)| PathElement::parse_text(key).ok().flatten());
     }
     entries
@@ -37,11 +37,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_come_in_the_order_of_their_keys() {
+    fn list_items_are_sorted_by_their_keys() {
         let check = |fields: &str| {
             let value: Value = serde_json::from_str(fields).expect(fields);
             let mut out = Vec::new();
-            encode_fields(&value, &mut out);
+            encode_fields_v1(&value, &mut out);
             assert_eq!(String::from_utf8_lossy(&out), fields);
         };
         check(

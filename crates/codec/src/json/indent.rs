@@ -1,34 +1,34 @@
-//! Finished JSON over many lines, two spaces per level, as Go's `json.Indent` writes it for `?pretty=1`.
+//! Indents JSON by two spaces per level, as Go's `json.Indent` does for `?pretty=1`.
 
-use super::decode::plain;
+use super::decode::plain_run_end;
 
-/// Spreads a text over many lines. Strings stay as they are.
+/// Indents a JSON text. Strings are unchanged.
 #[must_use]
 pub fn indent(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
-    Indent::default().write(json, &mut out);
+    Indenter::default().write(json, &mut out);
     out
 }
 
-/// Spreads a text over many lines that comes in parts, which may end anywhere.
+/// Indents a JSON text that arrives in chunks. A chunk may end anywhere.
 #[derive(Clone, Debug, Default)]
-pub struct Indent {
+pub struct Indenter {
     depth: usize,
     in_string: bool,
     escaped: bool,
     just_opened: bool,
 }
 
-impl Indent {
-    /// Appends the next part.
+impl Indenter {
+    /// Appends the next chunk.
     pub fn write(&mut self, json: &[u8], out: &mut Vec<u8>) {
-        let mut at = 0;
-        while let Some(&byte) = json.get(at) {
+        let mut offset = 0;
+        while let Some(&byte) = json.get(offset) {
             if self.in_string && !self.escaped {
-                let end = plain(json, at);
-                out.extend_from_slice(&json[at..end]);
-                at = end;
-                let Some(&byte) = json.get(at) else { return };
+                let end = plain_run_end(json, offset);
+                out.extend_from_slice(&json[offset..end]);
+                offset = end;
+                let Some(&byte) = json.get(offset) else { return };
                 self.in_string = byte != b'"';
                 self.escaped = byte == b'\\';
                 out.push(byte);
@@ -36,19 +36,19 @@ impl Indent {
                 self.escaped = false;
                 out.push(byte);
             } else {
-                self.outside(byte, out);
+                self.write_outside_string(byte, out);
             }
-            at += 1;
+            offset += 1;
         }
     }
 
-    /// Appends a byte that is in no string.
-    fn outside(&mut self, byte: u8, out: &mut Vec<u8>) {
+    /// Appends a byte outside any string.
+    fn write_outside_string(&mut self, byte: u8, out: &mut Vec<u8>) {
         if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
             return;
         }
-        let closes = matches!(byte, b']' | b'}');
-        if self.just_opened && !closes {
+        let is_closing = matches!(byte, b']' | b'}');
+        if self.just_opened && !is_closing {
             self.depth += 1;
             self.new_line(out);
         }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_in_parts_is_the_same_as_in_one() {
+    fn chunked_input_gives_the_same_output_as_one_chunk() {
         let json = br#"{"a":[],"b":{ },"c":[1,{"d":"\\\"{x\" ,"}],"e":null}"#;
         let whole = indent(json);
         assert_eq!(
@@ -92,7 +92,7 @@ mod tests {
             "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": [\n    1,\n    {\n      \"d\": \"\\\\\\\"{x\\\" ,\"\n    }\n  ],\n  \"e\": null\n}"
         );
         for step in 1..=json.len() {
-            let (mut indent, mut out) = (Indent::default(), Vec::new());
+            let (mut indent, mut out) = (Indenter::default(), Vec::new());
             json.chunks(step).for_each(|part| indent.write(part, &mut out));
             assert_eq!(out, whole, "by {step}");
         }

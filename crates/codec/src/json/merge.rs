@@ -1,135 +1,135 @@
-//! What Go makes of keys that come twice: the second value is decoded into what the first one left. Structs keep the fields
-//! that it does not name, maps keep their entries, items of lists are decoded into the items before them, and null changes
-//! nothing where it cannot be.
+//! Duplicate keys in typed objects, as Go decodes them: the second value is decoded into the result of the first one.
+//! Structs keep the fields that the second value does not set, maps keep their entries, list items are decoded into the
+//! existing items, and null is ignored for types that cannot be null.
 
 use std::collections::BTreeMap;
 
 use pintle_schema::{Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind};
 use pintle_value::{Object, Str, Value};
 
-use super::decode::{Options, Token, Walk, decode};
+use super::decode::{DecodeOptions, Token, Tokenizer, decode};
 
-/// The tree of a well-formed text of a type, not normalised. Fields that the type does not know are not in it.
-pub(super) fn merged(text: &str, types: &Types, type_id: TypeId) -> Value {
-    Merge { walk: Walk::new(text), types }.value(type_id, false, Node::default()).finish()
+/// Decodes a well-formed text into a tree of the given type, not normalised. Unknown fields are dropped.
+pub(super) fn decode_merging(text: &str, types: &Types, type_id: TypeId) -> Value {
+    MergingDecoder { tokenizer: Tokenizer::new(text), types }.value(type_id, false, PartialValue::default()).finish()
 }
 
-/// A value that more may be added to, at a cost that does not grow with what is there.
-enum Node<'t> {
+/// A value that can be decoded into again, at a cost that is independent of its size.
+enum PartialValue<'t> {
     Leaf(Value),
-    Struct(BTreeMap<&'t str, Node<'t>>),
-    Map(BTreeMap<Str, Node<'t>>),
-    List(Vec<Node<'t>>),
+    Struct(BTreeMap<&'t str, PartialValue<'t>>),
+    Map(BTreeMap<Str, PartialValue<'t>>),
+    List(Vec<PartialValue<'t>>),
 }
 
-impl Default for Node<'_> {
+impl Default for PartialValue<'_> {
     fn default() -> Self {
         Self::Leaf(Value::Null)
     }
 }
 
-impl Node<'_> {
+impl PartialValue<'_> {
     fn finish(self) -> Value {
         match self {
             Self::Leaf(value) => value,
-            Self::List(items) => Value::Array(items.into_iter().map(Node::finish).collect()),
+            Self::List(items) => Value::Array(items.into_iter().map(PartialValue::finish).collect()),
             Self::Struct(fields) => {
-                let entries = fields.into_iter().map(|(key, node)| (Str::from(key), node.finish()));
+                let entries = fields.into_iter().map(|(key, child)| (Str::from(key), child.finish()));
                 Value::Object(Object::from_entries(entries.collect()))
             }
             Self::Map(entries) => {
-                let entries = entries.into_iter().map(|(key, node)| (key, node.finish()));
+                let entries = entries.into_iter().map(|(key, child)| (key, child.finish()));
                 Value::Object(Object::from_entries(entries.collect()))
             }
         }
     }
 }
 
-struct Merge<'a, 't> {
-    walk: Walk<'a>,
+struct MergingDecoder<'a, 't> {
+    tokenizer: Tokenizer<'a>,
     types: &'t Types,
 }
 
-impl<'t> Merge<'_, 't> {
-    /// Reads the next value into what is there before.
-    fn value(&mut self, id: TypeId, pointer: bool, before: Node<'t>) -> Node<'t> {
+impl<'t> MergingDecoder<'_, 't> {
+    /// Decodes the next value into the value `existing`.
+    fn value(&mut self, id: TypeId, pointer: bool, existing: PartialValue<'t>) -> PartialValue<'t> {
         let types = self.types;
-        let start = self.walk.position();
-        match (types.get(id), self.walk.token()) {
+        let start = self.tokenizer.position();
+        match (types.get(id), self.tokenizer.token()) {
             (ty, Token::Null) => {
-                if !pointer && keeps_at_null(ty) {
-                    before
+                if !pointer && ignores_null(ty) {
+                    existing
                 } else {
-                    Node::default()
+                    PartialValue::default()
                 }
             }
-            (Type::Struct(ty), Token::Object) => self.fields(ty, before),
+            (Type::Struct(ty), Token::Object) => self.fields(ty, existing),
             (Type::Map(map), Token::Object) => {
-                let mut entries = match before {
-                    Node::Map(entries) => entries,
+                let mut entries = match existing {
+                    PartialValue::Map(entries) => entries,
                     _ => BTreeMap::new(),
                 };
-                while let Some(key) = self.walk.next_key() {
-                    entries.insert(key, self.value(map.value, false, Node::default()));
+                while let Some(key) = self.tokenizer.next_key() {
+                    entries.insert(key, self.value(map.value, false, PartialValue::default()));
                 }
-                Node::Map(entries)
+                PartialValue::Map(entries)
             }
-            (Type::List(list), Token::Array) => self.items(list.item, list.pointers, before),
-            // What unmarshals itself begins anew.
+            (Type::List(list), Token::Array) => self.items(list.item, list.pointers, existing),
+            // A Go type with its own `UnmarshalJSON` starts from an empty value.
             (Type::Union(union), Token::Object) => match types.get(union.schema) {
-                Type::Struct(ty) => self.fields(ty, Node::default()),
+                Type::Struct(ty) => self.fields(ty, PartialValue::default()),
                 _ => self.untyped(start, Token::Object),
             },
             (Type::Union(union), Token::Array) if union.kind == UnionKind::SchemaOrArray => {
-                self.items(union.schema, false, Node::default())
+                self.items(union.schema, false, PartialValue::default())
             }
             (_, token) => self.untyped(start, token),
         }
     }
 
-    fn fields(&mut self, ty: &'t Struct, before: Node<'t>) -> Node<'t> {
-        let mut fields = match before {
-            Node::Struct(fields) => fields,
+    fn fields(&mut self, ty: &'t Struct, existing: PartialValue<'t>) -> PartialValue<'t> {
+        let mut fields = match existing {
+            PartialValue::Struct(fields) => fields,
             _ => BTreeMap::new(),
         };
-        while let Some(key) = self.walk.next_key() {
+        while let Some(key) = self.tokenizer.next_key() {
             match ty.field(&key) {
                 Some(field) => {
-                    let before = fields.remove(field.name.as_str()).unwrap_or_default();
-                    let value = self.value(field.ty, field.pointer, before);
+                    let existing = fields.remove(field.name.as_str()).unwrap_or_default();
+                    let value = self.value(field.ty, field.pointer, existing);
                     fields.insert(&field.name, value);
                 }
                 None => {
-                    let token = self.walk.token();
-                    self.walk.skip(token);
+                    let token = self.tokenizer.token();
+                    self.tokenizer.skip(token);
                 }
             }
         }
-        Node::Struct(fields)
+        PartialValue::Struct(fields)
     }
 
-    fn items(&mut self, id: TypeId, pointers: bool, before: Node<'t>) -> Node<'t> {
-        let mut before = match before {
-            Node::List(items) => items.into_iter(),
+    fn items(&mut self, id: TypeId, pointers: bool, existing: PartialValue<'t>) -> PartialValue<'t> {
+        let mut existing = match existing {
+            PartialValue::List(items) => items.into_iter(),
             _ => Vec::new().into_iter(),
         };
         let mut items = Vec::new();
-        while self.walk.next_item() {
-            items.push(self.value(id, pointers, before.next().unwrap_or_default()));
+        while self.tokenizer.next_item() {
+            items.push(self.value(id, pointers, existing.next().unwrap_or_default()));
         }
-        Node::List(items)
+        PartialValue::List(items)
     }
 
-    /// The value that a token began at `start`, of which the last of equal keys counts.
-    fn untyped(&mut self, start: usize, token: Token<'_>) -> Node<'t> {
-        self.walk.skip(token);
-        let read = decode(self.walk.since(start).as_bytes(), Options::default());
-        Node::Leaf(read.map(|read| read.value).unwrap_or_default())
+    /// Decodes the value whose first token was read at `start`. The last of duplicate keys wins.
+    fn untyped(&mut self, start: usize, token: Token<'_>) -> PartialValue<'t> {
+        self.tokenizer.skip(token);
+        let read = decode(self.tokenizer.since(start).as_bytes(), DecodeOptions::default());
+        PartialValue::Leaf(read.map(|read| read.value).unwrap_or_default())
     }
 }
 
-/// True for Go's types that null leaves as they are.
-fn keeps_at_null(ty: &Type) -> bool {
+/// Returns whether Go leaves a value of this type unchanged when it decodes null into it.
+fn ignores_null(ty: &Type) -> bool {
     match ty {
         Type::Struct(_) => true,
         Type::Scalar(ScalarType { kind, .. }) => !matches!(

@@ -1,27 +1,27 @@
-//! JSON as kube-apiserver reads and writes it: Go's `encoding/json` and its fork `sigs.k8s.io/json`, whose messages,
-//! numbers, escapes and field order clients see. Reading is by one fast parser; whatever it does not like is looked at a
-//! second time by the slow, exact code that finds Go's words for it.
+//! JSON as kube-apiserver reads and writes it, with the messages, numbers, escapes and field order of Go's
+//! `encoding/json` and its fork `sigs.k8s.io/json`. One fast parser reads all texts. If it finds a problem, slower,
+//! exact code reads the text again to produce Go's error messages.
 
+mod cursor;
 mod decode;
+mod decode_typed;
 mod encode;
+mod encode_typed;
 mod fields;
 mod indent;
 mod merge;
 mod project;
-mod read;
 mod strict;
 mod syntax;
 mod tape;
-mod typed;
-mod walk;
 
-pub use decode::{DecodeError, Decoded, MAX_DEPTH, Options, TypeMeta, decode, type_meta};
+pub use cursor::JsonCursor;
+pub use decode::{DecodeError, DecodeOptions, Decoded, MAX_DEPTH, TypeMeta, decode, type_meta};
+pub use decode_typed::{DecodedObject, decode_typed};
 pub use encode::{encode, encode_into, encode_pretty, write_string};
-pub(crate) use fields::encode_fields;
-pub use indent::{Indent, indent};
+pub use encode_typed::{encode_typed, encode_typed_pretty};
+pub(crate) use fields::encode_fields_v1;
+pub use indent::{Indenter, indent};
 pub use project::Projection;
-pub use read::{Typed, decode_typed};
-pub use strict::{Strictness, strictness, strictness_untyped};
-pub use tape::{Marked, Place, Tape};
-pub use typed::{encode_typed, encode_typed_pretty};
-pub use walk::Walk;
+pub use strict::{StrictResult, decode_strict, decode_strict_untyped};
+pub use tape::{IndexedJson, Tape, ValueIndex};

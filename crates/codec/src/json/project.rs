@@ -1,80 +1,80 @@
-//! Reads a few fields of a large object: the tree of what is asked for, and of nothing else.
+//! Decodes only selected fields of a large object.
 
 use pintle_value::{Object, Str, Value};
 
-use super::walk::Walk;
-use super::{Options, decode};
+use super::cursor::JsonCursor;
+use super::{DecodeOptions, decode};
 
-/// Which fields are wanted.
+/// The set of fields to decode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Projection {
-    /// Empty: the whole value.
+    /// If empty, the whole value is decoded.
     members: Vec<(Str, Projection)>,
 }
 
 impl Projection {
-    /// The fields at these paths (`spec.nodeName`), each with all that is in it. A path through an array goes on in each of
-    /// its elements; without paths the whole value is wanted.
+    /// Selects the fields at these paths (`spec.nodeName`) with their whole content. A path through an array applies to
+    /// each of its elements. Without paths the whole value is selected.
     pub fn of<'p>(paths: impl IntoIterator<Item = &'p str>) -> Self {
         let mut projection = Self::default();
         for path in paths {
-            let mut at = &mut projection;
+            let mut node = &mut projection;
             for name in path.split('.') {
-                let place = at.members.iter().position(|(member, _)| member == name);
-                let place = place.unwrap_or_else(|| {
-                    at.members.push((name.into(), Self::default()));
-                    at.members.len() - 1
+                let index = node.members.iter().position(|(member, _)| member == name);
+                let index = index.unwrap_or_else(|| {
+                    node.members.push((name.into(), Self::default()));
+                    node.members.len() - 1
                 });
-                at = &mut at.members[place].1;
+                node = &mut node.members[index].1;
             }
         }
         projection
     }
 
-    /// The tree of the wanted fields of a stored object. `None` if it is not well-formed, compact JSON as far as it is
-    /// looked at.
+    /// Decodes the selected fields of a stored object. Returns `None` if the part of the text that is read is not
+    /// well-formed, compact JSON.
     #[must_use]
     pub fn read(&self, json: &[u8]) -> Option<Value> {
-        self.value(&mut Walk::new(json))
+        self.value(&mut JsonCursor::new(json))
     }
 
-    fn value(&self, walk: &mut Walk<'_>) -> Option<Value> {
-        match walk.peek()? {
-            b'{' if !self.members.is_empty() => self.object(walk),
-            b'[' if !self.members.is_empty() => self.array(walk),
-            _ => Some(decode(walk.value()?, Options::default()).ok()?.value),
+    fn value(&self, cursor: &mut JsonCursor<'_>) -> Option<Value> {
+        match cursor.peek()? {
+            b'{' if !self.members.is_empty() => self.object(cursor),
+            b'[' if !self.members.is_empty() => self.array(cursor),
+            _ => Some(decode(cursor.value()?, DecodeOptions::default()).ok()?.value),
         }
     }
 
-    fn array(&self, walk: &mut Walk<'_>) -> Option<Value> {
+    fn array(&self, cursor: &mut JsonCursor<'_>) -> Option<Value> {
         let mut elements = Vec::new();
-        walk.byte(b'[')?;
-        while walk.byte(b']').is_none() {
-            elements.push(self.value(walk)?);
-            if walk.byte(b',').is_none() {
-                walk.byte(b']')?;
+        cursor.byte(b'[')?;
+        while cursor.byte(b']').is_none() {
+            elements.push(self.value(cursor)?);
+            if cursor.byte(b',').is_none() {
+                cursor.byte(b']')?;
                 break;
             }
         }
         Some(Value::Array(elements))
     }
 
-    fn object(&self, walk: &mut Walk<'_>) -> Option<Value> {
+    fn object(&self, cursor: &mut JsonCursor<'_>) -> Option<Value> {
         let mut object = Object::new();
-        walk.byte(b'{')?;
-        while walk.byte(b'}').is_none() {
-            let name = walk.name()?;
+        cursor.byte(b'{')?;
+        while cursor.byte(b'}').is_none() {
+            let name = cursor.name()?;
             match self.members.iter().find(|(member, _)| member.as_bytes() == name) {
                 Some((member, wanted)) => {
-                    let value = wanted.value(walk)?;
+                    let value = wanted.value(cursor)?;
                     object.insert(member.clone(), value);
                 }
                 None => {
-                    walk.value()?;
+                    cursor.value()?;
                 }
             }
-            if walk.byte(b',').is_none() {
-                walk.byte(b'}')?;
+            if cursor.byte(b',').is_none() {
+                cursor.byte(b'}')?;
                 break;
             }
         }
@@ -87,13 +87,13 @@ mod tests {
     use super::*;
 
     fn check(paths: &[&str], json: &str, expect: Option<&str>) {
-        let found = Projection::of(paths.iter().copied()).read(json.as_bytes());
-        let found = found.map(|value| String::from_utf8(super::super::encode(&value)).unwrap());
-        assert_eq!(found.as_deref(), expect, "{paths:?} of {json}");
+        let actual = Projection::of(paths.iter().copied()).read(json.as_bytes());
+        let actual = actual.map(|value| String::from_utf8(super::super::encode(&value)).unwrap());
+        assert_eq!(actual.as_deref(), expect, "{paths:?} of {json}");
     }
 
     #[test]
-    fn only_what_is_asked_for_is_read() {
+    fn only_the_selected_fields_are_decoded() {
         let pod = r#"{"kind":"Pod","spec":{"containers":[{"name":"}"}],"nodeName":"a\"b","x":{"y":1}},"status":{"phase":"p"}}"#;
         check(&["spec.nodeName", "status.phase"], pod, Some(r#"{"spec":{"nodeName":"a\"b"},"status":{"phase":"p"}}"#));
         check(&["spec.x", "spec.none"], pod, Some(r#"{"spec":{"x":{"y":1}}}"#));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_gives_nothing() {
+    fn malformed_json_returns_none() {
         for json in ["", "{", r#"{"a""#, r#"{"a":"#, r#"{"a":{"b":1"#, r#"{"c":"\"#] {
             check(&["a.b"], json, None);
         }

@@ -1,6 +1,6 @@
-//! The exact second look at a JSON text: what Go's decoder says about unknown fields, duplicate fields and values of the
-//! wrong type, in the order of the text. Run only for texts in which something of that kind was found, since the tree
-//! keeps neither the order of members nor the text of numbers.
+//! Strict decoding: finds Go's errors for unknown fields, duplicate fields and values of the wrong type, in text order.
+//! This second pass only runs for texts in which the fast parser found such a problem, because the tree preserves
+//! neither the order of members nor the text of numbers.
 
 use std::fmt::Write;
 
@@ -8,76 +8,77 @@ use pintle_schema::leaf::Mismatch;
 use pintle_schema::{List, Map, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name};
 use pintle_value::{Str, Value};
 
-use super::decode::{DecodeError, Token, Walk, to_utf8};
+use super::decode::{DecodeError, Token, Tokenizer, to_utf8};
 use super::merge;
 
-/// What a second look at a text found.
+/// The result of a strict decoding pass.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Strictness {
-    /// Why the text cannot be read into the type: a client error whatever the strictness.
+pub struct StrictResult {
+    /// Why the text cannot be decoded into the type. This is a client error whatever the field validation directive.
     pub error: Option<String>,
-    /// `unknown field "spec.foo"` and `duplicate field "spec.bar"` in upstream's order, each once, at most 100.
-    pub problems: Vec<String>,
-    /// The quantities that are numbers, where they stand and in their canonical form.
+    /// `unknown field "spec.foo"` and `duplicate field "spec.bar"` in upstream's order. Each is listed once, and at
+    /// most 100 are listed.
+    pub strict_errors: Vec<String>,
+    /// The quantities that are written as numbers: their paths and their canonical form.
     quantities: Vec<(Vec<Step>, Value)>,
     /// The tree of a text with duplicate fields, not normalised.
     merged: Option<Value>,
 }
 
-impl Strictness {
-    /// Sets what a tree that was read from the text does not tell to what the text says: quantities, since `1e3` is
-    /// `1000` there, and fields that come twice, which Go's decoder merges. The tree has to be normalised after it.
-    pub fn correct(self, tree: &mut Value) {
+impl StrictResult {
+    /// Replaces what the tree lost from the text: quantities, because `1e3` is `1000` in the tree, and duplicate
+    /// fields, which Go's decoder merges. The caller must normalise the tree afterwards.
+    pub fn correct_tree(self, tree: &mut Value) {
         if let Some(merged) = self.merged {
             *tree = merged;
         }
         for (steps, quantity) in self.quantities {
-            let place = steps.iter().try_fold(&mut *tree, |value, step| match step {
+            let target = steps.iter().try_fold(&mut *tree, |value, step| match step {
                 Step::Key(key) => value.get_mut(key),
                 Step::Index(i) => value.as_array_mut()?.get_mut(*i),
             });
-            if let Some(place) = place {
-                *place = quantity;
+            if let Some(target) = target {
+                *target = quantity;
             }
         }
     }
 }
 
-/// A step from a value to one inside it.
+/// A step from a value to one of its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Key(Str),
     Index(usize),
 }
 
-/// Looks at a text as Go's decoder does when it reads it into a type.
+/// Runs Go's strict decoding of a text into a type.
 ///
 /// # Errors
-/// If the text is not well-formed JSON.
-pub fn strictness(text: &[u8], types: &Types, type_id: TypeId) -> Result<Strictness, DecodeError> {
-    let text = checked(text)?;
-    let mut look = Look::new(&text, Some(types));
-    let fatal = look.value(Some(type_id), false).err();
-    let repeated = !look.duplicates.is_empty();
-    let mut found = look.finish(fatal);
-    if repeated && found.error.is_none() {
-        found.merged = Some(merge::merged(&text, types, type_id));
+/// Returns an error if the text is not well-formed JSON.
+pub fn decode_strict(text: &[u8], types: &Types, type_id: TypeId) -> Result<StrictResult, DecodeError> {
+    let text = validated_utf8(text)?;
+    let mut decoder = StrictDecoder::new(&text, Some(types));
+    let fatal = decoder.value(Some(type_id), false).err();
+    let has_duplicates = !decoder.duplicates.is_empty();
+    let mut result = decoder.finish(fatal);
+    if has_duplicates && result.error.is_none() {
+        result.merged = Some(merge::decode_merging(&text, types, type_id));
     }
-    Ok(found)
+    Ok(result)
 }
 
-/// Looks at a text as Go's decoder does when it reads it into untyped data: there are no unknown fields.
+/// Runs Go's strict decoding of a text into untyped data, which has no unknown fields.
 ///
 /// # Errors
-/// If the text is not well-formed JSON.
-pub fn strictness_untyped(text: &[u8]) -> Result<Strictness, DecodeError> {
-    let text = checked(text)?;
-    let mut look = Look::new(&text, None);
-    let fatal = look.value(None, false).err();
-    Ok(look.finish(fatal))
+/// Returns an error if the text is not well-formed JSON.
+pub fn decode_strict_untyped(text: &[u8]) -> Result<StrictResult, DecodeError> {
+    let text = validated_utf8(text)?;
+    let mut decoder = StrictDecoder::new(&text, None);
+    let fatal = decoder.value(None, false).err();
+    Ok(decoder.finish(fatal))
 }
 
-fn checked(text: &[u8]) -> Result<std::borrow::Cow<'_, str>, DecodeError> {
+fn validated_utf8(text: &[u8]) -> Result<std::borrow::Cow<'_, str>, DecodeError> {
     match super::syntax::error(text) {
         Some(message) => Err(DecodeError::Syntax(message)),
         None => to_utf8(text),
@@ -86,18 +87,18 @@ fn checked(text: &[u8]) -> Result<std::borrow::Cow<'_, str>, DecodeError> {
 
 /// The paths of duplicate keys in untyped data. The text must be well-formed.
 pub(super) fn duplicates(text: &str) -> Vec<String> {
-    let mut look = Look::new(text, None);
-    // Numbers out of range are reported by the decoder already.
-    let _ = look.value(None, false);
-    look.duplicates
+    let mut decoder = StrictDecoder::new(text, None);
+    // The decoder has already reported numbers that are out of range.
+    let _ = decoder.value(None, false);
+    decoder.duplicates
 }
 
 /// An error of Go's decoder.
 enum GoError {
-    /// `json.UnmarshalTypeError`: what, into which type, and the innermost struct and the fields from the root, which
-    /// decoders further out add to.
+    /// `json.UnmarshalTypeError`: the JSON value, the Go type, the innermost struct and the field path from the root.
+    /// Outer decoders extend the path.
     Type { value: String, ty: String, owner: String, fields: String },
-    /// Any other error, which keeps its words.
+    /// Any other error. Its message stays unchanged.
     Other(String),
 }
 
@@ -115,63 +116,63 @@ impl std::fmt::Display for GoError {
     }
 }
 
-const MOST_PROBLEMS: usize = 100;
+const MAX_STRICT_ERRORS: usize = 100;
 
-struct Look<'a> {
-    walk: Walk<'a>,
+struct StrictDecoder<'a> {
+    tokenizer: Tokenizer<'a>,
     types: Option<&'a Types>,
-    /// The innermost struct that a field was entered from, and the fields from the root.
+    /// The innermost struct whose field is being decoded, and the field path from the root.
     owner: &'a str,
     fields: Vec<&'a str>,
-    /// The path for strict problems.
+    /// The field path for strict errors.
     path: String,
-    /// The same, as steps.
+    /// The same path as steps.
     steps: Vec<Step>,
-    /// The first error that does not end the decoding.
-    saved: Option<GoError>,
-    problems: Vec<String>,
+    /// The first error that does not stop decoding (`decodeState.savedError`).
+    saved_error: Option<GoError>,
+    strict_errors: Vec<String>,
     duplicates: Vec<String>,
     quantities: Vec<(Vec<Step>, Value)>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> StrictDecoder<'a> {
     fn new(text: &'a str, types: Option<&'a Types>) -> Self {
         Self {
-            walk: Walk::new(text),
+            tokenizer: Tokenizer::new(text),
             types,
             owner: "",
             fields: Vec::new(),
             path: String::new(),
             steps: Vec::new(),
-            saved: None,
-            problems: Vec::new(),
+            saved_error: None,
+            strict_errors: Vec::new(),
             duplicates: Vec::new(),
             quantities: Vec::new(),
         }
     }
 
-    fn finish(self, fatal: Option<GoError>) -> Strictness {
-        let error = fatal.or(self.saved).map(|e| e.to_string());
-        Strictness { error, problems: self.problems, quantities: self.quantities, merged: None }
+    fn finish(self, fatal: Option<GoError>) -> StrictResult {
+        let error = fatal.or(self.saved_error).map(|e| e.to_string());
+        StrictResult { error, strict_errors: self.strict_errors, quantities: self.quantities, merged: None }
     }
 
-    fn problem(&mut self, what: &str, name: &str) {
-        if self.problems.len() >= MOST_PROBLEMS {
+    fn strict_error(&mut self, what: &str, name: &str) {
+        if self.strict_errors.len() >= MAX_STRICT_ERRORS {
             return;
         }
         let separator = if self.path.is_empty() { "" } else { "." };
         let path = format!("{}{separator}{name}", self.path);
         let text = format!("{what} field {}", crate::go::quote(&path));
-        if !self.problems.contains(&text) {
-            self.problems.push(text);
+        if !self.strict_errors.contains(&text) {
+            self.strict_errors.push(text);
             if what == "duplicate" {
                 self.duplicates.push(path);
             }
         }
     }
 
-    /// Adds where we are to an error, as every decoder does with the errors that reach it.
-    fn in_context(&self, error: GoError) -> GoError {
+    /// Adds the struct and field path to an error, as each Go decoder does (`decodeState.addErrorContext`).
+    fn add_error_context(&self, error: GoError) -> GoError {
         match error {
             GoError::Type { value, ty, fields, .. } if !self.fields.is_empty() => {
                 let mut path = self.fields.join(".");
@@ -185,23 +186,23 @@ impl<'a> Look<'a> {
         }
     }
 
-    fn save(&mut self, error: GoError) {
-        if self.saved.is_none() {
-            self.saved = Some(self.in_context(error));
+    fn save_error(&mut self, error: GoError) {
+        if self.saved_error.is_none() {
+            self.saved_error = Some(self.add_error_context(error));
         }
     }
 
-    fn save_type(&mut self, value: &str, id: TypeId) {
+    fn save_type_error(&mut self, value: &str, id: TypeId) {
         if let Some(types) = self.types {
             let error = type_error(value, types.go_name(id));
-            self.save(error);
+            self.save_error(error);
         }
     }
 
-    /// Reads the next value. An error ends the decoding.
+    /// Decodes the next value. An error stops decoding.
     fn value(&mut self, id: Option<TypeId>, pointer: bool) -> Result<(), GoError> {
-        let start = self.walk.position();
-        let token = self.walk.token();
+        let start = self.tokenizer.position();
+        let token = self.tokenizer.token();
         let Some((types, id)) = self.types.zip(id) else {
             self.untyped(token);
             return Ok(());
@@ -212,13 +213,13 @@ impl<'a> Look<'a> {
         match (types.get(id), token) {
             (Type::Any, token) => self.untyped(token),
             (Type::Union(union), token) => {
-                self.walk.skip(token);
-                let text = self.walk.since(start);
-                union_error(union, token, text, types).map_or(Ok(()), |e| Err(self.in_context(e)))?;
+                self.tokenizer.skip(token);
+                let text = self.tokenizer.since(start);
+                union_error(union, token, text, types).map_or(Ok(()), |e| Err(self.add_error_context(e)))?;
             }
             (Type::Scalar(scalar), token) => {
-                self.walk.skip(token);
-                let text = self.walk.since(start);
+                self.tokenizer.skip(token);
+                let text = self.tokenizer.since(start);
                 self.scalar(scalar.kind, id, token, text)?;
             }
             (_, Token::Null) => {}
@@ -226,26 +227,26 @@ impl<'a> Look<'a> {
             (Type::Map(map), Token::Object) => self.entries(map)?,
             (Type::List(list), Token::Array) => self.items(list)?,
             (_, token) => {
-                self.walk.skip(token);
-                self.save_type(shape(token), id);
+                self.tokenizer.skip(token);
+                self.save_type_error(json_type_name(token), id);
             }
         }
         Ok(())
     }
 
     fn members(&mut self, ty: &'a Struct) -> Result<(), GoError> {
-        let (owner, depth, place) = (self.owner, self.fields.len(), self.place());
+        let (owner, depth, path_mark) = (self.owner, self.fields.len(), self.path_mark());
         let mut seen = vec![false; ty.fields.len()];
-        while let Some(key) = self.walk.next_key() {
+        while let Some(key) = self.tokenizer.next_key() {
             let Some(i) = ty.position(&key) else {
-                self.problem("unknown", &key);
-                let token = self.walk.token();
-                self.walk.skip(token);
+                self.strict_error("unknown", &key);
+                let token = self.tokenizer.token();
+                self.tokenizer.skip(token);
                 continue;
             };
             let field = &ty.fields[i];
             if std::mem::replace(&mut seen[i], true) {
-                self.problem("duplicate", &key);
+                self.strict_error("duplicate", &key);
             }
             self.owner = &ty.name;
             self.fields.extend(ty.inlined_in(field));
@@ -254,33 +255,33 @@ impl<'a> Look<'a> {
             self.value(Some(field.ty), field.pointer)?;
             self.owner = owner;
             self.fields.truncate(depth);
-            self.back_to(place);
+            self.truncate_path(path_mark);
         }
         Ok(())
     }
 
     fn entries(&mut self, map: &Map) -> Result<(), GoError> {
-        let place = self.place();
+        let path_mark = self.path_mark();
         let mut seen = std::collections::HashSet::new();
-        while let Some(key) = self.walk.next_key() {
+        while let Some(key) = self.tokenizer.next_key() {
             if seen.contains(&key) {
-                self.problem("duplicate", &key);
+                self.strict_error("duplicate", &key);
             }
             self.push_key(&key);
             seen.insert(key);
             self.value(Some(map.value), false)?;
-            self.back_to(place);
+            self.truncate_path(path_mark);
         }
         Ok(())
     }
 
     fn items(&mut self, list: &List) -> Result<(), GoError> {
-        let place = self.place();
+        let path_mark = self.path_mark();
         let mut i = 0;
-        while self.walk.next_item() {
+        while self.tokenizer.next_item() {
             self.push_index(i);
             self.value(Some(list.item), list.pointers)?;
-            self.back_to(place);
+            self.truncate_path(path_mark);
             i += 1;
         }
         Ok(())
@@ -300,46 +301,46 @@ impl<'a> Look<'a> {
         self.steps.push(Step::Index(i));
     }
 
-    /// Where we are, to come back to.
-    fn place(&self) -> (usize, usize) {
+    /// The current path, for [`Self::truncate_path`].
+    fn path_mark(&self) -> (usize, usize) {
         (self.path.len(), self.steps.len())
     }
 
-    fn back_to(&mut self, (path, steps): (usize, usize)) {
+    fn truncate_path(&mut self, (path, steps): (usize, usize)) {
         self.path.truncate(path);
         self.steps.truncate(steps);
     }
 
     fn untyped(&mut self, token: Token<'a>) {
-        let place = self.place();
+        let path_mark = self.path_mark();
         match token {
             Token::Object => {
                 let mut seen = std::collections::HashSet::new();
-                while let Some(key) = self.walk.next_key() {
+                while let Some(key) = self.tokenizer.next_key() {
                     if seen.contains(&key) {
-                        self.problem("duplicate", &key);
+                        self.strict_error("duplicate", &key);
                     }
                     self.push_key(&key);
                     seen.insert(key);
-                    let token = self.walk.token();
+                    let token = self.tokenizer.token();
                     self.untyped(token);
-                    self.back_to(place);
+                    self.truncate_path(path_mark);
                 }
             }
             Token::Array => {
                 let mut i = 0;
-                while self.walk.next_item() {
+                while self.tokenizer.next_item() {
                     self.push_index(i);
-                    let token = self.walk.token();
+                    let token = self.tokenizer.token();
                     self.untyped(token);
-                    self.back_to(place);
+                    self.truncate_path(path_mark);
                     i += 1;
                 }
             }
             Token::Number(text) => {
                 let fits = super::decode::integer(text).is_some() || text.parse::<f64>().is_ok_and(f64::is_finite);
                 if !fits {
-                    self.save(type_error(&format!("number {text}"), "float64".to_owned()));
+                    self.save_error(type_error(&format!("number {text}"), "float64".to_owned()));
                 }
             }
             Token::String(_) | Token::Bool(_) | Token::Null => {}
@@ -352,13 +353,13 @@ impl<'a> Look<'a> {
             (Scalar::Duration, Token::Null) => Err(GoError::Other("time: invalid duration \"\"".to_owned())),
             (_, Token::Null) => Ok(()),
             (Scalar::Quantity, token) => {
-                // Upstream parses whatever text there is, without undoing escapes.
+                // Upstream parses the raw text without decoding escapes.
                 let inner = match token {
                     Token::String(_) => text.get(1..text.len() - 1).unwrap_or_default(),
                     _ => text,
                 };
                 let mut value = Value::from(inner);
-                kind.canonical(&mut value).map_err(|e| self.in_context(leaf_error(e, "")))?;
+                kind.canonical(&mut value).map_err(|e| self.add_error_context(leaf_error(e, "")))?;
                 if let Token::Number(_) = token {
                     self.quantities.push((self.steps.clone(), value));
                 }
@@ -369,24 +370,24 @@ impl<'a> Look<'a> {
                 if let (Scalar::IntOrString, Token::Number(text)) = (kind, token)
                     && !fits(text, Scalar::Int32)
                 {
-                    return Err(self.in_context(type_error(&format!("number {text}"), "int32".to_owned())));
+                    return Err(self.add_error_context(type_error(&format!("number {text}"), "int32".to_owned())));
                 }
-                kind.canonical(&mut value).map_err(|e| self.in_context(leaf_error(e, "string")))
+                kind.canonical(&mut value).map_err(|e| self.add_error_context(leaf_error(e, "string")))
             }
             (Scalar::Float64, Token::Number(text)) => {
                 if !text.parse::<f64>().is_ok_and(f64::is_finite) {
-                    self.save_type(&format!("number {text}"), id);
+                    self.save_type_error(&format!("number {text}"), id);
                 }
                 Ok(())
             }
             (_, Token::Number(text)) if kind.range().is_some() => {
                 if !fits(text, kind) {
-                    self.save_type(&format!("number {text}"), id);
+                    self.save_type_error(&format!("number {text}"), id);
                 }
                 Ok(())
             }
             (Scalar::Bytes, Token::Array) => {
-                let mut items = Walk::new(text);
+                let mut items = Tokenizer::new(text);
                 items.token();
                 while items.next_item() {
                     let token = items.token();
@@ -394,8 +395,10 @@ impl<'a> Look<'a> {
                     match token {
                         Token::Null => {}
                         Token::Number(text) if fits(text, Scalar::Uint8) => {}
-                        Token::Number(text) => self.save(type_error(&format!("number {text}"), "uint8".to_owned())),
-                        token => self.save(type_error(shape(token), "uint8".to_owned())),
+                        Token::Number(text) => {
+                            self.save_error(type_error(&format!("number {text}"), "uint8".to_owned()))
+                        }
+                        token => self.save_error(type_error(json_type_name(token), "uint8".to_owned())),
                     }
                 }
                 Ok(())
@@ -403,25 +406,25 @@ impl<'a> Look<'a> {
             (Scalar::String, Token::String(_)) | (Scalar::Bool, Token::Bool(_)) => Ok(()),
             (Scalar::Bytes, Token::String(_)) => {
                 if let Err(Mismatch::Other(text)) = kind.canonical(&mut leaf_value(token)) {
-                    self.save(GoError::Other(text));
+                    self.save_error(GoError::Other(text));
                 }
                 Ok(())
             }
             (_, token) => {
-                self.save_type(shape(token), id);
+                self.save_type_error(json_type_name(token), id);
                 Ok(())
             }
         }
     }
 }
 
-/// What a decoder of a union's own says of its text.
+/// The error of a union type's own `UnmarshalJSON`.
 fn union_error(union: &Union, token: Token<'_>, text: &str, types: &Types) -> Option<GoError> {
-    let mut inner = Look::new(text, Some(types));
+    let mut inner = StrictDecoder::new(text, Some(types));
     let fatal = match (union.kind, token) {
         (_, Token::Object) => inner.value(Some(union.schema), false).err(),
         (UnionKind::SchemaOrArray, Token::Array) => {
-            inner.walk.token();
+            inner.tokenizer.token();
             let list = List {
                 item: union.schema,
                 pointers: false,
@@ -431,12 +434,12 @@ fn union_error(union: &Union, token: Token<'_>, text: &str, types: &Types) -> Op
             inner.items(&list).err()
         }
         (UnionKind::SchemaOrStringArray, Token::Array) => {
-            inner.walk.token();
-            while inner.walk.next_item() {
-                let token = inner.walk.token();
-                inner.walk.skip(token);
+            inner.tokenizer.token();
+            while inner.tokenizer.next_item() {
+                let token = inner.tokenizer.token();
+                inner.tokenizer.skip(token);
                 if !matches!(token, Token::String(_) | Token::Null) {
-                    inner.save(type_error(shape(token), "string".to_owned()));
+                    inner.save_error(type_error(json_type_name(token), "string".to_owned()));
                 }
             }
             None
@@ -445,7 +448,7 @@ fn union_error(union: &Union, token: Token<'_>, text: &str, types: &Types) -> Op
         (UnionKind::SchemaOrBool, _) => Some(GoError::Other("boolean or JSON schema expected".to_owned())),
         _ => None,
     };
-    fatal.or(inner.saved)
+    fatal.or(inner.saved_error)
 }
 
 fn type_error(value: &str, ty: String) -> GoError {
@@ -460,7 +463,7 @@ fn leaf_error(mismatch: Mismatch, own_name: &str) -> GoError {
     }
 }
 
-/// True if a number's text is an integer of that type.
+/// Returns whether a number's text is an integer in the range of the scalar type.
 fn fits(text: &str, kind: Scalar) -> bool {
     super::decode::integer(text).zip(kind.range()).is_some_and(|(i, (low, high))| (low..=high).contains(&i))
 }
@@ -469,14 +472,14 @@ fn leaf_value(token: Token<'_>) -> Value {
     match token {
         Token::Object => Value::object(),
         Token::Array => Value::Array(Vec::new()),
-        Token::String(text) => Value::String(Walk::unquote(text)),
+        Token::String(text) => Value::String(Tokenizer::unquote(text)),
         Token::Number(text) => super::decode::integer(text).map_or(Value::Float(0.5), Value::Int),
         Token::Bool(b) => Value::Bool(b),
         Token::Null => Value::Null,
     }
 }
 
-fn shape(token: Token<'_>) -> &'static str {
+fn json_type_name(token: Token<'_>) -> &'static str {
     match token {
         Token::Object => "object",
         Token::Array => "array",

@@ -1,22 +1,22 @@
-//! Finds Go's words for what is wrong with a JSON text: the state machine of `encoding/json`'s scanner, run only for
-//! texts that the parser has refused.
+//! Finds Go's message for malformed JSON: the state machine of `encoding/json`'s scanner. It runs only for texts that
+//! the parser has rejected.
 
 use super::decode::MAX_DEPTH;
 
-/// What the scanner expects inside the innermost array or object.
+/// What the innermost open array or object expects (`parseState` of Go's scanner).
 #[derive(Clone, Copy, PartialEq)]
-enum Inside {
-    Value,
-    Item,
+enum ParseState {
+    ObjectValue,
+    ArrayValue,
 }
 
-/// What is wrong with `text`, in Go's words; `None` for well-formed JSON.
+/// Go's message for the syntax error in `text`, or `None` for well-formed JSON.
 pub(super) fn error(text: &[u8]) -> Option<String> {
-    match (Scanner { text, at: 0, stack: Vec::new() }).run() {
+    match (Scanner { text, offset: 0, stack: Vec::new() }).run() {
         Ok(()) => None,
-        Err(Fault::End) => Some("unexpected end of JSON input".to_owned()),
-        Err(Fault::Byte(at, context)) => {
-            let byte = text.get(at).copied().unwrap_or(b' ');
+        Err(SyntaxError::UnexpectedEnd) => Some("unexpected end of JSON input".to_owned()),
+        Err(SyntaxError::InvalidCharacter(offset, context)) => {
+            let byte = text.get(offset).copied().unwrap_or(b' ');
             Some(format!("invalid character {} {context}", quote(byte)))
         }
     }
@@ -34,19 +34,19 @@ fn quote(byte: u8) -> String {
     }
 }
 
-enum Fault {
-    End,
-    Byte(usize, &'static str),
+enum SyntaxError {
+    UnexpectedEnd,
+    InvalidCharacter(usize, &'static str),
 }
 
 struct Scanner<'a> {
     text: &'a [u8],
-    at: usize,
-    stack: Vec<Inside>,
+    offset: usize,
+    stack: Vec<ParseState>,
 }
 
 impl Scanner<'_> {
-    fn run(&mut self) -> Result<(), Fault> {
+    fn run(&mut self) -> Result<(), SyntaxError> {
         loop {
             self.value()?;
             if !self.after_value()? {
@@ -55,134 +55,134 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads what stands before and at the beginning of a value: keys, opening brackets, the literal itself.
-    fn value(&mut self) -> Result<(), Fault> {
+    /// Scans up to and including the first scalar or empty collection: keys, opening brackets and the literal itself.
+    fn value(&mut self) -> Result<(), SyntaxError> {
         loop {
-            match self.past_space()? {
+            match self.skip_space()? {
                 b'{' => {
-                    self.open(Inside::Value)?;
-                    if self.past_space()? == b'}' {
+                    self.open(ParseState::ObjectValue)?;
+                    if self.skip_space()? == b'}' {
                         return Ok(());
                     }
                     self.key()?;
                 }
                 b'[' => {
-                    self.open(Inside::Item)?;
-                    if self.past_space()? == b']' {
+                    self.open(ParseState::ArrayValue)?;
+                    if self.skip_space()? == b']' {
                         return Ok(());
                     }
                 }
                 b'"' => return self.string(),
                 b'-' | b'0'..=b'9' => return self.number(),
-                b't' => return self.word(b"true", &TRUE),
-                b'f' => return self.word(b"false", &FALSE),
-                b'n' => return self.word(b"null", &NULL),
-                _ => return self.fault("looking for beginning of value"),
+                b't' => return self.literal(b"true", &TRUE),
+                b'f' => return self.literal(b"false", &FALSE),
+                b'n' => return self.literal(b"null", &NULL),
+                _ => return self.invalid_character("looking for beginning of value"),
             }
         }
     }
 
-    /// Reads what follows a value. True if another value follows, false at the end of the text.
-    fn after_value(&mut self) -> Result<bool, Fault> {
+    /// Scans what follows a value. Returns true if another value follows, false at the end of the text.
+    fn after_value(&mut self) -> Result<bool, SyntaxError> {
         loop {
-            let Some(inside) = self.stack.last().copied() else {
-                return match self.past_space() {
+            let Some(state) = self.stack.last().copied() else {
+                return match self.skip_space() {
                     Err(_) => Ok(false),
-                    Ok(_) => self.fault("after top-level value"),
+                    Ok(_) => self.invalid_character("after top-level value"),
                 };
             };
-            match (self.past_space()?, inside) {
-                (b',', Inside::Value) => {
-                    self.at += 1;
-                    self.past_space()?;
+            match (self.skip_space()?, state) {
+                (b',', ParseState::ObjectValue) => {
+                    self.offset += 1;
+                    self.skip_space()?;
                     return self.key().map(|()| true);
                 }
-                (b',', Inside::Item) => {
-                    self.at += 1;
+                (b',', ParseState::ArrayValue) => {
+                    self.offset += 1;
                     return Ok(true);
                 }
-                (b'}', Inside::Value) | (b']', Inside::Item) => {
-                    self.at += 1;
+                (b'}', ParseState::ObjectValue) | (b']', ParseState::ArrayValue) => {
+                    self.offset += 1;
                     self.stack.pop();
                 }
-                (_, Inside::Item) => return self.fault("after array element"),
-                (_, _) => return self.fault("after object key:value pair"),
+                (_, ParseState::ArrayValue) => return self.invalid_character("after array element"),
+                (_, _) => return self.invalid_character("after object key:value pair"),
             }
         }
     }
 
-    fn key(&mut self) -> Result<(), Fault> {
-        if self.byte()? != b'"' {
-            return self.fault("looking for beginning of object key string");
+    fn key(&mut self) -> Result<(), SyntaxError> {
+        if self.peek()? != b'"' {
+            return self.invalid_character("looking for beginning of object key string");
         }
         self.string()?;
-        if self.past_space()? != b':' {
-            return self.fault("after object key");
+        if self.skip_space()? != b':' {
+            return self.invalid_character("after object key");
         }
-        self.at += 1;
+        self.offset += 1;
         Ok(())
     }
 
-    fn open(&mut self, inside: Inside) -> Result<(), Fault> {
-        self.stack.push(inside);
+    fn open(&mut self, state: ParseState) -> Result<(), SyntaxError> {
+        self.stack.push(state);
         if self.stack.len() > MAX_DEPTH {
-            return self.fault("exceeded max depth");
+            return self.invalid_character("exceeded max depth");
         }
-        self.at += 1;
+        self.offset += 1;
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Fault> {
+    fn string(&mut self) -> Result<(), SyntaxError> {
         loop {
-            self.at += 1;
-            match self.byte()? {
+            self.offset += 1;
+            match self.peek()? {
                 b'"' => break,
                 b'\\' => {
-                    self.at += 1;
-                    match self.byte_or_space() {
+                    self.offset += 1;
+                    match self.peek_or_space() {
                         b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => {}
                         b'u' => {
                             for _ in 0..4 {
-                                self.at += 1;
-                                if !self.byte_or_space().is_ascii_hexdigit() {
-                                    return self.fault("in \\u hexadecimal character escape");
+                                self.offset += 1;
+                                if !self.peek_or_space().is_ascii_hexdigit() {
+                                    return self.invalid_character("in \\u hexadecimal character escape");
                                 }
                             }
                         }
-                        _ => return self.fault("in string escape code"),
+                        _ => return self.invalid_character("in string escape code"),
                     }
                 }
-                0..0x20 => return self.fault("in string literal"),
+                0..0x20 => return self.invalid_character("in string literal"),
                 _ => {}
             }
         }
-        self.at += 1;
+        self.offset += 1;
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), Fault> {
-        if self.byte_or_space() == b'-' {
-            self.at += 1;
+    fn number(&mut self) -> Result<(), SyntaxError> {
+        if self.peek_or_space() == b'-' {
+            self.offset += 1;
         }
-        match self.byte_or_space() {
-            b'0' => self.at += 1,
+        match self.peek_or_space() {
+            b'0' => self.offset += 1,
             b'1'..=b'9' => self.digits(),
-            _ => return self.fault("in numeric literal"),
+            _ => return self.invalid_character("in numeric literal"),
         }
-        if self.text.get(self.at) == Some(&b'.') {
-            self.at += 1;
-            if !self.byte_or_space().is_ascii_digit() {
-                return self.fault("after decimal point in numeric literal");
+        if self.text.get(self.offset) == Some(&b'.') {
+            self.offset += 1;
+            if !self.peek_or_space().is_ascii_digit() {
+                return self.invalid_character("after decimal point in numeric literal");
             }
             self.digits();
         }
-        if matches!(self.text.get(self.at), Some(b'e' | b'E')) {
-            self.at += 1;
-            if matches!(self.byte_or_space(), b'+' | b'-') {
-                self.at += 1;
+        if matches!(self.text.get(self.offset), Some(b'e' | b'E')) {
+            self.offset += 1;
+            if matches!(self.peek_or_space(), b'+' | b'-') {
+                self.offset += 1;
             }
-            if !self.byte_or_space().is_ascii_digit() {
-                return self.fault("in exponent of numeric literal");
+            if !self.peek_or_space().is_ascii_digit() {
+                return self.invalid_character("in exponent of numeric literal");
             }
             self.digits();
         }
@@ -190,39 +190,40 @@ impl Scanner<'_> {
     }
 
     fn digits(&mut self) {
-        while self.text.get(self.at).is_some_and(u8::is_ascii_digit) {
-            self.at += 1;
+        while self.text.get(self.offset).is_some_and(u8::is_ascii_digit) {
+            self.offset += 1;
         }
     }
 
-    fn word(&mut self, word: &[u8], faults: &[&'static str]) -> Result<(), Fault> {
-        for (expected, context) in word.iter().zip(faults) {
-            if self.byte_or_space() != *expected {
-                return self.fault(context);
+    fn literal(&mut self, literal: &[u8], contexts: &[&'static str]) -> Result<(), SyntaxError> {
+        for (expected, context) in literal.iter().zip(contexts) {
+            if self.peek_or_space() != *expected {
+                return self.invalid_character(context);
             }
-            self.at += 1;
+            self.offset += 1;
         }
         Ok(())
     }
 
-    fn past_space(&mut self) -> Result<u8, Fault> {
-        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.text.get(self.at) {
-            self.at += 1;
+    fn skip_space(&mut self) -> Result<u8, SyntaxError> {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.text.get(self.offset) {
+            self.offset += 1;
         }
-        self.byte()
+        self.peek()
     }
 
-    fn byte(&self) -> Result<u8, Fault> {
-        self.text.get(self.at).copied().ok_or(Fault::End)
+    fn peek(&self) -> Result<u8, SyntaxError> {
+        self.text.get(self.offset).copied().ok_or(SyntaxError::UnexpectedEnd)
     }
 
-    /// The byte here; at the end a space, since Go's scanner feeds itself one to see whether the text may end.
-    fn byte_or_space(&self) -> u8 {
-        self.text.get(self.at).copied().unwrap_or(b' ')
+    /// The next byte, or a space at the end of the text: Go's scanner feeds itself a space to check whether the text
+    /// may end.
+    fn peek_or_space(&self) -> u8 {
+        self.text.get(self.offset).copied().unwrap_or(b' ')
     }
 
-    fn fault<T>(&self, context: &'static str) -> Result<T, Fault> {
-        Err(Fault::Byte(self.at, context))
+    fn invalid_character<T>(&self, context: &'static str) -> Result<T, SyntaxError> {
+        Err(SyntaxError::InvalidCharacter(self.offset, context))
     }
 }
 

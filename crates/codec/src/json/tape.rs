@@ -1,97 +1,98 @@
-//! A text as a list of places: where each of its values is, and where the next one is. Encoders walk it by the types of a
-//! schema, in whatever order their format wants, without a tree.
+//! An index over a JSON text: the offsets of each value and the index of the next one. Encoders read it by the types of
+//! a schema, in the order that their format needs, without building a tree.
 
 use std::borrow::Cow;
 
-use super::decode::{integer, plain, string};
+use super::decode::{integer, plain_run_end, string};
 
-/// The places of the values in a text that is known to be well-formed and compact, as objects are stored. Kept for the next
-/// text, it needs no memory for it.
+/// The index of a text that must be well-formed and compact, as stored objects are. A reused tape does not allocate
+/// again.
 #[derive(Debug, Default)]
 pub struct Tape {
-    /// In the order of the text; a member is its name and its value.
-    marks: Vec<Mark>,
-    /// The arrays and objects that are open.
+    /// In text order. A member of an object has two entries, its name and its value.
+    entries: Vec<TapeEntry>,
+    /// The indexes of the open arrays and objects.
     open: Vec<u32>,
 }
 
-/// Where a value is.
+/// The offsets of a value.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
-    kind: Kind,
-    /// Its first byte; of a string the one behind the quote.
+struct TapeEntry {
+    kind: EntryKind,
+    /// Offset of the first byte. For a string, the byte after the opening quote.
     start: u32,
-    /// The byte behind it; of a string the closing quote.
+    /// Offset after the last byte. For a string, the offset of the closing quote.
     end: u32,
-    /// The mark behind it and what is in it.
+    /// Index of the entry after this value and its children.
     next: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum EntryKind {
     Object,
     Array,
     /// A string without escapes.
-    Plain,
+    PlainString,
     /// A string with escapes.
-    Escaped,
-    /// A number, a truth value or null.
-    Word,
+    EscapedString,
+    /// A number, a boolean or null.
+    Literal,
 }
 
-/// A text with its places. A value is a number.
+/// A text and its index. Values are identified by their index.
 #[derive(Clone, Copy, Debug)]
-pub struct Marked<'t> {
+pub struct IndexedJson<'t> {
     text: &'t str,
-    marks: &'t [Mark],
+    entries: &'t [TapeEntry],
 }
 
-/// A value of a marked text.
+/// The index of a value in an [`IndexedJson`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct ValueIndex(u32);
 
-impl Place {
-    /// The value that is the whole text.
-    pub const ROOT: Place = Place(0);
-    /// No value: null.
-    pub const NONE: Place = Place(u32::MAX);
+impl ValueIndex {
+    /// The root value.
+    pub const ROOT: ValueIndex = ValueIndex(0);
+    /// A missing value, which reads as null.
+    pub const NONE: ValueIndex = ValueIndex(u32::MAX);
 }
 
 impl Tape {
-    /// Marks the values of a text. `None` if it is not well-formed and compact, as far as that shows.
-    pub fn mark<'t>(&'t mut self, json: &'t [u8]) -> Option<Marked<'t>> {
+    /// Indexes the values of a text. Returns `None` if the indexer notices that the text is not well-formed and
+    /// compact.
+    pub fn index<'t>(&'t mut self, json: &'t [u8]) -> Option<IndexedJson<'t>> {
         let text = std::str::from_utf8(json).ok()?;
         u32::try_from(json.len()).ok()?;
-        self.marks.clear();
+        self.entries.clear();
         self.open.clear();
         self.values(json)?;
-        Some(Marked { text, marks: &self.marks })
+        Some(IndexedJson { text, entries: &self.entries })
     }
 
-    /// Gives memory back that it has for more than so many values.
+    /// Frees memory beyond the capacity for this many values.
     pub fn shrink_to(&mut self, values: usize) {
-        self.marks.shrink_to(values);
+        self.entries.shrink_to(values);
         self.open.shrink_to(values);
     }
 
     fn values(&mut self, json: &[u8]) -> Option<()> {
-        let mut at = 0;
+        let mut offset = 0;
         loop {
-            at = self.value(json, at)?;
+            offset = self.value(json, offset)?;
             loop {
-                match json.get(at) {
+                match json.get(offset) {
                     Some(b',' | b':') => {
-                        at += 1;
+                        offset += 1;
                         break;
                     }
                     Some(b'}' | b']') => {
-                        at += 1;
-                        let next = self.marks.len() as u32;
-                        let opened = self.open.pop()? as usize;
-                        self.marks[opened] = Mark { end: at as u32, next, ..self.marks[opened] };
+                        offset += 1;
+                        let next = self.entries.len() as u32;
+                        let container = self.open.pop()? as usize;
+                        self.entries[container] = TapeEntry { end: offset as u32, next, ..self.entries[container] };
                     }
-                    // An array or object has just been opened.
-                    Some(_) if at > 0 && matches!(json[at - 1], b'{' | b'[') => break,
+                    // The first child of an array or object that was just opened.
+                    Some(_) if offset > 0 && matches!(json[offset - 1], b'{' | b'[') => break,
                     Some(_) => return None,
                     None => return self.open.is_empty().then_some(()),
                 }
@@ -99,112 +100,112 @@ impl Tape {
         }
     }
 
-    /// Marks the value at `at`, of an array or object its begin, and returns where it goes on.
-    fn value(&mut self, json: &[u8], at: usize) -> Option<usize> {
-        let (kind, start, end) = match json.get(at)? {
+    /// Adds the value at `offset`, or only the opening of an array or object, and returns the offset after it.
+    fn value(&mut self, json: &[u8], offset: usize) -> Option<usize> {
+        let (kind, start, end) = match json.get(offset)? {
             b'"' => {
-                let mut end = plain(json, at + 1);
-                let kind = if json.get(end) == Some(&b'"') { Kind::Plain } else { Kind::Escaped };
+                let mut end = plain_run_end(json, offset + 1);
+                let kind = if json.get(end) == Some(&b'"') { EntryKind::PlainString } else { EntryKind::EscapedString };
                 while json.get(end)? != &b'"' {
-                    end = plain(json, end + 2);
+                    end = plain_run_end(json, end + 2);
                 }
-                (kind, at + 1, end)
+                (kind, offset + 1, end)
             }
-            b'{' => (Kind::Object, at, at + 1),
-            b'[' => (Kind::Array, at, at + 1),
+            b'{' => (EntryKind::Object, offset, offset + 1),
+            b'[' => (EntryKind::Array, offset, offset + 1),
             _ => {
-                let rest = json.get(at..)?;
+                let rest = json.get(offset..)?;
                 let length = rest.iter().position(|byte| matches!(byte, b',' | b'}' | b']')).unwrap_or(rest.len());
-                (Kind::Word, at, at + length)
+                (EntryKind::Literal, offset, offset + length)
             }
         };
-        let place = self.marks.len() as u32;
-        self.marks.push(Mark { kind, start: start as u32, end: end as u32, next: place + 1 });
+        let index = self.entries.len() as u32;
+        self.entries.push(TapeEntry { kind, start: start as u32, end: end as u32, next: index + 1 });
         match kind {
-            Kind::Object | Kind::Array => self.open.push(place),
-            Kind::Plain | Kind::Escaped => return Some(end + 1),
-            Kind::Word => {}
+            EntryKind::Object | EntryKind::Array => self.open.push(index),
+            EntryKind::PlainString | EntryKind::EscapedString => return Some(end + 1),
+            EntryKind::Literal => {}
         }
         Some(end)
     }
 }
 
-impl<'t> Marked<'t> {
-    fn get(&self, place: Place) -> Option<&'t Mark> {
-        self.marks.get(place.0 as usize)
+impl<'t> IndexedJson<'t> {
+    fn get(&self, index: ValueIndex) -> Option<&'t TapeEntry> {
+        self.entries.get(index.0 as usize)
     }
 
-    fn slice(&self, mark: &Mark) -> &'t str {
-        self.text.get(mark.start as usize..mark.end as usize).unwrap_or_default()
+    fn slice(&self, entry: &TapeEntry) -> &'t str {
+        self.text.get(entry.start as usize..entry.end as usize).unwrap_or_default()
     }
 
-    /// A string's text.
+    /// The decoded text of a string.
     #[must_use]
-    pub fn string(&self, place: Place) -> Option<Cow<'t, str>> {
-        let mark = self.get(place)?;
-        match mark.kind {
-            Kind::Plain => Some(Cow::Borrowed(self.slice(mark))),
-            Kind::Escaped => {
-                let mut at = mark.start as usize - 1;
-                string(self.text, &mut at).ok().map(|text| Cow::Owned(text.into()))
+    pub fn string(&self, index: ValueIndex) -> Option<Cow<'t, str>> {
+        let entry = self.get(index)?;
+        match entry.kind {
+            EntryKind::PlainString => Some(Cow::Borrowed(self.slice(entry))),
+            EntryKind::EscapedString => {
+                let mut offset = entry.start as usize - 1;
+                string(self.text, &mut offset).ok().map(|text| Cow::Owned(text.into()))
             }
             _ => None,
         }
     }
 
-    /// The text of a number, a truth value or null.
+    /// The text of a number, a boolean or null.
     #[must_use]
-    pub fn word(&self, place: Place) -> Option<&'t str> {
-        self.get(place).filter(|mark| mark.kind == Kind::Word).map(|mark| self.slice(mark))
+    pub fn literal(&self, index: ValueIndex) -> Option<&'t str> {
+        self.get(index).filter(|entry| entry.kind == EntryKind::Literal).map(|entry| self.slice(entry))
     }
 
-    /// A number as an integer, if it is one that fits.
+    /// A number as an integer, if it is an integer that fits.
     #[must_use]
-    pub fn integer(&self, place: Place) -> Option<i64> {
-        self.word(place).and_then(integer)
+    pub fn integer(&self, index: ValueIndex) -> Option<i64> {
+        self.literal(index).and_then(integer)
     }
 
-    /// True for null, and for no value.
+    /// True for null and for a missing value.
     #[must_use]
-    pub fn is_null(&self, place: Place) -> bool {
-        self.get(place).is_none_or(|mark| mark.kind == Kind::Word && self.slice(mark) == "null")
+    pub fn is_null(&self, index: ValueIndex) -> bool {
+        self.get(index).is_none_or(|entry| entry.kind == EntryKind::Literal && self.slice(entry) == "null")
     }
 
     /// True for an object.
     #[must_use]
-    pub fn is_object(&self, place: Place) -> bool {
-        self.get(place).is_some_and(|mark| mark.kind == Kind::Object)
+    pub fn is_object(&self, index: ValueIndex) -> bool {
+        self.get(index).is_some_and(|entry| entry.kind == EntryKind::Object)
     }
 
-    /// The JSON of a value as it stands in the text.
+    /// The JSON of a value as it appears in the text.
     #[must_use]
-    pub fn json(&self, place: Place) -> &'t str {
-        let Some(mark) = self.get(place) else { return "null" };
-        let quote = u32::from(matches!(mark.kind, Kind::Plain | Kind::Escaped));
-        self.text.get((mark.start - quote) as usize..(mark.end + quote) as usize).unwrap_or_default()
+    pub fn json(&self, index: ValueIndex) -> &'t str {
+        let Some(entry) = self.get(index) else { return "null" };
+        let quote = u32::from(matches!(entry.kind, EntryKind::PlainString | EntryKind::EscapedString));
+        self.text.get((entry.start - quote) as usize..(entry.end + quote) as usize).unwrap_or_default()
     }
 
-    /// The members of an object, in the order of the text; none of anything else.
-    pub fn members(self, place: Place) -> impl Iterator<Item = (Cow<'t, str>, Place)> {
-        let mut parts = self.parts(place, Kind::Object);
+    /// The members of an object in text order. Empty for other values.
+    pub fn members(self, index: ValueIndex) -> impl Iterator<Item = (Cow<'t, str>, ValueIndex)> {
+        let mut children = self.children(index, EntryKind::Object);
         std::iter::from_fn(move || {
-            let name = parts.next()?;
-            Some((self.string(name)?, parts.next()?))
+            let name = children.next()?;
+            Some((self.string(name)?, children.next()?))
         })
     }
 
-    /// The items of an array; none of anything else.
-    pub fn items(self, place: Place) -> impl Iterator<Item = Place> {
-        self.parts(place, Kind::Array)
+    /// The items of an array. Empty for other values.
+    pub fn items(self, index: ValueIndex) -> impl Iterator<Item = ValueIndex> {
+        self.children(index, EntryKind::Array)
     }
 
-    fn parts(self, place: Place, kind: Kind) -> impl Iterator<Item = Place> {
-        let end = self.get(place).filter(|mark| mark.kind == kind).map_or(0, |mark| mark.next);
-        let mut at = place.0.wrapping_add(1);
+    fn children(self, index: ValueIndex, kind: EntryKind) -> impl Iterator<Item = ValueIndex> {
+        let end = self.get(index).filter(|entry| entry.kind == kind).map_or(0, |entry| entry.next);
+        let mut next = index.0.wrapping_add(1);
         std::iter::from_fn(move || {
-            let part = (at < end).then_some(Place(at))?;
-            at = self.get(part)?.next;
-            Some(part)
+            let child = (next < end).then_some(ValueIndex(next))?;
+            next = self.get(child)?.next;
+            Some(child)
         })
     }
 }
@@ -213,24 +214,24 @@ impl<'t> Marked<'t> {
 mod tests {
     use super::*;
 
-    /// Writes a value again by walking over its places.
-    fn write(marked: Marked<'_>, place: Place, out: &mut String) {
-        if marked.is_object(place) {
+    /// Serializes a value by reading it from the index.
+    fn write(indexed: IndexedJson<'_>, index: ValueIndex, out: &mut String) {
+        if indexed.is_object(index) {
             out.push('{');
-            for (name, value) in marked.members(place) {
+            for (name, value) in indexed.members(index) {
                 out.push_str(&format!("{name}="));
-                write(marked, value, out);
+                write(indexed, value, out);
                 out.push(';');
             }
             out.push('}');
-        } else if let Some(text) = marked.string(place) {
+        } else if let Some(text) = indexed.string(index) {
             out.push_str(&text);
-        } else if let Some(word) = marked.word(place) {
-            out.push_str(word);
+        } else if let Some(literal) = indexed.literal(index) {
+            out.push_str(literal);
         } else {
             out.push('[');
-            for item in marked.items(place) {
-                write(marked, item, out);
+            for item in indexed.items(index) {
+                write(indexed, item, out);
                 out.push(';');
             }
             out.push(']');
@@ -240,10 +241,10 @@ mod tests {
     fn check(json: &str, expect: Option<&str>) {
         let mut tape = Tape::default();
         for _ in 0..2 {
-            let found = tape.mark(json.as_bytes()).map(|marked| {
-                assert_eq!(marked.json(Place::ROOT), json);
+            let found = tape.index(json.as_bytes()).map(|indexed| {
+                assert_eq!(indexed.json(ValueIndex::ROOT), json);
                 let mut out = String::new();
-                write(marked, Place::ROOT, &mut out);
+                write(indexed, ValueIndex::ROOT, &mut out);
                 out
             });
             assert_eq!(found.as_deref(), expect, "{json}");
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_found() {
+    fn every_value_is_indexed() {
         for (json, expect) in [
             ("{}", "{}"),
             ("[]", "[]"),
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_refused() {
+    fn truncated_and_malformed_texts_are_rejected() {
         let json = r#"{"a":[1,{"b":"c\""}],"d":-2}"#;
         check(json, Some("{a=[1;{b=c\";};];d=-2;}"));
         for end in 0..json.len() {

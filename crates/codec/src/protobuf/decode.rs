@@ -1,5 +1,5 @@
-//! Messages to normalised trees, by the field numbers of the schema. Unknown fields are skipped, a field that comes twice
-//! is merged, repeated numbers may be packed, as in generated code.
+//! Decodes messages to normalised trees by the field numbers of the schema. As in generated code, unknown fields are
+//! skipped, a repeated message field is merged, and repeated numbers may be packed.
 
 use pintle_schema::{Field, List, Omit, Problems, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind};
 use pintle_schema::{bare_name, base64, leaf, normalise};
@@ -7,23 +7,23 @@ use pintle_value::time::{Duration, Time};
 use pintle_value::{Object, Str, Value};
 
 use super::envelope::Envelope;
-use super::wire::{BYTES, DecodeError, FIXED64, Reader, VARINT};
+use super::wire::{BYTES, DecodeError, FIXED64, VARINT, WireReader};
 use crate::go::utf8 as text;
 use crate::json;
 
-/// Reads a message of a struct type into a normalised tree.
+/// Decodes a message of a struct type into a normalised tree.
 ///
 /// # Errors
-/// If the bytes are not a message of the type.
+/// Returns an error if the bytes are not a message of the type.
 pub fn decode(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, DecodeError> {
     let mut value = Value::object();
-    let mut decoder = Decoder { types, depth: 0, unsorted: false, refused: None };
-    decoder.merge(type_id, bytes, &mut value)?;
-    if let Some(error) = decoder.refused {
+    let mut decoder = Decoder { types, depth: 0, has_unsorted_maps: false, content_error: None };
+    decoder.merge_message(type_id, bytes, &mut value)?;
+    if let Some(error) = decoder.content_error {
         return Err(error);
     }
-    if decoder.unsorted {
-        decoder.sort(type_id, &mut value);
+    if decoder.has_unsorted_maps {
+        decoder.sort_maps(type_id, &mut value);
     }
     let mut problems = Problems::default();
     normalise(types, type_id, &mut value, &mut problems);
@@ -33,10 +33,10 @@ pub fn decode(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, Dec
     }
 }
 
-/// Reads the object in an envelope; its `apiVersion` and `kind` are those of the envelope.
+/// Decodes the object in an envelope. Its `apiVersion` and `kind` are those of the envelope.
 ///
 /// # Errors
-/// If the content is not a message of the type.
+/// Returns an error if the content is not a message of the type.
 pub fn decode_object(envelope: &Envelope<'_>, types: &Types, type_id: TypeId) -> Result<Value, DecodeError> {
     let mut value = decode(envelope.raw, types, type_id)?;
     for (name, text) in [("apiVersion", &envelope.api_version), ("kind", &envelope.kind)] {
@@ -50,19 +50,19 @@ pub fn decode_object(envelope: &Envelope<'_>, types: &Types, type_id: TypeId) ->
 struct Decoder<'t> {
     types: &'t Types,
     depth: usize,
-    /// The first leaf whose content is refused. Upstream finds that when it makes use of the whole message.
-    refused: Option<DecodeError>,
-    /// Some maps are lists of keys and values, in turn, so far.
-    unsorted: bool,
+    /// The first error in the content of a leaf. Upstream finds such errors only when it uses the decoded message.
+    content_error: Option<DecodeError>,
+    /// Whether some maps are held as arrays of alternating keys and values, to be sorted at the end.
+    has_unsorted_maps: bool,
 }
 
-/// How many entries of a map are kept in order while more come. Those of larger maps are put in order once, at the end:
-/// there is no limit to how often a message may add one.
-const SORTED: usize = 64;
+/// Maximum number of map entries that are kept sorted while entries are added. Larger maps are sorted once, at the end,
+/// because a message may repeat a map entry without limit.
+const MAX_SORTED_ENTRIES: usize = 64;
 
 impl Decoder<'_> {
-    /// Reads a message into what is already known of the value.
-    fn merge(&mut self, id: TypeId, bytes: &[u8], value: &mut Value) -> Result<(), DecodeError> {
+    /// Decodes a message into a value that may have been decoded in part.
+    fn merge_message(&mut self, id: TypeId, bytes: &[u8], value: &mut Value) -> Result<(), DecodeError> {
         let types = self.types;
         self.depth += 1;
         if self.depth > json::MAX_DEPTH {
@@ -70,7 +70,7 @@ impl Decoder<'_> {
         }
         match types.get(id) {
             Type::Struct(ty) => {
-                let mut members = Members::of(value.take());
+                let mut members = MemberBuilder::from_value(value.take());
                 self.message(ty, 0, bytes, &mut members)?;
                 *value = Value::Object(Object::from_entries(members.entries));
             }
@@ -83,31 +83,37 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn message(&mut self, ty: &Struct, message: u8, bytes: &[u8], members: &mut Members) -> Result<(), DecodeError> {
-        let (mut reader, mut near) = (Reader::new(bytes), 0);
+    fn message(
+        &mut self,
+        ty: &Struct,
+        message: u8,
+        bytes: &[u8],
+        members: &mut MemberBuilder,
+    ) -> Result<(), DecodeError> {
+        let (mut reader, mut hint) = (WireReader::new(bytes), 0);
         while !reader.is_empty() {
-            let (number, wire) = reader.tag(&ty.name)?;
-            if let Some((_, field)) = ty.numbered(message, number, &mut near) {
+            let (number, wire_type) = reader.tag(&ty.name)?;
+            if let Some((_, field)) = ty.numbered(message, number, &mut hint) {
                 let is_new = members.is_new(message, number);
-                // Most fields that are sent say no more than if they were not there.
-                if is_new && is_silent(field) && self.is_scalar(field.ty, wire) && reader.take_zero() {
+                // Most encoded scalar fields have their zero value, which the tree omits.
+                if is_new && omits_zero(field) && self.zero_is_one_byte(field.ty, wire_type) && reader.skip_zero() {
                     continue;
                 }
-                self.field(field.ty, &field.name, wire, &mut reader, members.entry(field, is_new))?;
-                members.settle(field);
+                self.field(field.ty, &field.name, wire_type, &mut reader, members.entry(field, is_new))?;
+                members.remove_if_zero(field);
                 continue;
             }
             let inlined = (1u8..).zip(&ty.embedded).find(|(_, e)| e.parent == message && e.number == number);
             match inlined {
                 Some((inner, embedded)) => {
-                    expect(wire, BYTES, &embedded.name)?;
-                    // Number and parent of an inlined struct may be anything in a schema that is not ours to trust.
+                    expect_wire_type(wire_type, BYTES, &embedded.name)?;
+                    // The number and parent of an embedded struct are not validated in a schema from outside.
                     if inner <= message {
                         return Err(DecodeError::Malformed(format!("proto: {}: inlined in itself", ty.name)));
                     }
                     self.message(ty, inner, reader.bytes()?, members)?;
                 }
-                None => reader.skip(wire)?,
+                None => reader.skip(wire_type)?,
             }
         }
         Ok(())
@@ -117,56 +123,56 @@ impl Decoder<'_> {
         &mut self,
         id: TypeId,
         name: &str,
-        wire: u8,
-        reader: &mut Reader<'_>,
+        wire_type: u8,
+        reader: &mut WireReader<'_>,
         value: &mut Value,
     ) -> Result<(), DecodeError> {
         match self.types.get(id) {
             Type::Map(map) => {
-                expect(wire, BYTES, name)?;
-                let (key, item) = self.entry(map.value, reader.bytes()?)?;
-                self.add(value, key, item);
+                expect_wire_type(wire_type, BYTES, name)?;
+                let (key, item) = self.map_entry(map.value, reader.bytes()?)?;
+                self.add_map_entry(value, key, item);
             }
             Type::List(list) if !list.name.is_empty() => {
-                expect(wire, BYTES, name)?;
+                expect_wire_type(wire_type, BYTES, name)?;
                 self.items(list, reader.bytes()?, value)?;
             }
-            Type::List(list) => self.repeated(list, name, wire, reader, value)?,
-            _ => self.single(id, name, wire, reader, value)?,
+            Type::List(list) => self.repeated(list, name, wire_type, reader, value)?,
+            _ => self.single(id, name, wire_type, reader, value)?,
         }
         Ok(())
     }
 
-    /// True if a zero byte is the whole of a field's zero value.
-    fn is_scalar(&self, id: TypeId, wire: u8) -> bool {
+    /// Returns whether a single zero byte encodes the field's zero value.
+    fn zero_is_one_byte(&self, id: TypeId, wire_type: u8) -> bool {
         let Type::Scalar(scalar) = self.types.get(id) else { return false };
         match scalar.kind {
-            Scalar::String => wire == BYTES,
-            Scalar::Bool => wire == VARINT,
-            kind => wire == VARINT && kind.range().is_some(),
+            Scalar::String => wire_type == BYTES,
+            Scalar::Bool => wire_type == VARINT,
+            kind => wire_type == VARINT && kind.range().is_some(),
         }
     }
 
-    /// A leaf that is a message of its own.
+    /// Decodes a leaf that is a message.
     fn leaf(&mut self, kind: Scalar, bytes: &[u8]) -> Result<Value, DecodeError> {
         let fields = LeafFields::read(kind, bytes)?;
         if bytes.is_empty() && matches!(kind, Scalar::Time | Scalar::MicroTime) {
             return Ok(Value::Null);
         }
         leaf_value(kind, fields).or_else(|error| {
-            self.refused.get_or_insert(error);
+            self.content_error.get_or_insert(error);
             Ok(Value::Null)
         })
     }
 
     /// Adds an entry to a map.
-    fn add(&mut self, map: &mut Value, key: Str, value: Value) {
+    fn add_map_entry(&mut self, map: &mut Value, key: Str, value: Value) {
         if let Value::Object(entries) = map
-            && entries.len() >= SORTED
+            && entries.len() >= MAX_SORTED_ENTRIES
         {
             let pairs = entries.iter_mut().flat_map(|(key, value)| [Value::from(key), value.take()]);
             *map = Value::Array(pairs.collect());
-            self.unsorted = true;
+            self.has_unsorted_maps = true;
         }
         if let Value::Array(pairs) = map {
             pairs.extend([Value::String(key), value]);
@@ -175,13 +181,13 @@ impl Decoder<'_> {
         }
     }
 
-    /// Puts the entries of maps in order; of equal keys the last wins.
-    fn sort(&self, id: TypeId, value: &mut Value) {
+    /// Sorts the entries of maps. The last of duplicate keys wins.
+    fn sort_maps(&self, id: TypeId, value: &mut Value) {
         match (self.types.get(id), value) {
             (Type::Struct(ty), Value::Object(object)) => {
                 for (name, value) in object.iter_mut() {
                     if let Some(field) = ty.field(name) {
-                        self.sort(field.ty, value);
+                        self.sort_maps(field.ty, value);
                     }
                 }
             }
@@ -195,65 +201,67 @@ impl Decoder<'_> {
                     *value = Value::Object(Object::from_entries(entries));
                 }
                 if let Value::Object(entries) = value {
-                    entries.iter_mut().for_each(|(_, value)| self.sort(map.value, value));
+                    entries.iter_mut().for_each(|(_, value)| self.sort_maps(map.value, value));
                 }
             }
-            (Type::List(list), Value::Array(items)) => items.iter_mut().for_each(|item| self.sort(list.item, item)),
-            (Type::Union(union), Value::Array(items)) => {
-                items.iter_mut().for_each(|item| self.sort(union.schema, item));
+            (Type::List(list), Value::Array(items)) => {
+                items.iter_mut().for_each(|item| self.sort_maps(list.item, item))
             }
-            (Type::Union(union), value) => self.sort(union.schema, value),
+            (Type::Union(union), Value::Array(items)) => {
+                items.iter_mut().for_each(|item| self.sort_maps(union.schema, item));
+            }
+            (Type::Union(union), value) => self.sort_maps(union.schema, value),
             _ => {}
         }
     }
 
-    /// One value behind its tag.
+    /// Decodes one value after its tag.
     fn single(
         &mut self,
         id: TypeId,
         name: &str,
-        wire: u8,
-        reader: &mut Reader<'_>,
+        wire_type: u8,
+        reader: &mut WireReader<'_>,
         value: &mut Value,
     ) -> Result<(), DecodeError> {
         let kind = match self.types.get(id) {
             Type::Scalar(scalar) => scalar.kind,
-            Type::Any | Type::Map(_) => return reader.skip(wire),
+            Type::Any | Type::Map(_) => return reader.skip(wire_type),
             Type::Struct(ty) => {
-                // Go's field is called after its type here.
-                if wire != BYTES {
-                    expect(wire, BYTES, if name == "metadata" { bare_name(&ty.name) } else { name })?;
+                // The Go field of an embedded `ObjectMeta` is named after its type.
+                if wire_type != BYTES {
+                    expect_wire_type(wire_type, BYTES, if name == "metadata" { bare_name(&ty.name) } else { name })?;
                 }
-                return self.merge(id, reader.bytes()?, value);
+                return self.merge_message(id, reader.bytes()?, value);
             }
             Type::Union(_) | Type::List(_) => {
-                expect(wire, BYTES, name)?;
-                return self.merge(id, reader.bytes()?, value);
+                expect_wire_type(wire_type, BYTES, name)?;
+                return self.merge_message(id, reader.bytes()?, value);
             }
         };
         *value = match kind {
             Scalar::String => {
-                expect(wire, BYTES, name)?;
+                expect_wire_type(wire_type, BYTES, name)?;
                 Value::String(text(reader.bytes()?))
             }
             Scalar::Bytes => {
-                expect(wire, BYTES, name)?;
+                expect_wire_type(wire_type, BYTES, name)?;
                 Value::from(base64::encode(reader.bytes()?))
             }
             Scalar::Bool => {
-                expect(wire, VARINT, name)?;
+                expect_wire_type(wire_type, VARINT, name)?;
                 Value::Bool(reader.varint()? != 0)
             }
             Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 | Scalar::Uint8 => {
-                expect(wire, VARINT, name)?;
+                expect_wire_type(wire_type, VARINT, name)?;
                 integer(kind, reader.varint()?)
             }
             Scalar::Float64 => {
-                expect(wire, FIXED64, name)?;
+                expect_wire_type(wire_type, FIXED64, name)?;
                 leaf::float_value(f64::from_bits(reader.fixed64()?))
             }
             _ => {
-                expect(wire, BYTES, name)?;
+                expect_wire_type(wire_type, BYTES, name)?;
                 self.leaf(kind, reader.bytes()?)?
             }
         };
@@ -264,15 +272,15 @@ impl Decoder<'_> {
         &mut self,
         list: &List,
         name: &str,
-        wire: u8,
-        reader: &mut Reader<'_>,
+        wire_type: u8,
+        reader: &mut WireReader<'_>,
         value: &mut Value,
     ) -> Result<(), DecodeError> {
         let Some(items) = value.or_array() else { return Ok(()) };
-        let packs =
+        let can_be_packed =
             matches!(self.types.get(list.item), Type::Scalar(s) if s.kind.range().is_some() || s.kind == Scalar::Bool);
-        if packs && wire == BYTES {
-            let mut packed = Reader::new(reader.bytes()?);
+        if can_be_packed && wire_type == BYTES {
+            let mut packed = WireReader::new(reader.bytes()?);
             while !packed.is_empty() {
                 let mut item = Value::Null;
                 self.single(list.item, name, VARINT, &mut packed, &mut item)?;
@@ -281,48 +289,48 @@ impl Decoder<'_> {
             return Ok(());
         }
         let mut item = Value::Null;
-        self.single(list.item, name, wire, reader, &mut item)?;
+        self.single(list.item, name, wire_type, reader, &mut item)?;
         items.push(item);
         Ok(())
     }
 
-    /// The message that a named list is: its items are field 1.
+    /// Decodes a named list, which is a message with its items in field 1.
     fn items(&mut self, list: &List, bytes: &[u8], value: &mut Value) -> Result<(), DecodeError> {
         value.or_array();
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while !reader.is_empty() {
             match reader.tag(&list.name)? {
-                (1, wire) => self.repeated(list, "items", wire, &mut reader, value)?,
-                (_, wire) => reader.skip(wire)?,
+                (1, wire_type) => self.repeated(list, "items", wire_type, &mut reader, value)?,
+                (_, wire_type) => reader.skip(wire_type)?,
             }
         }
         Ok(())
     }
 
-    /// An entry of a map. Generated code lets keys and values go on behind the entry, to the end of the message, so that a
-    /// short message may have long keys without number; here they end with the entry.
-    fn entry(&mut self, id: TypeId, bytes: &[u8]) -> Result<(Str, Value), DecodeError> {
+    /// Decodes a map entry. Generated code lets keys and values extend beyond the entry to the end of the message, so
+    /// that a short message may have any number of long keys. Here they end with the entry.
+    fn map_entry(&mut self, id: TypeId, bytes: &[u8]) -> Result<(Str, Value), DecodeError> {
         let mut key = Str::default();
-        // Slices that are not there are read as empty ones.
+        // Missing slices decode as empty ones.
         let mut value = match self.types.get(id) {
             Type::Scalar(ScalarType { kind: Scalar::Bytes, .. }) => Value::from(""),
             Type::List(_) => Value::Array(Vec::new()),
             _ => self.types.zero(id),
         };
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while !reader.is_empty() {
-            // Nor does it look at the wire types of key and value.
-            match reader.entry_tag()? {
+            // Generated code does not check the wire types of key and value either.
+            match reader.map_entry_tag()? {
                 (1, _) => key = text(reader.bytes()?),
-                (2, _) => self.single(id, "value", self.wire(id), &mut reader, &mut value)?,
-                (_, wire) => reader.skip(wire)?,
+                (2, _) => self.single(id, "value", self.wire_type(id), &mut reader, &mut value)?,
+                (_, wire_type) => reader.skip(wire_type)?,
             }
         }
         Ok((key, value))
     }
 
     /// The wire type of a single value.
-    fn wire(&self, id: TypeId) -> u8 {
+    fn wire_type(&self, id: TypeId) -> u8 {
         match self.types.get(id) {
             Type::Scalar(ScalarType { kind: Scalar::Float64, .. }) => FIXED64,
             Type::Scalar(ScalarType { kind, .. }) if kind.range().is_some() || *kind == Scalar::Bool => VARINT,
@@ -334,29 +342,29 @@ impl Decoder<'_> {
         let mut schema = Value::Null;
         let mut allows = false;
         let mut items = Vec::new();
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while !reader.is_empty() {
-            let (number, wire) = reader.tag("JSONSchemaProps")?;
+            let (number, wire_type) = reader.tag("JSONSchemaProps")?;
             match (union.kind, number) {
                 (UnionKind::SchemaOrBool, 1) => {
-                    expect(wire, VARINT, "allows")?;
+                    expect_wire_type(wire_type, VARINT, "allows")?;
                     allows = reader.varint()? != 0;
                 }
                 (UnionKind::SchemaOrBool, 2) | (_, 1) => {
-                    expect(wire, BYTES, "schema")?;
-                    self.merge(union.schema, reader.bytes()?, &mut schema)?;
+                    expect_wire_type(wire_type, BYTES, "schema")?;
+                    self.merge_message(union.schema, reader.bytes()?, &mut schema)?;
                 }
                 (UnionKind::SchemaOrStringArray, 2) => {
-                    expect(wire, BYTES, "property")?;
+                    expect_wire_type(wire_type, BYTES, "property")?;
                     items.push(Value::String(text(reader.bytes()?)));
                 }
                 (UnionKind::SchemaOrArray, 2) => {
-                    expect(wire, BYTES, "jSONSchemas")?;
+                    expect_wire_type(wire_type, BYTES, "jSONSchemas")?;
                     let mut item = Value::object();
-                    self.merge(union.schema, reader.bytes()?, &mut item)?;
+                    self.merge_message(union.schema, reader.bytes()?, &mut item)?;
                     items.push(item);
                 }
-                _ => reader.skip(wire)?,
+                _ => reader.skip(wire_type)?,
             }
         }
         *value = match union.kind {
@@ -368,63 +376,63 @@ impl Decoder<'_> {
     }
 }
 
-/// The members of an object that is being read.
-struct Members {
+/// The members of an object that is being decoded.
+struct MemberBuilder {
     entries: Vec<(Str, Value)>,
-    /// The message and number up to which fields have been read: those behind it are new.
-    seen: (u8, u32),
+    /// The highest message and field number that has been decoded. Fields after it are new.
+    highest_field: (u8, u32),
 }
 
-impl Members {
-    /// The members that a value has already, if it was read in part before.
-    fn of(value: Value) -> Self {
+impl MemberBuilder {
+    /// Starts with the members of a value that has been decoded in part.
+    fn from_value(value: Value) -> Self {
         match value {
             Value::Object(object) if !object.is_empty() => {
-                Self { entries: object.into_iter().collect(), seen: (u8::MAX, u32::MAX) }
+                Self { entries: object.into_iter().collect(), highest_field: (u8::MAX, u32::MAX) }
             }
-            _ => Self { entries: Vec::with_capacity(8), seen: (0, 0) },
+            _ => Self { entries: Vec::with_capacity(8), highest_field: (0, 0) },
         }
     }
 
-    /// True if a field has not been read yet, as far as that shows by its number: they come in order, as a rule.
+    /// Returns whether a field is certainly new. Fields usually arrive in the order of their numbers.
     fn is_new(&mut self, message: u8, number: u32) -> bool {
-        let is_new = (message, number) > self.seen;
-        self.seen = self.seen.max((message, number));
+        let is_new = (message, number) > self.highest_field;
+        self.highest_field = self.highest_field.max((message, number));
         is_new
     }
 
-    /// The value of a field, null at first. It is the last one from now on.
+    /// The value of a field, initially null. Moves it to the end of the members.
     fn entry(&mut self, field: &Field, is_new: bool) -> &mut Value {
-        // Repeated fields stand together, and few fields come again later.
-        let known = if is_new { None } else { self.entries.iter().rposition(|(name, _)| *name == field.name) };
-        match known {
-            Some(known) => self.entries[known..].rotate_left(1),
+        // The values of a repeated field are usually adjacent, and few fields appear again later.
+        let existing = if is_new { None } else { self.entries.iter().rposition(|(name, _)| *name == field.name) };
+        match existing {
+            Some(existing) => self.entries[existing..].rotate_left(1),
             None => self.entries.push((field.name.clone(), Value::Null)),
         }
         let last = self.entries.len() - 1;
         &mut self.entries[last].1
     }
 
-    /// Forgets the last field if it says no more than if it were not there.
-    fn settle(&mut self, field: &Field) {
+    /// Removes the last field if it has a zero value that the tree omits.
+    fn remove_if_zero(&mut self, field: &Field) {
         let zero = match self.entries.last() {
             Some((_, Value::String(text))) => text.is_empty(),
             Some((_, Value::Int(i))) => *i == 0,
             Some((_, Value::Bool(b))) => !b,
             _ => false,
         };
-        if zero && is_silent(field) {
+        if zero && omits_zero(field) {
             self.entries.pop();
         }
     }
 }
 
-/// True if a field that has its zero value is left out.
-fn is_silent(field: &Field) -> bool {
+/// Returns whether a field is omitted if it has its zero value.
+fn omits_zero(field: &Field) -> bool {
     field.omit == Omit::Empty && !field.pointer
 }
 
-/// A varint as an integer of that type: Go keeps the bits that fit.
+/// Converts a varint to the integer type. Go truncates it to the bits that fit.
 fn integer(kind: Scalar, bits: u64) -> Value {
     Value::Int(match kind {
         Scalar::Int32 => i64::from(bits as i32),
@@ -434,27 +442,27 @@ fn integer(kind: Scalar, bits: u64) -> Value {
     })
 }
 
-fn expect(wire: u8, wanted: u8, field: &str) -> Result<(), DecodeError> {
-    if wire == wanted {
+fn expect_wire_type(wire_type: u8, expected: u8, field: &str) -> Result<(), DecodeError> {
+    if wire_type == expected {
         return Ok(());
     }
-    Err(DecodeError::Malformed(format!("proto: wrong wireType = {wire} for field {}", go_name(field))))
+    Err(DecodeError::Malformed(format!("proto: wrong wireType = {wire_type} for field {}", go_name(field))))
 }
 
-/// The words at the beginning of names that Go writes in capitals.
-const CAPITALS: &str = " api aws ca cidr cpu csi dns fc fs gce gmsa grpc http id ip iscsi json nfs os pd qos rbd se tcp tls ttl uid \
+/// The initialisms that Go writes in capitals in field names.
+const INITIALISMS: &str = " api aws ca cidr cpu csi dns fc fs gce gmsa grpc http id ip iscsi json nfs os pd qos rbd se tcp tls ttl uid \
                         uri url wwid ";
 
-/// The name of a field in Go, of that in JSON: `uid` is `UID`, `fsGroup` is `FSGroup`, `cidrs` is `CIDRs`. (A few volumes
-/// have fields with other names altogether.)
+/// The Go name of a field with a JSON name: `uid` is `UID`, `fsGroup` is `FSGroup`, `cidrs` is `CIDRs`. (A few volume
+/// fields have unrelated Go names.)
 fn go_name(json: &str) -> String {
     let first = json.find(|c: char| c.is_ascii_uppercase()).unwrap_or(json.len());
     let (word, rest) = json.split_at(first);
-    let is_capital = |word: &str| CAPITALS.contains(&format!(" {word} "));
-    if is_capital(word) {
+    let is_initialism = |word: &str| INITIALISMS.contains(&format!(" {word} "));
+    if is_initialism(word) {
         return format!("{}{rest}", word.to_ascii_uppercase());
     }
-    if let Some(single) = word.strip_suffix('s').filter(|single| is_capital(single)) {
+    if let Some(single) = word.strip_suffix('s').filter(|single| is_initialism(single)) {
         return format!("{}s{rest}", single.to_ascii_uppercase());
     }
     let mut name = json.to_owned();
@@ -464,33 +472,35 @@ fn go_name(json: &str) -> String {
     name
 }
 
-/// The content of a leaf that is a message of its own.
+/// The value of a leaf that is a message.
 fn leaf_value(kind: Scalar, fields: LeafFields<'_>) -> Result<Value, DecodeError> {
     Ok(match kind {
-        Scalar::Time => time(Time { seconds: fields.first, nanos: 0 })?.map_or(Value::Null, |t| t.rfc3339().into()),
+        Scalar::Time => {
+            checked_time(Time { seconds: fields.first, nanos: 0 })?.map_or(Value::Null, |t| t.rfc3339().into())
+        }
         Scalar::MicroTime => {
             let nanos = (fields.second as i32) / 1000 * 1000;
             let time_of = Time {
                 seconds: fields.first.saturating_add(i64::from(nanos.div_euclid(1_000_000_000))),
                 nanos: nanos.rem_euclid(1_000_000_000) as u32,
             };
-            time(time_of)?.map_or(Value::Null, |t| t.rfc3339_micro().into())
+            checked_time(time_of)?.map_or(Value::Null, |t| t.rfc3339_micro().into())
         }
         Scalar::Duration => Value::from(Duration(fields.first).to_string()),
-        Scalar::Quantity => Value::String(if fields.text_read { fields.text } else { Str::const_new("0") }),
+        Scalar::Quantity => Value::String(if fields.has_text { fields.text } else { Str::const_new("0") }),
         Scalar::IntOrString if fields.first == 1 => Value::String(fields.text),
         Scalar::IntOrString => Value::Int(i64::from(fields.second as i32)),
         Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json if fields.raw.is_empty() => Value::Null,
         Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json => {
-            let decoded = json::decode(fields.raw, json::Options::default());
+            let decoded = json::decode(fields.raw, json::DecodeOptions::default());
             decoded.map_err(|e| DecodeError::Malformed(e.to_string()))?.value
         }
         _ => Value::Null,
     })
 }
 
-/// A time that has four digits in its year, or none for Go's zero time.
-fn time(time: Time) -> Result<Option<Time>, DecodeError> {
+/// Checks that a time's year has four digits. Go's zero time is `None`.
+fn checked_time(time: Time) -> Result<Option<Time>, DecodeError> {
     const YEAR_0: i64 = -62_167_219_200;
     const YEAR_10000: i64 = 253_402_300_800;
     if !(YEAR_0..YEAR_10000).contains(&time.seconds) {
@@ -499,26 +509,26 @@ fn time(time: Time) -> Result<Option<Time>, DecodeError> {
     Ok(Some(time).filter(|t| !t.is_zero()))
 }
 
-/// What the messages of leaves consist of, whatever the leaf: numbers in fields 1 and 2, a text in field 1 or 3.
+/// The fields of any leaf message: numbers in fields 1 and 2, a string in field 1 or 3.
 #[derive(Default)]
 struct LeafFields<'a> {
     first: i64,
     second: i64,
     text: Str,
-    text_read: bool,
+    has_text: bool,
     raw: &'a [u8],
 }
 
 impl<'a> LeafFields<'a> {
     fn read(kind: Scalar, bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut fields = Self::default();
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         let name = match kind {
             Scalar::Time | Scalar::MicroTime => "Timestamp",
             _ => kind.go_name(),
         };
         while !reader.is_empty() {
-            let (number, wire) = reader.tag(name)?;
+            let (number, wire_type) = reader.tag(name)?;
             match (kind, number) {
                 (Scalar::Time | Scalar::MicroTime | Scalar::IntOrString, 1 | 2) | (Scalar::Duration, 1) => {
                     let name = match (kind, number) {
@@ -528,20 +538,20 @@ impl<'a> LeafFields<'a> {
                         (_, 1) => "seconds",
                         _ => "nanos",
                     };
-                    expect(wire, VARINT, name)?;
+                    expect_wire_type(wire_type, VARINT, name)?;
                     let slot = if number == 1 { &mut fields.first } else { &mut fields.second };
                     *slot = reader.varint()? as i64;
                 }
                 (Scalar::IntOrString, 3) | (Scalar::Quantity, 1) => {
-                    expect(wire, BYTES, if number == 3 { "strVal" } else { "string" })?;
+                    expect_wire_type(wire_type, BYTES, if number == 3 { "strVal" } else { "string" })?;
                     fields.text = text(reader.bytes()?);
-                    fields.text_read = true;
+                    fields.has_text = true;
                 }
                 (Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json, 1) => {
-                    expect(wire, BYTES, "raw")?;
+                    expect_wire_type(wire_type, BYTES, "raw")?;
                     fields.raw = reader.bytes()?;
                 }
-                _ => reader.skip(wire)?,
+                _ => reader.skip(wire_type)?,
             }
         }
         Ok(fields)

@@ -1,5 +1,5 @@
-//! Objects to messages, byte for byte as generated code writes them: fields in ascending order, fields that are not
-//! pointers always, maps sorted by key.
+//! Encodes objects to messages, byte for byte as generated code does: fields in ascending order, non-pointer fields
+//! always written, maps sorted by key.
 
 use std::borrow::Cow;
 
@@ -8,25 +8,25 @@ use pintle_value::Value;
 use pintle_value::time::{Duration, Time};
 
 use super::envelope::encode_envelope;
-use super::source::{Source, Tree};
+use super::source::{TreeSource, ValueSource};
 use super::wire::{FIXED64, VARINT, write_bytes, write_nested, write_tag, write_varint};
-use crate::json::{Place, Tape};
+use crate::json::{Tape, ValueIndex};
 
 /// Appends the message of a normalised value of a struct type.
 pub fn encode(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
-    Encoder { source: Tree, types, out }.value_message(type_id, value);
+    Encoder { source: TreeSource, types, out }.value_message(type_id, value);
 }
 
-/// Appends a normalised object in its envelope, which names the `apiVersion` and `kind` that the tree has.
+/// Appends a normalised object in its envelope, with the object's `apiVersion` and `kind`.
 pub fn encode_object(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
     encode_envelope(value.api_version(), value.kind(), out, |out| encode(value, types, type_id, out));
 }
 
-/// Appends the message of a value of a struct type that is at hand as JSON, as it is stored: normalised, compact, and what
-/// is embedded in it as [`crate::json::encode_typed`] writes it. The tape is working memory. `None` if the JSON is broken.
+/// Appends the message of a value of a struct type from its stored JSON: normalised, compact, and with embedded JSON in
+/// the format of [`crate::json::encode_typed`]. The tape is a reusable buffer. Returns `None` if the JSON is malformed.
 pub fn encode_json(json: &[u8], tape: &mut Tape, types: &Types, type_id: TypeId, out: &mut Vec<u8>) -> Option<()> {
-    let source = tape.mark(json)?;
-    Encoder { source, types, out }.value_message(type_id, Place::ROOT);
+    let source = tape.index(json)?;
+    Encoder { source, types, out }.value_message(type_id, ValueIndex::ROOT);
     Some(())
 }
 
@@ -36,38 +36,38 @@ struct Encoder<'t, 'o, S> {
     out: &'o mut Vec<u8>,
 }
 
-impl<'s, 't, S: Source<'s>> Encoder<'t, '_, S> {
+impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
     fn nested(&mut self, number: u32, write: impl FnOnce(&mut Encoder<'t, '_, S>)) {
         let (source, types) = (self.source, self.types);
         write_nested(number, self.out, |out| write(&mut Encoder { source, types, out }));
     }
 
-    fn text(&self, node: S::Node) -> Cow<'s, str> {
+    fn string_or_empty(&self, node: S::Node) -> Cow<'s, str> {
         self.source.string(node).unwrap_or_default()
     }
 
     fn int(&mut self, number: u32, value: i64) {
         write_tag(number, VARINT, self.out);
-        // Negative numbers take ten bytes, whatever their size.
+        // Negative numbers always take ten bytes.
         write_varint(value as u64, self.out);
     }
 
-    /// The body of a type that is a message.
+    /// Writes the body of a type that is a message.
     fn value_message(&mut self, id: TypeId, value: S::Node) {
         match self.types.get(id) {
             Type::Struct(ty) => {
-                // The members look for their fields and not the fields for their values, since there are fewer of them.
-                let mut few = [S::NULL; 64];
-                let mut many = Vec::new();
-                let values = match few.get_mut(..ty.fields.len()) {
+                // Look up the field of each member instead of the member of each field, since there are fewer members.
+                let mut inline = [S::NULL; 64];
+                let mut spilled = Vec::new();
+                let values = match inline.get_mut(..ty.fields.len()) {
                     Some(values) => values,
                     None => {
-                        many.resize(ty.fields.len(), S::NULL);
-                        &mut many
+                        spilled.resize(ty.fields.len(), S::NULL);
+                        &mut spilled
                     }
                 };
                 for (key, value) in self.source.members(value) {
-                    if let Some(slot) = ty.position(&key).and_then(|place| values.get_mut(place)) {
+                    if let Some(slot) = ty.position(&key).and_then(|index| values.get_mut(index)) {
                         *slot = value;
                     }
                 }
@@ -82,16 +82,16 @@ impl<'s, 't, S: Source<'s>> Encoder<'t, '_, S> {
 
     fn struct_message(&mut self, ty: &Struct, message: u8, values: &[S::Node]) {
         let mut written = 0;
-        for (place, field) in ty.message(message) {
-            self.inlined(ty, message, written, field.number, values);
-            self.field(field, values.get(place).copied().unwrap_or(S::NULL));
+        for (index, field) in ty.message(message) {
+            self.embedded_structs(ty, message, written, field.number, values);
+            self.field(field, values.get(index).copied().unwrap_or(S::NULL));
             written = field.number;
         }
-        self.inlined(ty, message, written, u32::MAX, values);
+        self.embedded_structs(ty, message, written, u32::MAX, values);
     }
 
-    /// The inlined structs of a message with numbers between two others.
-    fn inlined(&mut self, ty: &Struct, message: u8, after: u32, before: u32, values: &[S::Node]) {
+    /// Writes the embedded structs of a message whose numbers are between `after` and `before`.
+    fn embedded_structs(&mut self, ty: &Struct, message: u8, after: u32, before: u32, values: &[S::Node]) {
         if ty.embedded.is_empty() {
             return;
         }
@@ -113,7 +113,7 @@ impl<'s, 't, S: Source<'s>> Encoder<'t, '_, S> {
         }
         match self.types.get(field.ty) {
             Type::Map(map) => self.map(field.number, map, value),
-            // A named list is a message, written unless it is nil.
+            // A named list is a message, which is written unless it is nil.
             Type::List(list) if !list.name.is_empty() => {
                 if !self.source.is_null(value) {
                     self.nested(field.number, |nested| nested.repeated(1, list, value));
@@ -124,14 +124,15 @@ impl<'s, 't, S: Source<'s>> Encoder<'t, '_, S> {
         }
     }
 
-    /// One value with its tag. Null is the type's zero value, which of `[]byte` is nothing at all.
+    /// Writes one value with its tag. Null is written as the type's zero value, except that a null `[]byte` is not
+    /// written.
     fn single(&mut self, number: u32, id: TypeId, value: S::Node) {
         let Type::Scalar(ScalarType { kind, .. }) = self.types.get(id) else {
             self.nested(number, |nested| nested.value_message(id, value));
             return;
         };
         match kind {
-            Scalar::String => write_bytes(number, self.text(value).as_bytes(), self.out),
+            Scalar::String => write_bytes(number, self.string_or_empty(value).as_bytes(), self.out),
             Scalar::Bool => self.int(number, i64::from(self.source.boolean(value).unwrap_or_default())),
             Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 | Scalar::Uint8 => {
                 self.int(number, self.source.integer(value).unwrap_or_default());
@@ -195,7 +196,7 @@ impl<'s, 't, S: Source<'s>> Encoder<'t, '_, S> {
     fn repeated(&mut self, number: u32, list: &List, value: S::Node) {
         for item in self.source.items(value) {
             match self.types.get(list.item) {
-                // An item must be there to be counted.
+                // A null item must still be written, so that the number of items is kept.
                 Type::Scalar(ScalarType { kind: Scalar::Bytes, .. }) if self.source.is_null(item) => {
                     write_bytes(number, b"", self.out);
                 }
@@ -228,7 +229,7 @@ impl<'s, 't, S: Source<'s>> Encoder<'t, '_, S> {
         for item in self.source.items(value) {
             match union.kind {
                 UnionKind::SchemaOrStringArray => {
-                    write_bytes(2, self.text(item).as_bytes(), self.out);
+                    write_bytes(2, self.string_or_empty(item).as_bytes(), self.out);
                 }
                 _ => self.nested(2, |nested| nested.value_message(union.schema, item)),
             }

@@ -1,20 +1,21 @@
-//! What is around the messages: the envelope that names an object's kind (`runtime.Unknown` after the bytes `k8s\0`),
-//! lists made of finished items, and the frames of a watch.
+//! The framing around messages: the envelope that names an object's kind (`runtime.Unknown` after the bytes `k8s\0`),
+//! lists of encoded items, and the frames of a watch.
 
 use pintle_value::{Str, Value};
 
 use super::wire::{
-    BYTES, DecodeError, Reader, VARINT, varint_len, write_bytes, write_nested, write_object, write_tag, write_varint,
+    BYTES, DecodeError, VARINT, WireReader, varint_len, write_bytes, write_nested, write_object, write_tag,
+    write_varint,
 };
 use crate::go::utf8 as text;
 
-/// What every body begins with.
+/// The prefix of every body.
 pub const PREFIX: [u8; 4] = *b"k8s\0";
 
-/// What every envelope ends with: an empty content encoding and an empty content type.
-pub const LIST_TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
+/// The last fields of every envelope: an empty content encoding and an empty content type.
+pub const ENVELOPE_TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
 
-/// An object that is still encoded, with what its envelope says of it.
+/// An encoded object and the fields of its envelope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
     /// `apiVersion`, or empty.
@@ -23,16 +24,17 @@ pub struct Envelope<'a> {
     pub kind: Str,
     /// The message.
     pub raw: &'a [u8],
-    /// How the message is compressed, or empty.
+    /// The content encoding (compression) of the message, or empty.
     pub content_encoding: Str,
-    /// What the message is, or empty for Protobuf.
+    /// The content type of the message, or empty for Protobuf.
     pub content_type: Str,
 }
 
-/// Opens the envelope of a body.
+/// Decodes the envelope of a body.
 ///
 /// # Errors
-/// If the body is empty, does not begin with [`PREFIX`], or is malformed behind it; in upstream's words.
+/// Returns an error with upstream's message if the body is empty, does not start with [`PREFIX`], or is malformed after
+/// it.
 pub fn open_envelope(body: &[u8]) -> Result<Envelope<'_>, DecodeError> {
     let malformed = |text: &str| Err(DecodeError::Malformed(text.to_owned()));
     if body.is_empty() {
@@ -45,21 +47,21 @@ pub fn open_envelope(body: &[u8]) -> Result<Envelope<'_>, DecodeError> {
         return malformed("empty body");
     }
     let mut envelope = Envelope::default();
-    let mut reader = Reader::new(message);
+    let mut reader = WireReader::new(message);
     while !reader.is_empty() {
-        let (number, wire) = reader.tag("Unknown")?;
+        let (number, wire_type) = reader.tag("Unknown")?;
         let name = match number {
             1 => "TypeMeta",
             2 => "Raw",
             3 => "ContentEncoding",
             4 => "ContentType",
             _ => {
-                reader.skip(wire)?;
+                reader.skip(wire_type)?;
                 continue;
             }
         };
-        if wire != BYTES {
-            return Err(DecodeError::Malformed(format!("proto: wrong wireType = {wire} for field {name}")));
+        if wire_type != BYTES {
+            return Err(DecodeError::Malformed(format!("proto: wrong wireType = {wire_type} for field {name}")));
         }
         let bytes = reader.bytes()?;
         match number {
@@ -73,31 +75,31 @@ pub fn open_envelope(body: &[u8]) -> Result<Envelope<'_>, DecodeError> {
 }
 
 fn type_meta(bytes: &[u8], envelope: &mut Envelope<'_>) -> Result<(), DecodeError> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while !reader.is_empty() {
         match reader.tag("TypeMeta")? {
             (1, BYTES) => envelope.api_version = text(reader.bytes()?),
             (2, BYTES) => envelope.kind = text(reader.bytes()?),
-            (1, wire) => return Err(wrong(wire, "APIVersion")),
-            (2, wire) => return Err(wrong(wire, "Kind")),
-            (_, wire) => reader.skip(wire)?,
+            (1, wire_type) => return Err(wrong_wire_type(wire_type, "APIVersion")),
+            (2, wire_type) => return Err(wrong_wire_type(wire_type, "Kind")),
+            (_, wire_type) => reader.skip(wire_type)?,
         }
     }
     Ok(())
 }
 
-fn wrong(wire: u8, field: &str) -> DecodeError {
-    DecodeError::Malformed(format!("proto: wrong wireType = {wire} for field {field}"))
+fn wrong_wire_type(wire_type: u8, field: &str) -> DecodeError {
+    DecodeError::Malformed(format!("proto: wrong wireType = {wire_type} for field {field}"))
 }
 
-/// Appends an envelope whose message is written by `write`.
+/// Appends an envelope whose message `write` appends.
 pub fn encode_envelope(api_version: &str, kind: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    head(api_version, kind, out);
+    write_envelope_head(api_version, kind, out);
     write_object(2, out, write);
-    out.extend_from_slice(&LIST_TAIL);
+    out.extend_from_slice(&ENVELOPE_TAIL);
 }
 
-fn head(api_version: &str, kind: &str, out: &mut Vec<u8>) {
+fn write_envelope_head(api_version: &str, kind: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&PREFIX);
     write_nested(1, out, |out| {
         write_bytes(1, api_version.as_bytes(), out);
@@ -105,12 +107,12 @@ fn head(api_version: &str, kind: &str, out: &mut Vec<u8>) {
     });
 }
 
-/// The bytes of a list before its items, for items that together take `items_len` bytes with their heads
-/// ([`framed_len`]). After the items comes [`LIST_TAIL`], so that a list is written without holding it.
+/// The bytes of a list before its items. `items_len` is the total encoded length of the items ([`framed_len`]).
+/// [`ENVELOPE_TAIL`] follows the items, so that a list can be streamed.
 #[must_use]
 pub fn list_head(api_version: &str, kind: &str, list_meta: &Value, items_len: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
-    head(api_version, kind, &mut out);
+    write_envelope_head(api_version, kind, &mut out);
     let mut meta = Vec::with_capacity(64);
     write_nested(1, &mut meta, |out| {
         write_bytes(1, list_meta.str_at(&["selfLink"]).as_bytes(), out);
@@ -127,34 +129,34 @@ pub fn list_head(api_version: &str, kind: &str, list_meta: &Value, items_len: us
     out
 }
 
-/// Appends an item of a list, whose message is appended by `write`, with what stands before it.
+/// Appends an item of a list with its tag and length. `write` appends the message.
 pub fn write_item(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write_object(2, out, write);
 }
 
-/// The first field of a message, with what stands before it, if that is a message with this number.
+/// The first field of a message with its tag and length, if it is a message with this number.
 #[must_use]
 pub fn first_field(message: &[u8], number: u32) -> Option<&[u8]> {
-    let mut reader = Reader::new(message);
+    let mut reader = WireReader::new(message);
     (reader.tag("") == Ok((number, BYTES))).then_some(())?;
     reader.bytes().ok()?;
-    Some(&message[..message.len() - reader.left()])
+    Some(&message[..message.len() - reader.remaining()])
 }
 
-/// How many bytes an item's message of this length takes in a list.
+/// The encoded length of a list item whose message has this length.
 #[must_use]
 pub fn framed_len(item_len: usize) -> usize {
     1 + varint_len(item_len as u64) + item_len
 }
 
-/// Appends a frame of a watch: four bytes of length, then a `WatchEvent` around an object in its envelope, which is appended
-/// by `object`.
+/// Appends a frame of a watch: a four-byte length, then a `WatchEvent` that contains an object in its envelope, which
+/// `object` appends.
 pub fn watch_frame(event_type: &str, out: &mut Vec<u8>, object: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     write_bytes(1, event_type.as_bytes(), out);
     write_object(2, out, |out| write_object(1, out, object));
-    // A frame longer than a length can say cannot be made of an object that passed the size limits.
+    // An object within the size limits cannot exceed the maximum frame length.
     let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }

@@ -1,18 +1,18 @@
-//! What messages are made of: trees, or the finished JSON of objects as they are stored. Either is walked in the order of
-//! the message's fields.
+//! The inputs of the Protobuf encoder: trees, or the stored JSON of objects. Both are read in the order of the
+//! message's fields.
 
 use std::borrow::Cow;
 
 use pintle_value::{Object, Value};
 
-use crate::json::{self, Marked, Place};
+use crate::json::{self, IndexedJson, ValueIndex};
 
-/// The values of a normalised object. A value of a wrong type is read as one that is not there.
-pub(super) trait Source<'a>: Copy {
-    /// A value.
+/// Access to the values of a normalised object. A value of the wrong type reads as missing.
+pub(super) trait ValueSource<'a>: Copy {
+    /// A reference to a value.
     type Node: Copy;
 
-    /// What is not there.
+    /// A missing value.
     const NULL: Self::Node;
 
     fn is_null(self, node: Self::Node) -> bool;
@@ -21,21 +21,21 @@ pub(super) trait Source<'a>: Copy {
     fn boolean(self, node: Self::Node) -> Option<bool>;
     fn integer(self, node: Self::Node) -> Option<i64>;
     fn float(self, node: Self::Node) -> Option<f64>;
-    /// The members of an object; of the maps in it they are sorted.
+    /// The members of an object. Those of maps are sorted.
     fn members(self, node: Self::Node) -> impl Iterator<Item = (Cow<'a, str>, Self::Node)>;
     /// The items of an array.
     fn items(self, node: Self::Node) -> impl Iterator<Item = Self::Node>;
-    /// Appends a value as JSON whose members are sorted.
+    /// Appends a value as JSON with sorted members.
     fn write_json(self, node: Self::Node, out: &mut Vec<u8>);
-    /// Appends a set of fields as JSON.
+    /// Appends a field set as JSON.
     fn write_fields(self, node: Self::Node, out: &mut Vec<u8>);
 }
 
-/// A tree.
+/// Reads a tree.
 #[derive(Clone, Copy)]
-pub(super) struct Tree;
+pub(super) struct TreeSource;
 
-impl<'a> Source<'a> for Tree {
+impl<'a> ValueSource<'a> for TreeSource {
     type Node = &'a Value;
 
     const NULL: &'a Value = &Value::Null;
@@ -78,53 +78,53 @@ impl<'a> Source<'a> for Tree {
     }
 
     fn write_fields(self, node: &'a Value, out: &mut Vec<u8>) {
-        json::encode_fields(node, out);
+        json::encode_fields_v1(node, out);
     }
 }
 
-/// Finished JSON has its embedded JSON in the form in which it is written here.
-impl<'a> Source<'a> for Marked<'a> {
-    type Node = Place;
+/// Embedded values in stored JSON already have the format that the message needs, so they are copied.
+impl<'a> ValueSource<'a> for IndexedJson<'a> {
+    type Node = ValueIndex;
 
-    const NULL: Place = Place::NONE;
+    const NULL: ValueIndex = ValueIndex::NONE;
 
-    fn is_null(self, node: Place) -> bool {
-        Marked::is_null(&self, node)
+    fn is_null(self, node: ValueIndex) -> bool {
+        IndexedJson::is_null(&self, node)
     }
 
-    fn is_object(self, node: Place) -> bool {
-        Marked::is_object(&self, node)
+    fn is_object(self, node: ValueIndex) -> bool {
+        IndexedJson::is_object(&self, node)
     }
 
-    fn string(self, node: Place) -> Option<Cow<'a, str>> {
-        Marked::string(&self, node)
+    fn string(self, node: ValueIndex) -> Option<Cow<'a, str>> {
+        IndexedJson::string(&self, node)
     }
 
-    fn boolean(self, node: Place) -> Option<bool> {
-        self.word(node).and_then(|word| word.parse().ok())
+    fn boolean(self, node: ValueIndex) -> Option<bool> {
+        self.literal(node).and_then(|literal| literal.parse().ok())
     }
 
-    fn integer(self, node: Place) -> Option<i64> {
-        Marked::integer(&self, node)
+    fn integer(self, node: ValueIndex) -> Option<i64> {
+        IndexedJson::integer(&self, node)
     }
 
-    fn float(self, node: Place) -> Option<f64> {
-        self.word(node).and_then(|word| word.parse().ok())
+    fn float(self, node: ValueIndex) -> Option<f64> {
+        self.literal(node).and_then(|literal| literal.parse().ok())
     }
 
-    fn members(self, node: Place) -> impl Iterator<Item = (Cow<'a, str>, Place)> {
-        Marked::members(self, node)
+    fn members(self, node: ValueIndex) -> impl Iterator<Item = (Cow<'a, str>, ValueIndex)> {
+        IndexedJson::members(self, node)
     }
 
-    fn items(self, node: Place) -> impl Iterator<Item = Place> {
-        Marked::items(self, node)
+    fn items(self, node: ValueIndex) -> impl Iterator<Item = ValueIndex> {
+        IndexedJson::items(self, node)
     }
 
-    fn write_json(self, node: Place, out: &mut Vec<u8>) {
+    fn write_json(self, node: ValueIndex, out: &mut Vec<u8>) {
         out.extend_from_slice(self.json(node).as_bytes());
     }
 
-    fn write_fields(self, node: Place, out: &mut Vec<u8>) {
+    fn write_fields(self, node: ValueIndex, out: &mut Vec<u8>) {
         out.extend_from_slice(self.json(node).as_bytes());
     }
 }

@@ -1,9 +1,9 @@
-//! The wire format: tags, varints, lengths, and how to skip what is not known. Errors have gogo's words.
+//! The wire format: tags, varints, lengths, and how to skip unknown fields. Errors have gogo's messages.
 
 use pintle_schema::bare_name;
 use thiserror::Error;
 
-/// Why bytes are not a message. The text is what a Go server says.
+/// Why bytes are not a valid message. The messages are those of a Go server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The bytes end too early.
@@ -15,10 +15,10 @@ pub enum DecodeError {
     /// A length is negative (as a signed integer).
     #[error("proto: negative length found during unmarshaling")]
     NegativeLength,
-    /// A group ends that has not begun.
+    /// An end-group tag without a start-group tag.
     #[error("proto: unexpected end of group")]
     EndOfGroup,
-    /// Something else, in gogo's words or in those of the type that refuses its content.
+    /// Any other error, with gogo's message or that of the type that rejects its content.
     #[error("{0}")]
     Malformed(String),
 }
@@ -31,14 +31,14 @@ const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;
 
-/// Reads a message's bytes from front to back.
-pub(super) struct Reader<'a> {
+/// Reads the bytes of a message.
+pub(super) struct WireReader<'a> {
     bytes: &'a [u8],
-    /// How many bytes the message has.
+    /// The length of the message in bytes.
     total: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, total: bytes.len() }
     }
@@ -47,13 +47,13 @@ impl<'a> Reader<'a> {
         self.bytes.is_empty()
     }
 
-    /// How many bytes are left.
-    pub(super) fn left(&self) -> usize {
+    /// The number of unread bytes.
+    pub(super) fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
     pub(super) fn varint(&mut self) -> Result<u64, DecodeError> {
-        // Most have one byte.
+        // Most varints have one byte.
         if let [byte, rest @ ..] = self.bytes
             && byte & 0x80 == 0
         {
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
             if i == 10 {
                 return Err(DecodeError::Overflow);
             }
-            // As in Go, bits beyond the 64th fall off.
+            // As in Go, bits beyond the 64th are dropped.
             value |= u64::from(byte & 0x7f) << (7 * i);
             if byte & 0x80 == 0 {
                 self.bytes = &self.bytes[i + 1..];
@@ -79,20 +79,20 @@ impl<'a> Reader<'a> {
         Err(if self.bytes.len() > 9 { DecodeError::Overflow } else { DecodeError::UnexpectedEof })
     }
 
-    /// Takes a number that is zero or a text that is empty, if that is what comes.
-    pub(super) fn take_zero(&mut self) -> bool {
+    /// Reads a varint of zero or an empty string, if that is next.
+    pub(super) fn skip_zero(&mut self) -> bool {
         let Some(rest) = self.bytes.strip_prefix(&[0]) else { return false };
         self.bytes = rest;
         true
     }
 
-    /// The next field's number and wire type, for the message of the type `name`.
+    /// Reads the next field's number and wire type. `name` is the type of the message.
     pub(super) fn tag(&mut self, name: &str) -> Result<(u32, u8), DecodeError> {
         let tag = self.varint()?;
-        let wire = (tag & 7) as u8;
-        // Go takes the number as a signed 32-bit integer.
+        let wire_type = (tag & 7) as u8;
+        // Go converts the number to a signed 32-bit integer.
         let number = (tag >> 3) as u32;
-        if wire == END_GROUP {
+        if wire_type == END_GROUP {
             let name = bare_name(name);
             return Err(DecodeError::Malformed(format!("proto: {name}: wiretype end group for non-group")));
         }
@@ -100,20 +100,20 @@ impl<'a> Reader<'a> {
             let (name, number) = (bare_name(name), number as i32);
             return Err(DecodeError::Malformed(format!("proto: {name}: illegal tag {number} (wire type {tag})")));
         }
-        Ok((number, wire))
+        Ok((number, wire_type))
     }
 
-    /// The next field's number and wire type in a map's entry, which generated code does not check.
-    pub(super) fn entry_tag(&mut self) -> Result<(u32, u8), DecodeError> {
+    /// Reads the next field's number and wire type in a map entry, which generated code does not validate.
+    pub(super) fn map_entry_tag(&mut self) -> Result<(u32, u8), DecodeError> {
         let tag = self.varint()?;
         Ok(((tag >> 3) as u32, (tag & 7) as u8))
     }
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.varint()?;
-        // Go looks at the sign of the length, and of the index where it ends.
-        let behind = (self.total - self.bytes.len()) as u64;
-        if length > i64::MAX as u64 - behind {
+        // Go checks the sign of the length and of the index of its end.
+        let consumed = (self.total - self.bytes.len()) as u64;
+        if length > i64::MAX as u64 - consumed {
             return Err(DecodeError::NegativeLength);
         }
         let length = usize::try_from(length).map_err(|_| DecodeError::NegativeLength)?;
@@ -128,12 +128,12 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(*taken))
     }
 
-    /// Skips a field that the message does not have.
-    pub(super) fn skip(&mut self, wire: u8) -> Result<(), DecodeError> {
+    /// Skips an unknown field.
+    pub(super) fn skip(&mut self, wire_type: u8) -> Result<(), DecodeError> {
         let mut depth = 0usize;
-        let mut wire = wire;
+        let mut wire_type = wire_type;
         loop {
-            match wire {
+            match wire_type {
                 VARINT => drop(self.varint()?),
                 FIXED64 => drop(self.fixed64()?),
                 BYTES => drop(self.bytes()?),
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
             if depth == 0 {
                 return Ok(());
             }
-            wire = (self.varint()? & 7) as u8;
+            wire_type = (self.varint()? & 7) as u8;
         }
     }
 }
@@ -158,13 +158,13 @@ pub(super) fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// How many bytes a varint takes.
+/// The encoded length of a varint.
 pub(super) fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-pub(super) fn write_tag(number: u32, wire: u8, out: &mut Vec<u8>) {
-    write_varint(u64::from(number) << 3 | u64::from(wire), out);
+pub(super) fn write_tag(number: u32, wire_type: u8, out: &mut Vec<u8>) {
+    write_varint(u64::from(number) << 3 | u64::from(wire_type), out);
 }
 
 pub(super) fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
@@ -173,19 +173,19 @@ pub(super) fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Writes a field whose bytes are made by `write`, with their length before them.
+/// Writes a length-delimited field whose bytes `write` appends.
 pub(super) fn write_nested(number: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    // Most messages are short.
-    write_with_room::<1>(number, out, write);
+    // Most nested messages need a one-byte length.
+    write_length_delimited::<1>(number, out, write);
 }
 
-/// The same for messages of more than a hundred bytes, as most objects are.
+/// The same, optimized for messages longer than 127 bytes, as most objects are.
 pub(super) fn write_object(number: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    write_with_room::<2>(number, out, write);
+    write_length_delimited::<2>(number, out, write);
 }
 
-/// Keeps so many bytes for the length; where it takes more or fewer, the message is moved.
-fn write_with_room<const ROOM: usize>(number: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+/// Reserves `ROOM` bytes for the length. If the length needs more or fewer, the message is moved.
+fn write_length_delimited<const ROOM: usize>(number: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write_tag(number, BYTES, out);
     let start = out.len();
     out.extend_from_slice(&[0; ROOM]);

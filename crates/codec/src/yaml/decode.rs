@@ -1,4 +1,5 @@
-//! YAML to trees: the first document of a text, anchors and merge keys resolved, with bounds on what they may expand to.
+//! Decodes YAML to trees: the first document of a text, with anchors and merge keys resolved and with limits on their
+//! expansion.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -8,14 +9,14 @@ use pintle_schema::base64;
 use pintle_value::{Object, Str, Value};
 use thiserror::Error;
 
-use super::key::{Key, printed_value};
+use super::key::{MappingKey, go_syntax_of_value};
 use super::parser::{Event, Parser};
-use super::reader::{Cursor, Text};
+use super::reader::{Cursor, InputText};
 use super::resolve::{Scalar, resolve_tagged};
 use super::scanner::Scanner;
 use crate::json::{self, MAX_DEPTH};
 
-/// Why a text could not be read, in the words that a Go server gives.
+/// Why a text could not be decoded. The message is the Go libraries'.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct DecodeError(String);
@@ -26,86 +27,89 @@ impl DecodeError {
         Self(format!("yaml: {problem}"))
     }
 
-    /// The same, with a line; line 0 is not told.
+    /// The same with a line number. Line 0 is omitted.
     pub(super) fn at_line(line: usize, problem: &str) -> Self {
         if line == 0 { Self::new(problem) } else { Self::new(format_args!("line {line}: {problem}")) }
     }
 }
 
-/// What was read.
+/// The result of [`decode`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The tree. Of duplicate keys the last wins.
+    /// The decoded tree. The last of duplicate keys wins.
     pub value: Value,
-    /// What strict decoding says of duplicate keys, all in one message of many lines; `None` if there are none.
-    pub strict: Option<String>,
+    /// The strict decoding error for duplicate keys: one message with a line per key. `None` if there are none.
+    pub strict_error: Option<String>,
 }
 
-/// How many bytes of text aliases may stand for. Upstream has no such bound.
+/// Maximum number of text bytes that aliases may expand to. Upstream has no such limit.
 const MAX_ALIASED_BYTES: usize = 32 << 20;
 
-/// How many bytes may be told of duplicate keys. Upstream has no such bound.
-const MAX_REPEATED_BYTES: usize = 1 << 20;
+/// Maximum length in bytes of the message about duplicate keys. Upstream has no such limit.
+const MAX_DUPLICATE_KEYS_BYTES: usize = 1 << 20;
 
-/// Reads the first document of a text. An empty text is null.
+/// Decodes the first document of a text. An empty text is null.
 ///
 /// # Errors
-/// If the text is not YAML, or holds what JSON cannot say (infinities, keys that are lists).
+/// Returns an error if the text is not YAML, or if it has values that JSON cannot express (infinities, keys that are
+/// lists).
 pub fn decode(text: &[u8]) -> Result<Decoded, DecodeError> {
-    let text = Text::new(text);
+    let text = InputText::new(text);
     let nodes = parse(Parser::new(Scanner::new(Cursor::new(&text))))?;
     if nodes.is_empty() {
-        return Ok(Decoded { value: Value::Null, strict: None });
+        return Ok(Decoded { value: Value::Null, strict_error: None });
     }
-    let mut builder = Builder { nodes: &nodes, ..Builder::default() };
+    let mut builder = ValueBuilder { nodes: &nodes, ..ValueBuilder::default() };
     let value = builder.value(0)?;
-    // What JSON cannot say is found when the whole text has been read.
+    // Upstream finds values that JSON cannot express only after the whole text has been read.
     if let Some(message) = builder.unsupported_key {
         return Err(DecodeError(message));
     }
-    if let Some(name) = builder.infinite.then(|| infinite(&value)).flatten() {
+    if let Some(name) = builder.non_finite.then(|| non_finite(&value)).flatten() {
         return Err(DecodeError(format!("json: unsupported value: {name}")));
     }
-    let strict = (!builder.repeated.is_empty()).then(|| format!("yaml: unmarshal errors:{}", builder.repeated));
-    Ok(Decoded { value, strict })
+    let strict_error =
+        (!builder.duplicate_keys.is_empty()).then(|| format!("yaml: unmarshal errors:{}", builder.duplicate_keys));
+    Ok(Decoded { value, strict_error })
 }
 
 fn fail<T>(message: impl std::fmt::Display) -> Result<T, DecodeError> {
     Err(DecodeError::new(message))
 }
 
-/// A float as it is read from its JSON, where the shortest text of a large one may be that of another integer.
-fn through_json(f: f64) -> Value {
-    let read = json::decode(&json::encode(&Value::Float(f)), json::Options::default());
+/// Returns the value that a float has after it is encoded to JSON and decoded. The shortest text of a large float may
+/// be that of another integer.
+fn json_round_trip(f: f64) -> Value {
+    let read = json::decode(&json::encode(&Value::Float(f)), json::DecodeOptions::default());
     read.map_or(Value::Float(f), |read| read.value)
 }
 
-/// Go's name of the first number in a tree that is none in JSON.
-fn infinite(value: &Value) -> Option<&'static str> {
+/// Go's name of the first number in a tree that JSON cannot express.
+fn non_finite(value: &Value) -> Option<&'static str> {
     match value {
         Value::Float(f) if f.is_nan() => Some("NaN"),
         Value::Float(f) if f.is_infinite() => Some(if *f > 0.0 { "+Inf" } else { "-Inf" }),
-        Value::Array(items) => items.iter().find_map(infinite),
-        Value::Object(object) => object.values().find_map(infinite),
+        Value::Array(items) => items.iter().find_map(non_finite),
+        Value::Object(object) => object.values().find_map(non_finite),
         _ => None,
     }
 }
 
-/// A node of the document; the root is the first.
+/// A node of the document. The root is the first node.
 struct Node<'t> {
-    /// Counted from 1.
+    /// The line number, counted from 1.
     line: usize,
-    content: Content<'t>,
+    content: NodeContent<'t>,
 }
 
-enum Content<'t> {
+enum NodeContent<'t> {
     Scalar {
         tag: Cow<'t, str>,
         text: Cow<'t, str>,
         plain: bool,
     },
     Sequence(Vec<usize>),
-    /// Keys and values in turn.
+    /// Keys and values alternate.
     Mapping(Vec<usize>),
     Alias {
         name: &'t str,
@@ -126,22 +130,22 @@ fn parse<'t>(mut parser: Parser<'t>) -> Result<Vec<Node<'t>>, DecodeError> {
                 continue;
             }
             Event::Alias(name) => match anchors.get(name) {
-                Some(target) => Content::Alias { name, target: *target },
+                Some(target) => NodeContent::Alias { name, target: *target },
                 None => return fail(format_args!("unknown anchor '{name}' referenced")),
             },
-            Event::Scalar(text, plain) => Content::Scalar { tag: parsed.tag, text, plain },
-            Event::SequenceStart => Content::Sequence(Vec::new()),
-            Event::MappingStart => Content::Mapping(Vec::new()),
+            Event::Scalar(text, plain) => NodeContent::Scalar { tag: parsed.tag, text, plain },
+            Event::SequenceStart => NodeContent::Sequence(Vec::new()),
+            Event::MappingStart => NodeContent::Mapping(Vec::new()),
         };
         let node = nodes.len();
-        let opens = matches!(content, Content::Sequence(_) | Content::Mapping(_));
+        let opens = matches!(content, NodeContent::Sequence(_) | NodeContent::Mapping(_));
         nodes.push(Node { line: parsed.line + 1, content });
-        // An anchor is known inside of its own collection, where using it is an error that is found later.
+        // An anchor is visible inside its own collection. Using it there is an error that is found later.
         if let Some(anchor) = parsed.anchor {
             anchors.insert(anchor, node);
         }
         let parent = open.last().and_then(|parent| nodes.get_mut(*parent)).map(|n| &mut n.content);
-        if let Some(Content::Sequence(children) | Content::Mapping(children)) = parent {
+        if let Some(NodeContent::Sequence(children) | NodeContent::Mapping(children)) = parent {
             children.push(node);
         }
         if opens {
@@ -150,76 +154,78 @@ fn parse<'t>(mut parser: Parser<'t>) -> Result<Vec<Node<'t>>, DecodeError> {
     }
 }
 
-/// The longest and shortest documents between which the part of aliases that is allowed shrinks.
+/// The document sizes, in decoded nodes, between which the allowed ratio of aliased nodes shrinks
+/// (`alias_ratio_range_low` and `alias_ratio_range_high` of goyaml).
 const ALIAS_RANGE: (f64, f64) = (400_000.0, 4_000_000.0);
 
-/// Makes values of nodes.
+/// Builds values from nodes.
 #[derive(Default)]
-struct Builder<'n> {
+struct ValueBuilder<'n> {
     nodes: &'n [Node<'n>],
-    /// What strict decoding says of keys that came before.
-    repeated: String,
-    /// How many nodes were made values of, and how many of these through an alias.
+    /// The strict decoding errors for duplicate keys.
+    duplicate_keys: String,
+    /// The number of decoded nodes, and how many of them were decoded through an alias.
     decoded: u32,
     aliased: u32,
-    /// The bytes of text that came through aliases.
+    /// The number of text bytes that were decoded through aliases.
     aliased_bytes: usize,
-    /// The message for the first key that is no text in JSON.
+    /// The message for the first key that JSON cannot express.
     unsupported_key: Option<String>,
-    /// There is a number that is none in JSON.
-    infinite: bool,
-    /// What is read goes into a message: keys are what Go prints of them, and may be anything that Go's maps may have.
-    printing: bool,
-    /// The aliases that are being followed.
-    following: HashSet<usize>,
+    /// Whether the tree has a number that JSON cannot express.
+    non_finite: bool,
+    /// Whether the value is built for an error message. Then keys are printed as Go prints them and may be of any type
+    /// that Go's map keys may have.
+    for_message: bool,
+    /// The aliases that are being expanded.
+    expanding: HashSet<usize>,
     depth: usize,
 }
 
-/// A mapping under construction. Keys are told apart by type as well as text.
+/// A mapping under construction. Keys of different types are distinct even if their texts are equal.
 #[derive(Default)]
-struct Entries {
+struct MappingEntries {
     entries: Vec<(Str, Value)>,
-    seen: HashSet<(std::mem::Discriminant<Key>, Str)>,
+    seen: HashSet<(std::mem::Discriminant<MappingKey>, Str)>,
 }
 
-impl Builder<'_> {
+impl ValueBuilder<'_> {
     fn value(&mut self, node: usize) -> Result<Value, DecodeError> {
-        self.count()?;
+        self.count_node()?;
         let Some(Node { content, .. }) = self.nodes.get(node) else { return Ok(Value::Null) };
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return fail(format_args!("exceeded max depth of {MAX_DEPTH}"));
         }
         let value = match content {
-            Content::Scalar { .. } => match self.scalar(node)? {
+            NodeContent::Scalar { .. } => match self.scalar(node)? {
                 (Scalar::Null, _) => Value::Null,
                 (Scalar::Bool(b), _) => Value::Bool(b),
                 (Scalar::Int(i), _) => Value::Int(i),
                 #[allow(clippy::cast_precision_loss)] // as Go converts
                 (Scalar::Uint(u), _) => Value::Float(u as f64),
                 (Scalar::Float(f), _) if !f.is_finite() => {
-                    self.infinite = true;
+                    self.non_finite = true;
                     Value::Float(f)
                 }
-                (Scalar::Float(f), _) => through_json(f),
+                (Scalar::Float(f), _) => json_round_trip(f),
                 (Scalar::Timestamp | Scalar::Text, text) => Value::String(text),
             },
-            Content::Sequence(children) => {
+            NodeContent::Sequence(children) => {
                 let mut items = Vec::with_capacity(children.len());
                 for child in children {
                     items.push(self.value(*child)?);
                 }
                 Value::Array(items)
             }
-            Content::Mapping(_) => {
-                let mut entries = Entries::default();
+            NodeContent::Mapping(_) => {
+                let mut entries = MappingEntries::default();
                 self.mapping(node, &mut entries)?;
                 Value::Object(Object::from_entries(entries.entries))
             }
-            Content::Alias { target, .. } => {
-                self.follow(node)?;
+            NodeContent::Alias { target, .. } => {
+                self.start_alias(node)?;
                 let value = self.value(*target)?;
-                self.following.remove(&node);
+                self.expanding.remove(&node);
                 value
             }
         };
@@ -227,10 +233,10 @@ impl Builder<'_> {
         Ok(value)
     }
 
-    /// Keeps the work that aliases cause in proportion, with goyaml's ratios.
-    fn count(&mut self) -> Result<(), DecodeError> {
+    /// Limits the share of aliased nodes, with goyaml's ratios.
+    fn count_node(&mut self) -> Result<(), DecodeError> {
         self.decoded += 1;
-        self.aliased += u32::from(!self.following.is_empty());
+        self.aliased += u32::from(!self.expanding.is_empty());
         let (low, high) = ALIAS_RANGE;
         let decoded = f64::from(self.decoded);
         let allowed = 0.99 - 0.89 * ((decoded.clamp(low, high) - low) / (high - low));
@@ -240,21 +246,21 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn follow(&mut self, alias: usize) -> Result<(), DecodeError> {
+    fn start_alias(&mut self, alias: usize) -> Result<(), DecodeError> {
         match self.nodes.get(alias).map(|n| &n.content) {
-            Some(Content::Alias { name, .. }) if !self.following.insert(alias) => {
+            Some(NodeContent::Alias { name, .. }) if !self.expanding.insert(alias) => {
                 fail(format_args!("anchor '{name}' value contains itself"))
             }
             _ => Ok(()),
         }
     }
 
-    /// What a scalar means, and its text.
+    /// The resolved value of a scalar, and its text.
     fn scalar(&mut self, node: usize) -> Result<(Scalar, Str), DecodeError> {
-        let Some(Node { content: Content::Scalar { tag, text, plain }, .. }) = self.nodes.get(node) else {
+        let Some(Node { content: NodeContent::Scalar { tag, text, plain }, .. }) = self.nodes.get(node) else {
             return Ok((Scalar::Null, Str::default()));
         };
-        if !self.following.is_empty() {
+        if !self.expanding.is_empty() {
             self.aliased_bytes += text.len();
             if self.aliased_bytes > MAX_ALIASED_BYTES {
                 return fail("document contains excessive aliasing");
@@ -273,8 +279,8 @@ impl Builder<'_> {
         Ok((scalar, Str::from(text.as_ref())))
     }
 
-    fn mapping(&mut self, node: usize, entries: &mut Entries) -> Result<(), DecodeError> {
-        let Some(Node { content: Content::Mapping(children), .. }) = self.nodes.get(node) else { return Ok(()) };
+    fn mapping(&mut self, node: usize, entries: &mut MappingEntries) -> Result<(), DecodeError> {
+        let Some(Node { content: NodeContent::Mapping(children), .. }) = self.nodes.get(node) else { return Ok(()) };
         for pair in children.chunks_exact(2) {
             let (key_node, value_node) = (pair[0], pair[1]);
             if self.is_merge(key_node) {
@@ -283,21 +289,21 @@ impl Builder<'_> {
             }
             let key = self.key(key_node)?;
             let value = self.value(value_node)?;
-            if self.printing {
-                entries.entries.push((key.in_message(), value));
+            if self.for_message {
+                entries.entries.push((key.message_key(), value));
                 continue;
             }
             let Some(text) = key.text() else {
                 if self.unsupported_key.is_none() {
-                    self.unsupported_key = Some(key.unsupported(&self.printed(value_node)?));
+                    self.unsupported_key = Some(key.unsupported_message(&self.print(value_node)?));
                 }
                 continue;
             };
             let is_new = entries.seen.insert((std::mem::discriminant(&key), text.clone())) || key.is_nan();
-            if !is_new && self.repeated.len() < MAX_REPEATED_BYTES {
+            if !is_new && self.duplicate_keys.len() < MAX_DUPLICATE_KEYS_BYTES {
                 let line = self.nodes.get(value_node).map_or(0, |n| n.line);
                 // Writing to a string cannot fail.
-                let _ = write!(self.repeated, "\n  line {line}: key {} already set in map", key.printed());
+                let _ = write!(self.duplicate_keys, "\n  line {line}: key {} already set in map", key.go_syntax());
             }
             entries.entries.push((text, value));
         }
@@ -306,40 +312,40 @@ impl Builder<'_> {
 
     fn is_merge(&self, node: usize) -> bool {
         let content = self.nodes.get(node).map(|n| &n.content);
-        matches!(content, Some(Content::Scalar { tag, text, plain })
+        matches!(content, Some(NodeContent::Scalar { tag, text, plain })
             if text == "<<" && (*plain || tag == "tag:yaml.org,2002:merge"))
     }
 
-    /// A value in a message.
-    fn printed(&mut self, node: usize) -> Result<String, DecodeError> {
-        let before = std::mem::replace(&mut self.printing, true);
+    /// Prints a value for an error message.
+    fn print(&mut self, node: usize) -> Result<String, DecodeError> {
+        let before = std::mem::replace(&mut self.for_message, true);
         let value = self.value(node);
-        self.printing = before;
-        value.map(|value| printed_value(&value))
+        self.for_message = before;
+        value.map(|value| go_syntax_of_value(&value))
     }
 
-    fn key(&mut self, node: usize) -> Result<Key, DecodeError> {
-        self.count()?;
-        if let Some(Node { content: Content::Alias { target, .. }, .. }) = self.nodes.get(node) {
+    fn key(&mut self, node: usize) -> Result<MappingKey, DecodeError> {
+        self.count_node()?;
+        if let Some(Node { content: NodeContent::Alias { target, .. }, .. }) = self.nodes.get(node) {
             let target = *target;
-            self.follow(node)?;
+            self.start_alias(node)?;
             let key = self.key(target);
-            self.following.remove(&node);
+            self.expanding.remove(&node);
             return key;
         }
-        if !matches!(self.nodes.get(node), Some(Node { content: Content::Scalar { .. }, .. })) {
-            let key = self.printed(node)?;
+        if !matches!(self.nodes.get(node), Some(Node { content: NodeContent::Scalar { .. }, .. })) {
+            let key = self.print(node)?;
             return fail(format_args!("invalid map key: {key}"));
         }
         let (scalar, text) = self.scalar(node)?;
-        Ok(Key::new(&scalar, text))
+        Ok(MappingKey::new(&scalar, text))
     }
 
-    /// Puts what a merge key refers to into a mapping. As in goyaml, a merge overrides what stands before it.
-    fn merge(&mut self, node: usize, entries: &mut Entries) -> Result<(), DecodeError> {
+    /// Adds the entries that a merge key refers to. As in goyaml, a merge overrides the entries before it.
+    fn merge(&mut self, node: usize, entries: &mut MappingEntries) -> Result<(), DecodeError> {
         match self.nodes.get(node).map(|n| &n.content) {
-            Some(Content::Sequence(children)) => {
-                // Of several the first takes precedence, so it comes last.
+            Some(NodeContent::Sequence(children)) => {
+                // The first of several mappings takes precedence, so it is merged last.
                 for child in children.iter().rev() {
                     self.merge_one(*child, entries)?;
                 }
@@ -349,19 +355,19 @@ impl Builder<'_> {
         }
     }
 
-    fn merge_one(&mut self, node: usize, entries: &mut Entries) -> Result<(), DecodeError> {
-        self.count()?;
+    fn merge_one(&mut self, node: usize, entries: &mut MappingEntries) -> Result<(), DecodeError> {
+        self.count_node()?;
         self.depth += 1;
         let content = |node: usize| self.nodes.get(node).map(|n| &n.content);
         let result = match content(node) {
             _ if self.depth > MAX_DEPTH => fail(format_args!("exceeded max depth of {MAX_DEPTH}")),
-            Some(Content::Mapping(_)) => self.mapping(node, entries),
-            Some(Content::Alias { target, .. }) if matches!(content(*target), Some(Content::Mapping(_))) => {
+            Some(NodeContent::Mapping(_)) => self.mapping(node, entries),
+            Some(NodeContent::Alias { target, .. }) if matches!(content(*target), Some(NodeContent::Mapping(_))) => {
                 let target = *target;
-                self.follow(node)?;
-                self.count()?;
+                self.start_alias(node)?;
+                self.count_node()?;
                 let result = self.mapping(target, entries);
-                self.following.remove(&node);
+                self.expanding.remove(&node);
                 result
             }
             _ => fail("map merge requires map or sequence of maps as the value"),

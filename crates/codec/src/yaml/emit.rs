@@ -1,212 +1,215 @@
-//! Lays out YAML as libyaml and goyaml do: where lines break and are indented, which style a text needs, how it is folded
-//! and escaped. Only block collections are written, and empty ones as `[]` and `{}`.
+//! The YAML emitter: line breaks, indentation, scalar styles, folding and escaping as in libyaml and goyaml. It writes
+//! block collections only, and empty ones as `[]` and `{}`.
 
 use std::fmt::Write;
 
-/// Lines are folded at the first space after this column.
+/// Lines are folded at the first space after this column (`best_width`).
 const WIDTH: usize = 80;
 
-/// How a text is to be written if it allows that.
+/// The preferred style of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum ScalarStyle {
     Plain,
     Quoted,
     Literal,
 }
 
-/// What stands around a node.
+/// The context of a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum EmitContext {
     Root,
-    Item,
-    /// A value, or a key with a question mark.
-    Member,
-    /// A key that a colon follows on the same line.
-    Key,
+    SequenceItem,
+    /// A mapping value, or a complex key after `?`.
+    MappingValue,
+    /// A simple key, which is followed by a colon on the same line.
+    SimpleKey,
 }
 
-/// How far a collection's lines are indented; nothing is open before the root.
+/// The indentation of the enclosing collection, or `None` at the root.
 pub(super) type Indent = Option<usize>;
 
-/// The text so far and where its end is.
-pub(super) struct Layout {
+/// The output so far, and the state at its end.
+pub(super) struct Emitter {
     out: String,
     column: usize,
-    /// The last character was white space, or will do for it.
-    spaced: bool,
-    /// Nothing but indentation (and dashes) is on the line.
-    indented: bool,
+    /// Whether the last character was white space or an indicator that needs no space after it (`whitespace`).
+    whitespace: bool,
+    /// Whether the line has only indentation and indicators that count as such, for example dashes (`indention`).
+    indention: bool,
 }
 
-impl Layout {
+impl Emitter {
     pub(super) fn new() -> Self {
-        Self { out: String::with_capacity(1024), column: 0, spaced: true, indented: true }
+        Self { out: String::with_capacity(1024), column: 0, whitespace: true, indention: true }
     }
 
     pub(super) fn finish(mut self) -> String {
-        self.start_line(0);
+        self.write_indent(0);
         self.out
     }
 
-    /// The indentation of a list's items, which below a key stand as far left as the key.
-    pub(super) fn list_indent(&self, outer: Indent, place: Place) -> usize {
-        match outer {
+    /// The indentation of a sequence's items. Below a key they are not indented further than the key.
+    pub(super) fn list_indent(&self, parent_indent: Indent, context: EmitContext) -> usize {
+        match parent_indent {
             None => 0,
-            Some(outer) if place == Place::Member && !self.indented => outer,
-            Some(outer) => outer + 2,
+            Some(parent_indent) if context == EmitContext::MappingValue && !self.indention => parent_indent,
+            Some(parent_indent) => parent_indent + 2,
         }
     }
 
-    pub(super) fn dash(&mut self, indent: usize) {
-        self.start_line(indent);
-        self.indicate("-", true, false, true);
+    pub(super) fn write_dash(&mut self, indent: usize) {
+        self.write_indent(indent);
+        self.write_indicator("-", true, false, true);
     }
 
-    pub(super) fn empty(&mut self, open: &str, close: &str) {
-        self.indicate(open, true, true, false);
-        self.indicate(close, false, false, false);
+    pub(super) fn write_empty_collection(&mut self, open: &str, close: &str) {
+        self.write_indicator(open, true, true, false);
+        self.write_indicator(close, false, false, false);
     }
 
-    /// Writes a key and the colon. A long key or one of several lines has a question mark.
-    pub(super) fn key(&mut self, text: &str, style: Style, indent: usize) {
-        self.start_line(indent);
+    /// Writes a key and the colon. A long or multi-line key is written as a complex key, with a question mark.
+    pub(super) fn write_key(&mut self, text: &str, style: ScalarStyle, indent: usize) {
+        self.write_indent(indent);
         if text.len() <= 128 && !text.contains(is_break) {
-            self.scalar(text, style, Some(indent), Place::Key);
-            self.indicate(":", false, false, false);
+            self.write_scalar(text, style, Some(indent), EmitContext::SimpleKey);
+            self.write_indicator(":", false, false, false);
             return;
         }
-        self.indicate("?", true, false, true);
-        self.scalar(text, style, Some(indent), Place::Member);
-        self.start_line(indent);
-        self.indicate(":", true, false, true);
+        self.write_indicator("?", true, false, true);
+        self.write_scalar(text, style, Some(indent), EmitContext::MappingValue);
+        self.write_indent(indent);
+        self.write_indicator(":", true, false, true);
     }
 
-    /// Writes a text in a style, or in the nearest one that can hold it.
-    pub(super) fn scalar(&mut self, text: &str, style: Style, outer: Indent, place: Place) {
-        let indent = outer.map_or(2, |outer| outer + 2);
-        let fits = Fits::of(text);
-        let folds = place != Place::Key;
+    /// Writes a scalar in the given style, or in the nearest style that can represent it.
+    pub(super) fn write_scalar(&mut self, text: &str, style: ScalarStyle, parent_indent: Indent, context: EmitContext) {
+        let indent = parent_indent.map_or(2, |parent_indent| parent_indent + 2);
+        let allowed = AllowedStyles::analyze(text);
+        let allow_breaks = context != EmitContext::SimpleKey;
         match style {
-            Style::Plain if fits.plain && (folds || !text.is_empty()) => self.plain(text, indent, folds),
-            Style::Plain if fits.single => self.single_quoted(text, indent, folds),
-            Style::Literal if fits.literal && folds => self.literal(text, indent),
-            _ => self.double_quoted(text, indent, folds),
+            ScalarStyle::Plain if allowed.plain && (allow_breaks || !text.is_empty()) => {
+                self.write_plain(text, indent, allow_breaks)
+            }
+            ScalarStyle::Plain if allowed.single_quoted => self.write_single_quoted(text, indent, allow_breaks),
+            ScalarStyle::Literal if allowed.literal && allow_breaks => self.write_literal(text, indent),
+            _ => self.write_double_quoted(text, indent, allow_breaks),
         }
     }
 
-    fn put(&mut self, c: char) {
+    fn write_char(&mut self, c: char) {
         self.out.push(c);
         self.column += 1;
     }
 
-    fn line_feed(&mut self) {
+    fn write_line_feed(&mut self) {
         self.out.push('\n');
         self.column = 0;
     }
 
-    /// Writes a line break of a text as it is.
-    fn put_break(&mut self, c: char) {
+    /// Writes a line break of a scalar unchanged.
+    fn write_break(&mut self, c: char) {
         self.out.push(c);
         self.column = 0;
-        self.indented = true;
+        self.indention = true;
     }
 
-    fn start_line(&mut self, indent: usize) {
-        if !self.indented || self.column > indent || self.column == indent && !self.spaced {
-            self.line_feed();
+    fn write_indent(&mut self, indent: usize) {
+        if !self.indention || self.column > indent || self.column == indent && !self.whitespace {
+            self.write_line_feed();
         }
         while self.column < indent {
-            self.put(' ');
+            self.write_char(' ');
         }
-        self.spaced = true;
-        self.indented = true;
+        self.whitespace = true;
+        self.indention = true;
     }
 
-    fn indicate(&mut self, indicator: &str, needs_space: bool, is_space: bool, indents: bool) {
-        if needs_space && !self.spaced {
-            self.put(' ');
+    fn write_indicator(&mut self, indicator: &str, needs_space: bool, whitespace_after: bool, indention_after: bool) {
+        if needs_space && !self.whitespace {
+            self.write_char(' ');
         }
-        indicator.chars().for_each(|c| self.put(c));
-        self.spaced = is_space;
-        self.indented &= indents;
+        indicator.chars().for_each(|c| self.write_char(c));
+        self.whitespace = whitespace_after;
+        self.indention &= indention_after;
     }
 
-    fn plain(&mut self, text: &str, indent: usize, folds: bool) {
-        if !self.spaced {
-            self.put(' ');
+    fn write_plain(&mut self, text: &str, indent: usize, allow_breaks: bool) {
+        if !self.whitespace {
+            self.write_char(' ');
         }
-        self.folded_at_spaces(text, indent, folds, 0..text.len());
-        self.spaced = false;
-        self.indented = false;
+        self.write_folded(text, indent, allow_breaks, 0..text.len());
+        self.whitespace = false;
+        self.indention = false;
     }
 
-    fn single_quoted(&mut self, text: &str, indent: usize, folds: bool) {
-        self.indicate("'", true, false, false);
-        self.folded_at_spaces(text, indent, folds, 1..text.len().saturating_sub(1));
-        self.indicate("'", false, false, false);
+    fn write_single_quoted(&mut self, text: &str, indent: usize, allow_breaks: bool) {
+        self.write_indicator("'", true, false, false);
+        self.write_folded(text, indent, allow_breaks, 1..text.len().saturating_sub(1));
+        self.write_indicator("'", false, false, false);
     }
 
-    /// Writes a text that needs no escapes but doubled quotes. Single spaces within `foldable` become line breaks in long
-    /// lines. (A plain text has no quotes where they would have to be doubled, and no line breaks.)
-    fn folded_at_spaces(&mut self, text: &str, indent: usize, folds: bool, foldable: std::ops::Range<usize>) {
+    /// Writes a scalar that needs no escapes except doubled single quotes. In long lines, single spaces within
+    /// `foldable` become line breaks. (A plain scalar contains no quotes that would have to be doubled, and no line
+    /// breaks.)
+    fn write_folded(&mut self, text: &str, indent: usize, allow_breaks: bool, foldable: std::ops::Range<usize>) {
         let quoted = self.out.ends_with('\'');
         let (mut after_space, mut after_break) = (false, false);
         for (i, c) in text.char_indices() {
             if c == ' ' {
                 let single = !after_space && !text[i + 1..].starts_with(' ');
-                if folds && single && self.column > WIDTH && foldable.contains(&i) {
-                    self.start_line(indent);
+                if allow_breaks && single && self.column > WIDTH && foldable.contains(&i) {
+                    self.write_indent(indent);
                 } else {
-                    self.put(c);
+                    self.write_char(c);
                 }
                 after_space = true;
                 continue;
             }
             if is_break(c) {
                 if !after_break && c == '\n' {
-                    self.line_feed();
+                    self.write_line_feed();
                 }
-                self.put_break(c);
+                self.write_break(c);
                 after_break = true;
                 continue;
             }
             if after_break {
-                self.start_line(indent);
+                self.write_indent(indent);
             }
             if c == '\'' && quoted {
-                self.put(c);
+                self.write_char(c);
             }
-            self.put(c);
-            self.indented = false;
+            self.write_char(c);
+            self.indention = false;
             (after_space, after_break) = (false, false);
         }
     }
 
-    fn double_quoted(&mut self, text: &str, indent: usize, folds: bool) {
-        self.indicate("\"", true, false, false);
-        // After a byte order mark at its beginning goyaml escapes the rest of a text too.
+    fn write_double_quoted(&mut self, text: &str, indent: usize, allow_breaks: bool) {
+        self.write_indicator("\"", true, false, false);
+        // If a scalar starts with a byte order mark, goyaml escapes the rest of it too.
         let bom = text.starts_with('\u{feff}');
         let mut after_space = false;
         for (i, c) in text.char_indices() {
             let inner = i > 0 && i + 1 < text.len();
             if bom || !is_printable(c) || is_break(c) || matches!(c, '"' | '\\') {
-                self.escape(c);
+                self.write_escape(c);
                 after_space = false;
-            } else if c == ' ' && folds && !after_space && self.column > WIDTH && inner {
-                self.start_line(indent);
+            } else if c == ' ' && allow_breaks && !after_space && self.column > WIDTH && inner {
+                self.write_indent(indent);
                 if text[i + 1..].starts_with(' ') {
-                    self.put('\\');
+                    self.write_char('\\');
                 }
                 after_space = true;
             } else {
-                self.put(c);
+                self.write_char(c);
                 after_space = c == ' ';
             }
         }
-        self.indicate("\"", false, false, false);
+        self.write_indicator("\"", false, false, false);
     }
 
-    fn escape(&mut self, c: char) {
+    fn write_escape(&mut self, c: char) {
         let short = match c {
             '\0' => '0',
             '\u{7}' => 'a',
@@ -235,59 +238,59 @@ impl Layout {
                 return;
             }
         };
-        self.put('\\');
-        self.put(short);
+        self.write_char('\\');
+        self.write_char(short);
     }
 
-    fn literal(&mut self, text: &str, indent: usize) {
-        self.indicate("|", true, false, false);
+    fn write_literal(&mut self, text: &str, indent: usize) {
+        self.write_indicator("|", true, false, false);
         if text.starts_with(|c| c == ' ' || is_break(c)) {
-            self.indicate("2", false, false, false);
+            self.write_indicator("2", false, false, false);
         }
         let mut from_end = text.chars().rev();
         match (from_end.next().is_some_and(is_break), from_end.next().is_none_or(is_break)) {
-            (false, _) => self.indicate("-", false, false, false),
-            (true, true) => self.indicate("+", false, false, false),
+            (false, _) => self.write_indicator("-", false, false, false),
+            (true, true) => self.write_indicator("+", false, false, false),
             (true, false) => {}
         }
-        self.line_feed();
-        self.indented = true;
-        self.spaced = true;
+        self.write_line_feed();
+        self.indention = true;
+        self.whitespace = true;
         let mut after_break = true;
         for c in text.chars() {
             if is_break(c) {
-                self.put_break(c);
+                self.write_break(c);
                 after_break = true;
                 continue;
             }
             if after_break {
-                self.start_line(indent);
+                self.write_indent(indent);
             }
-            self.put(c);
-            self.indented = false;
+            self.write_char(c);
+            self.indention = false;
             after_break = false;
         }
     }
 }
 
-/// The styles that a text can be written in. Double quotes hold everything.
-struct Fits {
+/// The styles that can represent a scalar. The double-quoted style can represent every scalar.
+struct AllowedStyles {
     plain: bool,
-    single: bool,
+    single_quoted: bool,
     literal: bool,
 }
 
-impl Fits {
-    fn of(text: &str) -> Self {
+impl AllowedStyles {
+    fn analyze(text: &str) -> Self {
         let (Some(first), Some(last)) = (text.chars().next(), text.chars().next_back()) else {
-            return Self { plain: true, single: true, literal: false };
+            return Self { plain: true, single_quoted: true, literal: false };
         };
         let (mut special, mut breaks, mut space_then_break, mut break_then_space) = (false, false, false, false);
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let mut before: Option<char> = None;
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
-            // In front of the text there is space, but no line break.
+            // The start of the scalar counts as following a space, but not a line break.
             let after_blank = before.is_none_or(|b| is_blank(b) || is_break(b));
             let blank_follows = chars.peek().copied().is_none_or(is_blank);
             indicators |= match (before, c) {
@@ -309,7 +312,7 @@ impl Fits {
         let edge = |c: char| c == ' ' || is_break(c);
         Self {
             plain: !special && !breaks && !indicators && !edge(first) && !edge(last),
-            single: !special && !break_then_space,
+            single_quoted: !special && !break_then_space,
             literal: !special && last != ' ',
         }
     }
@@ -323,7 +326,8 @@ fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What goyaml writes without an escape; nothing beyond the basic plane is.
+/// Whether goyaml writes the character without an escape. It escapes every character outside the basic multilingual
+/// plane.
 fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
 }

@@ -1,63 +1,63 @@
-//! Trees to YAML as goyaml v2 writes untyped data: keys in natural order, lists not indented below their keys, quotes only
-//! where the text would otherwise mean something else, lines folded at 80 columns.
+//! Encodes trees to YAML as goyaml v2 encodes untyped data: keys in natural order, lists not indented below their keys,
+//! quotes only where a plain scalar would resolve to another type, lines folded at 80 columns.
 //!
-//! Upstream makes JSON first and reads that as YAML, which fails on DEL and the control characters behind it, and makes a
-//! space of NEL. Here they are written as escapes, so that what is stored can always be shown.
+//! Upstream encodes JSON first and decodes it as YAML. That fails on DEL and the C1 control characters, and turns NEL
+//! into a space. This encoder writes them as escapes, so that every stored object can be encoded.
 
 use pintle_value::{Object, Value};
 
-use super::emit::{Indent, Layout, Place, Style};
+use super::emit::{EmitContext, Emitter, Indent, ScalarStyle};
 use super::number::format_g;
 use super::resolve::{Scalar, is_base60, resolve};
 
-/// The YAML of a value, with a line feed at its end.
+/// Encodes a value as YAML with a final line feed.
 #[must_use]
 pub fn encode(value: &Value) -> Vec<u8> {
-    let mut layout = Layout::new();
-    node(&mut layout, value, None, Place::Root);
-    layout.finish().into_bytes()
+    let mut emitter = Emitter::new();
+    write_node(&mut emitter, value, None, EmitContext::Root);
+    emitter.finish().into_bytes()
 }
 
-fn node(layout: &mut Layout, value: &Value, outer: Indent, place: Place) {
+fn write_node(emitter: &mut Emitter, value: &Value, outer: Indent, context: EmitContext) {
     match value {
-        Value::Null => layout.scalar("null", Style::Plain, outer, place),
-        Value::Bool(true) => layout.scalar("true", Style::Plain, outer, place),
-        Value::Bool(false) => layout.scalar("false", Style::Plain, outer, place),
-        Value::Int(i) => layout.scalar(&i.to_string(), Style::Plain, outer, place),
-        Value::Float(f) => layout.scalar(&float(*f), Style::Plain, outer, place),
-        Value::String(text) => layout.scalar(text, style(text), outer, place),
-        Value::Array(items) if items.is_empty() => layout.empty("[", "]"),
-        Value::Object(object) if object.is_empty() => layout.empty("{", "}"),
+        Value::Null => emitter.write_scalar("null", ScalarStyle::Plain, outer, context),
+        Value::Bool(true) => emitter.write_scalar("true", ScalarStyle::Plain, outer, context),
+        Value::Bool(false) => emitter.write_scalar("false", ScalarStyle::Plain, outer, context),
+        Value::Int(i) => emitter.write_scalar(&i.to_string(), ScalarStyle::Plain, outer, context),
+        Value::Float(f) => emitter.write_scalar(&format_float(*f), ScalarStyle::Plain, outer, context),
+        Value::String(text) => emitter.write_scalar(text, scalar_style(text), outer, context),
+        Value::Array(items) if items.is_empty() => emitter.write_empty_collection("[", "]"),
+        Value::Object(object) if object.is_empty() => emitter.write_empty_collection("{", "}"),
         Value::Array(items) => {
-            let indent = layout.list_indent(outer, place);
+            let indent = emitter.list_indent(outer, context);
             for item in items {
-                layout.dash(indent);
-                node(layout, item, Some(indent), Place::Item);
+                emitter.write_dash(indent);
+                write_node(emitter, item, Some(indent), EmitContext::SequenceItem);
             }
         }
         Value::Object(object) => {
             let indent = outer.map_or(0, |outer| outer + 2);
-            for (key, value) in in_natural_order(object) {
-                layout.key(key, style(key), indent);
-                node(layout, value, Some(indent), Place::Member);
+            for (key, value) in sorted_entries(object) {
+                emitter.write_key(key, scalar_style(key), indent);
+                write_node(emitter, value, Some(indent), EmitContext::MappingValue);
             }
         }
     }
 }
 
-/// Quotes keep a text from meaning something else, here or to older parsers.
-fn style(text: &str) -> Style {
+/// Quotes a string that would otherwise resolve to another type, here or in older parsers.
+fn scalar_style(text: &str) -> ScalarStyle {
     if text.contains('\n') {
-        Style::Literal
+        ScalarStyle::Literal
     } else if resolve(text) == Scalar::Text && !is_base60(text) {
-        Style::Plain
+        ScalarStyle::Plain
     } else {
-        Style::Quoted
+        ScalarStyle::Quoted
     }
 }
 
-/// A float goes through its JSON text, and what is an integer there stays one if it fits 64 bits without a sign.
-fn float(f: f64) -> String {
+/// Formats a float through its JSON text. If that is an integer that fits 64 bits, it is written as an integer.
+fn format_float(f: f64) -> String {
     let json = crate::json::encode(&Value::Float(f));
     let json = String::from_utf8(json).unwrap_or_default();
     match resolve(&json) {
@@ -67,13 +67,15 @@ fn float(f: f64) -> String {
     }
 }
 
-/// The entries in goyaml's order: runs of digits by their number, other characters before letters.
-fn in_natural_order(object: &Object) -> Vec<(&str, &Value)> {
+/// The entries in goyaml's key order: digit sequences by their number, other characters before letters
+/// (`keyList.Less`).
+fn sorted_entries(object: &Object) -> Vec<(&str, &Value)> {
     let keys: Vec<(Vec<char>, (&str, &Value))> = object.iter().map(|e| (e.0.chars().collect(), e)).collect();
     merge_sort(keys, &|a, b| less(&a.0, &b.0)).into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// Sorts by a relation that need not be an order, as the one here is not for odd keys; the library's sort would panic.
+/// A merge sort for relations that are not a total order. goyaml's is none for unusual keys, and the standard library's
+/// sort may panic on such relations.
 fn merge_sort<T>(mut items: Vec<T>, less: &impl Fn(&T, &T) -> bool) -> Vec<T> {
     if items.len() < 2 {
         return items;
@@ -91,7 +93,7 @@ fn merge_sort<T>(mut items: Vec<T>, less: &impl Fn(&T, &T) -> bool) -> Vec<T> {
     merged
 }
 
-/// True if `a` comes before `b`.
+/// Returns whether `a` sorts before `b`.
 fn less(a: &[char], b: &[char]) -> bool {
     let Some(i) = a.iter().zip(b).position(|(x, y)| x != y) else { return a.len() < b.len() };
     let (x, y) = (a[i], b[i]);
@@ -101,7 +103,7 @@ fn less(a: &[char], b: &[char]) -> bool {
         (false, true) => return true,
         (false, false) => {}
     }
-    // A zero inside of a number does not begin a new one.
+    // A zero inside a number does not start a new number.
     let inside = (x == '0' || y == '0') && a[..i].iter().rev().take_while(|c| c.is_ascii_digit()).any(|c| *c != '0');
     let run = |text: &[char]| {
         text[i..].iter().take_while(|c| c.is_ascii_digit()).fold((i64::from(inside), 0usize), |(n, len), c| {

@@ -1,24 +1,24 @@
-//! The keys of mappings: any scalar in Go's maps, text in JSON, and something else again in messages.
+//! Mapping keys: any scalar in Go's maps, strings in JSON, and Go's `%#v` form in messages.
 
 use pintle_value::{Str, Value};
 
 use super::number::{format_g, format_g32};
 use super::resolve::Scalar;
 
-/// A key as goyaml reads it.
+/// A mapping key as goyaml decodes it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Key {
+pub(super) enum MappingKey {
     Text(Str),
     Int(i64),
     Bool(bool),
     Float(f64),
-    /// Beyond [`i64::MAX`].
+    /// An integer above [`i64::MAX`].
     Uint(u64),
     Null,
 }
 
-impl Key {
-    /// The key that a scalar is, which was written so.
+impl MappingKey {
+    /// Creates the key from a resolved scalar and its text.
     pub(super) fn new(scalar: &Scalar, text: Str) -> Self {
         match *scalar {
             Scalar::Int(i) => Self::Int(i),
@@ -30,7 +30,7 @@ impl Key {
         }
     }
 
-    /// What it is in JSON, if it can be there.
+    /// The key in JSON, or `None` if JSON cannot express it.
     pub(super) fn text(&self) -> Option<Str> {
         match self {
             Self::Text(text) => Some(text.clone()),
@@ -41,13 +41,13 @@ impl Key {
         }
     }
 
-    /// True if it is not even equal to itself.
+    /// Returns whether the key is NaN, which is not equal to itself.
     pub(super) fn is_nan(&self) -> bool {
         matches!(self, Self::Float(f) if f.is_nan())
     }
 
-    /// What Go prints of it inside of a map.
-    pub(super) fn printed(&self) -> String {
+    /// The key as Go prints it inside a map.
+    pub(super) fn go_syntax(&self) -> String {
         match self {
             Self::Text(text) => crate::go::quote(text),
             Self::Int(i) => i.to_string(),
@@ -58,29 +58,30 @@ impl Key {
         }
     }
 
-    /// The same in a tree that goes into a message, where texts are to be in their own order: only a quote is before them.
-    pub(super) fn in_message(&self) -> Str {
+    /// The key in a tree that is printed in a message. Text keys get a leading quote, so that they keep their own sort
+    /// order and can be recognized.
+    pub(super) fn message_key(&self) -> Str {
         match self {
             Self::Text(text) => Str::from(format!("\"{text}")),
-            other => Str::from(other.printed()),
+            other => Str::from(other.go_syntax()),
         }
     }
 
-    /// The message for a key that cannot be in JSON; `value` is what Go prints of what it leads to.
-    pub(super) fn unsupported(&self, value: &str) -> String {
+    /// The message for a key that JSON cannot express. `value` is the printed value of the key.
+    pub(super) fn unsupported_message(&self, value: &str) -> String {
         let (of, key) = match self {
-            Self::Uint(_) => ("uint64", self.printed()),
+            Self::Uint(_) => ("uint64", self.go_syntax()),
             _ => ("%!s(<nil>)", "<nil>".to_owned()),
         };
         format!("unsupported map key of type: {of}, key: {key}, value: {value}")
     }
 }
 
-/// A value in a message, as Go's `%#v` prints it, with keys as [`Key::in_message`] has them.
-pub(super) fn printed_value(value: &Value) -> String {
+/// Prints a value as Go's `%#v` does, with keys from [`MappingKey::message_key`].
+pub(super) fn go_syntax_of_value(value: &Value) -> String {
     let inner = |value: &Value| match value {
         Value::Null => "interface {}(nil)".to_owned(),
-        other => printed_value(other),
+        other => go_syntax_of_value(other),
     };
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -92,8 +93,8 @@ pub(super) fn printed_value(value: &Value) -> String {
             format!("[]interface {{}}{{{}}}", items.iter().map(inner).collect::<Vec<_>>().join(", "))
         }
         Value::Object(object) => {
-            let printed = |key: &str| key.strip_prefix('"').map_or_else(|| key.to_owned(), crate::go::quote);
-            let entries = object.iter().map(|(key, value)| format!("{}:{}", printed(key), inner(value)));
+            let go_syntax = |key: &str| key.strip_prefix('"').map_or_else(|| key.to_owned(), crate::go::quote);
+            let entries = object.iter().map(|(key, value)| format!("{}:{}", go_syntax(key), inner(value)));
             format!("map[interface {{}}]interface {{}}{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }
     }

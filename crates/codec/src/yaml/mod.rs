@@ -1,7 +1,7 @@
-//! YAML as `sigs.k8s.io/yaml` reads and writes it: YAML 1.1 scalars as goyaml v2 resolves them, keys made strings, and an
-//! output that people know from `kubectl get -o yaml`. Reading goes through five layers, each of which knows only the one
+//! YAML as `sigs.k8s.io/yaml` reads and writes it: YAML 1.1 scalars as goyaml v2 resolves them, keys converted to
+//! strings, and the output format of `kubectl get -o yaml`. Decoding has five layers, each of which uses only the one
 //! before it: characters (`reader`), tokens (`scanner`, with `scalars` and `tags`), events (`parser`), nodes and values
-//! (`decode`), and what plain text means (`resolve`).
+//! (`decode`), and the types of plain scalars (`resolve`).
 
 mod decode;
 mod emit;

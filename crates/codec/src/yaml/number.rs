@@ -1,19 +1,19 @@
-//! Floats as Go's `strconv.FormatFloat(f, 'g', -1, …)` writes them.
+//! Formats floats as Go's `strconv.FormatFloat(f, 'g', -1, ...)` does.
 
 use pintle_value::float::scientific;
 
-/// Go's shortest text of a float in the `g` format: with an exponent below 1e-4 and from 1e6 on.
+/// Formats a float in Go's shortest `g` format, with an exponent below 1e-4 and from 1e6 on.
 pub(super) fn format_g(f: f64) -> String {
     format_digits(f, &scientific(f))
 }
 
-/// The same with the digits of a 32-bit float, which is what goyaml gives keys.
-#[allow(clippy::cast_possible_truncation)] // that is the point
+/// The same with the precision of a 32-bit float, which goyaml uses for keys.
+#[allow(clippy::cast_possible_truncation)] // intended
 pub(super) fn format_g32(f: f64) -> String {
     format_digits(f, &scientific(f as f32))
 }
 
-/// `scientific` is Rust's shortest scientific notation: `-1.25e7`.
+/// Formats Rust's shortest scientific notation (`-1.25e7`) in Go's `g` format.
 fn format_digits(f: f64, scientific: &str) -> String {
     if f.is_nan() {
         return ".nan".to_owned();

@@ -1,52 +1,52 @@
-//! Tokens to events, as libyaml does it: a machine whose states are the places in YAML's grammar, with a stack of those to
-//! come back to, so that nothing is deep but the stack.
+//! The parser: tokens to events, as in libyaml. A state machine over YAML's grammar with an explicit stack of states,
+//! so that nesting uses no call stack.
 
 use std::borrow::Cow;
 
 use super::decode::DecodeError;
-use super::scanner::{Kind, Scanner};
+use super::scanner::{Scanner, TokenKind};
 
-/// What a document consists of.
+/// The content of a parser event.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event<'t> {
-    /// A text. It may mean something else than itself if it is plain.
+    /// A scalar's text, and whether it is plain, so that it may resolve to another type.
     Scalar(Cow<'t, str>, bool),
     Alias(&'t str),
     SequenceStart,
     MappingStart,
-    /// Of a sequence or a mapping.
+    /// The end of a sequence or a mapping.
     End,
     DocumentEnd,
 }
 
-/// An event and what stands before it.
+/// An event with its anchor, tag and line.
 #[derive(Debug)]
-pub(super) struct Parsed<'t> {
+pub(super) struct ParsedEvent<'t> {
     pub(super) event: Event<'t>,
-    /// The line that it begins in, counted from 0.
+    /// The line on which the event starts, counted from 0.
     pub(super) line: usize,
     pub(super) anchor: Option<&'t str>,
-    /// The tag in full, or empty.
+    /// The full tag, or empty.
     pub(super) tag: Cow<'t, str>,
 }
 
-impl<'t> Parsed<'t> {
-    fn bare(event: Event<'t>, line: usize) -> Self {
+impl<'t> ParsedEvent<'t> {
+    fn new(event: Event<'t>, line: usize) -> Self {
         Self { event, line, anchor: None, tag: Cow::Borrowed("") }
     }
 
     fn empty(line: usize) -> Self {
-        Self::bare(Event::Scalar(Cow::Borrowed(""), true), line)
+        Self::new(Event::Scalar(Cow::Borrowed(""), true), line)
     }
 }
 
-/// What comes next.
+/// The parser's state (`yaml_parser_state_t`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     DocumentStart,
     DocumentContent,
     DocumentEnd,
-    /// The root of a document that begins without `---`.
+    /// The root node of a document without `---`.
     BlockNode,
     BlockSequenceEntry,
     IndentlessSequenceEntry,
@@ -54,7 +54,7 @@ enum State {
     BlockMappingValue,
     FlowSequenceFirstEntry,
     FlowSequenceEntry,
-    /// A mapping of one pair in a sequence: `[a: b]`.
+    /// A single-pair mapping in a flow sequence: `[a: b]`.
     PairKey,
     PairValue,
     PairEnd,
@@ -64,22 +64,22 @@ enum State {
     FlowMappingEmptyValue,
 }
 
-/// Where a node stands.
+/// The context of a node.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum NodeContext {
     Flow,
     Block,
-    /// In a mapping a sequence may be no further in than its key.
+    /// In a mapping, a sequence may be indented no further than its key.
     BlockOrIndentlessSequence,
 }
 
-/// The tag handles that need no directive.
+/// The tag handles that need no `%TAG` directive.
 const DEFAULT_TAGS: [(&str, &str); 2] = [("!", "!"), ("!!", "tag:yaml.org,2002:")];
 
-/// How many `%TAG` lines there may be, each of which is compared with all others. Upstream has no such bound.
-const MOST_TAG_DIRECTIVES: usize = 1_000;
+/// Maximum number of `%TAG` directives, each of which is compared with all others. Upstream has no such limit.
+const MAX_TAG_DIRECTIVES: usize = 1_000;
 
-/// Makes events when they are asked for, of the first document alone.
+/// Produces the events of the first document on demand.
 pub(super) struct Parser<'t> {
     scanner: Scanner<'t>,
     state: State,
@@ -92,26 +92,26 @@ impl<'t> Parser<'t> {
         Self { scanner, state: State::DocumentStart, states: Vec::new(), tags: Vec::new() }
     }
 
-    /// The next event; after the end of the document, and if there is none, its end.
-    pub(super) fn next(&mut self) -> Result<Parsed<'t>, DecodeError> {
+    /// The next event. After the end of the document, or without a document, it is always the document's end.
+    pub(super) fn next(&mut self) -> Result<ParsedEvent<'t>, DecodeError> {
         match self.state {
             State::DocumentStart => self.document_start(),
             State::DocumentContent => match self.peek()? {
-                Kind::Version(..)
-                | Kind::TagDirective(..)
-                | Kind::DocumentStart
-                | Kind::DocumentEnd
-                | Kind::StreamEnd => {
-                    self.leave();
-                    self.empty_here()
+                TokenKind::Version(..)
+                | TokenKind::TagDirective(..)
+                | TokenKind::DocumentStart
+                | TokenKind::DocumentEnd
+                | TokenKind::StreamEnd => {
+                    self.pop_state();
+                    self.empty_scalar()
                 }
-                _ => self.node(Place::Block),
+                _ => self.node(NodeContext::Block),
             },
             State::DocumentEnd => {
                 let line = self.line()?;
-                Ok(Parsed::bare(Event::DocumentEnd, line))
+                Ok(ParsedEvent::new(Event::DocumentEnd, line))
             }
-            State::BlockNode => self.node(Place::Block),
+            State::BlockNode => self.node(NodeContext::Block),
             State::BlockSequenceEntry => self.block_sequence_entry(),
             State::IndentlessSequenceEntry => self.indentless_sequence_entry(),
             State::BlockMappingKey => self.block_mapping_key(),
@@ -119,22 +119,22 @@ impl<'t> Parser<'t> {
             State::FlowSequenceFirstEntry => self.flow_sequence_entry(true),
             State::FlowSequenceEntry => self.flow_sequence_entry(false),
             State::PairKey => self.pair_key(),
-            State::PairValue => self.flow_value(&Kind::FlowSequenceEnd, State::PairEnd),
+            State::PairValue => self.flow_value(&TokenKind::FlowSequenceEnd, State::PairEnd),
             State::PairEnd => {
                 self.state = State::FlowSequenceEntry;
-                Ok(Parsed::bare(Event::End, self.line()?))
+                Ok(ParsedEvent::new(Event::End, self.line()?))
             }
             State::FlowMappingFirstKey => self.flow_mapping_key(true),
             State::FlowMappingKey => self.flow_mapping_key(false),
-            State::FlowMappingValue => self.flow_value(&Kind::FlowMappingEnd, State::FlowMappingKey),
+            State::FlowMappingValue => self.flow_value(&TokenKind::FlowMappingEnd, State::FlowMappingKey),
             State::FlowMappingEmptyValue => {
                 self.state = State::FlowMappingKey;
-                self.empty_here()
+                self.empty_scalar()
             }
         }
     }
 
-    fn peek(&mut self) -> Result<&Kind<'t>, DecodeError> {
+    fn peek(&mut self) -> Result<&TokenKind<'t>, DecodeError> {
         self.scanner.peek().map(|token| &token.kind)
     }
 
@@ -142,45 +142,45 @@ impl<'t> Parser<'t> {
         self.scanner.peek().map(|token| token.line)
     }
 
-    /// Takes the token that was looked at, and returns its line.
-    fn take(&mut self) -> usize {
-        self.scanner.take().map_or(0, |token| token.line)
+    /// Consumes the peeked token and returns its line.
+    fn consume(&mut self) -> usize {
+        self.scanner.consume().map_or(0, |token| token.line)
     }
 
-    /// Back to where the innermost collection is in.
-    fn leave(&mut self) {
+    /// Returns to the state of the enclosing collection.
+    fn pop_state(&mut self) {
         self.state = self.states.pop().unwrap_or(State::DocumentEnd);
     }
 
-    /// A node, behind which it goes on with a state.
-    fn node_before(&mut self, state: State, place: Place) -> Result<Parsed<'t>, DecodeError> {
+    /// Parses a node. `state` is the state after it.
+    fn node_then(&mut self, state: State, context: NodeContext) -> Result<ParsedEvent<'t>, DecodeError> {
         self.states.push(state);
-        self.node(place)
+        self.node(context)
     }
 
-    /// Nothing, where a node may be.
-    fn empty_here(&mut self) -> Result<Parsed<'t>, DecodeError> {
-        self.line().map(Parsed::empty)
+    /// An empty scalar in place of a missing node.
+    fn empty_scalar(&mut self) -> Result<ParsedEvent<'t>, DecodeError> {
+        self.line().map(ParsedEvent::empty)
     }
 
-    fn fault<T>(&mut self, problem: &str) -> Result<T, DecodeError> {
-        // Unlike the scanner's, these lines are told as they are counted, from 0.
+    fn error<T>(&mut self, problem: &str) -> Result<T, DecodeError> {
+        // Unlike the scanner's, goyaml's parser errors print line numbers counted from 0.
         let line = self.line()?;
         Err(DecodeError::at_line(line, problem))
     }
 
-    fn document_start(&mut self) -> Result<Parsed<'t>, DecodeError> {
+    fn document_start(&mut self) -> Result<ParsedEvent<'t>, DecodeError> {
         match self.peek()? {
-            Kind::StreamEnd => {
+            TokenKind::StreamEnd => {
                 self.state = State::DocumentEnd;
-                return Ok(Parsed::bare(Event::DocumentEnd, 0));
+                return Ok(ParsedEvent::new(Event::DocumentEnd, 0));
             }
-            Kind::Version(..) | Kind::TagDirective(..) | Kind::DocumentStart => {
+            TokenKind::Version(..) | TokenKind::TagDirective(..) | TokenKind::DocumentStart => {
                 self.directives()?;
-                if *self.peek()? != Kind::DocumentStart {
-                    return self.fault("did not find expected <document start>");
+                if *self.peek()? != TokenKind::DocumentStart {
+                    return self.error("did not find expected <document start>");
                 }
-                self.take();
+                self.consume();
                 self.state = State::DocumentContent;
             }
             _ => {
@@ -196,87 +196,91 @@ impl<'t> Parser<'t> {
         let mut version = false;
         loop {
             match self.peek()?.clone() {
-                Kind::Version(..) if version => return self.fault("found duplicate %YAML directive"),
-                Kind::Version(1, 1) => version = true,
-                Kind::Version(..) => return self.fault("found incompatible YAML document"),
-                Kind::TagDirective(handle, prefix) => {
-                    if self.tags.iter().any(|(known, _)| *known == handle) {
-                        return self.fault("found duplicate %TAG directive");
+                TokenKind::Version(..) if version => return self.error("found duplicate %YAML directive"),
+                TokenKind::Version(1, 1) => version = true,
+                TokenKind::Version(..) => return self.error("found incompatible YAML document"),
+                TokenKind::TagDirective(handle, prefix) => {
+                    if self.tags.iter().any(|(declared, _)| *declared == handle) {
+                        return self.error("found duplicate %TAG directive");
                     }
-                    if self.tags.len() >= MOST_TAG_DIRECTIVES {
-                        return self.fault("found too many %TAG directives");
+                    if self.tags.len() >= MAX_TAG_DIRECTIVES {
+                        return self.error("found too many %TAG directives");
                     }
                     self.tags.push((handle, prefix));
                 }
                 _ => break,
             }
-            self.take();
+            self.consume();
         }
         for (handle, prefix) in DEFAULT_TAGS {
-            if !self.tags.iter().any(|(known, _)| *known == handle) {
+            if !self.tags.iter().any(|(declared, _)| *declared == handle) {
                 self.tags.push((handle, Cow::Borrowed(prefix)));
             }
         }
         Ok(())
     }
 
-    fn node(&mut self, place: Place) -> Result<Parsed<'t>, DecodeError> {
+    fn node(&mut self, context: NodeContext) -> Result<ParsedEvent<'t>, DecodeError> {
         let line = self.line()?;
-        if let Kind::Alias(name) = *self.peek()? {
-            self.take();
-            self.leave();
-            return Ok(Parsed::bare(Event::Alias(name), line));
+        if let TokenKind::Alias(name) = *self.peek()? {
+            self.consume();
+            self.pop_state();
+            return Ok(ParsedEvent::new(Event::Alias(name), line));
         }
         let (anchor, tag) = self.properties(line)?;
-        let (event, enters) = match self.peek()?.clone() {
-            Kind::BlockEntry if place == Place::BlockOrIndentlessSequence => {
+        let (event, collection_state) = match self.peek()?.clone() {
+            TokenKind::BlockEntry if context == NodeContext::BlockOrIndentlessSequence => {
                 self.state = State::IndentlessSequenceEntry;
-                return Ok(Parsed { event: Event::SequenceStart, line, anchor, tag });
+                return Ok(ParsedEvent { event: Event::SequenceStart, line, anchor, tag });
             }
-            Kind::Scalar { text, plain } => {
+            TokenKind::Scalar { text, plain } => {
                 let plain = if tag.is_empty() { plain } else { tag == "!" };
                 (Event::Scalar(text, plain), None)
             }
-            Kind::FlowSequenceStart => (Event::SequenceStart, Some(State::FlowSequenceFirstEntry)),
-            Kind::FlowMappingStart => (Event::MappingStart, Some(State::FlowMappingFirstKey)),
-            Kind::BlockSequenceStart if place != Place::Flow => (Event::SequenceStart, Some(State::BlockSequenceEntry)),
-            Kind::BlockMappingStart if place != Place::Flow => (Event::MappingStart, Some(State::BlockMappingKey)),
-            _ if anchor.is_some() || !tag.is_empty() => {
-                self.leave();
-                let plain = tag.is_empty();
-                return Ok(Parsed { event: Event::Scalar(Cow::Borrowed(""), plain), line, anchor, tag });
+            TokenKind::FlowSequenceStart => (Event::SequenceStart, Some(State::FlowSequenceFirstEntry)),
+            TokenKind::FlowMappingStart => (Event::MappingStart, Some(State::FlowMappingFirstKey)),
+            TokenKind::BlockSequenceStart if context != NodeContext::Flow => {
+                (Event::SequenceStart, Some(State::BlockSequenceEntry))
             }
-            _ => return self.fault("did not find expected node content"),
+            TokenKind::BlockMappingStart if context != NodeContext::Flow => {
+                (Event::MappingStart, Some(State::BlockMappingKey))
+            }
+            _ if anchor.is_some() || !tag.is_empty() => {
+                self.pop_state();
+                let plain = tag.is_empty();
+                return Ok(ParsedEvent { event: Event::Scalar(Cow::Borrowed(""), plain), line, anchor, tag });
+            }
+            _ => return self.error("did not find expected node content"),
         };
-        self.take();
-        match enters {
+        self.consume();
+        match collection_state {
             Some(state) => self.state = state,
-            None => self.leave(),
+            None => self.pop_state(),
         }
-        Ok(Parsed { event, line, anchor, tag })
+        Ok(ParsedEvent { event, line, anchor, tag })
     }
 
-    /// An anchor and a tag, in any order.
+    /// Parses an anchor and a tag, in any order.
     fn properties(&mut self, line: usize) -> Result<(Option<&'t str>, Cow<'t, str>), DecodeError> {
         let mut anchor = None;
         let mut tag = None;
         let mut tag_line = line;
         loop {
             match self.peek()?.clone() {
-                Kind::Anchor(name) if anchor.is_none() => anchor = Some(name),
-                Kind::Tag(handle, suffix) if tag.is_none() => {
+                TokenKind::Anchor(name) if anchor.is_none() => anchor = Some(name),
+                TokenKind::Tag(handle, suffix) if tag.is_none() => {
                     tag_line = self.line()?;
                     tag = Some((handle, suffix));
                 }
                 _ => break,
             }
-            self.take();
+            self.consume();
         }
         let Some((handle, suffix)) = tag else { return Ok((anchor, Cow::Borrowed(""))) };
         if handle.is_empty() {
             return Ok((anchor, suffix));
         }
-        let prefix = self.tags.iter().find(|(known, _)| *known == handle).map(|(_, prefix)| prefix);
+        let prefix = self.tags.iter().find(|(declared, _)| *declared == handle).map(|(_, prefix)| prefix);
         match prefix {
             Some(prefix) if !prefix.is_empty() || !suffix.is_empty() => {
                 Ok((anchor, Cow::Owned(format!("{prefix}{suffix}"))))
@@ -285,153 +289,155 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn end(&mut self) -> Result<Parsed<'t>, DecodeError> {
-        self.leave();
+    fn end(&mut self) -> Result<ParsedEvent<'t>, DecodeError> {
+        self.pop_state();
         let line = self.line()?;
-        Ok(Parsed::bare(Event::End, line))
+        Ok(ParsedEvent::new(Event::End, line))
     }
 
-    fn block_sequence_entry(&mut self) -> Result<Parsed<'t>, DecodeError> {
+    fn block_sequence_entry(&mut self) -> Result<ParsedEvent<'t>, DecodeError> {
         match self.peek()? {
-            Kind::BlockEntry => {
-                let line = self.take();
+            TokenKind::BlockEntry => {
+                let line = self.consume();
                 match self.peek()? {
-                    Kind::BlockEntry | Kind::BlockEnd => Ok(Parsed::empty(line)),
-                    _ => self.node_before(State::BlockSequenceEntry, Place::Block),
+                    TokenKind::BlockEntry | TokenKind::BlockEnd => Ok(ParsedEvent::empty(line)),
+                    _ => self.node_then(State::BlockSequenceEntry, NodeContext::Block),
                 }
             }
-            Kind::BlockEnd => {
+            TokenKind::BlockEnd => {
                 let end = self.end();
-                self.take();
+                self.consume();
                 end
             }
-            _ => self.fault("did not find expected '-' indicator"),
+            _ => self.error("did not find expected '-' indicator"),
         }
     }
 
-    fn indentless_sequence_entry(&mut self) -> Result<Parsed<'t>, DecodeError> {
-        if *self.peek()? != Kind::BlockEntry {
+    fn indentless_sequence_entry(&mut self) -> Result<ParsedEvent<'t>, DecodeError> {
+        if *self.peek()? != TokenKind::BlockEntry {
             return self.end();
         }
-        let line = self.take();
+        let line = self.consume();
         match self.peek()? {
-            Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd => Ok(Parsed::empty(line)),
-            _ => self.node_before(State::IndentlessSequenceEntry, Place::Block),
+            TokenKind::BlockEntry | TokenKind::Key | TokenKind::Value | TokenKind::BlockEnd => {
+                Ok(ParsedEvent::empty(line))
+            }
+            _ => self.node_then(State::IndentlessSequenceEntry, NodeContext::Block),
         }
     }
 
-    fn block_mapping_key(&mut self) -> Result<Parsed<'t>, DecodeError> {
+    fn block_mapping_key(&mut self) -> Result<ParsedEvent<'t>, DecodeError> {
         match self.peek()? {
-            Kind::Key => {
-                let line = self.take();
-                self.in_block_mapping(line, State::BlockMappingValue)
+            TokenKind::Key => {
+                let line = self.consume();
+                self.block_mapping_node(line, State::BlockMappingValue)
             }
-            Kind::BlockEnd => {
+            TokenKind::BlockEnd => {
                 let end = self.end();
-                self.take();
+                self.consume();
                 end
             }
-            _ => self.fault("did not find expected key"),
+            _ => self.error("did not find expected key"),
         }
     }
 
-    fn block_mapping_value(&mut self) -> Result<Parsed<'t>, DecodeError> {
-        if *self.peek()? != Kind::Value {
+    fn block_mapping_value(&mut self) -> Result<ParsedEvent<'t>, DecodeError> {
+        if *self.peek()? != TokenKind::Value {
             self.state = State::BlockMappingKey;
-            return self.empty_here();
+            return self.empty_scalar();
         }
-        let line = self.take();
-        self.in_block_mapping(line, State::BlockMappingKey)
+        let line = self.consume();
+        self.block_mapping_node(line, State::BlockMappingKey)
     }
 
-    /// A key or a value, or nothing at a line, and after it a state.
-    fn in_block_mapping(&mut self, line: usize, then: State) -> Result<Parsed<'t>, DecodeError> {
+    /// Parses a key or a value of a block mapping, which may be empty. `then` is the state after it.
+    fn block_mapping_node(&mut self, line: usize, then: State) -> Result<ParsedEvent<'t>, DecodeError> {
         match self.peek()? {
-            Kind::Key | Kind::Value | Kind::BlockEnd => {
+            TokenKind::Key | TokenKind::Value | TokenKind::BlockEnd => {
                 self.state = then;
-                Ok(Parsed::empty(line))
+                Ok(ParsedEvent::empty(line))
             }
-            _ => self.node_before(then, Place::BlockOrIndentlessSequence),
+            _ => self.node_then(then, NodeContext::BlockOrIndentlessSequence),
         }
     }
 
-    /// Goes behind the comma before an entry that is not the first. False at the end of the collection.
-    fn next_entry(&mut self, first: bool, end: &Kind<'_>, problem: &str) -> Result<bool, DecodeError> {
+    /// Consumes the comma before any entry but the first. Returns false at the end of the collection.
+    fn next_entry(&mut self, first: bool, end: &TokenKind<'_>, problem: &str) -> Result<bool, DecodeError> {
         if self.peek()? == end {
             return Ok(false);
         }
         if first {
             return Ok(true);
         }
-        if *self.peek()? != Kind::FlowEntry {
-            return self.fault(problem);
+        if *self.peek()? != TokenKind::FlowEntry {
+            return self.error(problem);
         }
-        self.take();
+        self.consume();
         Ok(self.peek()? != end)
     }
 
-    fn flow_end(&mut self) -> Result<Parsed<'t>, DecodeError> {
-        self.leave();
+    fn flow_end(&mut self) -> Result<ParsedEvent<'t>, DecodeError> {
+        self.pop_state();
         let line = self.line()?;
-        self.take();
-        Ok(Parsed::bare(Event::End, line))
+        self.consume();
+        Ok(ParsedEvent::new(Event::End, line))
     }
 
-    fn flow_sequence_entry(&mut self, first: bool) -> Result<Parsed<'t>, DecodeError> {
-        if !self.next_entry(first, &Kind::FlowSequenceEnd, "did not find expected ',' or ']'")? {
+    fn flow_sequence_entry(&mut self, first: bool) -> Result<ParsedEvent<'t>, DecodeError> {
+        if !self.next_entry(first, &TokenKind::FlowSequenceEnd, "did not find expected ',' or ']'")? {
             return self.flow_end();
         }
-        if *self.peek()? == Kind::Key {
+        if *self.peek()? == TokenKind::Key {
             self.state = State::PairKey;
-            let line = self.take();
-            return Ok(Parsed::bare(Event::MappingStart, line));
+            let line = self.consume();
+            return Ok(ParsedEvent::new(Event::MappingStart, line));
         }
-        self.node_before(State::FlowSequenceEntry, Place::Flow)
+        self.node_then(State::FlowSequenceEntry, NodeContext::Flow)
     }
 
-    fn pair_key(&mut self) -> Result<Parsed<'t>, DecodeError> {
+    fn pair_key(&mut self) -> Result<ParsedEvent<'t>, DecodeError> {
         match self.peek()? {
-            Kind::Value | Kind::FlowEntry | Kind::FlowSequenceEnd => {
-                // As in libyaml, what ends the missing key is lost.
-                let line = self.take();
+            TokenKind::Value | TokenKind::FlowEntry | TokenKind::FlowSequenceEnd => {
+                // As in libyaml, the token that ends the missing key is lost.
+                let line = self.consume();
                 self.state = State::PairValue;
-                Ok(Parsed::empty(line))
+                Ok(ParsedEvent::empty(line))
             }
-            _ => self.node_before(State::PairValue, Place::Flow),
+            _ => self.node_then(State::PairValue, NodeContext::Flow),
         }
     }
 
-    /// The value of a pair, in a collection that ends so; after it a state.
-    fn flow_value(&mut self, end: &Kind<'_>, then: State) -> Result<Parsed<'t>, DecodeError> {
-        if *self.peek()? == Kind::Value {
-            let line = self.take();
+    /// Parses the value of a pair in a flow collection that `end` closes. `then` is the state after it.
+    fn flow_value(&mut self, end: &TokenKind<'_>, then: State) -> Result<ParsedEvent<'t>, DecodeError> {
+        if *self.peek()? == TokenKind::Value {
+            let line = self.consume();
             let next = self.peek()?;
-            if *next != Kind::FlowEntry && next != end {
-                return self.node_before(then, Place::Flow);
+            if *next != TokenKind::FlowEntry && next != end {
+                return self.node_then(then, NodeContext::Flow);
             }
             if then == State::PairEnd {
                 self.state = then;
-                return Ok(Parsed::empty(line));
+                return Ok(ParsedEvent::empty(line));
             }
         }
         self.state = then;
-        self.empty_here()
+        self.empty_scalar()
     }
 
-    fn flow_mapping_key(&mut self, first: bool) -> Result<Parsed<'t>, DecodeError> {
-        if !self.next_entry(first, &Kind::FlowMappingEnd, "did not find expected ',' or '}'")? {
+    fn flow_mapping_key(&mut self, first: bool) -> Result<ParsedEvent<'t>, DecodeError> {
+        if !self.next_entry(first, &TokenKind::FlowMappingEnd, "did not find expected ',' or '}'")? {
             return self.flow_end();
         }
-        if *self.peek()? != Kind::Key {
-            return self.node_before(State::FlowMappingEmptyValue, Place::Flow);
+        if *self.peek()? != TokenKind::Key {
+            return self.node_then(State::FlowMappingEmptyValue, NodeContext::Flow);
         }
-        self.take();
+        self.consume();
         match self.peek()? {
-            Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd => {
+            TokenKind::Value | TokenKind::FlowEntry | TokenKind::FlowMappingEnd => {
                 self.state = State::FlowMappingValue;
-                self.empty_here()
+                self.empty_scalar()
             }
-            _ => self.node_before(State::FlowMappingValue, Place::Flow),
+            _ => self.node_then(State::FlowMappingValue, NodeContext::Flow),
         }
     }
 }

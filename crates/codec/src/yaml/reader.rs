@@ -1,228 +1,230 @@
-//! The characters of a text: what encoding it is in, which characters YAML allows, and where the scanner stands. goyaml
-//! reads 512 bytes at a time, which shows in two ways: a character that is not allowed is found when its piece is read,
-//! so that a mistake in front of that piece is told first; and a byte order mark is looked for at the start of a piece.
+//! The reader: detects the encoding of a text, checks that YAML allows its characters, and tracks the scanner's
+//! position. goyaml reads 512 bytes at a time, which is visible in two ways. A disallowed character is found when its
+//! chunk is read, so that an error before that chunk is reported first. A byte order mark is recognized at the start of
+//! a chunk.
 
 use std::borrow::Cow;
 
 use super::decode::DecodeError;
 
-/// How many bytes are read at a time.
-const PIECE: usize = 512;
+/// The number of bytes that goyaml reads at a time (`input_raw_buffer_size`).
+const CHUNK_SIZE: usize = 512;
 
-/// A text as characters.
-pub(super) struct Text<'a> {
-    /// The characters of the pieces that are in order.
+/// A text decoded to characters.
+pub(super) struct InputText<'a> {
+    /// The characters of the valid chunks.
     chars: Cow<'a, str>,
-    /// Where the pieces end in `chars`.
-    ends: Vec<usize>,
-    /// What is wrong with the piece after the last.
-    fault: Option<&'static str>,
+    /// The offset in `chars` at which each chunk ends.
+    chunk_ends: Vec<usize>,
+    /// The error in the first invalid chunk.
+    error: Option<&'static str>,
 }
 
-impl<'a> Text<'a> {
-    /// Finds out the encoding, and checks the characters. UTF-16 is known by its byte order mark.
+impl<'a> InputText<'a> {
+    /// Detects the encoding and checks the characters. UTF-16 is recognized by its byte order mark.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         match bytes {
-            [0xff, 0xfe, ..] => Self::decoded(bytes, 2, |rest| utf16(rest, u16::from_le_bytes)),
-            [0xfe, 0xff, ..] => Self::decoded(bytes, 2, |rest| utf16(rest, u16::from_be_bytes)),
+            [0xff, 0xfe, ..] => Self::decode_slowly(bytes, 2, |rest| utf16(rest, u16::from_le_bytes)),
+            [0xfe, 0xff, ..] => Self::decode_slowly(bytes, 2, |rest| utf16(rest, u16::from_be_bytes)),
             _ => {
                 let mark = if bytes.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
                 match std::str::from_utf8(&bytes[mark..]) {
-                    Ok(chars) if chars.chars().all(is_allowed) => {
-                        Self { chars: Cow::Borrowed(chars), ends: pieces(chars, mark), fault: None }
+                    Ok(chars) if chars.chars().all(is_allowed_char) => {
+                        Self { chars: Cow::Borrowed(chars), chunk_ends: chunk_ends(chars, mark), error: None }
                     }
-                    _ => Self::decoded(bytes, mark, utf8),
+                    _ => Self::decode_slowly(bytes, mark, utf8),
                 }
             }
         }
     }
 
-    /// The slow way, character by character, which knows what is wrong.
-    fn decoded(bytes: &[u8], mark: usize, next: impl Fn(&[u8]) -> Next) -> Self {
-        let mut text = Self { chars: Cow::Owned(String::with_capacity(bytes.len())), ends: Vec::new(), fault: None };
-        let (mut piece, mut at) = (0, mark);
-        let mut chars = String::with_capacity(PIECE);
+    /// The slow path: decodes character by character and finds the error.
+    fn decode_slowly(bytes: &[u8], mark: usize, next: impl Fn(&[u8]) -> DecodedChar) -> Self {
+        let mut text =
+            Self { chars: Cow::Owned(String::with_capacity(bytes.len())), chunk_ends: Vec::new(), error: None };
+        let (mut chunk_start, mut offset) = (0, mark);
+        let mut chars = String::with_capacity(CHUNK_SIZE);
         loop {
-            let end = bytes.len().min(piece + PIECE);
-            while at < end {
-                match next(&bytes[at..end]) {
-                    Next::Char(c, width) if is_allowed(c) => {
+            let end = bytes.len().min(chunk_start + CHUNK_SIZE);
+            while offset < end {
+                match next(&bytes[offset..end]) {
+                    DecodedChar::Char(c, width) if is_allowed_char(c) => {
                         chars.push(c);
-                        at += width;
+                        offset += width;
                     }
-                    Next::Char(..) => {
-                        text.fault = Some("control characters are not allowed");
+                    DecodedChar::Char(..) => {
+                        text.error = Some("control characters are not allowed");
                         return text;
                     }
-                    Next::Incomplete(_) if end < bytes.len() => break,
-                    Next::Incomplete(fault) => {
-                        // What comes before it is still handed out: that there is no more is found at the next reading.
-                        text.finish_piece(&mut chars);
-                        text.fault = Some(fault);
+                    DecodedChar::Incomplete(_) if end < bytes.len() => break,
+                    DecodedChar::Incomplete(error) => {
+                        // The characters before it are still returned: goyaml finds the end of input at its next read.
+                        text.finish_chunk(&mut chars);
+                        text.error = Some(error);
                         return text;
                     }
-                    Next::Fault(fault) => {
-                        text.fault = Some(fault);
+                    DecodedChar::Invalid(error) => {
+                        text.error = Some(error);
                         return text;
                     }
                 }
             }
-            text.finish_piece(&mut chars);
-            if at >= bytes.len() {
+            text.finish_chunk(&mut chars);
+            if offset >= bytes.len() {
                 return text;
             }
-            piece = at;
+            chunk_start = offset;
         }
     }
 
-    fn finish_piece(&mut self, chars: &mut String) {
+    fn finish_chunk(&mut self, chars: &mut String) {
         self.chars.to_mut().push_str(chars);
-        self.ends.push(self.chars.len());
+        self.chunk_ends.push(self.chars.len());
         chars.clear();
     }
 }
 
-/// Where the pieces of a text end that is in order.
-fn pieces(chars: &str, mark: usize) -> Vec<usize> {
-    let mut ends = Vec::with_capacity(chars.len() / PIECE + 1);
+/// The offsets at which the chunks of a valid text end.
+fn chunk_ends(chars: &str, mark: usize) -> Vec<usize> {
+    let mut ends = Vec::with_capacity(chars.len() / CHUNK_SIZE + 1);
     let mut end = 0;
-    let mut room = PIECE - mark;
+    let mut limit = CHUNK_SIZE - mark;
     while end < chars.len() {
-        end = chars.floor_char_boundary(end + room);
-        room = PIECE;
+        end = chars.floor_char_boundary(end + limit);
+        limit = CHUNK_SIZE;
         ends.push(end);
     }
     ends
 }
 
-/// Tabs, line breaks and what can be printed.
-fn is_allowed(c: char) -> bool {
+/// Tabs, line breaks and printable characters.
+fn is_allowed_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// What bytes begin with.
-enum Next {
-    /// A character, and how many bytes it takes.
+/// The result of decoding one character.
+enum DecodedChar {
+    /// A character and its width in bytes.
     Char(char, usize),
-    /// The beginning of a character; a fault if nothing follows.
+    /// A truncated character. It is an error if no more input follows.
     Incomplete(&'static str),
-    Fault(&'static str),
+    Invalid(&'static str),
 }
 
-fn utf8(bytes: &[u8]) -> Next {
+fn utf8(bytes: &[u8]) -> DecodedChar {
     let first = bytes.first().copied().unwrap_or_default();
-    let (width, bits, least) = match first {
-        0..0x80 => return Next::Char(char::from(first), 1),
+    let (width, bits, min_code) = match first {
+        0..0x80 => return DecodedChar::Char(char::from(first), 1),
         0xc0..0xe0 => (2, first & 0x1f, 0x80),
         0xe0..0xf0 => (3, first & 0x0f, 0x800),
         0xf0..0xf8 => (4, first & 0x07, 0x1_0000),
-        _ => return Next::Fault("invalid leading UTF-8 octet"),
+        _ => return DecodedChar::Invalid("invalid leading UTF-8 octet"),
     };
-    let Some(rest) = bytes.get(1..width) else { return Next::Incomplete("incomplete UTF-8 octet sequence") };
+    let Some(rest) = bytes.get(1..width) else { return DecodedChar::Incomplete("incomplete UTF-8 octet sequence") };
     if rest.iter().any(|byte| byte & 0xc0 != 0x80) {
-        return Next::Fault("invalid trailing UTF-8 octet");
+        return DecodedChar::Invalid("invalid trailing UTF-8 octet");
     }
     let code = rest.iter().fold(u32::from(bits), |code, byte| code << 6 | u32::from(byte & 0x3f));
     match char::from_u32(code) {
-        _ if code < least => Next::Fault("invalid length of a UTF-8 sequence"),
-        Some(c) => Next::Char(c, width),
-        None => Next::Fault("invalid Unicode character"),
+        _ if code < min_code => DecodedChar::Invalid("invalid length of a UTF-8 sequence"),
+        Some(c) => DecodedChar::Char(c, width),
+        None => DecodedChar::Invalid("invalid Unicode character"),
     }
 }
 
-fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Next {
-    let unit = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map(|two| u32::from(unit(*two)));
-    let Some(high) = unit(0) else { return Next::Incomplete("incomplete UTF-16 character") };
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> DecodedChar {
+    let unit = |offset: usize| bytes.get(offset..).and_then(<[u8]>::first_chunk).map(|two| u32::from(unit(*two)));
+    let Some(high) = unit(0) else { return DecodedChar::Incomplete("incomplete UTF-16 character") };
     match high {
-        0xdc00..0xe000 => Next::Fault("unexpected low surrogate area"),
+        0xdc00..0xe000 => DecodedChar::Invalid("unexpected low surrogate area"),
         0xd800..0xdc00 => match unit(2) {
-            None => Next::Incomplete("incomplete UTF-16 surrogate pair"),
+            None => DecodedChar::Incomplete("incomplete UTF-16 surrogate pair"),
             Some(low @ 0xdc00..0xe000) => {
                 let code = 0x1_0000 + ((high & 0x3ff) << 10) + (low & 0x3ff);
-                Next::Char(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 4)
+                DecodedChar::Char(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 4)
             }
-            Some(_) => Next::Fault("expected low surrogate area"),
+            Some(_) => DecodedChar::Invalid("expected low surrogate area"),
         },
-        _ => Next::Char(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 2),
+        _ => DecodedChar::Char(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 2),
     }
 }
 
-/// A place in a text. Behind its end are zero bytes.
+/// The scanner's position in a text. Reads after the end return zero bytes.
 pub(super) struct Cursor<'t> {
     chars: &'t str,
-    ends: std::slice::Iter<'t, usize>,
-    fault: Option<&'static str>,
-    /// The place in bytes, from the start of the text.
-    at: usize,
-    /// Where what was read so far ends, and where it begins that goyaml still holds.
-    read: usize,
-    held: usize,
-    /// The place in characters: from the start of the text, of the line, and the number of the line, all counted from 0.
+    chunk_ends: std::slice::Iter<'t, usize>,
+    error: Option<&'static str>,
+    /// The position in bytes from the start of the text.
+    offset: usize,
+    /// The end of the input that was read so far, and the start of goyaml's current buffer.
+    buffer_end: usize,
+    buffer_start: usize,
+    /// The position in characters from the start of the text and of the line, and the line number, all counted from 0.
     pub(super) index: usize,
     pub(super) column: usize,
     pub(super) line: usize,
 }
 
 impl<'t> Cursor<'t> {
-    pub(super) fn new(text: &'t Text<'_>) -> Self {
+    pub(super) fn new(text: &'t InputText<'_>) -> Self {
         Self {
             chars: &text.chars,
-            ends: text.ends.iter(),
-            fault: text.fault,
-            at: 0,
-            read: 0,
-            held: 0,
+            chunk_ends: text.chunk_ends.iter(),
+            error: text.error,
+            offset: 0,
+            buffer_end: 0,
+            buffer_start: 0,
             index: 0,
             column: 0,
             line: 0,
         }
     }
 
-    /// Makes sure that so many characters, of which the text may have fewer, have been read.
-    pub(super) fn need(&mut self, count: usize) -> Result<(), DecodeError> {
+    /// Reads input until at least `count` characters are buffered or the text ends.
+    pub(super) fn ensure(&mut self, count: usize) -> Result<(), DecodeError> {
         // A character has at most four bytes.
-        if self.read >= self.at + 4 * count || self.has_read(count) {
+        if self.buffer_end >= self.offset + 4 * count || self.has_buffered(count) {
             return Ok(());
         }
-        self.held = self.at;
-        while !self.has_read(count) {
-            match (self.ends.next(), self.fault) {
-                (Some(end), _) => self.read = *end,
-                (None, Some(fault)) => return Err(DecodeError::new(fault)),
+        self.buffer_start = self.offset;
+        while !self.has_buffered(count) {
+            match (self.chunk_ends.next(), self.error) {
+                (Some(end), _) => self.buffer_end = *end,
+                (None, Some(error)) => return Err(DecodeError::new(error)),
                 (None, None) => break,
             }
         }
         Ok(())
     }
 
-    fn has_read(&self, count: usize) -> bool {
-        let read = self.chars.get(self.at..self.read).unwrap_or_default();
-        count == 0 || read.chars().nth(count - 1).is_some()
+    fn has_buffered(&self, count: usize) -> bool {
+        let buffered = self.chars.get(self.offset..self.buffer_end).unwrap_or_default();
+        count == 0 || buffered.chars().nth(count - 1).is_some()
     }
 
-    /// True if what goyaml holds begins with a byte order mark, wherever in it the cursor is.
-    pub(super) fn holds_mark(&self) -> bool {
-        self.chars.get(self.held..self.read).is_some_and(|held| held.starts_with('\u{feff}'))
+    /// Returns whether goyaml's current buffer starts with a byte order mark, wherever in the buffer the cursor is.
+    pub(super) fn buffer_starts_with_bom(&self) -> bool {
+        self.chars.get(self.buffer_start..self.buffer_end).is_some_and(|buffer| buffer.starts_with('\u{feff}'))
     }
 
-    /// The byte that is so many bytes ahead.
+    /// The byte at `ahead` bytes after the cursor.
     pub(super) fn byte(&self, ahead: usize) -> u8 {
-        self.chars.as_bytes().get(self.at + ahead).copied().unwrap_or_default()
+        self.chars.as_bytes().get(self.offset + ahead).copied().unwrap_or_default()
     }
 
-    /// The place in bytes.
-    pub(super) fn at(&self) -> usize {
-        self.at
+    /// The position in bytes.
+    pub(super) fn offset(&self) -> usize {
+        self.offset
     }
 
-    /// The text between two places.
+    /// The text between two byte positions.
     pub(super) fn slice(&self, from: usize, to: usize) -> &'t str {
         self.chars.get(from..to).unwrap_or_default()
     }
 
-    /// Goes behind the next character.
+    /// Skips one character.
     pub(super) fn skip(&mut self) {
-        self.at += match self.byte(0) {
+        self.offset += match self.byte(0) {
             0..0x80 => 1,
             0x80..0xe0 => 2,
             0xe0..0xf0 => 3,
@@ -232,18 +234,19 @@ impl<'t> Cursor<'t> {
         self.column += 1;
     }
 
-    /// Goes behind what is part of any text, wherever that is written: quickly, and no further than what was read.
+    /// Skips characters that are part of any scalar, whatever its style. This fast path does not read beyond the
+    /// buffered input.
     pub(super) fn skip_word(&mut self) {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
-        // The last characters are left to those who read on.
-        let sure = self.chars.as_bytes().get(self.at..self.read.saturating_sub(8)).unwrap_or_default();
+        // The last characters are left for code that looks ahead.
+        let sure = self.chars.as_bytes().get(self.offset..self.buffer_end.saturating_sub(8)).unwrap_or_default();
         let count = sure.iter().take_while(|byte| is_part(byte)).count();
-        self.at += count;
+        self.offset += count;
         self.index += count;
         self.column += count;
     }
 
-    /// Goes behind a line break, if there is one, and returns what it is in a scalar.
+    /// Skips a line break, if there is one, and returns the text that it stands for in a scalar.
     pub(super) fn skip_line(&mut self) -> &'static str {
         let (width, text) = match (self.byte(0), self.byte(1), self.byte(2)) {
             (b'\r', b'\n', _) => (2, "\n"),
@@ -253,15 +256,15 @@ impl<'t> Cursor<'t> {
             (0xe2, 0x80, 0xa9) => (3, "\u{2029}"),
             _ => return "",
         };
-        self.at += width;
-        self.index += if self.slice(self.at - width, self.at) == "\r\n" { 2 } else { 1 };
+        self.offset += width;
+        self.index += if self.slice(self.offset - width, self.offset) == "\r\n" { 2 } else { 1 };
         self.column = 0;
         self.line += 1;
         text
     }
 
-    /// Moves to the start of the line behind the end of the text.
-    pub(super) fn end_line(&mut self) {
+    /// Moves to the start of the line after the end of the text.
+    pub(super) fn finish_line(&mut self) {
         if self.column != 0 {
             self.column = 0;
             self.line += 1;
@@ -272,7 +275,7 @@ impl<'t> Cursor<'t> {
         self.byte(0) == 0
     }
 
-    /// A space or a tab.
+    /// Returns whether the character is a space or a tab.
     pub(super) fn is_blank(&self, ahead: usize) -> bool {
         matches!(self.byte(ahead), b' ' | b'\t')
     }
@@ -286,52 +289,52 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// A line break or the end.
+    /// Returns whether the character is a line break or the end of the text.
     pub(super) fn is_line_end(&self, ahead: usize) -> bool {
         self.byte(ahead) == 0 || self.is_break(ahead)
     }
 
-    /// A blank, a line break or the end.
+    /// Returns whether the character is a blank, a line break or the end of the text.
     pub(super) fn is_word_end(&self, ahead: usize) -> bool {
         self.is_blank(ahead) || self.is_line_end(ahead)
     }
 
-    /// A letter, a digit, `_` or `-`: what names consist of.
-    pub(super) fn is_name(&self) -> bool {
+    /// Returns whether the character may be part of a name: a letter, a digit, `_` or `-`.
+    pub(super) fn is_name_char(&self) -> bool {
         let byte = self.byte(0);
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
     }
 
-    /// True at `---` or `...` at the start of a line, with a blank behind it.
+    /// Returns whether the cursor is at `---` or `...` at the start of a line with a blank after it.
     pub(super) fn is_document_indicator(&self) -> bool {
         let three = [self.byte(0), self.byte(1), self.byte(2)];
         self.column == 0 && (three == *b"---" || three == *b"...") && self.is_word_end(3)
     }
 
-    /// Goes behind blanks.
+    /// Skips blanks.
     pub(super) fn skip_blanks(&mut self) -> Result<(), DecodeError> {
-        self.need(1)?;
+        self.ensure(1)?;
         while self.is_blank(0) {
             self.skip();
-            self.need(1)?;
+            self.ensure(1)?;
         }
         Ok(())
     }
 
-    /// Goes behind a comment, if there is one, to the end of the line.
+    /// Skips a comment, if there is one, up to the end of the line.
     pub(super) fn skip_comment(&mut self) -> Result<(), DecodeError> {
         if self.byte(0) == b'#' {
             while !self.is_line_end(0) {
                 self.skip();
-                self.need(1)?;
+                self.ensure(1)?;
             }
         }
         Ok(())
     }
 
-    /// An error here, with its line.
-    pub(super) fn fault<T>(&self, problem: &str) -> Result<T, DecodeError> {
-        // Lines are told from 1, but the first is not told at all.
+    /// Returns an error with the current line.
+    pub(super) fn error<T>(&self, problem: &str) -> Result<T, DecodeError> {
+        // Line numbers are counted from 1, but goyaml omits the number of the first line.
         Err(DecodeError::at_line(if self.line == 0 { 0 } else { self.line + 1 }, problem))
     }
 }

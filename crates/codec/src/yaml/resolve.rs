@@ -1,22 +1,22 @@
-//! What a plain scalar means: goyaml v2's resolution, which is YAML 1.1's with its many booleans and octal numbers, without
-//! its sexagesimal numbers, and with timestamps kept as text.
+//! Resolves plain scalars as goyaml v2 does: YAML 1.1 with its many booleans and octal numbers, but without sexagesimal
+//! numbers, and with timestamps kept as text.
 
-/// The meaning of a scalar.
+/// The resolved type and value of a scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     Null,
     Bool(bool),
     Int(i64),
-    /// An integer beyond [`i64::MAX`].
+    /// An integer above [`i64::MAX`].
     Uint(u64),
     Float(f64),
-    /// Text that has the form of a timestamp; it stays text, but is written in quotes.
+    /// Text in the format of a timestamp. It stays text, but is quoted when it is written.
     Timestamp,
     Text,
 }
 
 impl Scalar {
-    /// The tag that goyaml's messages give it.
+    /// The short tag in goyaml's messages.
     fn tag(&self) -> &'static str {
         match self {
             Scalar::Null => "!!null",
@@ -31,15 +31,15 @@ impl Scalar {
 
 const PREFIX: &str = "tag:yaml.org,2002:";
 
-/// A tag in its short form: `!!int`.
-fn short(tag: &str) -> String {
+/// Shortens a tag: `!!int`.
+fn short_tag(tag: &str) -> String {
     tag.strip_prefix(PREFIX).map_or_else(|| tag.to_owned(), |name| format!("!!{name}"))
 }
 
-/// Resolves a scalar with a tag (in its long form, or empty). Tags that say nothing about plain values leave it text.
+/// Resolves a scalar with a tag, in its long form or empty. Tags that do not apply to plain scalars resolve to text.
 ///
 /// # Errors
-/// If the text is not of the type that the tag demands.
+/// Returns an error if the text is not a value of the tag's type.
 pub(super) fn resolve_tagged(tag: &str, text: &str) -> Result<Scalar, String> {
     let wanted = match tag.strip_prefix(PREFIX) {
         None if tag.is_empty() => return Ok(resolve(text)),
@@ -47,7 +47,7 @@ pub(super) fn resolve_tagged(tag: &str, text: &str) -> Result<Scalar, String> {
         _ => return Ok(Scalar::Text),
     };
     let scalar = match resolve(text) {
-        // A demand for anything but a timestamp does not look for one.
+        // A timestamp is only recognized if the tag asks for one.
         Scalar::Timestamp if wanted != "timestamp" => Scalar::Text,
         other => other,
     };
@@ -55,11 +55,11 @@ pub(super) fn resolve_tagged(tag: &str, text: &str) -> Result<Scalar, String> {
         #[allow(clippy::cast_precision_loss)] // as Go converts
         ("float", Scalar::Int(i)) => Ok(Scalar::Float(i as f64)),
         (wanted, scalar) if scalar.tag()[2..] == *wanted => Ok(scalar),
-        (_, scalar) => Err(format!("cannot decode {} `{text}` as a {}", scalar.tag(), short(tag))),
+        (_, scalar) => Err(format!("cannot decode {} `{text}` as a {}", scalar.tag(), short_tag(tag))),
     }
 }
 
-/// Resolves a plain scalar.
+/// Resolves a plain scalar without a tag.
 pub(super) fn resolve(text: &str) -> Scalar {
     let named = match text {
         "" | "~" | "null" | "Null" | "NULL" => Some(Scalar::Null),
@@ -76,7 +76,7 @@ pub(super) fn resolve(text: &str) -> Scalar {
         return scalar;
     }
     match text.as_bytes().first() {
-        Some(b'.') => fraction(text).map_or(Scalar::Text, Scalar::Float),
+        Some(b'.') => leading_point_float(text).map_or(Scalar::Text, Scalar::Float),
         Some(b'+' | b'-' | b'0'..=b'9') if is_timestamp(text) => Scalar::Timestamp,
         Some(b'+' | b'-' | b'0'..=b'9') => number(text).unwrap_or(Scalar::Text),
         _ => Scalar::Text,
@@ -89,20 +89,20 @@ fn number(text: &str) -> Option<Scalar> {
         Some(b'+' | b'-') => plain.split_at(1),
         _ => ("", plain.as_str()),
     };
-    if let Some(size) = integer(unsigned) {
-        match (sign, i64::try_from(size)) {
-            ("-", Ok(size)) => return Some(Scalar::Int(-size)),
-            ("-", Err(_)) if size == i64::MIN.unsigned_abs() => return Some(Scalar::Int(i64::MIN)),
+    if let Some(magnitude) = integer(unsigned) {
+        match (sign, i64::try_from(magnitude)) {
+            ("-", Ok(magnitude)) => return Some(Scalar::Int(-magnitude)),
+            ("-", Err(_)) if magnitude == i64::MIN.unsigned_abs() => return Some(Scalar::Int(i64::MIN)),
             ("-", Err(_)) => {}
-            (_, Ok(size)) => return Some(Scalar::Int(size)),
-            ("", Err(_)) => return Some(Scalar::Uint(size)),
+            (_, Ok(magnitude)) => return Some(Scalar::Int(magnitude)),
+            ("", Err(_)) => return Some(Scalar::Uint(magnitude)),
             _ => {}
         }
     }
     if is_float(unsigned) { float(&plain).map(Scalar::Float) } else { None }
 }
 
-/// An integer in Go's base 0: `0x`, `0o`, `0b`, and a leading zero for octal.
+/// Parses an integer in Go's base 0: prefixes `0x`, `0o`, `0b`, and a leading zero for octal.
 fn integer(text: &str) -> Option<u64> {
     let lower = text.get(..2).unwrap_or_default().to_ascii_lowercase();
     let (digits, radix) = match lower.as_str() {
@@ -112,7 +112,7 @@ fn integer(text: &str) -> Option<u64> {
         _ if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
         _ => (text, 10),
     };
-    // Rust takes a sign here, Go does not.
+    // Rust accepts a sign here, Go does not.
     if digits.is_empty() || digits.starts_with(['+', '-']) {
         return None;
     }
@@ -140,8 +140,8 @@ fn is_float(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// A float that begins with its point, in which Go itself allows underscores: between digits.
-fn fraction(text: &str) -> Option<f64> {
+/// Parses a float that starts with its decimal point. Go itself allows underscores between its digits.
+fn leading_point_float(text: &str) -> Option<f64> {
     let is_digit = |at: Option<usize>| at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
     let between = |(at, _)| is_digit(usize::checked_sub(at, 1)) && is_digit(Some(at + 1));
     if !text.match_indices('_').all(between) {
@@ -150,7 +150,7 @@ fn fraction(text: &str) -> Option<f64> {
     float(&text.replace('_', ""))
 }
 
-/// A decimal float that is in range; others are text.
+/// Parses a decimal float. `None` if it is out of range, so that it stays text.
 fn float(text: &str) -> Option<f64> {
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
     if !is_float(body) {
@@ -159,15 +159,16 @@ fn float(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|f| f.is_finite())
 }
 
-/// True for a date, alone or with a time of day behind `T`, `t` (then with a zone) or spaces (then without).
+/// Returns whether the text is a date, alone or followed by `T` or `t` and a time with a zone, or by spaces and a time
+/// without one.
 fn is_timestamp(text: &str) -> bool {
     let Some((year, rest)) = text.split_at_checked(4) else { return false };
     let Some(rest) = rest.strip_prefix('-') else { return false };
     if !year.bytes().all(|b| b.is_ascii_digit()) {
         return false;
     }
-    let mut at = Clock { rest };
-    let (Some(month), true, Some(day)) = (at.number(), at.skip(b"-"), at.number()) else { return false };
+    let mut parser = TimestampParser { rest };
+    let (Some(month), true, Some(day)) = (parser.number(), parser.skip(b"-"), parser.number()) else { return false };
     let leap = year.parse::<u32>().is_ok_and(|y| y % 4 == 0 && (y % 100 != 0 || y % 400 == 0));
     let days = match month {
         1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
@@ -179,26 +180,26 @@ fn is_timestamp(text: &str) -> bool {
     if day == 0 || day > days {
         return false;
     }
-    if at.rest.is_empty() {
+    if parser.rest.is_empty() {
         return true;
     }
-    let zoned = at.skip(b"Tt");
+    let zoned = parser.skip(b"Tt");
     if !zoned {
-        let trimmed = at.rest.trim_start_matches(' ');
-        if trimmed.len() == at.rest.len() {
+        let trimmed = parser.rest.trim_start_matches(' ');
+        if trimmed.len() == parser.rest.len() {
             return false;
         }
-        at.rest = trimmed;
+        parser.rest = trimmed;
     }
-    at.time_of_day() && (!zoned || at.zone()) && at.rest.is_empty()
+    parser.time_of_day() && (!zoned || parser.zone()) && parser.rest.is_empty()
 }
 
-struct Clock<'a> {
+struct TimestampParser<'a> {
     rest: &'a str,
 }
 
-impl Clock<'_> {
-    /// A number of one or two digits.
+impl TimestampParser<'_> {
+    /// Parses a number of one or two digits.
     fn number(&mut self) -> Option<u32> {
         let digits = self.rest.bytes().take(2).take_while(u8::is_ascii_digit).count();
         let (number, rest) = self.rest.split_at(digits);
@@ -227,7 +228,7 @@ impl Clock<'_> {
         true
     }
 
-    /// `Z`, or hours and minutes of two digits each, up to 24 and 60.
+    /// Parses `Z`, or a sign, hours up to 24 and minutes up to 60, of two digits each.
     fn zone(&mut self) -> bool {
         if self.skip(b"Z") {
             return true;
@@ -243,7 +244,7 @@ impl Clock<'_> {
     }
 }
 
-/// True for text that old parsers take as a number in base 60; it is written in quotes for their sake.
+/// Returns whether older parsers read the text as a base 60 number. Such text is quoted for them.
 pub(super) fn is_base60(text: &str) -> bool {
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
     let mut groups = body.split(':');

@@ -1,23 +1,23 @@
-//! The three ways to write a text: in a block, in quotes, and plain.
+//! Scans the three forms of scalars: block, quoted and plain.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::decode::DecodeError;
 use super::reader::Cursor;
-use super::scanner::{Kind, Scanner};
+use super::scanner::{Scanner, TokenKind};
 
-/// A text in the making: a part of the source as long as it can be.
+/// Builds the text of a scalar, borrowing from the source while possible.
 #[derive(Default)]
-struct Pieces {
-    /// The part of the source that comes after what is owned.
+struct ScalarBuilder {
+    /// The source range that follows the owned text.
     run: Range<usize>,
     owned: Option<String>,
 }
 
-impl Pieces {
-    /// Adds a part of the source.
-    fn take(&mut self, cursor: &Cursor<'_>, part: Range<usize>) {
+impl ScalarBuilder {
+    /// Appends a source range.
+    fn push_source(&mut self, cursor: &Cursor<'_>, part: Range<usize>) {
         if part.is_empty() {
             return;
         }
@@ -31,7 +31,7 @@ impl Pieces {
         }
     }
 
-    /// Adds what is not in the source.
+    /// Appends text that is not in the source.
     fn push(&mut self, cursor: &Cursor<'_>, text: &str) {
         if !text.is_empty() {
             self.own(cursor).push_str(text);
@@ -53,79 +53,80 @@ impl Pieces {
     }
 }
 
-/// The white space between the words of a text that is not in a block.
+/// The white space between the words of a flow scalar (`whitespaces`, `leading_break` and `trailing_breaks` in
+/// libyaml).
 #[derive(Default)]
-struct Gap {
+struct FlowWhitespace {
     blanks: Range<usize>,
-    /// There was a line break.
-    broken: bool,
-    first: &'static str,
-    others: String,
+    /// Whether there was a line break.
+    has_break: bool,
+    leading_break: &'static str,
+    trailing_breaks: String,
 }
 
-impl Gap {
-    /// Goes behind blanks and line breaks. A tab in the indentation of a plain text is a mistake; `indent` says where
-    /// indentation ends.
+impl FlowWhitespace {
+    /// Skips blanks and line breaks. A tab in the indentation of a plain scalar is an error. `indent` is the column at
+    /// which indentation ends.
     fn skip(&mut self, cursor: &mut Cursor<'_>, indent: Option<usize>) -> Result<(), DecodeError> {
-        cursor.need(1)?;
+        cursor.ensure(1)?;
         while cursor.is_blank(0) || cursor.is_break(0) {
             if cursor.is_blank(0) {
                 let is_tab = cursor.byte(0) == b'\t';
-                if self.broken && is_tab && indent.is_some_and(|indent| cursor.column < indent) {
-                    return cursor.fault("found a tab character that violates indentation");
+                if self.has_break && is_tab && indent.is_some_and(|indent| cursor.column < indent) {
+                    return cursor.error("found a tab character that violates indentation");
                 }
-                if !self.broken && self.blanks.is_empty() {
-                    self.blanks = cursor.at()..cursor.at();
+                if !self.has_break && self.blanks.is_empty() {
+                    self.blanks = cursor.offset()..cursor.offset();
                 }
                 cursor.skip();
-                if !self.broken {
-                    self.blanks.end = cursor.at();
+                if !self.has_break {
+                    self.blanks.end = cursor.offset();
                 }
             } else {
-                cursor.need(2)?;
-                if self.broken {
-                    self.others.push_str(cursor.skip_line());
+                cursor.ensure(2)?;
+                if self.has_break {
+                    self.trailing_breaks.push_str(cursor.skip_line());
                 } else {
                     self.blanks = 0..0;
-                    self.first = cursor.skip_line();
-                    self.broken = true;
+                    self.leading_break = cursor.skip_line();
+                    self.has_break = true;
                 }
             }
-            cursor.need(1)?;
+            cursor.ensure(1)?;
         }
         Ok(())
     }
 
-    /// Adds what it stands for: a single line break is a space.
-    fn join(&mut self, cursor: &Cursor<'_>, text: &mut Pieces) {
-        if !self.broken {
+    /// Appends the folded white space: a single line break becomes a space.
+    fn join(&mut self, cursor: &Cursor<'_>, text: &mut ScalarBuilder) {
+        if !self.has_break {
             if self.blanks.is_empty() {
                 return;
             }
-            text.take(cursor, self.blanks.clone());
-        } else if self.first == "\n" && self.others.is_empty() {
+            text.push_source(cursor, self.blanks.clone());
+        } else if self.leading_break == "\n" && self.trailing_breaks.is_empty() {
             text.push(cursor, " ");
         } else {
-            if self.first != "\n" {
-                text.push(cursor, self.first);
+            if self.leading_break != "\n" {
+                text.push(cursor, self.leading_break);
             }
-            text.push(cursor, &self.others);
+            text.push(cursor, &self.trailing_breaks);
         }
         *self = Self::default();
     }
 }
 
 impl<'t> Scanner<'t> {
-    /// A text without quotes.
+    /// Scans a plain scalar.
     pub(super) fn plain_scalar(&mut self) -> Result<(), DecodeError> {
         let line = self.cursor.line;
         let in_flow = self.in_flow();
         let indent = usize::try_from(self.indent + 1).unwrap_or_default();
         let cursor = &mut self.cursor;
-        let mut text = Pieces::default();
-        let mut gap = Gap::default();
+        let mut text = ScalarBuilder::default();
+        let mut whitespace = FlowWhitespace::default();
         loop {
-            cursor.need(4)?;
+            cursor.ensure(4)?;
             if cursor.is_document_indicator() || cursor.byte(0) == b'#' {
                 break;
             }
@@ -136,44 +137,44 @@ impl<'t> Scanner<'t> {
                 if ends {
                     break;
                 }
-                gap.join(cursor, &mut text);
-                let start = cursor.at();
+                whitespace.join(cursor, &mut text);
+                let start = cursor.offset();
                 cursor.skip();
                 cursor.skip_word();
-                text.take(cursor, start..cursor.at());
-                cursor.need(2)?;
+                text.push_source(cursor, start..cursor.offset());
+                cursor.ensure(2)?;
             }
             if !(cursor.is_blank(0) || cursor.is_break(0)) {
                 break;
             }
-            gap.skip(cursor, Some(indent))?;
+            whitespace.skip(cursor, Some(indent))?;
             if !in_flow && cursor.column < indent {
                 break;
             }
         }
         let text = text.finish(cursor);
-        if gap.broken {
-            self.key_allowed = true;
+        if whitespace.has_break {
+            self.simple_key_allowed = true;
         }
-        self.found(Kind::Scalar { text, plain: true }, line)
+        self.push_token(TokenKind::Scalar { text, plain: true }, line)
     }
 
-    /// A text in quotes.
+    /// Scans a quoted scalar.
     pub(super) fn quoted_scalar(&mut self, single: bool) -> Result<(), DecodeError> {
         let line = self.cursor.line;
         let quote = if single { b'\'' } else { b'"' };
         let cursor = &mut self.cursor;
         cursor.skip();
-        let mut text = Pieces::default();
+        let mut text = ScalarBuilder::default();
         loop {
-            cursor.need(4)?;
+            cursor.ensure(4)?;
             if cursor.is_document_indicator() {
-                return cursor.fault("found unexpected document indicator");
+                return cursor.error("found unexpected document indicator");
             }
             if cursor.is_end() {
-                return cursor.fault("found unexpected end of stream");
+                return cursor.error("found unexpected end of stream");
             }
-            let mut gap = Gap::default();
+            let mut whitespace = FlowWhitespace::default();
             while !cursor.is_word_end(0) {
                 let byte = cursor.byte(0);
                 if byte == quote && !(single && cursor.byte(1) == quote) {
@@ -184,48 +185,48 @@ impl<'t> Scanner<'t> {
                     cursor.skip();
                     cursor.skip();
                 } else if !single && byte == b'\\' && cursor.is_break(1) {
-                    // The line break is not part of the text, nor is the indentation behind it.
-                    cursor.need(3)?;
+                    // An escaped line break is not part of the text, nor is the indentation after it.
+                    cursor.ensure(3)?;
                     cursor.skip();
                     cursor.skip_line();
-                    gap.broken = true;
+                    whitespace.has_break = true;
                     break;
                 } else if !single && byte == b'\\' {
                     let c = escape(cursor)?;
                     text.push(cursor, c.encode_utf8(&mut [0; 4]));
                 } else {
-                    let start = cursor.at();
+                    let start = cursor.offset();
                     cursor.skip();
                     cursor.skip_word();
-                    text.take(cursor, start..cursor.at());
+                    text.push_source(cursor, start..cursor.offset());
                 }
-                cursor.need(2)?;
+                cursor.ensure(2)?;
             }
-            cursor.need(1)?;
+            cursor.ensure(1)?;
             if cursor.byte(0) == quote {
                 break;
             }
-            gap.skip(cursor, None)?;
-            gap.join(cursor, &mut text);
+            whitespace.skip(cursor, None)?;
+            whitespace.join(cursor, &mut text);
         }
         cursor.skip();
         let text = text.finish(cursor);
-        self.found(Kind::Scalar { text, plain: false }, line)
+        self.push_token(TokenKind::Scalar { text, plain: false }, line)
     }
 
-    /// A text in a block: `|` keeps its lines, `>` folds them.
+    /// Scans a block scalar: `|` keeps its lines, `>` folds them.
     pub(super) fn block_scalar(&mut self, literal: bool) -> Result<(), DecodeError> {
         let line = self.cursor.line;
-        let outer = self.indent;
+        let parent_indent = self.indent;
         let cursor = &mut self.cursor;
         cursor.skip();
         let (chomping, increment) = block_header(cursor)?;
-        let mut indent = increment.map(|i| usize::try_from(outer.max(0)).unwrap_or_default() + i);
-        let mut text = Pieces::default();
+        let mut indent = increment.map(|i| usize::try_from(parent_indent.max(0)).unwrap_or_default() + i);
+        let mut text = ScalarBuilder::default();
         let mut breaks = String::new();
         let mut first_break = "";
-        block_breaks(cursor, &mut indent, outer, &mut breaks)?;
-        cursor.need(1)?;
+        block_breaks(cursor, &mut indent, parent_indent, &mut breaks)?;
+        cursor.ensure(1)?;
         let mut after_indented = false;
         while Some(cursor.column) == indent && !cursor.is_end() {
             let indented = cursor.is_blank(0);
@@ -239,16 +240,16 @@ impl<'t> Scanner<'t> {
             text.push(cursor, &breaks);
             breaks.clear();
             after_indented = indented;
-            let start = cursor.at();
+            let start = cursor.offset();
             while !cursor.is_line_end(0) {
                 cursor.skip();
                 cursor.skip_word();
-                cursor.need(1)?;
+                cursor.ensure(1)?;
             }
-            text.take(cursor, start..cursor.at());
-            cursor.need(2)?;
+            text.push_source(cursor, start..cursor.offset());
+            cursor.ensure(2)?;
             first_break = cursor.skip_line();
-            block_breaks(cursor, &mut indent, outer, &mut breaks)?;
+            block_breaks(cursor, &mut indent, parent_indent, &mut breaks)?;
         }
         if chomping != Chomping::Strip {
             text.push(cursor, first_break);
@@ -257,42 +258,42 @@ impl<'t> Scanner<'t> {
             text.push(cursor, &breaks);
         }
         let text = text.finish(cursor);
-        self.found(Kind::Scalar { text, plain: false }, line)
+        self.push_token(TokenKind::Scalar { text, plain: false }, line)
     }
 }
 
-/// What becomes of the line breaks at the end of a block.
+/// How to treat the line breaks at the end of a block scalar.
 #[derive(Clone, Copy, PartialEq)]
 enum Chomping {
-    /// One stays.
+    /// Keep one.
     Clip,
     Strip,
     Keep,
 }
 
-/// What stands behind `|` or `>`: a sign, a digit, in any order, and perhaps a comment.
+/// Scans the header after `|` or `>`: a chomping and an indentation indicator in any order, and an optional comment.
 fn block_header(cursor: &mut Cursor<'_>) -> Result<(Chomping, Option<usize>), DecodeError> {
-    cursor.need(1)?;
+    cursor.ensure(1)?;
     let mut chomping = block_chomping(cursor)?;
     let mut increment = None;
     if cursor.byte(0).is_ascii_digit() {
         if cursor.byte(0) == b'0' {
-            return cursor.fault("found an indentation indicator equal to 0");
+            return cursor.error("found an indentation indicator equal to 0");
         }
         increment = Some(usize::from(cursor.byte(0) - b'0'));
         cursor.skip();
         if chomping.is_none() {
-            cursor.need(1)?;
+            cursor.ensure(1)?;
             chomping = block_chomping(cursor)?;
         }
     }
     cursor.skip_blanks()?;
     cursor.skip_comment()?;
     if !cursor.is_line_end(0) {
-        return cursor.fault("did not find expected comment or line break");
+        return cursor.error("did not find expected comment or line break");
     }
     if cursor.is_break(0) {
-        cursor.need(2)?;
+        cursor.ensure(2)?;
         cursor.skip_line();
     }
     Ok((chomping.unwrap_or(Chomping::Clip), increment))
@@ -305,40 +306,40 @@ fn block_chomping(cursor: &mut Cursor<'_>) -> Result<Option<Chomping>, DecodeErr
         _ => return Ok(None),
     };
     cursor.skip();
-    cursor.need(1)?;
+    cursor.ensure(1)?;
     Ok(Some(chomping))
 }
 
-/// Goes behind indentation and empty lines, and finds out the indentation of a block that does not say it.
+/// Skips indentation and empty lines, and detects the indentation of a block scalar without an indentation indicator.
 fn block_breaks(
     cursor: &mut Cursor<'_>,
     indent: &mut Option<usize>,
-    outer: isize,
+    parent_indent: isize,
     breaks: &mut String,
 ) -> Result<(), DecodeError> {
-    let mut furthest = 0;
+    let mut max_column = 0;
     loop {
-        cursor.need(1)?;
+        cursor.ensure(1)?;
         let in_indentation = |cursor: &Cursor<'_>| indent.is_none_or(|indent| cursor.column < indent);
         while in_indentation(cursor) && cursor.byte(0) == b' ' {
             cursor.skip();
-            cursor.need(1)?;
+            cursor.ensure(1)?;
         }
-        furthest = furthest.max(cursor.column);
+        max_column = max_column.max(cursor.column);
         if in_indentation(cursor) && cursor.byte(0) == b'\t' {
-            return cursor.fault("found a tab character where an indentation space is expected");
+            return cursor.error("found a tab character where an indentation space is expected");
         }
         if !cursor.is_break(0) {
             break;
         }
-        cursor.need(2)?;
+        cursor.ensure(2)?;
         breaks.push_str(cursor.skip_line());
     }
-    indent.get_or_insert_with(|| furthest.max(usize::try_from(outer + 1).unwrap_or_default()).max(1));
+    indent.get_or_insert_with(|| max_column.max(usize::try_from(parent_indent + 1).unwrap_or_default()).max(1));
     Ok(())
 }
 
-/// The character of an escape.
+/// Decodes an escape.
 fn escape(cursor: &mut Cursor<'_>) -> Result<char, DecodeError> {
     let (digits, c) = match cursor.byte(1) {
         b'0' => (0, '\0'),
@@ -358,23 +359,23 @@ fn escape(cursor: &mut Cursor<'_>) -> Result<char, DecodeError> {
         b'x' => (2, '\0'),
         b'u' => (4, '\0'),
         b'U' => (8, '\0'),
-        _ => return cursor.fault("found unknown escape character"),
+        _ => return cursor.error("found unknown escape character"),
     };
     cursor.skip();
     cursor.skip();
     if digits == 0 {
         return Ok(c);
     }
-    cursor.need(digits)?;
+    cursor.ensure(digits)?;
     let mut code = 0u32;
     for ahead in 0..digits {
         let Some(digit) = char::from(cursor.byte(ahead)).to_digit(16) else {
-            return cursor.fault("did not find expected hexdecimal number");
+            return cursor.error("did not find expected hexdecimal number");
         };
         code = code << 4 | digit;
     }
     let Some(c) = char::from_u32(code) else {
-        return cursor.fault("found invalid Unicode character escape code");
+        return cursor.error("found invalid Unicode character escape code");
     };
     for _ in 0..digits {
         cursor.skip();

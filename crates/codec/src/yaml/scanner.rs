@@ -1,5 +1,5 @@
-//! A text to tokens, as libyaml does it (YAML 1.1, section 5): with a stack of indentations that opens and closes block
-//! collections, and with the keys that are only known to be keys when their colon is seen.
+//! The scanner: characters to tokens, as in libyaml (YAML 1.1, section 5). A stack of indentation levels opens and
+//! closes block collections. Simple keys are recognized as keys only when their colon is found.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -8,9 +8,9 @@ use super::decode::DecodeError;
 use super::reader::Cursor;
 use crate::json::MAX_DEPTH;
 
-/// What a text consists of.
+/// The content of a token.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind<'t> {
+pub(super) enum TokenKind<'t> {
     StreamEnd,
     /// `%YAML 1.1`
     Version(u8, u8),
@@ -31,7 +31,7 @@ pub(super) enum Kind<'t> {
     Value,
     Alias(&'t str),
     Anchor(&'t str),
-    /// A handle, and what follows it. The handle is empty where the tag is written in full.
+    /// A handle and a suffix. The handle is empty if the tag is written in full.
     Tag(&'t str, Cow<'t, str>),
     Scalar {
         text: Cow<'t, str>,
@@ -39,47 +39,47 @@ pub(super) enum Kind<'t> {
     },
 }
 
-/// A token and the line that it begins in, counted from 0.
+/// A token and the line on which it starts, counted from 0.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token<'t> {
-    pub(super) kind: Kind<'t>,
+    pub(super) kind: TokenKind<'t>,
     pub(super) line: usize,
 }
 
-/// A place where a key may have begun.
+/// A position at which a simple key may start (`yaml_simple_key_t`).
 #[derive(Clone, Copy, Default)]
 struct SimpleKey {
     possible: bool,
-    /// Nothing but a key can be there.
+    /// Whether only a key may start here.
     required: bool,
-    /// The number of the token that it begins with.
+    /// The number of the key's first token.
     token: usize,
     index: usize,
     line: usize,
     column: usize,
 }
 
-/// How far a key and its colon may be apart.
-const KEY_LENGTH: usize = 1024;
+/// Maximum distance in characters between the start of a simple key and its colon.
+const MAX_SIMPLE_KEY_LENGTH: usize = 1024;
 
-/// Makes tokens when they are asked for.
+/// Produces tokens on demand.
 pub(super) struct Scanner<'t> {
     pub(super) cursor: Cursor<'t>,
     tokens: VecDeque<Token<'t>>,
-    /// How many tokens have been taken.
-    taken: usize,
-    ended: bool,
-    /// The column of the block collection that is open; -1 outside of all.
+    /// The number of tokens that have been consumed (`tokens_parsed`).
+    consumed: usize,
+    stream_ended: bool,
+    /// The column of the current block collection, or -1 outside all of them.
     pub(super) indent: isize,
     indents: Vec<isize>,
     flow_level: usize,
-    /// A key may begin here.
-    pub(super) key_allowed: bool,
-    /// One for each flow collection that is open, and one for the block.
-    keys: Vec<SimpleKey>,
-    /// Which of them begins at which token, from the next one to be taken on. As in goyaml it may still name keys that have
-    /// been given up.
-    keys_by_token: VecDeque<Option<usize>>,
+    /// Whether a simple key may start here (`simple_key_allowed`).
+    pub(super) simple_key_allowed: bool,
+    /// The possible simple keys: one for the block context and one for each open flow collection (`simple_keys`).
+    simple_keys: Vec<SimpleKey>,
+    /// The index in `simple_keys` of the key that starts at each token, beginning with the next token (`simple_keys_by_tok`).
+    /// As in goyaml it may still refer to keys that are no longer possible.
+    simple_keys_by_token: VecDeque<Option<usize>>,
 }
 
 impl<'t> Scanner<'t> {
@@ -87,33 +87,33 @@ impl<'t> Scanner<'t> {
         Self {
             cursor,
             tokens: VecDeque::new(),
-            taken: 0,
-            ended: false,
+            consumed: 0,
+            stream_ended: false,
             indent: -1,
             indents: Vec::new(),
             flow_level: 0,
-            key_allowed: true,
-            keys: vec![SimpleKey::default()],
-            keys_by_token: VecDeque::new(),
+            simple_key_allowed: true,
+            simple_keys: vec![SimpleKey::default()],
+            simple_keys_by_token: VecDeque::new(),
         }
     }
 
-    /// The next token.
+    /// Returns the next token without consuming it.
     pub(super) fn peek(&mut self) -> Result<&Token<'t>, DecodeError> {
-        while self.next_is_open()? && !self.ended {
-            self.fetch()?;
+        while self.needs_more_tokens()? && !self.stream_ended {
+            self.fetch_next_token()?;
         }
-        // The end stays, however often it is taken.
-        Ok(self.tokens.front().unwrap_or(&Token { kind: Kind::StreamEnd, line: 0 }))
+        // The end of the stream remains, however often it is consumed.
+        Ok(self.tokens.front().unwrap_or(&Token { kind: TokenKind::StreamEnd, line: 0 }))
     }
 
-    /// Takes the token that was looked at.
-    pub(super) fn take(&mut self) -> Option<Token<'t>> {
-        if matches!(self.tokens.front(), None | Some(Token { kind: Kind::StreamEnd, .. })) {
+    /// Consumes the peeked token.
+    pub(super) fn consume(&mut self) -> Option<Token<'t>> {
+        if matches!(self.tokens.front(), None | Some(Token { kind: TokenKind::StreamEnd, .. })) {
             return None;
         }
-        self.taken += 1;
-        self.keys_by_token.pop_front();
+        self.consumed += 1;
+        self.simple_keys_by_token.pop_front();
         self.tokens.pop_front()
     }
 
@@ -121,23 +121,23 @@ impl<'t> Scanner<'t> {
         self.flow_level > 0
     }
 
-    /// True if there is no token, or if the first may turn out to be a key.
-    fn next_is_open(&mut self) -> Result<bool, DecodeError> {
+    /// Returns whether more tokens must be fetched: there is none, or the first one may turn out to start a key.
+    fn needs_more_tokens(&mut self) -> Result<bool, DecodeError> {
         if self.tokens.is_empty() {
             return Ok(true);
         }
-        match self.keys_by_token.front() {
-            Some(Some(key)) => self.is_valid(*key),
+        match self.simple_keys_by_token.front() {
+            Some(Some(key)) => self.is_simple_key_possible(*key),
             _ => Ok(false),
         }
     }
 
-    /// True if the key may still come to its colon; if not, it is given up.
-    fn is_valid(&mut self, at: usize) -> Result<bool, DecodeError> {
-        let Some(key) = self.keys.get_mut(at).filter(|key| key.possible) else { return Ok(false) };
-        if key.line < self.cursor.line || key.index + KEY_LENGTH < self.cursor.index {
+    /// Returns whether the simple key may still be followed by its colon. If not, it is marked as not possible.
+    fn is_simple_key_possible(&mut self, key_index: usize) -> Result<bool, DecodeError> {
+        let Some(key) = self.simple_keys.get_mut(key_index).filter(|key| key.possible) else { return Ok(false) };
+        if key.line < self.cursor.line || key.index + MAX_SIMPLE_KEY_LENGTH < self.cursor.index {
             if key.required {
-                return self.cursor.fault("could not find expected ':'");
+                return self.cursor.error("could not find expected ':'");
             }
             key.possible = false;
             return Ok(false);
@@ -146,16 +146,16 @@ impl<'t> Scanner<'t> {
     }
 
     fn next_token(&self) -> usize {
-        self.taken + self.tokens.len()
+        self.consumed + self.tokens.len()
     }
 
-    fn last_key(&mut self) -> usize {
-        self.keys.len().saturating_sub(1)
+    fn last_simple_key(&mut self) -> usize {
+        self.simple_keys.len().saturating_sub(1)
     }
 
-    /// Notes that a key may begin here.
-    fn save_key(&mut self) -> Result<(), DecodeError> {
-        if !self.key_allowed {
+    /// Saves a possible simple key at the current position.
+    fn save_simple_key(&mut self) -> Result<(), DecodeError> {
+        if !self.simple_key_allowed {
             return Ok(());
         }
         let column = isize::try_from(self.cursor.column).unwrap_or(isize::MAX);
@@ -167,58 +167,58 @@ impl<'t> Scanner<'t> {
             line: self.cursor.line,
             column: self.cursor.column,
         };
-        self.remove_key()?;
-        let last = self.last_key();
-        if let Some(slot) = self.keys.get_mut(last) {
+        self.remove_simple_key()?;
+        let last = self.last_simple_key();
+        if let Some(slot) = self.simple_keys.get_mut(last) {
             *slot = key;
         }
-        self.note_key(key.token, Some(last));
+        self.set_key_of_token(key.token, Some(last));
         Ok(())
     }
 
-    /// Notes which key begins at a token, unless that has been taken.
-    fn note_key(&mut self, token: usize, key: Option<usize>) {
-        let Some(place) = token.checked_sub(self.taken) else { return };
-        if key.is_some() && self.keys_by_token.len() <= place {
-            self.keys_by_token.resize(place + 1, None);
+    /// Records which key starts at a token, unless the token has been consumed.
+    fn set_key_of_token(&mut self, token: usize, key: Option<usize>) {
+        let Some(index) = token.checked_sub(self.consumed) else { return };
+        if key.is_some() && self.simple_keys_by_token.len() <= index {
+            self.simple_keys_by_token.resize(index + 1, None);
         }
-        if let Some(slot) = self.keys_by_token.get_mut(place) {
+        if let Some(slot) = self.simple_keys_by_token.get_mut(index) {
             *slot = key;
         }
     }
 
-    /// Gives up the key of the innermost collection.
-    fn remove_key(&mut self) -> Result<(), DecodeError> {
-        let Some(key) = self.keys.last_mut().filter(|key| key.possible) else { return Ok(()) };
+    /// Discards the possible simple key of the innermost collection.
+    fn remove_simple_key(&mut self) -> Result<(), DecodeError> {
+        let Some(key) = self.simple_keys.last_mut().filter(|key| key.possible) else { return Ok(()) };
         if key.required {
-            return self.cursor.fault("could not find expected ':'");
+            return self.cursor.error("could not find expected ':'");
         }
         key.possible = false;
         let token = key.token;
-        self.note_key(token, None);
+        self.set_key_of_token(token, None);
         Ok(())
     }
 
-    /// Adds a token before the one with that number. As in goyaml it comes last if that one has been taken already, which
-    /// happens to keys that are empty collections.
+    /// Inserts a token before the one with the given number. As in goyaml it is appended if that token has been
+    /// consumed, which happens for keys that are empty collections.
     fn insert(&mut self, before: Option<usize>, token: Token<'t>) {
         let last = self.tokens.len();
-        let place = before.and_then(|number| number.checked_sub(self.taken)).map_or(last, |place| place.min(last));
-        self.tokens.insert(place, token);
+        let index = before.and_then(|number| number.checked_sub(self.consumed)).map_or(last, |index| index.min(last));
+        self.tokens.insert(index, token);
     }
 
-    fn push(&mut self, kind: Kind<'t>, line: usize) {
+    fn push(&mut self, kind: TokenKind<'t>, line: usize) {
         self.tokens.push_back(Token { kind, line });
     }
 
-    /// Opens a block collection if the column is further in than what is open. It begins before the token with that
-    /// number, or here.
-    fn indent_to(
+    /// Opens a block collection if the column is greater than the current indentation. Its start token is inserted
+    /// before the token with the given number, or appended (`yaml_parser_roll_indent`).
+    fn roll_indent(
         &mut self,
         column: usize,
         line: usize,
         before: Option<usize>,
-        kind: Kind<'t>,
+        kind: TokenKind<'t>,
     ) -> Result<(), DecodeError> {
         let column = isize::try_from(column).unwrap_or(isize::MAX);
         if self.in_flow() || self.indent >= column {
@@ -227,36 +227,36 @@ impl<'t> Scanner<'t> {
         self.indents.push(self.indent);
         self.indent = column;
         if self.indents.len() > MAX_DEPTH {
-            return self.cursor.fault("exceeded max depth of 10000");
+            return self.cursor.error("exceeded max depth of 10000");
         }
         self.insert(before, Token { kind, line });
         Ok(())
     }
 
-    /// Closes the block collections that are further in than the column.
-    fn unindent_to(&mut self, column: isize) {
+    /// Closes the block collections that are indented further than the column (`yaml_parser_unroll_indent`).
+    fn unroll_indent(&mut self, column: isize) {
         if self.in_flow() {
             return;
         }
         while self.indent > column {
-            self.push(Kind::BlockEnd, self.cursor.line);
+            self.push(TokenKind::BlockEnd, self.cursor.line);
             self.indent = self.indents.pop().unwrap_or(-1);
         }
     }
 
-    /// Makes one more token.
-    fn fetch(&mut self) -> Result<(), DecodeError> {
-        self.cursor.need(1)?;
+    /// Fetches the next token.
+    fn fetch_next_token(&mut self) -> Result<(), DecodeError> {
+        self.cursor.ensure(1)?;
         self.skip_to_token()?;
-        self.unindent_to(isize::try_from(self.cursor.column).unwrap_or(isize::MAX));
-        self.cursor.need(4)?;
+        self.unroll_indent(isize::try_from(self.cursor.column).unwrap_or(isize::MAX));
+        self.cursor.ensure(4)?;
         let cursor = &self.cursor;
         if cursor.is_end() {
             return self.stream_end();
         }
         let first = cursor.byte(0);
         if cursor.column == 0 && first == b'%' {
-            self.leave_blocks()?;
+            self.end_blocks()?;
             return self.directive();
         }
         if cursor.is_document_indicator() {
@@ -264,50 +264,51 @@ impl<'t> Scanner<'t> {
         }
         let word_ends = cursor.is_word_end(1);
         match first {
-            b'[' => self.open_flow(Kind::FlowSequenceStart),
-            b'{' => self.open_flow(Kind::FlowMappingStart),
-            b']' => self.close_flow(Kind::FlowSequenceEnd),
-            b'}' => self.close_flow(Kind::FlowMappingEnd),
+            b'[' => self.flow_collection_start(TokenKind::FlowSequenceStart),
+            b'{' => self.flow_collection_start(TokenKind::FlowMappingStart),
+            b']' => self.flow_collection_end(TokenKind::FlowSequenceEnd),
+            b'}' => self.flow_collection_end(TokenKind::FlowMappingEnd),
             b',' => {
-                self.remove_key()?;
-                self.key_allowed = true;
-                self.indicator(Kind::FlowEntry);
+                self.remove_simple_key()?;
+                self.simple_key_allowed = true;
+                self.indicator(TokenKind::FlowEntry);
                 Ok(())
             }
             b'-' if word_ends => self.block_entry(),
             b'?' if word_ends || self.in_flow() => self.key(),
             b':' if word_ends || self.in_flow() => self.value(),
             b'*' | b'&' => {
-                self.save_key()?;
-                self.key_allowed = false;
+                self.save_simple_key()?;
+                self.simple_key_allowed = false;
                 self.anchor()
             }
             b'!' => {
-                self.save_key()?;
-                self.key_allowed = false;
+                self.save_simple_key()?;
+                self.simple_key_allowed = false;
                 self.tag()
             }
             b'|' | b'>' if !self.in_flow() => {
-                self.remove_key()?;
-                self.key_allowed = true;
+                self.remove_simple_key()?;
+                self.simple_key_allowed = true;
                 self.block_scalar(first == b'|')
             }
             b'\'' | b'"' => {
-                self.save_key()?;
-                self.key_allowed = false;
+                self.save_simple_key()?;
+                self.simple_key_allowed = false;
                 self.quoted_scalar(first == b'\'')
             }
-            _ if self.begins_plain(first) => {
-                self.save_key()?;
-                self.key_allowed = false;
+            _ if self.can_start_plain_scalar(first) => {
+                self.save_simple_key()?;
+                self.simple_key_allowed = false;
                 self.plain_scalar()
             }
-            _ => self.cursor.fault("found character that cannot start any token"),
+            _ => self.cursor.error("found character that cannot start any token"),
         }
     }
 
-    /// True if a plain scalar may begin here. Dashes, question marks and colons with something behind them are text.
-    fn begins_plain(&self, first: u8) -> bool {
+    /// Returns whether a plain scalar may start here. A dash, question mark or colon that is not followed by white
+    /// space starts one.
+    fn can_start_plain_scalar(&self, first: u8) -> bool {
         match first {
             b'-' => !self.cursor.is_blank(1),
             b'?' | b':' => !self.in_flow() && !self.cursor.is_word_end(1),
@@ -317,141 +318,141 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Goes behind white space and comments.
+    /// Skips white space and comments.
     fn skip_to_token(&mut self) -> Result<(), DecodeError> {
         loop {
-            self.cursor.need(1)?;
-            if self.cursor.column == 0 && self.cursor.holds_mark() {
+            self.cursor.ensure(1)?;
+            if self.cursor.column == 0 && self.cursor.buffer_starts_with_bom() {
                 self.cursor.skip();
             }
-            self.cursor.need(1)?;
-            // Where a key may begin, a tab is no indentation.
-            let tabs = self.in_flow() || !self.key_allowed;
+            self.cursor.ensure(1)?;
+            // Where a simple key may start, tabs are not allowed as indentation.
+            let tabs = self.in_flow() || !self.simple_key_allowed;
             while self.cursor.byte(0) == b' ' || tabs && self.cursor.byte(0) == b'\t' {
                 self.cursor.skip();
-                self.cursor.need(1)?;
+                self.cursor.ensure(1)?;
             }
             self.cursor.skip_comment()?;
             if !self.cursor.is_break(0) {
                 return Ok(());
             }
-            self.cursor.need(2)?;
+            self.cursor.ensure(2)?;
             self.cursor.skip_line();
             if !self.in_flow() {
-                self.key_allowed = true;
+                self.simple_key_allowed = true;
             }
         }
     }
 
-    fn leave_blocks(&mut self) -> Result<(), DecodeError> {
-        self.unindent_to(-1);
-        self.remove_key()?;
-        self.key_allowed = false;
+    fn end_blocks(&mut self) -> Result<(), DecodeError> {
+        self.unroll_indent(-1);
+        self.remove_simple_key()?;
+        self.simple_key_allowed = false;
         Ok(())
     }
 
     fn stream_end(&mut self) -> Result<(), DecodeError> {
-        self.cursor.end_line();
-        self.leave_blocks()?;
-        self.push(Kind::StreamEnd, self.cursor.line);
-        self.ended = true;
+        self.cursor.finish_line();
+        self.end_blocks()?;
+        self.push(TokenKind::StreamEnd, self.cursor.line);
+        self.stream_ended = true;
         Ok(())
     }
 
     fn document_indicator(&mut self, first: u8) -> Result<(), DecodeError> {
-        self.leave_blocks()?;
+        self.end_blocks()?;
         self.cursor.skip();
         self.cursor.skip();
-        self.indicator(if first == b'-' { Kind::DocumentStart } else { Kind::DocumentEnd });
+        self.indicator(if first == b'-' { TokenKind::DocumentStart } else { TokenKind::DocumentEnd });
         Ok(())
     }
 
-    /// A token of one character.
-    fn indicator(&mut self, kind: Kind<'t>) {
+    /// Appends a token of one character.
+    fn indicator(&mut self, kind: TokenKind<'t>) {
         let line = self.cursor.line;
         self.cursor.skip();
         self.push(kind, line);
     }
 
-    fn open_flow(&mut self, kind: Kind<'t>) -> Result<(), DecodeError> {
-        self.save_key()?;
-        self.keys.push(SimpleKey { token: self.next_token(), ..SimpleKey::default() });
+    fn flow_collection_start(&mut self, kind: TokenKind<'t>) -> Result<(), DecodeError> {
+        self.save_simple_key()?;
+        self.simple_keys.push(SimpleKey { token: self.next_token(), ..SimpleKey::default() });
         self.flow_level += 1;
         if self.flow_level > MAX_DEPTH {
-            return self.cursor.fault("exceeded max depth of 10000");
+            return self.cursor.error("exceeded max depth of 10000");
         }
-        self.key_allowed = true;
+        self.simple_key_allowed = true;
         self.indicator(kind);
         Ok(())
     }
 
-    fn close_flow(&mut self, kind: Kind<'t>) -> Result<(), DecodeError> {
-        self.remove_key()?;
+    fn flow_collection_end(&mut self, kind: TokenKind<'t>) -> Result<(), DecodeError> {
+        self.remove_simple_key()?;
         if self.in_flow() {
             self.flow_level -= 1;
-            if let Some(key) = self.keys.pop() {
-                self.note_key(key.token, None);
+            if let Some(key) = self.simple_keys.pop() {
+                self.set_key_of_token(key.token, None);
             }
         }
-        self.key_allowed = false;
+        self.simple_key_allowed = false;
         self.indicator(kind);
         Ok(())
     }
 
     fn block_entry(&mut self) -> Result<(), DecodeError> {
-        // In a flow collection the parser finds it where it should not be.
+        // In a flow collection the parser reports the error.
         if !self.in_flow() {
-            if !self.key_allowed {
-                return self.cursor.fault("block sequence entries are not allowed in this context");
+            if !self.simple_key_allowed {
+                return self.cursor.error("block sequence entries are not allowed in this context");
             }
-            self.indent_to(self.cursor.column, self.cursor.line, None, Kind::BlockSequenceStart)?;
+            self.roll_indent(self.cursor.column, self.cursor.line, None, TokenKind::BlockSequenceStart)?;
         }
-        self.remove_key()?;
-        self.key_allowed = true;
-        self.indicator(Kind::BlockEntry);
+        self.remove_simple_key()?;
+        self.simple_key_allowed = true;
+        self.indicator(TokenKind::BlockEntry);
         Ok(())
     }
 
     fn key(&mut self) -> Result<(), DecodeError> {
         if !self.in_flow() {
-            if !self.key_allowed {
-                return self.cursor.fault("mapping keys are not allowed in this context");
+            if !self.simple_key_allowed {
+                return self.cursor.error("mapping keys are not allowed in this context");
             }
-            self.indent_to(self.cursor.column, self.cursor.line, None, Kind::BlockMappingStart)?;
+            self.roll_indent(self.cursor.column, self.cursor.line, None, TokenKind::BlockMappingStart)?;
         }
-        self.remove_key()?;
-        self.key_allowed = !self.in_flow();
-        self.indicator(Kind::Key);
+        self.remove_simple_key()?;
+        self.simple_key_allowed = !self.in_flow();
+        self.indicator(TokenKind::Key);
         Ok(())
     }
 
     fn value(&mut self) -> Result<(), DecodeError> {
-        let last = self.last_key();
-        if self.is_valid(last)? {
-            // What was a text so far is a key.
-            let key = self.keys.get(last).copied().unwrap_or_default();
-            self.insert(Some(key.token), Token { kind: Kind::Key, line: key.line });
-            self.indent_to(key.column, key.line, Some(key.token), Kind::BlockMappingStart)?;
-            if let Some(key) = self.keys.get_mut(last) {
+        let last = self.last_simple_key();
+        if self.is_simple_key_possible(last)? {
+            // The tokens since the saved simple key are a mapping key.
+            let key = self.simple_keys.get(last).copied().unwrap_or_default();
+            self.insert(Some(key.token), Token { kind: TokenKind::Key, line: key.line });
+            self.roll_indent(key.column, key.line, Some(key.token), TokenKind::BlockMappingStart)?;
+            if let Some(key) = self.simple_keys.get_mut(last) {
                 key.possible = false;
             }
-            self.note_key(key.token, None);
-            self.key_allowed = false;
+            self.set_key_of_token(key.token, None);
+            self.simple_key_allowed = false;
         } else {
             if !self.in_flow() {
-                if !self.key_allowed {
-                    return self.cursor.fault("mapping values are not allowed in this context");
+                if !self.simple_key_allowed {
+                    return self.cursor.error("mapping values are not allowed in this context");
                 }
-                self.indent_to(self.cursor.column, self.cursor.line, None, Kind::BlockMappingStart)?;
+                self.roll_indent(self.cursor.column, self.cursor.line, None, TokenKind::BlockMappingStart)?;
             }
-            self.key_allowed = !self.in_flow();
+            self.simple_key_allowed = !self.in_flow();
         }
-        self.indicator(Kind::Value);
+        self.indicator(TokenKind::Value);
         Ok(())
     }
 
-    /// Adds a token that has been read.
-    pub(super) fn found(&mut self, kind: Kind<'t>, line: usize) -> Result<(), DecodeError> {
+    /// Appends a token that has been scanned.
+    pub(super) fn push_token(&mut self, kind: TokenKind<'t>, line: usize) -> Result<(), DecodeError> {
         self.push(kind, line);
         Ok(())
     }

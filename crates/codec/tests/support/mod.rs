@@ -1,12 +1,12 @@
-//! Upstream's fixtures: one fully populated object of every kind as JSON, YAML and Protobuf, in the Go module
-//! `k8s.io/api` (also what the catalog is imported from).
+//! Upstream's fixtures: a fully populated object of every kind as JSON, YAML and Protobuf, from the Go module
+//! `k8s.io/api`, from which the catalog is imported too.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use pintle_schema::TypeId;
 
-/// One kind of the catalog with the path of its fixtures, less the extension.
+/// A kind of the catalog and the path of its fixtures without the extension.
 pub(crate) struct Fixture {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
@@ -18,17 +18,17 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// The fixture's bytes in one encoding (`json`, `pb`, `yaml`).
     pub(crate) fn bytes(&self, extension: &str) -> Vec<u8> {
-        // Names hold dots, so that the extension is appended and not set.
+        // Names contain dots, so the extension must be appended.
         let path = format!("{}.{extension}", self.path.display());
         std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
     }
 }
 
-/// The fixtures of all kinds that the catalog knows and upstream has fixtures of.
+/// The fixtures of all kinds of the catalog for which upstream has fixtures.
 pub(crate) fn fixtures() -> Vec<Fixture> {
     let folder = module_folder();
     let catalog = pintle_catalog::shared();
-    // These are of every group; their fixtures are with the core group's.
+    // These kinds are in every group. Their fixtures are with those of the core group.
     let meta =
         ["APIGroup", "APIVersions", "CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions"]
             .into_iter()
@@ -53,12 +53,12 @@ pub(crate) fn fixtures() -> Vec<Fixture> {
     let found = |kind: &(&str, &str, &str)| fixtures.iter().any(|f| (f.group, f.version, f.kind) == *kind);
     let kinds = catalog.kinds().map(|(group, version, kind, _)| (group, version, kind));
     let missing: Vec<_> = kinds.filter(|kind| !kind.2.ends_with("List") && !found(kind)).collect();
-    assert_eq!(missing, ELSEWHERE, "kinds without fixtures in {}", folder.display());
+    assert_eq!(missing, KINDS_WITHOUT_FIXTURES, "kinds without fixtures in {}", folder.display());
     fixtures
 }
 
-/// Kinds of other modules, which have no fixtures.
-const ELSEWHERE: [(&str, &str, &str); 6] = [
+/// Kinds of other modules, for which there are no fixtures.
+const KINDS_WITHOUT_FIXTURES: [(&str, &str, &str); 6] = [
     ("apiextensions.k8s.io", "v1", "ConversionReview"),
     ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
     ("apiregistration.k8s.io", "v1", "APIService"),

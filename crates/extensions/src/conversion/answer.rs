@@ -51,7 +51,7 @@ fn decode(version: ReviewVersion, body: &[u8]) -> Result<Value, String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     // What does not begin as JSON does is read as YAML.
     let value = if body.trim_ascii_start().first() == Some(&b'{') {
-        json::decode(body, json::Options::default()).map_err(|error| unread(error.to_string()))?.value
+        json::decode(body, json::DecodeOptions::default()).map_err(|error| unread(error.to_string()))?.value
     } else {
         yaml::decode(body).map_err(|error| error.to_string())?.value
     };

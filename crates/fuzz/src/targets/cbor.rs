@@ -22,7 +22,7 @@ pub(super) fn untyped(input: &[u8]) {
     assert_eq!(again, value, "{}", written.escape_ascii());
     assert_eq!(cbor::encode(&again), written);
     let as_json = json::encode(&value);
-    assert!(json::decode(&as_json, json::Options::default()).is_ok(), "{}", as_json.escape_ascii());
+    assert!(json::decode(&as_json, json::DecodeOptions::default()).is_ok(), "{}", as_json.escape_ascii());
 }
 
 pub(super) fn typed(input: &[u8]) {

@@ -1,6 +1,6 @@
 //! JSON, without a type and read into a kind.
 
-use pintle_codec::json::{self, Options};
+use pintle_codec::json::{self, DecodeOptions};
 use pintle_codec::protobuf;
 use pintle_schema::{Problems, TypeId, Types, normalise};
 
@@ -12,13 +12,13 @@ use crate::{Bound, Random, bounded, sample};
 const BOUND: Bound = Bound { per_byte: 200, at_least: 64 << 10 };
 
 pub(super) fn untyped(input: &[u8]) {
-    let _ = bounded(input.len(), BOUND, || json::strictness_untyped(input));
-    let read = bounded(input.len(), BOUND, || json::decode(input, Options { duplicates: true }));
+    let _ = bounded(input.len(), BOUND, || json::decode_strict_untyped(input));
+    let read = bounded(input.len(), BOUND, || json::decode(input, DecodeOptions { duplicates: true }));
     let Ok(read) = read else { return };
     assert_eq!(read.has_duplicates, !read.duplicates.is_empty(), "duplicates are listed");
     let _ = json::type_meta(&read.value);
     // What is written is read as what it says: a float that is whole becomes an integer, so the texts are compared.
-    let rewritten = |text: &[u8]| json::decode(text, Options::default()).map(|again| json::encode(&again.value));
+    let rewritten = |text: &[u8]| json::decode(text, DecodeOptions::default()).map(|again| json::encode(&again.value));
     let once = json::encode(&read.value);
     let twice = rewritten(&once).expect("what is written is read");
     assert_eq!(rewritten(&json::encode_pretty(&read.value)).as_ref(), Ok(&twice));
@@ -34,7 +34,7 @@ pub(super) fn typed(input: &[u8]) {
 
 /// A body: it says itself what it is.
 pub(super) fn object(input: &[u8]) {
-    let Ok(read) = json::decode(input, Options::default()) else { return };
+    let Ok(read) = json::decode(input, DecodeOptions::default()) else { return };
     let Ok(meta) = json::type_meta(&read.value) else { return };
     let (group, version) = meta.api_version.split_once('/').unwrap_or(("", &meta.api_version));
     let catalog = pintle_catalog::shared();
@@ -44,7 +44,7 @@ pub(super) fn object(input: &[u8]) {
 }
 
 fn read_into(text: &[u8], types: &Types, type_id: TypeId) {
-    let _ = bounded(text.len(), BOUND, || json::strictness(text, types, type_id));
+    let _ = bounded(text.len(), BOUND, || json::decode_strict(text, types, type_id));
     // Meant for what is stored, but whatever it is given, it ends.
     let _ = bounded(text.len(), BOUND, || message_of(text, types, type_id));
     let Ok(read) = bounded(text.len(), BOUND, || json::decode_typed(text, types, type_id)) else { return };

@@ -1,19 +1,19 @@
 //! Patches. An input is a document and a patch, with a zero byte between them.
 
-use pintle_codec::json::{self, Options};
+use pintle_codec::json::{self, DecodeOptions};
 use pintle_patch::{JsonPatch, check_merge_patch, check_strategic_patch};
 use pintle_value::Value;
 
 fn document_and_patch(input: &[u8]) -> Option<(Value, Value)> {
     let zero = input.iter().position(|byte| *byte == 0)?;
-    let read = |text| json::decode(text, Options::default()).ok().map(|read| read.value);
+    let read = |text| json::decode(text, DecodeOptions::default()).ok().map(|read| read.value);
     Some((read(&input[..zero])?, read(&input[zero + 1..])?))
 }
 
 /// Both texts are JSON, so what becomes of them must be.
 fn is_json(value: &Value) {
     let written = json::encode(value);
-    let again = json::decode(&written, Options::default()).expect("what is written is read");
+    let again = json::decode(&written, DecodeOptions::default()).expect("what is written is read");
     assert_eq!(again.value, *value, "{}", written.escape_ascii());
 }
 

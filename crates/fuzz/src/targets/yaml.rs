@@ -21,10 +21,10 @@ pub(super) fn decoded(input: &[u8]) {
     }
     let again = yaml::decode(&written).unwrap_or_else(|e| panic!("{e}:\n{}", written.escape_ascii()));
     assert_eq!(again.value, read.value, "{}", written.escape_ascii());
-    assert_eq!(again.strict, None, "{}", written.escape_ascii());
+    assert_eq!(again.strict_error, None, "{}", written.escape_ascii());
     // JSON is YAML.
     let as_json = json::encode(&read.value);
-    assert!(json::decode(&as_json, json::Options::default()).is_ok(), "{}", as_json.escape_ascii());
+    assert!(json::decode(&as_json, json::DecodeOptions::default()).is_ok(), "{}", as_json.escape_ascii());
 }
 
 /// False for what goyaml writes as something else: a key `<<` is written without quotes, and the line breaks that only YAML

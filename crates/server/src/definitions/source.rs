@@ -56,7 +56,7 @@ pub(super) fn without_schemas(json: &[u8]) -> Option<Value> {
     if definition.items_at(&["spec", "versions"]).len() < 2 {
         return Some(definition);
     }
-    Some(pintle_codec::json::decode(json, pintle_codec::json::Options::default()).ok()?.value)
+    Some(pintle_codec::json::decode(json, pintle_codec::json::DecodeOptions::default()).ok()?.value)
 }
 
 /// What changes with everything that clients write of a definition.

@@ -43,7 +43,7 @@ pub(crate) fn decode(text: &str) -> Result<Continue, ApiError> {
 
 fn parse(text: &str) -> Result<Continue, String> {
     let json = unbase64_url(text).map_err(|e| e.to_string())?;
-    let decoded = pintle_codec::json::decode(&json, pintle_codec::json::Options::default());
+    let decoded = pintle_codec::json::decode(&json, pintle_codec::json::DecodeOptions::default());
     let token: Value = decoded.map_err(|e| e.to_string())?.value;
     if !matches!(token, Value::Object(_) | Value::Null) {
         return Err(format!("json: cannot unmarshal {} into Go value of type storage.continueToken", shape(&token)));

@@ -1,7 +1,7 @@
 //! What stands around the items of a list: its head, what is between two items, and its tail, in each encoding. A list is
 //! written as its items come, so that none of it has to be held.
 
-use pintle_codec::json::{Indent, Walk};
+use pintle_codec::json::{Indenter, JsonCursor};
 use pintle_codec::{cbor, protobuf, yaml};
 use pintle_registry::ApiError;
 use pintle_value::{Value, object};
@@ -31,7 +31,7 @@ pub(super) struct Text {
 /// JSON for people.
 #[derive(Default)]
 pub(super) struct Pretty {
-    indent: Indent,
+    indent: Indenter,
     item: Vec<u8>,
 }
 
@@ -133,7 +133,7 @@ impl Framing {
                 pretty.indent.write(text.end(), out);
                 out.push(b'\n');
             }
-            Framing::Protobuf(Messages { left: 0, .. }) => out.extend_from_slice(&protobuf::LIST_TAIL),
+            Framing::Protobuf(Messages { left: 0, .. }) => out.extend_from_slice(&protobuf::ENVELOPE_TAIL),
             Framing::Protobuf(_) => return Err(ApiError::Internal("a list ended early".to_owned())),
         }
         Ok(())
@@ -171,7 +171,7 @@ impl Text {
         cbor::write_array_head(0, &mut member);
         let at = empty.windows(member.len()).position(|window| window == member).unwrap_or(empty.len());
         let place = at + member.len() - 1..at + member.len();
-        let mut text = Self::new(empty, place, &[cbor::ARRAY_UNTIL_BREAK]);
+        let mut text = Self::new(empty, place, &[cbor::INDEFINITE_ARRAY_HEAD]);
         text.tail.insert(0, cbor::BREAK);
         text
     }
@@ -188,13 +188,13 @@ impl Text {
 
 /// Where the value of a member of an object begins.
 fn place_of(object: &[u8], member: &[u8]) -> Option<usize> {
-    let mut walk = Walk::new(object);
-    walk.byte(b'{')?;
-    while walk.name()? != member {
-        walk.value()?;
-        walk.byte(b',')?;
+    let mut cursor = JsonCursor::new(object);
+    cursor.byte(b'{')?;
+    while cursor.name()? != member {
+        cursor.value()?;
+        cursor.byte(b',')?;
     }
-    Some(walk.at())
+    Some(cursor.offset())
 }
 
 impl ResponseFormat {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pintle_cache::Object;
-use pintle_codec::json::{Projection, Walk};
+use pintle_codec::json::{JsonCursor, Projection};
 use pintle_codec::{protobuf, yaml};
 use pintle_registry::ApiError;
 use pintle_value::Value;
@@ -152,15 +152,15 @@ impl ResponseFormat {
 /// Where an object's metadata is, its name included.
 pub(super) fn metadata_of(object: &Object) -> Option<Range<u32>> {
     let from = object.index.item_at;
-    let mut walk = Walk::new(object.json.get(from as usize..)?);
+    let mut cursor = JsonCursor::new(object.json.get(from as usize..)?);
     loop {
-        let start = walk.at();
-        let found = walk.name()? == b"metadata";
-        walk.value()?;
+        let start = cursor.offset();
+        let found = cursor.name()? == b"metadata";
+        cursor.value()?;
         if found {
-            return Some(from + u32::try_from(start).ok()?..from + u32::try_from(walk.at()).ok()?);
+            return Some(from + u32::try_from(start).ok()?..from + u32::try_from(cursor.offset()).ok()?);
         }
-        walk.byte(b',')?;
+        cursor.byte(b',')?;
     }
 }
 

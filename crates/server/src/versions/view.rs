@@ -239,7 +239,7 @@ impl Equal {
 
 /// A stored object as its own version has it, without its resourceVersion.
 fn stored_tree(versions: &dyn MultiVersion, object: &Object) -> Result<Value, ApiError> {
-    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::Options::default());
+    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::default());
     let mut tree = decoded.map_err(|error| unreadable(&error.to_string()))?.value;
     versions.read(&mut tree);
     Ok(tree)

@@ -193,7 +193,7 @@ fn taken(answer: http::Response<Body>) -> Result<Bytes, String> {
 /// What is said of an answer that is an error (upstream: apimachinery's `NewGenericServerResponse`): its own words, where
 /// it is a `Status`.
 fn refusal(status: StatusCode, body: &[u8], is_text: bool) -> String {
-    if let Ok(decoded) = json::decode(body, json::Options::default())
+    if let Ok(decoded) = json::decode(body, json::DecodeOptions::default())
         && decoded.value.kind() == "Status"
         && matches!(decoded.value.api_version(), "" | "v1")
         && decoded.value.str_at(&["status"]) == "Failure"

@@ -49,7 +49,7 @@ fn typed(body: &[u8], expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<(
     let Schema { types, root } = expected.schema;
     let read =
         cbor::decode_typed(body, types, *root, Limits::default()).map_err(|error| expected.unfit(error.to_string()))?;
-    Ok((read.value, read.unknown.iter().map(ToString::to_string).collect()))
+    Ok((read.value, read.unknown_field.iter().map(ToString::to_string).collect()))
 }
 
 fn missing(body: &[u8], name: &str) -> String {

@@ -164,7 +164,7 @@ pub(crate) fn read(
                 return Err(expected.unfit(error));
             }
             let unknown = found.unknown.iter().map(|field| format!("unknown field \"{field}\""));
-            (value, decoded.strict.into_iter().chain(unknown).collect())
+            (value, decoded.strict_error.into_iter().chain(unknown).collect())
         }
     };
     expected.name(&mut value);
@@ -173,12 +173,12 @@ pub(crate) fn read(
 
 fn json(body: &[u8], expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<(Value, Vec<String>), DecodeError> {
     let Schema { types, root } = expected.schema;
-    let (value, duplicates) = match json::decode(body, json::Options::default()) {
+    let (value, duplicates) = match json::decode(body, json::DecodeOptions::default()) {
         Ok(decoded) => (decoded.value, decoded.has_duplicates),
         Err(json::DecodeError::Syntax(why)) => return Err(unread(why)),
         Err(json::DecodeError::Type(why)) => {
             // A number that no `float64` holds: Go names the field that it is for.
-            let exact = json::strictness(body, types, *root).ok().and_then(|exact| exact.error);
+            let exact = json::decode_strict(body, types, *root).ok().and_then(|exact| exact.error);
             return Err(expected.unfit(exact.unwrap_or(why)));
         }
     };
@@ -193,17 +193,18 @@ fn json(body: &[u8], expected: &ExpectedKind<'_>, known: Known<'_>) -> Result<(V
         if let Some(error) = found.errors.into_iter().next() {
             return Err(expected.unfit(error));
         }
-        let repeated = json::decode(body, json::Options { duplicates: true }).map(|d| d.duplicates).unwrap_or_default();
+        let repeated =
+            json::decode(body, json::DecodeOptions { duplicates: true }).map(|d| d.duplicates).unwrap_or_default();
         let repeated = repeated.iter().map(|path| format!("duplicate field \"{path}\""));
         let unknown = found.unknown.iter().map(|path| format!("unknown field \"{path}\""));
         return Ok((value, repeated.chain(unknown).collect()));
     }
-    let mut exact = json::strictness(body, types, *root).map_err(|error| expected.unfit(error.to_string()))?;
+    let mut exact = json::decode_strict(body, types, *root).map_err(|error| expected.unfit(error.to_string()))?;
     if let Some(error) = exact.error.take().or(found.errors.into_iter().next()) {
         return Err(expected.unfit(error));
     }
-    let problems = std::mem::take(&mut exact.problems);
-    exact.correct(&mut value);
+    let problems = std::mem::take(&mut exact.strict_errors);
+    exact.correct_tree(&mut value);
     expected.normalise(&mut value);
     Ok((value, problems))
 }

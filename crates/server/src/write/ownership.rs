@@ -276,7 +276,7 @@ fn refused(error: UpdateError<Manager>, in_words: impl Fn(String) -> String) -> 
 /// What the client applied last, by itself. Like upstream's decoder, it does not take an object that does not say its kind.
 fn last_applied(live: &Value) -> Option<Value> {
     let text = live.str_at(&["metadata", "annotations", LAST_APPLIED]);
-    let decoded = json::decode(text.as_bytes(), json::Options::default()).ok()?;
+    let decoded = json::decode(text.as_bytes(), json::DecodeOptions::default()).ok()?;
     Some(decoded.value).filter(|applied| !applied.kind().is_empty())
 }
 

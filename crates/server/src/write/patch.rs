@@ -87,7 +87,7 @@ impl Patch {
             PatchKind::Apply(_) => return configuration(body),
             PatchKind::Json | PatchKind::Merge | PatchKind::Strategic => {}
         }
-        let decoded = json::decode(body, json::Options { duplicates: true }).map_err(|error| {
+        let decoded = json::decode(body, json::DecodeOptions { duplicates: true }).map_err(|error| {
             ApiError::BadRequest(match (kind, strict) {
                 (PatchKind::Merge, false) => "Invalid JSON Patch".to_owned(),
                 (PatchKind::Json | PatchKind::Merge, true) => format!("error decoding patch: {error}"),
@@ -119,13 +119,13 @@ impl Patch {
 /// Reads a configuration. It is YAML, of which JSON is a part.
 fn configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
     let unread = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
-    let (config, duplicates) = match json::decode(body, json::Options::default()) {
+    let (config, duplicates) = match json::decode(body, json::DecodeOptions::default()) {
         Ok(json::Decoded { value, has_duplicates: false, .. }) => (value, None),
         // The words for what is wrong are those of YAML.
         _ => {
             let decoded =
                 yaml::decode(body).map_err(|error| unread(format!("error converting YAML to JSON: {error}")))?;
-            (decoded.value, decoded.strict)
+            (decoded.value, decoded.strict_error)
         }
     };
     let shape = match &config {

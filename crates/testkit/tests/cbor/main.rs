@@ -47,7 +47,7 @@ async fn cluster_with(options: Options) -> Cluster {
 
 /// Decodes JSON.
 fn decode_json(text: &str) -> Value {
-    json::decode(text.as_bytes(), json::Options::default()).expect(text).value
+    json::decode(text.as_bytes(), json::DecodeOptions::default()).expect(text).value
 }
 
 /// Converts JSON to CBOR.

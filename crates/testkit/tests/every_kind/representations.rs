@@ -20,7 +20,7 @@ fn accept(transform: &str) -> String {
 async fn check_equal_in_other_encodings(cluster: &Cluster, kind: &ServedKind, path: &str, of: &str) {
     let text = cluster.get(path).await.expect(200);
     assert_eq!(text.header("content-type"), "application/json");
-    let plain = json::decode(&text.body, json::Options::default()).expect("JSON").value;
+    let plain = json::decode(&text.body, json::DecodeOptions::default()).expect("JSON").value;
 
     let other = cluster.request("GET", path).header("accept", "application/yaml").send().await.expect(200);
     assert_eq!(other.header("content-type"), "application/yaml");
@@ -30,7 +30,7 @@ async fn check_equal_in_other_encodings(cluster: &Cluster, kind: &ServedKind, pa
     assert_eq!(other.header("content-type"), PROTOBUF);
     let (types, id) = kind.type_of(of);
     let typed = json::decode_typed(&text.body, types, id).expect("JSON");
-    assert!(typed.strict.is_empty(), "JSON of {path}: {:?}", typed.strict);
+    assert!(typed.strict_errors.is_empty(), "JSON of {path}: {:?}", typed.strict_errors);
     let envelope = protobuf::open_envelope(&other.body).expect("an envelope");
     assert_eq!((envelope.kind.as_str(), envelope.api_version.as_str()), (of, kind.api_version().as_str()));
     let mut read = protobuf::decode_object(&envelope, types, id).expect("a valid message");

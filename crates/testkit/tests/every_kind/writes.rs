@@ -178,14 +178,14 @@ pub(crate) async fn check_encodings(cluster: Arc<Cluster>, kind: Arc<ServedKind>
     kind.remove(&cluster, &sample.object).await;
 
     let text = sample.object.to_string();
-    let tree = json::decode(text.as_bytes(), json::Options::default()).expect("JSON").value;
+    let tree = json::decode(text.as_bytes(), json::DecodeOptions::default()).expect("JSON").value;
     let created = cluster.request("POST", &collection).body("application/yaml", yaml::encode(&tree)).send().await;
     assert_eq!(without_volatile_fields(created.expect(201).json()), expect, "created from YAML");
     kind.remove(&cluster, &sample.object).await;
 
     let (types, id) = kind.type_of(&kind.kind);
     let typed = json::decode_typed(text.as_bytes(), types, id).expect("JSON");
-    assert!(typed.strict.is_empty(), "{:?}", typed.strict);
+    assert!(typed.strict_errors.is_empty(), "{:?}", typed.strict_errors);
     let mut body = Vec::new();
     protobuf::encode_object(&typed.value, types, id, &mut body);
     let created = cluster.request("POST", &collection).body(PROTOBUF, body).send().await.expect(201).json();

@@ -38,7 +38,7 @@ async fn get(cluster: &Cluster, path: &str, accept: &str) -> Vec<u8> {
 }
 
 fn decode_json(text: &[u8]) -> Value {
-    json::decode(text, json::Options::default()).expect("JSON").value
+    json::decode(text, json::DecodeOptions::default()).expect("JSON").value
 }
 
 /// Checks that a list is the same in every encoding. `kind` is its built-in type, if it has one.

@@ -131,7 +131,7 @@ fn settle_pod_cidrs(object: &mut Value) {
 fn validate_taints_of(errors: &mut Errors, object: &Value) {
     let Some(text) = object.annotation(TAINTS_ANNOTATION).filter(|text| !text.is_empty()) else { return };
     let path = FieldPath::new("metadata.annotations");
-    match json::decode(text.as_bytes(), json::Options::default()) {
+    match json::decode(text.as_bytes(), json::DecodeOptions::default()) {
         Ok(taints) => validate_taints(errors, taints.value.items_at(&[]), &path.child(TAINTS_ANNOTATION)),
         Err(error) => errors.invalid(&path, TAINTS_ANNOTATION, error.to_string()),
     }

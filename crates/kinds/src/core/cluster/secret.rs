@@ -122,7 +122,7 @@ fn docker_config(errors: &mut Errors, object: &Value, key: &str, path: &FieldPat
         errors.required(&path.key(key), "");
         return;
     };
-    let kind = match json::decode(&config, json::Options::default()) {
+    let kind = match json::decode(&config, json::DecodeOptions::default()) {
         Ok(decoded) => match decoded.value {
             Value::Object(_) | Value::Null => return,
             Value::Bool(_) => "bool",

@@ -36,7 +36,7 @@ pub(crate) fn validate_pod_annotations(
         errors.invalid(&path.key(MIRROR_POD), value, "must set spec.nodeName if mirror pod annotation is set");
     }
     if let Some(text) = object.annotation(TOLERATIONS).filter(|text| !text.is_empty()) {
-        match pintle_codec::json::decode(text.as_bytes(), pintle_codec::json::Options::default()) {
+        match pintle_codec::json::decode(text.as_bytes(), pintle_codec::json::DecodeOptions::default()) {
             Ok(decoded) => {
                 let tolerations = decoded.value.as_array().map_or(&[][..], Vec::as_slice);
                 validate_tolerations(errors, tolerations, options, &path.child(TOLERATIONS));

@@ -1,62 +1,62 @@
-//! A walk over JSON that is known to be well-formed and compact, as objects are stored: it finds places and parses nothing.
-//! On anything else it ends early, never wrongly beyond the text.
+//! A cursor over well-formed, compact JSON, as objects are stored: it finds offsets and decodes nothing. On other input
+//! it stops early and never reads beyond the text.
 
 /// A position in JSON text.
 #[derive(Clone, Debug)]
-pub struct Walk<'a> {
+pub struct JsonCursor<'a> {
     json: &'a [u8],
-    at: usize,
+    offset: usize,
 }
 
-impl<'a> Walk<'a> {
-    /// A walk from the start of a text.
+impl<'a> JsonCursor<'a> {
+    /// Creates a cursor at the start of a text.
     #[must_use]
     pub fn new(json: &'a [u8]) -> Self {
-        Self { json, at: 0 }
+        Self { json, offset: 0 }
     }
 
-    /// How many bytes are behind it.
+    /// The number of bytes that have been read.
     #[must_use]
-    pub fn at(&self) -> usize {
-        self.at
+    pub fn offset(&self) -> usize {
+        self.offset
     }
 
-    /// The byte that comes next.
+    /// The next byte.
     #[must_use]
     pub fn peek(&self) -> Option<u8> {
-        self.json.get(self.at).copied()
+        self.json.get(self.offset).copied()
     }
 
-    /// Passes a byte that must be the next one.
+    /// Reads a byte that must be the given one.
     pub fn byte(&mut self, expect: u8) -> Option<()> {
-        (self.peek()? == expect).then(|| self.at += 1)
+        (self.peek()? == expect).then(|| self.offset += 1)
     }
 
-    /// Passes a string and returns the text between its quotes, escapes untouched.
+    /// Reads a string and returns the text between its quotes, with escapes unchanged.
     pub fn string(&mut self) -> Option<&'a [u8]> {
         self.byte(b'"')?;
-        let start = self.at;
+        let start = self.offset;
         loop {
-            self.at += memchr::memchr2(b'"', b'\\', self.json.get(self.at..)?)?;
-            if self.json[self.at] == b'"' {
+            self.offset += memchr::memchr2(b'"', b'\\', self.json.get(self.offset..)?)?;
+            if self.json[self.offset] == b'"' {
                 break;
             }
-            self.at += 2;
+            self.offset += 2;
         }
-        self.at += 1;
-        self.json.get(start..self.at - 1)
+        self.offset += 1;
+        self.json.get(start..self.offset - 1)
     }
 
-    /// Passes a member's name and the colon behind it.
+    /// Reads a member's name and the colon after it.
     pub fn name(&mut self) -> Option<&'a [u8]> {
         let name = self.string()?;
         self.byte(b':')?;
         Some(name)
     }
 
-    /// Passes a value and returns its text.
+    /// Reads a value and returns its text.
     pub fn value(&mut self) -> Option<&'a [u8]> {
-        let start = self.at;
+        let start = self.offset;
         match self.peek()? {
             b'"' => {
                 self.string()?;
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
                         b'}' | b']' => depth -= 1,
                         _ => {}
                     }
-                    self.at += 1;
+                    self.offset += 1;
                     if depth == 0 {
                         break;
                     }
@@ -81,10 +81,10 @@ impl<'a> Walk<'a> {
             }
             _ => {
                 while !matches!(self.peek()?, b',' | b'}' | b']') {
-                    self.at += 1;
+                    self.offset += 1;
                 }
             }
         }
-        self.json.get(start..self.at)
+        self.json.get(start..self.offset)
     }
 }

@@ -1,12 +1,11 @@
-//! Writes trees in the field order of their Go structs: the order of the schema for declared fields, sorted keys for maps
-//! and for whatever the schema does not know. What is in the tree is written; which fields vanish is decided before, by
-//! normalising.
+//! Encodes trees in the field order of their Go structs: schema order for declared fields, sorted keys for maps and
+//! unknown fields. Every field in the tree is written; normalising has already removed those that `omitempty` drops.
 
 use pintle_schema::{Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind};
 use pintle_value::{Object, Value};
 
 use super::encode::{encode_into, write_string};
-use super::fields::encode_fields;
+use super::fields::encode_fields_v1;
 use super::indent::indent;
 
 /// Appends the JSON of a value of this type.
@@ -30,12 +29,12 @@ pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec
         (Type::Union(union), Value::Array(items)) if union.kind == UnionKind::SchemaOrArray => {
             encode_items(items, types, union.schema, out);
         }
-        (Type::Scalar(ScalarType { kind: Scalar::FieldsV1, .. }), value) => encode_fields(value, out),
+        (Type::Scalar(ScalarType { kind: Scalar::FieldsV1, .. }), value) => encode_fields_v1(value, out),
         _ => encode_into(value, out),
     }
 }
 
-/// The JSON of a value of this type over many lines.
+/// Encodes a value of this type as indented JSON.
 #[must_use]
 pub fn encode_typed_pretty(value: &Value, types: &Types, type_id: TypeId) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
@@ -54,12 +53,12 @@ fn encode_items(items: &[Value], types: &Types, item: TypeId, out: &mut Vec<u8>)
     out.push(b']');
 }
 
-/// How many members an object may have to be put in order on the stack. Few have more.
+/// Maximum number of members that are sorted on the stack. Few objects have more.
 const INLINE: usize = 16;
 
 fn encode_struct(object: &Object, types: &Types, ty: &Struct, out: &mut Vec<u8>) {
-    // Objects have few members of the many that their structs declare, so the members look for their places and not the
-    // fields for their values. An unknown member comes last.
+    // An object has few of the fields that its struct declares, so look up the field of each member instead of the
+    // member of each field. Unknown members come last.
     let mut inline = [(0u32, "", &Value::Null); INLINE];
     let mut spilled;
     let members: &mut [(u32, &str, &Value)] = if object.len() <= INLINE {
@@ -69,18 +68,18 @@ fn encode_struct(object: &Object, types: &Types, ty: &Struct, out: &mut Vec<u8>)
         &mut spilled
     };
     for (member, (key, value)) in members.iter_mut().zip(object.iter()) {
-        let place = ty.position(key).and_then(|i| u32::try_from(i).ok()).unwrap_or(u32::MAX);
-        *member = (place, key, value);
+        let index = ty.position(key).and_then(|i| u32::try_from(i).ok()).unwrap_or(u32::MAX);
+        *member = (index, key, value);
     }
     members.sort_by_key(|m| m.0);
     out.push(b'{');
-    for (i, (place, key, value)) in members.iter().enumerate() {
+    for (i, (index, key, value)) in members.iter().enumerate() {
         if i > 0 {
             out.push(b',');
         }
-        match ty.fields.get(*place as usize) {
+        match ty.fields.get(*index as usize) {
             Some(field) => {
-                // Names of fields need no escapes.
+                // Field names need no escapes.
                 out.push(b'"');
                 out.extend_from_slice(key.as_bytes());
                 out.extend_from_slice(b"\":");
