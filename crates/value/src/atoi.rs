@@ -1,17 +1,17 @@
-//! Integers as Go's `strconv.Atoi` reads them, with its errors, which show in messages of the API.
+//! Go's `strconv.Atoi`, with its errors, which appear in API messages.
 
 use crate::print::quote;
 
-/// Why a text is no integer.
+/// Why a text is not an integer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("strconv.Atoi: parsing {}: {}", quote(.text), if *.nearest == 0 { "invalid syntax" } else { "value out of range" })]
 pub struct AtoiError {
     text: String,
-    /// What Go returns besides the error: the nearest number for one that is out of range, else 0.
+    /// The value that Go returns besides the error: the nearest integer if the text is out of range, else 0.
     pub nearest: i64,
 }
 
-/// Reads a decimal integer with an optional sign.
+/// Parses a decimal integer with an optional sign.
 pub fn atoi(text: &str) -> Result<i64, AtoiError> {
     let error = |nearest| AtoiError { text: text.to_owned(), nearest };
     let negative = text.starts_with('-');

@@ -1,19 +1,19 @@
-//! Decimal numbers of any length, for the quantities that 64 bits do not hold. A number is its significant digits and
-//! an exponent, so that `1e1000000000` costs no more than `1` and nothing here grows beyond what a client has written.
+//! Decimal numbers of any length, for quantities that do not fit 64 bits. A number is stored as its significant digits
+//! and an exponent, so that `1e1000000000` needs no more memory than `1`, and memory is bounded by the input.
 
 use std::cmp::Ordering;
 
-/// `±0.d1d2d3… × 10^exponent`, or zero without digits. Neither the first nor the last digit is 0.
+/// `±0.d1d2d3... × 10^exponent`. Zero has no digits. Neither the first nor the last digit is 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decimal {
     pub(crate) negative: bool,
     digits: Vec<u8>,
-    /// The place of the decimal point, counted from before the first digit.
+    /// The position of the decimal point, counted from before the first digit.
     point: i64,
 }
 
-/// How far two numbers may lie apart for a sum to be written out; upstream runs out of memory somewhere beyond.
-const LONGEST_SUM: i64 = 1 << 20;
+/// Maximum number of digits of an exact sum. For larger differences in magnitude upstream runs out of memory.
+const MAX_SUM_DIGITS: i64 = 1 << 20;
 
 impl Decimal {
     /// `digits × 10^scale`, where `digits` are values from 0 to 9.
@@ -41,7 +41,7 @@ impl Decimal {
         self.point - self.digits.len() as i64
     }
 
-    /// The digit at a place: 0 is that of the ones.
+    /// The digit at a place. Place 0 is the ones.
     fn digit(&self, place: i64) -> u8 {
         usize::try_from(self.point - 1 - place).ok().and_then(|i| self.digits.get(i)).copied().unwrap_or(0)
     }
@@ -51,7 +51,7 @@ impl Decimal {
             (true, true) => Ordering::Equal,
             (true, false) => Ordering::Less,
             (false, true) => Ordering::Greater,
-            // Without zeros at either end, more digits behind the same start mean more.
+            // There are no zeros at either end, so after a common prefix the number with more digits is larger.
             (false, false) => self.point.cmp(&other.point).then_with(|| self.digits.cmp(&other.digits)),
         }
     }
@@ -78,7 +78,7 @@ impl Decimal {
         }
         let (large, small) = if self.cmp_magnitude(other).is_lt() { (other, self) } else { (self, other) };
         let low = large.scale().min(small.scale());
-        if large.point - low > LONGEST_SUM {
+        if large.point - low > MAX_SUM_DIGITS {
             return large.clone();
         }
         let subtract = large.negative != small.negative;
@@ -95,7 +95,7 @@ impl Decimal {
         Self::new(large.negative, sum, low)
     }
 
-    /// This number times a small one.
+    /// Multiplies by an integer.
     pub(crate) fn multiply(&self, factor: i64) -> Self {
         let mut carry = 0_u128;
         let mut product = Vec::with_capacity(self.digits.len() + 19);
@@ -112,12 +112,12 @@ impl Decimal {
         Self::new(self.negative != (factor < 0), product, self.scale())
     }
 
-    /// Rounds away from zero to a multiple of `10^scale`, and says whether that changed nothing.
+    /// Rounds away from zero to a multiple of `10^scale`. Returns whether the number was already such a multiple.
     pub(crate) fn round_up(&mut self, scale: i64) -> bool {
         if self.is_zero() || self.scale() >= scale {
             return true;
         }
-        // What is cut off is not zero, since the last digit is not.
+        // The dropped digits are not all zero, because the last digit is not.
         let kept = usize::try_from(self.point - scale).unwrap_or(0);
         let mut digits = self.digits[..kept].to_vec();
         let mut i = digits.len();
@@ -137,7 +137,7 @@ impl Decimal {
         false
     }
 
-    /// The digits as an integer and its exponent, the largest for which it is a multiple of three.
+    /// The digits as an integer and its exponent, which is the largest multiple of three.
     pub(crate) fn canonical(&self) -> (String, i64) {
         let exponent = self.scale().div_euclid(3) * 3;
         let mut text = self.text();
@@ -145,7 +145,7 @@ impl Decimal {
         (text, exponent)
     }
 
-    /// An integer as a multiple of a power of 1024, and that power's exponent. `None` for what is absurdly long.
+    /// An integer as a multiple of a power of 1024, and the exponent of that power. `None` for extremely long numbers.
     pub(crate) fn canonical_1024(&self) -> Option<(String, i64)> {
         let mut rest = self.clone();
         if rest.point > 4096 || rest.scale() < 0 {
@@ -179,15 +179,15 @@ impl Decimal {
         sign.into_iter().chain(self.digits.iter().map(|d| char::from(b'0' + d))).collect()
     }
 
-    /// The number in units of `10^scale` as Go's `scaledValue` computes it: rounded up, the low 64 bits of what is
-    /// longer. Of a negative number that does not come out even, Go cuts the rest off and then adds one nevertheless.
+    /// The number in units of `10^scale` as Go's `scaledValue` computes it: rounded up, or the low 64 bits on overflow.
+    /// For a negative number that is not a multiple, Go truncates and then still adds one.
     pub(crate) fn scaled_value(&self, scale: i64) -> i64 {
         let whole = usize::try_from(self.point - scale).unwrap_or(0);
         let mut value = 0_i64;
         for d in self.digits.iter().take(whole) {
             value = value.wrapping_mul(10).wrapping_add(i64::from(*d));
         }
-        // A product with 10^64 has no low bits left.
+        // A product with 10^64 has only zeros in its low 64 bits.
         for _ in self.digits.len()..whole.min(self.digits.len() + 64) {
             value = value.wrapping_mul(10);
         }
@@ -197,7 +197,7 @@ impl Decimal {
         if self.digits.len() > whole { value.wrapping_add(1) } else { value }
     }
 
-    /// The nearest float to the number in units of nano, divided back; as far as floats go.
+    /// The nearest float, within the range of floats.
     pub(crate) fn approximate(&self) -> f64 {
         format!("{}e{}", self.text(), self.scale()).parse().unwrap_or(0.0)
     }

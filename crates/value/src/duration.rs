@@ -1,5 +1,5 @@
-//! Lengths of time: Go's `time.Duration` as `metav1.Duration` reads and writes it, and the short forms that tables
-//! show (apimachinery's `util/duration`).
+//! Go's `time.Duration` as `metav1.Duration` reads and writes it, and the human-readable forms of table cells
+//! (apimachinery's `util/duration`).
 
 use std::fmt::{self, Write as _};
 
@@ -10,17 +10,17 @@ const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
-/// One more than Go's longest duration.
+/// The longest duration in Go, plus one.
 const LIMIT: u64 = 1 << 63;
 
-/// A length of time in nanoseconds; may be negative.
+/// A duration in nanoseconds. May be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(
     /// Nanoseconds.
     pub i64,
 );
 
-/// Why a text is not a duration, in the words of Go's `time.ParseDuration`.
+/// Why a text is not a duration, with the message of Go's `time.ParseDuration`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurationError(String);
 
@@ -33,13 +33,13 @@ impl fmt::Display for DurationError {
 impl std::error::Error for DurationError {}
 
 impl Duration {
-    /// A duration of whole seconds, capped at the longest there is.
+    /// Creates a duration from whole seconds, capped at the longest one.
     #[must_use]
     pub const fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(SECOND as i64))
     }
 
-    /// Reads a signed sequence of decimal numbers with units, such as `300ms` or `-1h30.5m`.
+    /// Parses a signed sequence of decimal numbers with units, such as `300ms` or `-1h30.5m`.
     pub fn parse(text: &str) -> Result<Self, DurationError> {
         let error = |what: &str| DurationError(format!("time: {what} {}", quote(text)));
         let invalid = || error("invalid duration");
@@ -78,7 +78,7 @@ impl Duration {
             if value > LIMIT {
                 return Err(invalid());
             }
-            // Go lets the sum of two times the limit run over.
+            // In Go, a sum of twice the limit overflows to zero.
             total = total.wrapping_add(value);
             if total > LIMIT {
                 return Err(invalid());
@@ -91,7 +91,7 @@ impl Duration {
         i64::try_from(total).map(Self).map_err(|_| invalid())
     }
 
-    /// Whole seconds, cut towards zero.
+    /// Whole seconds, truncated towards zero.
     #[must_use]
     pub const fn seconds(self) -> i64 {
         self.0 / SECOND as i64
@@ -109,7 +109,7 @@ fn leading_int(digits: &str) -> Option<u64> {
     })
 }
 
-/// The part after the point, in nanoseconds; digits beyond what 63 bits hold are ignored. In floating point, as Go.
+/// The fraction in nanoseconds. Digits beyond 63 bits are ignored. Uses floating point, as Go does.
 #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss, clippy::cast_possible_truncation)]
 fn fraction(digits: &str, unit: u64) -> u64 {
     let (mut x, mut scale) = (0_u64, 1.0_f64);
@@ -140,7 +140,7 @@ fn unit_length(unit: &str) -> Option<u64> {
     })
 }
 
-/// As Go prints it: `1h2m3.5s`, `1.5ms`, `0s`.
+/// Prints the duration as Go does: `1h2m3.5s`, `1.5ms`, `0s`.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let u = self.0.unsigned_abs();
@@ -174,8 +174,8 @@ impl fmt::Display for Duration {
     }
 }
 
-/// A length of time with two or three significant figures: `5m`, `3d4h`, `<invalid>` if it lies in the past. Up to two
-/// seconds of it are forgiven, since clocks differ.
+/// Formats a duration with two or three significant figures: `5m`, `3d4h`. Negative durations are `<invalid>`, except
+/// that less than two seconds are tolerated for clock skew.
 #[must_use]
 pub fn human_duration(d: Duration) -> String {
     let seconds = d.seconds();
@@ -198,7 +198,7 @@ pub fn human_duration(d: Duration) -> String {
     }
 }
 
-/// A length of time in one unit, the largest that fits.
+/// Formats a duration in the largest unit that fits.
 #[must_use]
 pub fn short_human_duration(d: Duration) -> String {
     let seconds = d.seconds();

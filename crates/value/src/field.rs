@@ -1,5 +1,4 @@
-//! Paths to fields of an object and the errors found there, with the wording of apimachinery's `field` package, since
-//! clients and people match on it.
+//! Field paths and field errors with the messages of apimachinery's `field` package, which clients match on.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,7 +7,7 @@ use crate::{Str, Value, print};
 
 pub use crate::print::quote;
 
-/// A path such as `spec.containers[0].name`, built on the stack while walking an object and printed only for an error.
+/// A path such as `spec.containers[0].name`. It is built on the stack and printed only for an error.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldPath<'a> {
     parent: Option<&'a FieldPath<'a>>,
@@ -24,38 +23,38 @@ enum Segment<'a> {
 }
 
 impl<'a> FieldPath<'a> {
-    /// The path of the object itself; prints as nothing.
+    /// The path of the object itself, which prints as an empty string.
     #[must_use]
     pub const fn root() -> FieldPath<'static> {
         FieldPath { parent: None, segment: Segment::Root }
     }
 
-    /// A path that starts with a field of the object (it may hold dots already: `metadata.name`). Without a name it is
-    /// what upstream gives errors of the object as a whole, and prints as `[]`.
+    /// A path that starts with a field of the object. The name may contain dots: `metadata.name`. An empty name is
+    /// upstream's path for errors about the whole object, and prints as `[]`.
     #[must_use]
     pub const fn new(name: &'a str) -> Self {
         FieldPath { parent: None, segment: Segment::Name(name) }
     }
 
-    /// True for the path of the object itself.
+    /// Returns whether this is the path of the object itself.
     #[must_use]
     pub const fn is_root(&self) -> bool {
         matches!(self.segment, Segment::Root)
     }
 
-    /// The path of a field below this one.
+    /// The path of a field of this one.
     #[must_use]
     pub const fn child(&'a self, name: &'a str) -> FieldPath<'a> {
         FieldPath { parent: Some(self), segment: Segment::Name(name) }
     }
 
-    /// The path of a list's item.
+    /// The path of a list item.
     #[must_use]
     pub const fn index(&'a self, index: usize) -> FieldPath<'a> {
         FieldPath { parent: Some(self), segment: Segment::Index(index) }
     }
 
-    /// The path of a map's value.
+    /// The path of a map value.
     #[must_use]
     pub const fn key(&'a self, key: &'a str) -> FieldPath<'a> {
         FieldPath { parent: Some(self), segment: Segment::Key(key) }
@@ -69,7 +68,7 @@ impl fmt::Display for FieldPath<'_> {
         }
         match self.segment {
             Segment::Root => Ok(()),
-            // Where upstream means the whole object it makes a path of no name, which prints as an index of none.
+            // For the whole object, upstream creates a path with an empty name, which prints as an empty index.
             Segment::Name("") => f.write_str("[]"),
             Segment::Name(name) => {
                 let first = self.parent.is_none_or(|p| matches!(p.segment, Segment::Root));
@@ -81,20 +80,20 @@ impl fmt::Display for FieldPath<'_> {
     }
 }
 
-/// What is wrong with a field: the `reason` of a `StatusCause`.
+/// The type of a field error, which determines the `reason` of a `StatusCause`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// A reference to something that is not there.
+    /// A referenced value does not exist.
     NotFound,
     /// The field must be set.
     Required,
-    /// Two items that must differ do not.
+    /// A value that must be unique is not.
     Duplicate,
     /// The value is malformed.
     Invalid,
-    /// The value is not one of the values that are known.
+    /// The value is not one of the supported values.
     NotSupported,
-    /// The value is well formed but not allowed here.
+    /// The value is well formed but forbidden here.
     Forbidden,
     /// The value is too long.
     TooLong,
@@ -104,7 +103,7 @@ pub enum ErrorKind {
     TooMany,
     /// There are too few items.
     TooFew,
-    /// Something went wrong on our side.
+    /// An internal error of the server.
     Internal,
     /// The value has the wrong type.
     TypeInvalid,
@@ -130,7 +129,7 @@ impl ErrorKind {
         }
     }
 
-    /// The words that start the message.
+    /// The start of the message.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -148,7 +147,7 @@ impl ErrorKind {
         }
     }
 
-    const fn shows_value(self) -> bool {
+    const fn includes_value(self) -> bool {
         !matches!(
             self,
             ErrorKind::Required
@@ -161,36 +160,36 @@ impl ErrorKind {
     }
 }
 
-/// One thing wrong with one field.
+/// An error in one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// What is wrong.
+    /// The error type.
     pub kind: ErrorKind,
     /// The path of the field.
     pub field: String,
-    /// The offending value, printed where the kind of error shows it.
+    /// The invalid value, which is printed if the error type includes it.
     pub value: Value,
     /// The rest of the message; may be empty.
     pub detail: String,
-    /// What to print in place of `value`, where upstream prints something that is not the JSON of the tree (its internal
-    /// structs, in the order of their fields). Empty: no value is printed.
+    /// The text to print in place of `value`, where upstream prints something other than the JSON of the tree (its
+    /// internal structs, in field order). If empty, no value is printed.
     pub shown: Option<String>,
 }
 
 impl FieldError {
-    /// An error of any kind.
+    /// Creates an error of any type.
     pub fn new(kind: ErrorKind, path: &FieldPath<'_>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self { kind, field: path.to_string(), value: value.into(), detail: detail.into(), shown: None }
     }
 
-    /// The same error with this text in place of the value.
+    /// Replaces the printed value by this text.
     #[must_use]
     pub fn showing(mut self, text: impl Into<String>) -> Self {
         self.shown = Some(text.into());
         self
     }
 
-    /// The same error without a value in its message (upstream: `field.OmitValueType`).
+    /// Omits the value from the message (upstream: `field.OmitValueType`).
     #[must_use]
     pub fn without_value(self) -> Self {
         self.showing("")
@@ -239,7 +238,7 @@ impl FieldError {
         Self::new(ErrorKind::TooShort, path, Value::Null, format!("must be at least {min} {unit}"))
     }
 
-    /// `path: Invalid value: "x": detail`, for a value of the wrong type (the reason tells it from `Invalid`).
+    /// `path: Invalid value: "x": detail`, for a value of the wrong type. Only the reason differs from `Invalid`.
     pub fn type_invalid(path: &FieldPath<'_>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::TypeInvalid, path, value, detail)
     }
@@ -255,8 +254,8 @@ impl FieldError {
         Self::new(ErrorKind::Internal, path, Value::Null, detail)
     }
 
-    /// `path: Unsupported value: "x": supported values: "a", "b"`. Upstream sorts the values where they come from a
-    /// set; hand them over in the order in which they are to be printed.
+    /// `path: Unsupported value: "x": supported values: "a", "b"`. The values are printed in the given order; upstream
+    /// sorts them where they come from a set.
     pub fn not_supported<'v>(
         path: &FieldPath<'_>,
         value: impl Into<Value>,
@@ -267,12 +266,12 @@ impl FieldError {
         Self::new(ErrorKind::NotSupported, path, value, detail)
     }
 
-    /// The message without the path: what a `StatusCause` carries.
+    /// The message without the path, for a `StatusCause`.
     #[must_use]
     pub fn body(&self) -> String {
         let mut text = self.kind.text().to_owned();
-        // Too many says how many there are, where that is known.
-        if self.kind.shows_value() || (self.kind == ErrorKind::TooMany && !self.value.is_null()) {
+        // The message for too many items includes their number, if it is known.
+        if self.kind.includes_value() || (self.kind == ErrorKind::TooMany && !self.value.is_null()) {
             match self.shown.as_deref() {
                 Some("") => {}
                 Some(shown) => {
@@ -299,7 +298,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// A value as an error message shows it: simple values plain, strings quoted, composite values as JSON.
+/// Prints a value for an error message: simple values plain, strings quoted, composite values as JSON.
 fn print_value(value: &Value) -> String {
     match value {
         Value::Float(x) => print::plain_float(*x),
@@ -308,70 +307,70 @@ fn print_value(value: &Value) -> String {
     }
 }
 
-/// The errors of one object, in the order in which they were found.
+/// The errors of one object in the order in which they were found (`field.ErrorList`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Errors(pub Vec<FieldError>);
 
 impl Errors {
-    /// No errors.
+    /// Creates an empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Adds one.
+    /// Appends an error.
     pub fn push(&mut self, error: FieldError) {
         self.0.push(error);
     }
 
-    /// Adds those of another list.
+    /// Appends the errors of another list.
     pub fn append(&mut self, mut others: Errors) {
         self.0.append(&mut others.0);
     }
 
-    /// Adds one of the kind `Required`.
+    /// Appends an error of type `Required`.
     pub fn required(&mut self, path: &FieldPath<'_>, detail: impl Into<String>) {
         self.push(FieldError::required(path, detail));
     }
 
-    /// Adds one of the kind `Invalid`.
+    /// Appends an error of type `Invalid`.
     pub fn invalid(&mut self, path: &FieldPath<'_>, value: impl Into<Value>, detail: impl Into<String>) {
         self.push(FieldError::invalid(path, value, detail));
     }
 
-    /// Adds one of the kind `Forbidden`.
+    /// Appends an error of type `Forbidden`.
     pub fn forbidden(&mut self, path: &FieldPath<'_>, detail: impl Into<String>) {
         self.push(FieldError::forbidden(path, detail));
     }
 
-    /// Adds one of the kind `Duplicate`.
+    /// Appends an error of type `Duplicate`.
     pub fn duplicate(&mut self, path: &FieldPath<'_>, value: impl Into<Value>) {
         self.push(FieldError::duplicate(path, value));
     }
 
-    /// Adds one of the kind `NotSupported`.
+    /// Appends an error of type `NotSupported`.
     pub fn not_supported(&mut self, path: &FieldPath<'_>, value: impl Into<Value>, supported: &[&str]) {
         self.push(FieldError::not_supported(path, value, supported.iter().copied()));
     }
 
-    /// True if there is none.
+    /// Returns whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The aggregate's text: the only error, or all of them in brackets; equal ones are said once.
+    /// The aggregated message (`ToAggregate`): the only error, or all of them in brackets, each once.
     #[must_use]
     pub fn message(&self) -> String {
-        let mut seen: Vec<String> = Vec::with_capacity(self.0.len());
-        let mut known = HashSet::new();
+        let mut messages: Vec<String> = Vec::with_capacity(self.0.len());
+        let mut seen = HashSet::new();
         for error in &self.0 {
             let text = error.to_string();
-            if known.insert(text.clone()) {
-                seen.push(text);
+            if seen.insert(text.clone()) {
+                messages.push(text);
             }
         }
-        match seen.as_slice() {
+        match messages.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         }
@@ -390,7 +389,7 @@ impl FromIterator<FieldError> for Errors {
     }
 }
 
-/// A field error's `field` as compact text, for keys of maps.
+/// The printed path as a compact string, for map keys.
 impl From<&FieldPath<'_>> for Str {
     fn from(path: &FieldPath<'_>) -> Self {
         Str::from(path.to_string())
@@ -402,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_messages_read_as_upstream() {
+    fn paths_and_messages_match_upstream() {
         let spec = FieldPath::new("spec");
         let containers = spec.child("containers");
         let first = containers.index(0);

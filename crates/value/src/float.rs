@@ -1,25 +1,27 @@
-//! Floats as Go's `strconv` prints them: with as few digits as are read back as the same float, those closest to it.
+//! Floats as Go's `strconv` prints them: with the fewest digits that parse to the same float, and of those the closest
+//! to it.
 
 use std::fmt::LowerExp;
 use std::str::FromStr;
 
-/// From so many digits on, two texts of one length may be equally close to a float: Go takes the even one, Rust the upper.
-const TIES: usize = 6;
+/// The number of digits from which two texts of the same length can be equally close to a float. Go then chooses the
+/// even one, Rust the larger.
+const MIN_TIE_DIGITS: usize = 6;
 
-/// A float in scientific notation, `-1.25e7`; also of 32 bits.
+/// Formats a 64-bit or 32-bit float in scientific notation: `-1.25e7`.
 #[must_use]
 pub fn scientific<F: LowerExp + FromStr + PartialEq>(x: F) -> String {
     let text = format!("{x:e}");
     let digits = text.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
-    if digits < TIES {
+    if digits < MIN_TIE_DIGITS {
         return text;
     }
-    // Below a power of two floats lie closer together, so that the even one may be another's.
+    // Below a power of two, floats are closer together, so the even text may be that of another float.
     let even = format!("{x:.*e}", digits - 1);
     if even.parse().is_ok_and(|read: F| read == x) { even } else { text }
 }
 
-/// A float without an exponent, `-12500000`.
+/// Formats a float without an exponent: `-12500000`.
 #[must_use]
 pub fn positional(x: f64) -> String {
     let text = scientific(x);
@@ -39,8 +41,8 @@ pub fn positional(x: f64) -> String {
 mod tests {
     use super::*;
 
-    fn check(x: f64, in_science: &str, in_place: &str) {
-        assert_eq!((scientific(x).as_str(), positional(x).as_str()), (in_science, in_place));
+    fn check(x: f64, expect_scientific: &str, expect_positional: &str) {
+        assert_eq!((scientific(x).as_str(), positional(x).as_str()), (expect_scientific, expect_positional));
         assert_eq!(positional(x).parse(), Ok(x));
     }
 

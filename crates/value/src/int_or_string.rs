@@ -1,4 +1,4 @@
-//! `intstr.IntOrString`: a field that holds a number or a text, which is a percentage or a name.
+//! `intstr.IntOrString`: a field that holds an integer, or a string that is a percentage or a name.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use crate::atoi::atoi;
 use crate::print::quote;
 use crate::{Str, Value, names};
 
-/// A number of 32 bits, or a text.
+/// A 32-bit integer or a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntOrString {
-    /// A number.
+    /// An integer.
     Int(i32),
-    /// A text, such as `25%` or the name of a port.
+    /// A string, such as `25%` or the name of a port.
     String(Str),
 }
 
-/// Why a value cannot be scaled, in upstream's words.
+/// Why a value cannot be scaled, with upstream's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid value for IntOrString: {0}")]
 pub struct IntOrStringError(String);
 
 impl IntOrString {
-    /// What a tree holds; `None` for what is neither a number of 32 bits nor a text.
+    /// Converts a tree value. `None` if it is neither a 32-bit integer nor a string.
     #[must_use]
     pub fn from_value(value: &Value) -> Option<Self> {
         match value {
@@ -31,13 +31,13 @@ impl IntOrString {
         }
     }
 
-    /// What a text stands for (`intstr.Parse`): a number if it is one.
+    /// Parses a text (`intstr.Parse`): an integer if possible, else a string.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         text.parse().map_or_else(|_| Self::String(Str::from(text)), Self::Int)
     }
 
-    /// The number, also of a text that is one (the nearest, if it is out of range); 0 for other texts.
+    /// The integer, or the integer in the string (the nearest, if it is out of range). 0 for other strings.
     #[must_use]
     pub fn int_value(&self) -> i64 {
         match self {
@@ -46,7 +46,7 @@ impl IntOrString {
         }
     }
 
-    /// The percentage, if the text is one.
+    /// The percentage, if the string is one.
     #[must_use]
     pub fn percent(&self) -> Option<i64> {
         match self {
@@ -57,8 +57,8 @@ impl IntOrString {
         }
     }
 
-    /// The number, or the percentage of a total, rounded up or down (`GetScaledValueFromIntOrPercent`).
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // in floating point, as upstream
+    /// The integer, or the percentage of a total, rounded up or down (`GetScaledValueFromIntOrPercent`).
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // uses floating point, as upstream does
     pub fn scaled_value(&self, total: i64, round_up: bool) -> Result<i64, IntOrStringError> {
         let text = match self {
             Self::Int(i) => return Ok(i64::from(*i)),

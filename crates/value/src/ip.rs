@@ -1,41 +1,41 @@
-//! IP addresses and CIDRs: what Kubernetes has always accepted (Go's old lax parsing), what it accepts in newer fields
-//! (`net/netip`, in canonical form), and the warnings between the two; after apimachinery's `util/validation/ip.go`.
+//! Validates IP addresses and CIDRs: the legacy formats (Go's old lenient parsing), the strict formats of newer fields
+//! (`net/netip`, canonical form), and warnings for the differences. After apimachinery's `util/validation/ip.go`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::{Errors, FieldPath};
 
-/// An address as it was written.
+/// A parsed address that remembers how it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Written {
-    /// The address; one that is mapped into IPv6 (`::ffff:1.2.3.4`) stays that.
+struct ParsedIp {
+    /// The address. An IPv4-mapped IPv6 address (`::ffff:1.2.3.4`) stays one.
     addr: IpAddr,
-    /// True if digits were written that only the lax rules accept: leading zeros.
-    lax: bool,
+    /// Whether the text has leading zeros, which only the legacy format allows.
+    has_leading_zeros: bool,
 }
 
-impl Written {
+impl ParsedIp {
     fn parse(text: &str) -> Option<Self> {
-        let mut lax = false;
+        let mut has_leading_zeros = false;
         let addr = match text.bytes().find(|b| matches!(b, b'.' | b':'))? {
-            b'.' => IpAddr::V4(parse_v4(text, &mut lax)?),
-            _ => IpAddr::V6(parse_v6(text, &mut lax)?),
+            b'.' => IpAddr::V4(parse_v4(text, &mut has_leading_zeros)?),
+            _ => IpAddr::V6(parse_v6(text, &mut has_leading_zeros)?),
         };
-        Some(Self { addr, lax })
+        Some(Self { addr, has_leading_zeros })
     }
 
     fn is_mapped(self) -> bool {
         matches!(self.addr, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
     }
 
-    /// What Go's `net.IP` prints: mapped addresses as IPv4.
+    /// The address as Go's `net.IP` prints it: IPv4-mapped addresses as IPv4.
     fn canonical(self) -> IpAddr {
         self.addr.to_canonical()
     }
 }
 
-/// A number as Go's `dtoi` and `xtoi` read one: from the start of the text, leading zeros allowed.
+/// Parses a number as Go's `dtoi` and `xtoi` do: from the start of the text, with leading zeros allowed.
 fn leading_number(text: &str, radix: u32) -> Option<(u32, usize)> {
     let mut value = 0;
     let mut length = 0;
@@ -50,7 +50,7 @@ fn leading_number(text: &str, radix: u32) -> Option<(u32, usize)> {
     (length > 0).then_some((value, length))
 }
 
-fn parse_v4(text: &str, lax: &mut bool) -> Option<Ipv4Addr> {
+fn parse_v4(text: &str, has_leading_zeros: &mut bool) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
     let mut parts = text.split('.');
     for octet in &mut octets {
@@ -60,12 +60,12 @@ fn parse_v4(text: &str, lax: &mut bool) -> Option<Ipv4Addr> {
             return None;
         }
         *octet = u8::try_from(value).ok()?;
-        *lax |= length > 1 && part.starts_with('0');
+        *has_leading_zeros |= length > 1 && part.starts_with('0');
     }
     parts.next().is_none().then(|| octets.into())
 }
 
-fn parse_v6(text: &str, lax: &mut bool) -> Option<Ipv6Addr> {
+fn parse_v6(text: &str, has_leading_zeros: &mut bool) -> Option<Ipv6Addr> {
     let mut groups = [0_u16; 8];
     let mut count = 0;
     let mut gap = None;
@@ -81,14 +81,14 @@ fn parse_v6(text: &str, lax: &mut bool) -> Option<Ipv6Addr> {
             if count > 6 || (gap.is_none() && count != 6) {
                 return None;
             }
-            let [a, b, c, d] = parse_v4(rest, lax)?.octets();
+            let [a, b, c, d] = parse_v4(rest, has_leading_zeros)?.octets();
             groups[count] = u16::from_be_bytes([a, b]);
             groups[count + 1] = u16::from_be_bytes([c, d]);
             count += 2;
             rest = "";
             break;
         }
-        *lax |= length > 4;
+        *has_leading_zeros |= length > 4;
         groups[count] = group;
         count += 1;
         rest = &rest[length..];
@@ -107,7 +107,7 @@ fn parse_v6(text: &str, lax: &mut bool) -> Option<Ipv6Addr> {
         return None;
     }
     match gap {
-        // The gap must stand for one group at least.
+        // `::` must stand for at least one group.
         Some(gap) if count < 8 => {
             groups[gap..].rotate_right(8 - count);
             Some(groups.into())
@@ -117,31 +117,31 @@ fn parse_v6(text: &str, lax: &mut bool) -> Option<Ipv6Addr> {
     }
 }
 
-/// An address with the length of a prefix, as it was written.
+/// An address with a prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
-    address: Written,
-    /// The length of the prefix, of 32 or 128 bits by how the address was written.
+    address: ParsedIp,
+    /// The prefix length. It is out of 32 or 128 bits, depending on how the address was written.
     bits: u8,
-    /// True if the prefix was written in a way that only the lax rules accept.
-    lax: bool,
+    /// Whether the prefix length has leading zeros, which only the legacy format allows.
+    has_leading_zeros: bool,
 }
 
 impl Cidr {
-    /// Reads a CIDR as leniently as Kubernetes always has (`ParseCIDRSloppy`).
+    /// Parses a CIDR in the legacy format (`ParseCIDRSloppy`).
     #[must_use]
     pub fn parse_sloppy(text: &str) -> Option<Self> {
         let (address, mask) = text.split_once('/')?;
-        let address = Written::parse(address)?;
+        let address = ParsedIp::parse(address)?;
         let (bits, length) = leading_number(mask, 10)?;
         let width = if address.addr.is_ipv4() { 32 } else { 128 };
         if length < mask.len() || bits > width {
             return None;
         }
-        Some(Self { address, bits: bits as u8, lax: length > 1 && mask.starts_with('0') })
+        Some(Self { address, bits: bits as u8, has_leading_zeros: length > 1 && mask.starts_with('0') })
     }
 
-    /// The address, whose bits behind the prefix need not be zero.
+    /// The address. Bits beyond the prefix length may be set.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address.canonical()
@@ -164,7 +164,7 @@ impl Cidr {
         }
     }
 
-    /// The network's first address and the length of its prefix.
+    /// The network's first address and its prefix length.
     #[must_use]
     pub fn network(&self) -> (IpAddr, u8) {
         let masked = self.masked();
@@ -173,7 +173,7 @@ impl Cidr {
         (network, if mapped { self.bits - 96 } else { self.bits })
     }
 
-    /// True if an address lies in the network.
+    /// Returns whether the network contains an address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let (network, bits) = self.network();
@@ -185,7 +185,7 @@ impl Cidr {
     }
 }
 
-/// The network, in canonical form.
+/// Prints the network in canonical form.
 impl fmt::Display for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (network, bits) = self.network();
@@ -193,18 +193,18 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// Reads an address as leniently as Kubernetes always has (`ParseIPSloppy`); mapped addresses become IPv4.
+/// Parses an address in the legacy format (`ParseIPSloppy`). IPv4-mapped addresses become IPv4.
 #[must_use]
 pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
-    Written::parse(text).map(Written::canonical)
+    ParsedIp::parse(text).map(ParsedIp::canonical)
 }
 
-fn check_ip(path: &FieldPath<'_>, value: &str, strict: bool, errors: &mut Errors) -> Option<Written> {
-    let Some(ip) = Written::parse(value) else {
+fn parse_and_check_ip(path: &FieldPath<'_>, value: &str, strict: bool, errors: &mut Errors) -> Option<ParsedIp> {
+    let Some(ip) = ParsedIp::parse(value) else {
         errors.invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
         return None;
     };
-    if strict && ip.lax {
+    if strict && ip.has_leading_zeros {
         errors.invalid(path, value, "must not have leading 0s");
     } else if strict && ip.is_mapped() {
         errors.invalid(path, value, "must not be an IPv4-mapped IPv6 address");
@@ -212,11 +212,11 @@ fn check_ip(path: &FieldPath<'_>, value: &str, strict: bool, errors: &mut Errors
     Some(ip)
 }
 
-/// An address in a newer field: strict and in canonical form (`IsValidIP`).
+/// Validates an address strictly and in canonical form, for newer fields (`IsValidIP`).
 #[must_use]
 pub fn valid_ip(path: &FieldPath<'_>, value: &str) -> Errors {
     let mut errors = Errors::new();
-    if let Some(ip) = check_ip(path, value, true, &mut errors)
+    if let Some(ip) = parse_and_check_ip(path, value, true, &mut errors)
         && errors.is_empty()
     {
         let canonical = ip.canonical().to_string();
@@ -227,22 +227,22 @@ pub fn valid_ip(path: &FieldPath<'_>, value: &str) -> Errors {
     errors
 }
 
-/// An address in a field that is older than the strict rules (`IsValidIPForLegacyField`). Values of the old object pass.
+/// Validates an address in a legacy field (`IsValidIPForLegacyField`). Values of the old object are always valid.
 #[must_use]
 pub fn valid_legacy_ip(path: &FieldPath<'_>, value: &str, strict: bool, old: &[&str]) -> Errors {
     let mut errors = Errors::new();
     if !old.contains(&value) {
-        check_ip(path, value, strict, &mut errors);
+        parse_and_check_ip(path, value, strict, &mut errors);
     }
     errors
 }
 
-/// What a client is told about an address in an older field (`GetWarningsForIP`).
+/// Warnings for an address in a legacy field (`GetWarningsForIP`).
 #[must_use]
 pub fn ip_warnings(path: &FieldPath<'_>, value: &str) -> Vec<String> {
-    let Some(ip) = Written::parse(value) else { return Vec::new() };
+    let Some(ip) = ParsedIp::parse(value) else { return Vec::new() };
     let canonical = ip.canonical().to_string();
-    if ip.lax || ip.is_mapped() {
+    if ip.has_leading_zeros || ip.is_mapped() {
         return vec![format!("{path}: non-standard IP address \"{value}\" is invalid: use \"{canonical}\"")];
     }
     if value != canonical {
@@ -253,13 +253,13 @@ pub fn ip_warnings(path: &FieldPath<'_>, value: &str) -> Vec<String> {
     Vec::new()
 }
 
-fn check_cidr(path: &FieldPath<'_>, value: &str, strict: bool, errors: &mut Errors) -> Option<Cidr> {
+fn parse_and_check_cidr(path: &FieldPath<'_>, value: &str, strict: bool, errors: &mut Errors) -> Option<Cidr> {
     let Some(cidr) = Cidr::parse_sloppy(value) else {
         errors.invalid(path, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
         return None;
     };
     if strict {
-        if cidr.lax || cidr.address.lax {
+        if cidr.has_leading_zeros || cidr.address.has_leading_zeros {
             errors.invalid(path, value, "must not have leading 0s in IP or prefix length");
         } else if cidr.address.is_mapped() {
             errors.invalid(path, value, "must not have an IPv4-mapped IPv6 address");
@@ -270,11 +270,11 @@ fn check_cidr(path: &FieldPath<'_>, value: &str, strict: bool, errors: &mut Erro
     Some(cidr)
 }
 
-/// A network in a newer field: strict and in canonical form (`IsValidCIDR`).
+/// Validates a CIDR strictly and in canonical form, for newer fields (`IsValidCIDR`).
 #[must_use]
 pub fn valid_cidr(path: &FieldPath<'_>, value: &str) -> Errors {
     let mut errors = Errors::new();
-    if let Some(cidr) = check_cidr(path, value, true, &mut errors)
+    if let Some(cidr) = parse_and_check_cidr(path, value, true, &mut errors)
         && errors.is_empty()
     {
         let canonical = cidr.to_string();
@@ -285,17 +285,17 @@ pub fn valid_cidr(path: &FieldPath<'_>, value: &str) -> Errors {
     errors
 }
 
-/// A network in a field that is older than the strict rules (`IsValidCIDRForLegacyField`). Values of the old object pass.
+/// Validates a CIDR in a legacy field (`IsValidCIDRForLegacyField`). Values of the old object are always valid.
 #[must_use]
 pub fn valid_legacy_cidr(path: &FieldPath<'_>, value: &str, strict: bool, old: &[&str]) -> Errors {
     let mut errors = Errors::new();
     if !old.contains(&value) {
-        check_cidr(path, value, strict, &mut errors);
+        parse_and_check_cidr(path, value, strict, &mut errors);
     }
     errors
 }
 
-/// An address with the length of its subnet's prefix, in canonical form (`IsValidInterfaceAddress`).
+/// Validates an address with its subnet's prefix length in canonical form (`IsValidInterfaceAddress`).
 #[must_use]
 pub fn valid_interface_address(path: &FieldPath<'_>, value: &str) -> Errors {
     let mut errors = Errors::new();
@@ -303,7 +303,7 @@ pub fn valid_interface_address(path: &FieldPath<'_>, value: &str) -> Errors {
         errors.invalid(path, value, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)");
         return errors;
     };
-    // Upstream's difference is negative for a prefix that is shorter than what is mapped.
+    // Upstream's difference is negative if the prefix is shorter than that of IPv4-mapped addresses.
     let mapped = cidr.address.is_mapped() && cidr.bits > 32;
     let bits = i16::from(cidr.bits) - if mapped { 96 } else { 0 };
     let canonical = format!("{}/{bits}", cidr.address());
@@ -313,7 +313,7 @@ pub fn valid_interface_address(path: &FieldPath<'_>, value: &str) -> Errors {
     errors
 }
 
-/// What a client is told about a network in an older field (`GetWarningsForCIDR`).
+/// Warnings for a CIDR in a legacy field (`GetWarningsForCIDR`).
 #[must_use]
 pub fn cidr_warnings(path: &FieldPath<'_>, value: &str) -> Vec<String> {
     let Some(cidr) = Cidr::parse_sloppy(value) else { return Vec::new() };
@@ -325,7 +325,7 @@ pub fn cidr_warnings(path: &FieldPath<'_>, value: &str) -> Vec<String> {
             cidr.width()
         ));
     }
-    if cidr.lax || cidr.address.lax || cidr.address.is_mapped() {
+    if cidr.has_leading_zeros || cidr.address.has_leading_zeros || cidr.address.is_mapped() {
         warnings.push(format!("{path}: non-standard CIDR value \"{value}\" is invalid: use \"{cidr}\""));
     }
     if warnings.is_empty() && cidr.address.addr.is_ipv6() {

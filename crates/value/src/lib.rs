@@ -1,5 +1,5 @@
-//! The tree that every object is worked on as, and the small vocabulary around it: field paths and field errors,
-//! quantities, times, names. Pure data: no I/O, no clock, no knowledge of any kind or schema.
+//! The tree that represents every object, and basic types for it: field paths and field errors, quantities, times,
+//! names. Pure data: no I/O, no clock, no knowledge of kinds or schemas.
 
 mod atoi;
 mod decimal;

@@ -1,8 +1,8 @@
-//! Reading and writing `metadata`, which every object has.
+//! Accessors for `metadata` and type metadata, which every object has.
 
 use crate::{Str, Value};
 
-/// A view of an object's identity and metadata.
+/// Accessors for an object's identity and metadata.
 impl Value {
     /// `kind`, or `""`.
     #[must_use]
@@ -46,7 +46,7 @@ impl Value {
         self.int_at(&["metadata", "generation"]).unwrap_or(0)
     }
 
-    /// True once `metadata.deletionTimestamp` is set.
+    /// Returns whether `metadata.deletionTimestamp` is set.
     #[must_use]
     pub fn is_terminating(&self) -> bool {
         self.at(&["metadata", "deletionTimestamp"]).is_some()

@@ -1,5 +1,5 @@
-//! The rules for `metadata` of every object, and for what other parts of the API share with it (labels, label selectors,
-//! conditions); after apimachinery's `api/validation` and `apis/meta/v1/validation`.
+//! Validates `metadata` and what other parts of the API share with it (labels, label selectors, conditions), after
+//! apimachinery's `api/validation` and `apis/meta/v1/validation`.
 
 use std::fmt::Write as _;
 
@@ -7,31 +7,32 @@ use crate::names::{self, format_text};
 use crate::print::{self, is_print};
 use crate::{Errors, FieldError, FieldPath, Value, same};
 
-/// The most bytes that all annotations of an object have together, keys included.
+/// Maximum total size in bytes of an object's annotations, including their keys (`TotalAnnotationSizeLimitB`).
 pub const ANNOTATIONS_MAX: usize = 256 * 1024;
-/// The most bytes that the name of a field manager has.
+/// Maximum length in bytes of a field manager's name.
 pub const FIELD_MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
-/// Where an object says who owns its fields.
+/// The path of an object's managed fields.
 pub const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
-/// The finalizer of an object whose dependents are to be orphaned first.
+/// The finalizer of an object whose dependents must be orphaned first.
 pub const ORPHAN: &str = "orphan";
-/// The finalizer of an object whose dependents are to be deleted first.
+/// The finalizer of an object whose dependents must be deleted first.
 pub const FOREGROUND: &str = "foregroundDeletion";
-/// The text for a field that may not change.
+/// The error detail for an immutable field.
 pub const IMMUTABLE_TEXT: &str = "field is immutable";
 
-/// How a name is judged: what is wrong with it, in words; the flag says that it is the beginning of a generated name.
+/// Validates a name and returns the error messages (`ValidateNameFunc`). The flag is set if the name is the prefix of a
+/// generated name.
 pub type NameRule<'a> = &'a dyn Fn(&str, bool) -> Vec<String>;
 
-/// Checks `metadata` of a new object (`ValidateObjectMeta`).
+/// Validates `metadata` of a new object (`ValidateObjectMeta`).
 #[must_use]
 pub fn validate_object_meta(object: &Value, namespaced: bool, name_rule: NameRule<'_>) -> Errors {
     let path = FieldPath::new("metadata");
     validate_object_meta_at(&object["metadata"], namespaced, name_rule, &path)
 }
 
-/// The same for metadata in another place, such as that of a template.
+/// The same for metadata at another path, such as that of a template.
 #[must_use]
 pub fn validate_object_meta_at(
     metadata: &Value,
@@ -72,7 +73,7 @@ pub fn validate_object_meta_at(
     errors
 }
 
-/// What creation and update check alike.
+/// Checks that create and update share.
 fn validate_common(errors: &mut Errors, metadata: &Value, path: &FieldPath<'_>, finalizers: bool) {
     errors.append(validate_labels(&metadata["labels"], &path.child("labels")));
     errors.append(validate_annotations(&metadata["annotations"], &path.child("annotations")));
@@ -83,8 +84,8 @@ fn validate_common(errors: &mut Errors, metadata: &Value, path: &FieldPath<'_>, 
     errors.append(validate_managed_fields(&metadata["managedFields"], &path.child("managedFields")));
 }
 
-/// Checks how `metadata` changes (`ValidateObjectMetaUpdate`). The new object has what an update fills in from the old
-/// one already: uid, creation and deletion times, generation.
+/// Validates an update of `metadata` (`ValidateObjectMetaUpdate`). The caller has already filled in from the old object
+/// what an update may leave out: uid, creation and deletion timestamps, generation.
 #[must_use]
 pub fn validate_object_meta_update(new: &Value, old: &Value) -> Errors {
     let path = FieldPath::new("metadata");
@@ -108,14 +109,14 @@ pub fn validate_object_meta_update(new: &Value, old: &Value) -> Errors {
         }
     }
     for field in ["creationTimestamp", "deletionTimestamp"] {
-        // Times are compared as points in time, however they are written.
+        // Times are compared as instants, independently of their text.
         let same = match (new.time_at(&[field]), old.time_at(&[field])) {
             (Some(a), Some(b)) => a == b,
             _ => new[field] == old[field],
         };
         if !same {
-            let shown = new.time_at(&[field]).map_or_else(|| new[field].clone(), Value::from);
-            errors.invalid(&path.child(field), shown, IMMUTABLE_TEXT);
+            let printed = new.time_at(&[field]).map_or_else(|| new[field].clone(), Value::from);
+            errors.invalid(&path.child(field), printed, IMMUTABLE_TEXT);
         }
     }
     let grace = "deletionGracePeriodSeconds";
@@ -124,7 +125,7 @@ pub fn validate_object_meta_update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// Refuses a change of a field. Absence, null and the empty list are the same here.
+/// Rejects a change of a field. An absent field, null and an empty list are equal here.
 #[must_use]
 pub fn validate_immutable_field(new: &Value, old: &Value, path: &FieldPath<'_>) -> Errors {
     if same(Some(new), Some(old)) {
@@ -133,7 +134,7 @@ pub fn validate_immutable_field(new: &Value, old: &Value, path: &FieldPath<'_>) 
     FieldError::invalid(path, new.clone(), IMMUTABLE_TEXT).into()
 }
 
-/// Refuses a negative number.
+/// Rejects a negative number.
 #[must_use]
 pub fn validate_nonnegative(value: i64, path: &FieldPath<'_>) -> Errors {
     if value >= 0 {
@@ -142,7 +143,7 @@ pub fn validate_nonnegative(value: i64, path: &FieldPath<'_>) -> Errors {
     FieldError::invalid(path, value, "must be greater than or equal to 0").into()
 }
 
-/// Checks labels; all errors are at the path of the map, as upstream reports them.
+/// Validates labels. All errors have the path of the map, as upstream's do.
 #[must_use]
 pub fn validate_labels(labels: &Value, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
@@ -156,13 +157,13 @@ pub fn validate_labels(labels: &Value, path: &FieldPath<'_>) -> Errors {
     errors
 }
 
-/// Checks the key of a label.
+/// Validates a label key.
 #[must_use]
 pub fn validate_label_name(name: &str, path: &FieldPath<'_>) -> Errors {
     names::label_key(name).into_iter().map(|text| FieldError::invalid(path, name, text)).collect()
 }
 
-/// Checks annotations: their keys in any case, and the size of them all.
+/// Validates annotations: their keys, ignoring case, and their total size.
 #[must_use]
 pub fn validate_annotations(annotations: &Value, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
@@ -179,10 +180,10 @@ pub fn validate_annotations(annotations: &Value, path: &FieldPath<'_>) -> Errors
     errors
 }
 
-/// The fields of an owner reference in the order of Go's struct, which is the order in messages.
+/// The fields of an owner reference in the order of the Go struct, which is their order in messages.
 const OWNER_FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 
-fn show_owner(reference: &Value) -> String {
+fn print_owner_reference(reference: &Value) -> String {
     let mut out = String::new();
     for (i, field) in OWNER_FIELDS.into_iter().enumerate() {
         match reference.get(field) {
@@ -198,7 +199,7 @@ fn show_owner(reference: &Value) -> String {
     format!("{{{}}}", out.trim_start_matches(','))
 }
 
-/// Checks owner references: each is whole, none is an event, and one controller at most.
+/// Validates owner references: all required fields are set, events are not owners, and at most one is the controller.
 #[must_use]
 pub fn validate_owner_references(references: &Value, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
@@ -207,7 +208,7 @@ pub fn validate_owner_references(references: &Value, path: &FieldPath<'_>) -> Er
     for reference in list {
         let text = |field| reference.str_at(&[field]);
         let api_version = text("apiVersion");
-        // What has more than one slash is no group and version, which leaves the version empty.
+        // An apiVersion with more than one slash is not a group and version, so its version is empty.
         let version = match api_version.split_once('/') {
             Some((_, version)) if version.contains('/') => "",
             Some((_, version)) => version,
@@ -224,22 +225,22 @@ pub fn validate_owner_references(references: &Value, path: &FieldPath<'_>) -> Er
         if text("kind") == "Event" && (api_version == "v1" || api_version == "/v1") {
             let error =
                 FieldError::invalid(path, reference.clone(), "/v1, Kind=Event is disallowed from being an owner");
-            errors.push(error.showing(show_owner(reference)));
+            errors.push(error.showing(print_owner_reference(reference)));
         }
         if reference.bool_at(&["controller"]) {
             let controller = format!("{}/{}", text("kind"), text("name"));
             match &first_controller {
                 None => first_controller = Some(controller),
                 Some(first) => {
-                    let shown: Vec<String> = list.iter().map(show_owner).collect();
+                    let printed: Vec<String> = list.iter().map(print_owner_reference).collect();
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and \
                          {controller}"
                     );
                     let error = FieldError::invalid(path, references.clone(), detail);
-                    errors.push(error.showing(format!("[{}]", shown.join(","))));
+                    errors.push(error.showing(format!("[{}]", printed.join(","))));
                     if errors.0.len() > 100 {
-                        // Each such error shows the whole list; upstream would fill the memory with them.
+                        // Each such error prints the whole list. Upstream has no limit on them.
                         return errors;
                     }
                 }
@@ -249,7 +250,7 @@ pub fn validate_owner_references(references: &Value, path: &FieldPath<'_>) -> Er
     errors
 }
 
-/// Checks finalizers: each is a qualified name, and orphaning excludes foreground deletion.
+/// Validates finalizers: each is a qualified name, and `orphan` excludes `foregroundDeletion`.
 #[must_use]
 pub fn validate_finalizers(finalizers: &Value, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
@@ -268,13 +269,14 @@ pub fn validate_finalizers(finalizers: &Value, path: &FieldPath<'_>) -> Errors {
     errors
 }
 
-/// True for a finalizer that says whose it is, or that the API knows (upstream: `IsStandardFinalizerName`).
+/// Returns whether a finalizer is qualified with a domain or is a standard finalizer (upstream:
+/// `IsStandardFinalizerName`).
 #[must_use]
 pub fn is_finalizer_of_someone(finalizer: &str) -> bool {
     finalizer.contains('/') || matches!(finalizer, "kubernetes" | ORPHAN | FOREGROUND)
 }
 
-/// Refuses finalizers that a terminating object did not have.
+/// Rejects finalizers that are added to a terminating object.
 #[must_use]
 pub fn validate_no_new_finalizers(new: &Value, old: &Value, path: &FieldPath<'_>) -> Errors {
     let old: std::collections::BTreeSet<&str> = old.items_at(&[]).iter().filter_map(Value::as_str).collect();
@@ -291,7 +293,7 @@ pub fn validate_no_new_finalizers(new: &Value, old: &Value, path: &FieldPath<'_>
     FieldError::forbidden(path, text).into()
 }
 
-/// Checks the name of a field manager.
+/// Validates the name of a field manager.
 #[must_use]
 pub fn validate_field_manager(manager: &str, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
@@ -305,7 +307,7 @@ pub fn validate_field_manager(manager: &str, path: &FieldPath<'_>) -> Errors {
     errors
 }
 
-/// Checks what every entry of `managedFields` must be; what the entries say is not looked at.
+/// Validates the entries of `managedFields`. Their field sets are not checked.
 #[must_use]
 pub fn validate_managed_fields(entries: &Value, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
@@ -327,16 +329,16 @@ pub fn validate_managed_fields(entries: &Value, path: &FieldPath<'_>) -> Errors 
     errors
 }
 
-/// What to let pass in a label selector.
+/// What a label selector may contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LabelSelectorOptions {
-    /// Values that are not valid as labels, because the stored object has them.
+    /// Allow values that are not valid label values, because the stored object has them.
     pub allow_invalid_values: bool,
-    /// Operators that are not known.
+    /// Allow unknown operators.
     pub allow_unknown_operators: bool,
 }
 
-/// True if an expression of the selector has a value that is not valid as a label.
+/// Returns whether an expression of the selector has a value that is not a valid label value.
 #[must_use]
 pub fn has_invalid_label_value(selector: &Value) -> bool {
     let expressions = selector.items_at(&["matchExpressions"]).iter();
@@ -344,7 +346,7 @@ pub fn has_invalid_label_value(selector: &Value) -> bool {
     values.any(|value| !names::label_value(value).is_empty())
 }
 
-/// Checks a `metav1.LabelSelector`.
+/// Validates a `metav1.LabelSelector`.
 #[must_use]
 pub fn validate_label_selector(selector: &Value, options: LabelSelectorOptions, path: &FieldPath<'_>) -> Errors {
     let mut errors = validate_labels(&selector["matchLabels"], &path.child("matchLabels"));
@@ -381,7 +383,7 @@ pub fn validate_label_selector(selector: &Value, options: LabelSelectorOptions, 
     errors
 }
 
-/// Checks a list of `metav1.Condition`.
+/// Validates a list of `metav1.Condition`.
 #[must_use]
 pub fn validate_conditions(conditions: &Value, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
@@ -397,7 +399,7 @@ pub fn validate_conditions(conditions: &Value, path: &FieldPath<'_>) -> Errors {
     errors
 }
 
-/// Checks one `metav1.Condition`.
+/// Validates a `metav1.Condition`.
 #[must_use]
 pub fn validate_condition(condition: &Value, path: &FieldPath<'_>) -> Errors {
     const REASON_MAX: usize = 1024;

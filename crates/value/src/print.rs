@@ -1,25 +1,26 @@
-//! Values as Go programs print them: quoted (`%q`), as JSON (`json.Marshal`), and in plain (`%v`). Error messages of the
-//! API are made of these, and people match on them.
+//! Prints values as Go does: quoted (`%q`), as JSON (`json.Marshal`) and plain (`%v`). API error messages contain these
+//! forms, and clients match on them.
 
 use std::fmt::Write as _;
 
 use crate::Value;
 use crate::float::{positional, scientific};
 
-/// True for what Go counts as printable (`unicode.IsPrint`): letters, marks, numbers, punctuation, symbols and the space.
+/// Returns whether Go considers the character printable (`unicode.IsPrint`): letters, marks, numbers, punctuation,
+/// symbols and the space.
 #[must_use]
 pub fn is_print(c: char) -> bool {
     if c.is_ascii() {
         return matches!(c, ' '..='~');
     }
-    // Rust escapes the same categories, save that it also escapes marks unless something stands before them.
+    // Rust escapes the same categories, but also combining marks at the start of a string.
     let mut buffer = [b'a'; 5];
     let length = 1 + c.encode_utf8(&mut buffer[1..]).len();
     let text = str::from_utf8(&buffer[..length]).unwrap_or("");
     text.escape_debug().count() == 2
 }
 
-/// A string in double quotes as Go's `%q` prints it.
+/// Quotes a string as Go's `%q` does.
 #[must_use]
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -50,14 +51,14 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// A value as `json.Marshal` writes it: keys sorted, and careful about HTML.
+/// Encodes a value as `json.Marshal` does: sorted keys and HTML escapes.
 #[must_use]
 pub fn json(value: &Value) -> String {
     json_ordered(value, &[], &[])
 }
 
-/// A value as `json.Marshal` writes structs: fields in the order of `order`, and after them, by name, those that it does
-/// not list. The fields in `maps` hold Go maps, in which all keys are sorted.
+/// Encodes a value as `json.Marshal` encodes structs: the fields in the order of `order`, then the others sorted by
+/// name. The fields in `maps` are Go maps, whose keys are sorted.
 #[must_use]
 pub fn json_ordered(value: &Value, order: &[&str], maps: &[&str]) -> String {
     let mut out = String::new();
@@ -81,7 +82,7 @@ fn write_json(out: &mut String, value: &Value, order: &[&str], maps: &[&str]) {
         }
         Value::Object(object) => {
             let mut entries: Vec<(&str, &Value)> = object.iter().collect();
-            // A stable sort leaves the fields that are not listed in the order of their names.
+            // The sort is stable, so fields that are not in `order` stay sorted by name.
             entries.sort_by_key(|(key, _)| order.iter().position(|o| o == key).unwrap_or(usize::MAX));
             out.push('{');
             separated(out, ',', entries, |out, (key, value)| {
@@ -104,7 +105,7 @@ fn separated<T>(out: &mut String, separator: char, items: impl IntoIterator<Item
     }
 }
 
-/// A string as `json.Marshal` writes it, quotes included.
+/// Appends a string as `json.Marshal` encodes it, including the quotes.
 pub fn json_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
@@ -125,7 +126,7 @@ pub fn json_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// A float as `json.Marshal` writes it: with an exponent below 1e-6 and from 1e21 on.
+/// Formats a float as `json.Marshal` does: with an exponent below 1e-6 and from 1e21 on.
 #[must_use]
 pub fn json_float(x: f64) -> String {
     let magnitude = x.abs();
@@ -136,7 +137,7 @@ pub fn json_float(x: f64) -> String {
     positional(x)
 }
 
-/// A float as `%v` prints it: with an exponent of two digits below 1e-4 and from a million on.
+/// Formats a float as `%v` does: with an exponent of at least two digits, below 1e-4 and from 1e6 on.
 #[must_use]
 pub fn plain_float(x: f64) -> String {
     let magnitude = x.abs();
@@ -160,7 +161,7 @@ pub fn plain_float(x: f64) -> String {
     positional(x)
 }
 
-/// A value as `%v` prints it once it is decoded into an `interface{}`: `map[a:1 b:[x y]]`.
+/// Formats a value as `%v` does after decoding into an `interface{}`: `map[a:1 b:[x y]]`.
 #[must_use]
 pub fn plain(value: &Value) -> String {
     let mut out = String::new();
@@ -168,7 +169,7 @@ pub fn plain(value: &Value) -> String {
     out
 }
 
-/// What Go calls the type of a value once it is decoded into an `interface{}`.
+/// The name of the Go type that a value has after decoding into an `interface{}`.
 #[must_use]
 pub const fn go_type(value: &Value) -> &'static str {
     match value {

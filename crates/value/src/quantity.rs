@@ -1,5 +1,6 @@
-//! Amounts such as `100m`, `1.5Gi` or `12e6`, after apimachinery's `resource.Quantity`: the same texts are accepted, and
-//! the same canonical text is written. Most amounts are 64 bits and a power of ten; the rest are decimals of any length.
+//! `resource.Quantity` of apimachinery: numbers such as `100m`, `1.5Gi` or `12e6`. It accepts the same text and prints
+//! the same canonical form. Most quantities are a 64-bit integer and a power of ten; the others are decimals of any
+//! length.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,38 +8,38 @@ use std::fmt;
 use crate::decimal::Decimal;
 use crate::{Str, Value};
 
-/// How an amount is written.
+/// The format in which a quantity is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// With powers of ten: `12e6`. Also what an amount without a format (the zero value) is written in.
+    /// Decimal exponent: `12e6`. Also the format of the zero value.
     #[default]
     DecimalExponent,
-    /// With the suffixes of 1024 and its powers: `12Mi`.
+    /// Binary suffixes, powers of 1024: `12Mi`.
     BinarySI,
-    /// With the suffixes of 1000 and its powers: `12M`.
+    /// Decimal suffixes, powers of 1000: `12M`.
     DecimalSI,
 }
 
 /// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// The text does not have the form of a quantity.
+    /// The text does not have the format of a quantity.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Form,
-    /// The number in front is none.
+    /// The numeric part is not a number.
     #[error("unable to parse numeric part of quantity")]
     Number,
-    /// The suffix is not one of those known.
+    /// The suffix is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
 
-/// The scale below which amounts are rounded up.
+/// The smallest scale. Smaller quantities are rounded up.
 const NANO: i32 = -9;
-/// How many decimal digits 64 bits hold in any case.
-const SAFE_DIGITS: i32 = 18;
+/// The number of decimal digits that always fit 64 bits.
+const MAX_SAFE_DIGITS: i32 = 18;
 
-/// The amount itself. Which of the two it is shows in what happens when it is too large, so it is kept as upstream does.
+/// The number. Which variant is used shows on overflow, so it is chosen as upstream does.
 #[derive(Clone, Debug)]
 enum Amount {
     /// `value × 10^scale`.
@@ -54,7 +55,7 @@ enum Amount {
 pub struct Quantity {
     amount: Amount,
     format: Format,
-    /// The text it was read from, where upstream keeps that instead of the canonical one.
+    /// The text that it was parsed from, where upstream caches it in place of the canonical text.
     text: Option<Str>,
 }
 
@@ -64,26 +65,26 @@ impl Default for Quantity {
     }
 }
 
-/// The parts of a quantity's text.
+/// The parts of a quantity's text (`parseQuantityString`).
 struct Parts<'a> {
     negative: bool,
-    /// The digits before the point, without leading zeros but for one that stands alone.
+    /// The digits before the decimal point, without leading zeros; `0` if there are none.
     whole: &'a str,
-    /// The digits behind the point.
-    part: &'a str,
-    /// The sign, all digits and the point.
+    /// The digits after the decimal point.
+    fraction: &'a str,
+    /// The sign, all digits and the decimal point.
     number: &'a str,
     suffix: &'a str,
 }
 
-fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
+fn split_text(text: &str) -> Result<Parts<'_>, QuantityError> {
     let negative = text.starts_with('-');
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let digits = |t: &str| t.bytes().take_while(u8::is_ascii_digit).count();
     let significant = unsigned.trim_start_matches('0');
     let (whole, rest) = significant.split_at(digits(significant));
     let whole = if whole.is_empty() { "0" } else { whole };
-    let (part, suffix) = match rest.strip_prefix('.') {
+    let (fraction, suffix) = match rest.strip_prefix('.') {
         Some(behind) => behind.split_at(digits(behind)),
         None => ("", rest),
     };
@@ -93,11 +94,11 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
     if digits(exponent) < exponent.len() {
         return Err(QuantityError::Form);
     }
-    Ok(Parts { negative, whole, part, number, suffix })
+    Ok(Parts { negative, whole, fraction, number, suffix })
 }
 
-/// What a suffix means: the base, the exponent, and the format it speaks for.
-fn interpret(suffix: &str) -> Option<(u32, i32, Format)> {
+/// Parses a suffix into its base, exponent and format.
+fn parse_suffix(suffix: &str) -> Option<(u32, i32, Format)> {
     let (base, exponent) = match suffix {
         "" => (10, 0),
         "n" => (10, -9),
@@ -117,15 +118,15 @@ fn interpret(suffix: &str) -> Option<(u32, i32, Format)> {
         "Ei" => (2, 60),
         _ => {
             let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            // Upstream lets the exponent wrap at 32 bits.
+            // Upstream's exponent wraps at 32 bits.
             return Some((10, exponent as i32, Format::DecimalExponent));
         }
     };
     Some((base, exponent, if base == 2 { Format::BinarySI } else { Format::DecimalSI }))
 }
 
-/// The suffix that upstream writes; where there is none for an exponent (`1000E`), it leaves it away.
-fn suffix(format: Format, exponent: i64) -> Str {
+/// The suffix that upstream prints. Where there is none for an exponent (`1000E`), upstream omits it.
+fn format_suffix(format: Format, exponent: i64) -> Str {
     let known = match format {
         Format::DecimalExponent if exponent == 0 => "",
         Format::DecimalExponent => return Str::from(format!("e{exponent}")),
@@ -163,7 +164,7 @@ impl std::str::FromStr for Quantity {
 }
 
 impl Quantity {
-    /// An amount of whole units.
+    /// A quantity of whole units.
     #[must_use]
     pub const fn new(value: i64, format: Format) -> Self {
         Self::scaled(value, 0, format)
@@ -175,7 +176,7 @@ impl Quantity {
         Self { amount: Amount::Int { value, scale }, format, text: None }
     }
 
-    /// Reads a quantity as `ParseQuantity` does: no spaces around it.
+    /// Parses a quantity as `ParseQuantity` does. Surrounding spaces are not allowed.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Form);
@@ -183,42 +184,42 @@ impl Quantity {
         if text == "0" {
             return Ok(Self { format: Format::DecimalSI, text: Some(Str::const_new("0")), ..Self::default() });
         }
-        let parts = split(text)?;
-        let (base, exponent, format) = interpret(parts.suffix).ok_or(QuantityError::Suffix)?;
+        let parts = split_text(text)?;
+        let (base, exponent, format) = parse_suffix(parts.suffix).ok_or(QuantityError::Suffix)?;
         if let Some(small) = Self::parse_small(text, &parts, base, exponent, format) {
             return Ok(small);
         }
         Self::parse_large(&parts, base, exponent, format)
     }
 
-    /// What surely fits 64 bits; most quantities do.
+    /// The fast path for quantities that certainly fit 64 bits.
     fn parse_small(text: &str, parts: &Parts<'_>, base: u32, exponent: i32, format: Format) -> Option<Self> {
         let length = |t: &str| i32::try_from(t.len()).unwrap_or(i32::MAX);
         let whole = length(parts.whole);
-        let (scale, multiplier, room) = if base == 10 {
-            (exponent, 1_i64, SAFE_DIGITS.saturating_sub(whole).saturating_sub(length(parts.part)))
-        } else if parts.part.is_empty() {
+        let (scale, multiplier, spare_digits) = if base == 10 {
+            (exponent, 1_i64, MAX_SAFE_DIGITS.saturating_sub(whole).saturating_sub(length(parts.fraction)))
+        } else if parts.fraction.is_empty() {
             (0, 1_i64 << exponent, (15 - 1 - exponent * 3 / 10).saturating_sub(whole))
         } else {
             return None;
         };
-        // The scale wraps as upstream's 32 bits do.
-        let scale = scale.wrapping_sub(length(parts.part));
-        if room < 0 || scale < NANO {
+        // The scale wraps as upstream's 32-bit scale does.
+        let scale = scale.wrapping_sub(length(parts.fraction));
+        if spare_digits < 0 || scale < NANO {
             return None;
         }
-        let read = parts.whole.bytes().chain(parts.part.bytes()).fold(0_i64, |n, b| n * 10 + i64::from(b - b'0'));
+        let read = parts.whole.bytes().chain(parts.fraction.bytes()).fold(0_i64, |n, b| n * 10 + i64::from(b - b'0'));
         let value = read.checked_mul(multiplier)?;
-        // Upstream keeps the text where it can tell cheaply that it is canonical (which it judges a little too kindly).
-        let keep = if base == 2 {
+        // Upstream caches the text if a cheap check suggests that it is canonical. (The check has false positives.)
+        let is_canonical = if base == 2 {
             read & 7 != 0
         } else {
-            let mut last = parts.whole.bytes().chain(parts.part.bytes()).rev();
+            let mut last = parts.whole.bytes().chain(parts.fraction.bytes()).rev();
             let thousands = (0..3).all(|_| last.next() == Some(b'0'));
             scale % 3 == 0 && !thousands && !parts.whole.starts_with('0')
         };
         let value = if parts.negative { -value } else { value };
-        Some(Self { amount: Amount::Int { value, scale }, format, text: keep.then(|| Str::from(text)) })
+        Some(Self { amount: Amount::Int { value, scale }, format, text: is_canonical.then(|| Str::from(text)) })
     }
 
     fn parse_large(parts: &Parts<'_>, base: u32, exponent: i32, mut format: Format) -> Result<Self, QuantityError> {
@@ -226,7 +227,7 @@ impl Quantity {
         if digits.is_empty() {
             return Err(QuantityError::Number);
         }
-        let fraction = i32::try_from(parts.part.len()).unwrap_or(i32::MAX);
+        let fraction = i32::try_from(parts.fraction.len()).unwrap_or(i32::MAX);
         let mut amount = if base == 10 {
             // Upstream's scales are negated and wrap at 32 bits.
             let scale = fraction.wrapping_add(exponent.wrapping_neg());
@@ -236,11 +237,11 @@ impl Quantity {
         };
         amount.round_up(i64::from(NANO));
         if format == Format::BinarySI {
-            let most = Decimal::from_int(i64::MAX, 0);
-            if amount.cmp(&most).is_gt() {
-                amount = most;
+            let max = Decimal::from_int(i64::MAX, 0);
+            if amount.cmp(&max).is_gt() {
+                amount = max;
             }
-            // Less than one cannot be written in powers of 1024.
+            // Values below one cannot be printed with binary suffixes.
             if !amount.is_zero() && amount.cmp(&Decimal::from_int(1, 0)).is_lt() {
                 format = Format::DecimalSI;
             }
@@ -251,8 +252,8 @@ impl Quantity {
         Ok(Self { amount: Amount::Dec(amount), format, text: None })
     }
 
-    /// Reads a quantity from an object: a string (spaces around it do not count) or a number. Null is the zero value,
-    /// and anything else is malformed, as when upstream decodes JSON.
+    /// Parses a quantity from an object: a string (surrounding spaces are ignored) or a number. Null is the zero value,
+    /// and other values are malformed, as in upstream's JSON decoding.
     pub fn from_value(value: &Value) -> Result<Self, QuantityError> {
         match value {
             Value::Null => Ok(Self::default()),
@@ -276,13 +277,13 @@ impl Quantity {
         }
     }
 
-    /// True for nothing.
+    /// Returns whether the quantity is zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.sign() == 0
     }
 
-    /// -1, 0 or 1.
+    /// The sign: -1, 0 or 1.
     #[must_use]
     pub fn sign(&self) -> i32 {
         match &self.amount {
@@ -292,13 +293,13 @@ impl Quantity {
         }
     }
 
-    /// How this amount compares to a whole number.
+    /// Compares the quantity with an integer.
     #[must_use]
     pub fn cmp_int(&self, other: i64) -> Ordering {
         self.cmp(&Quantity::new(other, Format::DecimalSI))
     }
 
-    /// Adds another amount. Nothing takes on the format of what is added to it.
+    /// Adds another quantity. A zero quantity takes on the format of the other one.
     pub fn add(&mut self, other: &Quantity) {
         self.text = None;
         if self.is_zero() {
@@ -313,15 +314,14 @@ impl Quantity {
         self.amount = Amount::Dec(self.decimal().add(&other.decimal()));
     }
 
-    /// Takes another amount away.
+    /// Subtracts another quantity.
     pub fn sub(&mut self, other: &Quantity) {
         let mut negated = other.clone();
         negated.neg();
         self.add(&negated);
     }
 
-    /// Multiplies by a whole number, and says whether the result (in units of nano where it was large before) still
-    /// fits 64 bits.
+    /// Multiplies by an integer. Returns whether the result (in nano units for a decimal) still fits 64 bits.
     pub fn mul(&mut self, factor: i64) -> bool {
         self.text = None;
         if let Amount::Int { value, scale } = &mut self.amount {
@@ -333,11 +333,11 @@ impl Quantity {
                 return true;
             }
             let product = value.checked_mul(factor);
-            let keeps = |p: i64| match *scale {
+            let fits = |p: i64| match *scale {
                 0.. => scale_up(p, *scale).1,
                 below => scale_down(p, -i64::from(below)).1,
             };
-            if let Some(product) = product.filter(|p| keeps(*p)) {
+            if let Some(product) = product.filter(|p| fits(*p)) {
                 *value = product;
                 return true;
             }
@@ -345,13 +345,13 @@ impl Quantity {
             return product.is_some();
         }
         let product = self.decimal().multiply(factor);
-        let most = Decimal::from_int(i64::MAX, i64::from(NANO));
-        let fits = product.cmp(&most).is_le() && product.cmp(&Decimal::from_int(i64::MIN, i64::from(NANO))).is_ge();
+        let max = Decimal::from_int(i64::MAX, i64::from(NANO));
+        let fits = product.cmp(&max).is_le() && product.cmp(&Decimal::from_int(i64::MIN, i64::from(NANO))).is_ge();
         self.amount = Amount::Dec(product);
         fits
     }
 
-    /// Turns the sign.
+    /// Negates the quantity.
     pub fn neg(&mut self) {
         self.text = None;
         match &mut self.amount {
@@ -360,12 +360,12 @@ impl Quantity {
         }
     }
 
-    /// Rounds away from zero to a multiple of `10^scale`, and says whether that changed nothing.
+    /// Rounds away from zero to a multiple of `10^scale`. Returns whether the quantity was already such a multiple.
     pub fn round_up(&mut self, scale: i32) -> bool {
         match &mut self.amount {
-            Amount::Int { scale: own, .. } if *own >= scale => true,
-            Amount::Int { value, scale: own } => {
-                let (rounded, exact) = scale_down(*value, i64::from(scale) - i64::from(*own));
+            Amount::Int { scale: own_scale, .. } if *own_scale >= scale => true,
+            Amount::Int { value, scale: own_scale } => {
+                let (rounded, exact) = scale_down(*value, i64::from(scale) - i64::from(*own_scale));
                 self.text = None;
                 self.amount = Amount::Int { value: rounded, scale };
                 exact
@@ -377,32 +377,33 @@ impl Quantity {
         }
     }
 
-    /// The amount in whole units, rounded up.
+    /// The quantity in whole units, rounded up.
     #[must_use]
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// The amount in thousandths, rounded up.
+    /// The quantity in thousandths, rounded up.
     #[must_use]
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
 
-    /// The amount in units of `10^scale`, rounded up. Use only where it fits: upstream says nothing when it does not.
-    /// (What it returns then is matched for amounts above zero, and for those below that 64 bits hold.)
+    /// The quantity in units of `10^scale`, rounded up. The result must fit 64 bits: upstream does not report overflow.
+    /// (Upstream's result on overflow is matched for positive quantities, and for negative ones that are 64-bit
+    /// integers.)
     #[must_use]
     pub fn scaled_value(&self, scale: i32) -> i64 {
         match &self.amount {
-            Amount::Int { value, scale: own } if *own < scale => {
-                scale_down(*value, i64::from(scale) - i64::from(*own)).0
+            Amount::Int { value, scale: own_scale } if *own_scale < scale => {
+                scale_down(*value, i64::from(scale) - i64::from(*own_scale)).0
             }
-            Amount::Int { value, scale: own } => scale_up(*value, own.saturating_sub(scale)).0,
+            Amount::Int { value, scale: own_scale } => scale_up(*value, own_scale.saturating_sub(scale)).0,
             Amount::Dec(d) => d.scaled_value(i64::from(scale)),
         }
     }
 
-    /// The amount as a whole number, if it is one that upstream keeps as such.
+    /// The quantity as an integer, if upstream stores it as one.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         match &self.amount {
@@ -415,13 +416,13 @@ impl Quantity {
         }
     }
 
-    /// The amount as a float, nearly.
+    /// The quantity as a float, approximately.
     #[must_use]
     pub fn as_float(&self) -> f64 {
         self.decimal().approximate()
     }
 
-    /// The canonical text, whatever the quantity was read from.
+    /// The canonical text, whatever text the quantity was parsed from.
     #[must_use]
     pub fn canonical(&self) -> Str {
         if self.is_zero() {
@@ -432,27 +433,27 @@ impl Quantity {
             && self.fits_binary()
             && let Some((digits, times)) = amount.canonical_1024()
         {
-            return join(digits, &suffix(Format::BinarySI, times));
+            return join_suffix(digits, &format_suffix(Format::BinarySI, times));
         }
         let format = if self.format == Format::BinarySI { Format::DecimalSI } else { self.format };
         let (digits, exponent) = amount.canonical();
-        join(digits, &suffix(format, exponent))
+        join_suffix(digits, &format_suffix(format, exponent))
     }
 
-    /// Powers of 1024 are used for whole amounts from 1024 on.
+    /// Binary suffixes are used for integers of magnitude 1024 and above.
     fn fits_binary(&self) -> bool {
         let small = self.cmp_int(-1024).is_gt() && self.cmp_int(1024).is_lt();
         !small && self.clone().round_up(0)
     }
 }
 
-fn join(digits: String, suffix: &str) -> Str {
+fn join_suffix(digits: String, suffix: &str) -> Str {
     let mut text = Str::from(digits);
     text.push_str(suffix);
     text
 }
 
-/// `base × 10^scale`, and whether that fits; upstream's shortcuts for some scales leave the low bits of what does not.
+/// `base × 10^scale`, and whether it fits. On overflow, upstream's fast paths for some scales return the low bits.
 fn scale_up(base: i64, scale: i32) -> (i64, bool) {
     if scale <= 0 {
         return (base, true);
@@ -463,7 +464,7 @@ fn scale_up(base: i64, scale: i32) -> (i64, bool) {
         return if base == i64::MIN { (0, false) } else { (value, !over) };
     }
     if base == 0 {
-        // The loop below would not run over, and be as long as the scale is large.
+        // Returns early: the loop below would never overflow for zero, and run as many times as the scale.
         return (0, true);
     }
     match (0..scale).try_fold(base, |value, _| value.checked_mul(10)) {
@@ -472,7 +473,7 @@ fn scale_up(base: i64, scale: i32) -> (i64, bool) {
     }
 }
 
-/// `base ÷ 10^scale`, rounded away from zero, and whether it came out even.
+/// `base ÷ 10^scale`, rounded away from zero, and whether the division was exact.
 fn scale_down(base: i64, scale: i64) -> (i64, bool) {
     let Some(divisor) = u32::try_from(scale).ok().and_then(|s| 10_i64.checked_pow(s)) else {
         return (base.signum(), base == 0);
@@ -481,7 +482,7 @@ fn scale_down(base: i64, scale: i64) -> (i64, bool) {
     (value + rest.signum(), rest == 0)
 }
 
-/// A sum at the smaller scale, if 64 bits hold it.
+/// The sum at the smaller scale, if it fits 64 bits.
 fn add_scaled(a: (i64, i32), b: (i64, i32)) -> Option<(i64, i32)> {
     if b.0 == 0 {
         return Some(a);
@@ -490,14 +491,14 @@ fn add_scaled(a: (i64, i32), b: (i64, i32)) -> Option<(i64, i32)> {
         return Some(b);
     }
     let scale = a.1.min(b.1);
-    let at = |(value, own): (i64, i32)| {
-        let (value, fits) = scale_up(value, own.saturating_sub(scale));
+    let rescale = |(value, own_scale): (i64, i32)| {
+        let (value, fits) = scale_up(value, own_scale.saturating_sub(scale));
         fits.then_some(value)
     };
-    Some((at(a)?.checked_add(at(b)?)?, scale))
+    Some((rescale(a)?.checked_add(rescale(b)?)?, scale))
 }
 
-/// Amounts are equal whatever their format and text.
+/// Compares the numbers. Formats and texts are ignored.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
@@ -506,7 +507,7 @@ impl PartialEq for Quantity {
 
 impl Eq for Quantity {}
 
-/// By amount; formats do not count.
+/// Compares the numbers. Formats are ignored.
 impl Ord for Quantity {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.amount, &other.amount) {
@@ -522,8 +523,7 @@ impl PartialOrd for Quantity {
     }
 }
 
-/// As upstream writes it into JSON: the text it was read from if that is known to be canonical, or else the canonical
-/// text.
+/// Prints the form that upstream marshals to JSON: the cached text if there is one, else the canonical text.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.text {

@@ -1,22 +1,22 @@
-//! Whether two values mean the same to Go (`apiequality.Semantic.DeepEqual` of apimachinery), whatever stands for nothing:
-//! null, an empty array and absence are one.
+//! Semantic equality of values (`apiequality.Semantic.DeepEqual` of apimachinery): null, an empty array and an absent
+//! value are equal.
 
 use crate::{Object, Value};
 
-/// True if two values mean the same. Absence is `None`.
+/// Returns whether two values are semantically equal. `None` is an absent value.
 #[must_use]
 pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
-        (Some(Value::Object(a)), Some(Value::Object(b))) => same_object(a, b),
+        (Some(Value::Object(a)), Some(Value::Object(b))) => equal_objects(a, b),
         (Some(Value::Array(a)), Some(Value::Array(b))) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(Some(a), Some(b)))
         }
-        (a, b) if is_nothing(a) || is_nothing(b) => is_nothing(a) && is_nothing(b),
+        (a, b) if is_absent(a) || is_absent(b) => is_absent(a) && is_absent(b),
         (a, b) => a == b,
     }
 }
 
-fn is_nothing(value: Option<&Value>) -> bool {
+fn is_absent(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,
         Some(Value::Array(items)) => items.is_empty(),
@@ -24,13 +24,13 @@ fn is_nothing(value: Option<&Value>) -> bool {
     }
 }
 
-fn same_object(a: &Object, b: &Object) -> bool {
-    // Mostly the keys are the same, and then nothing has to be searched.
+fn equal_objects(a: &Object, b: &Object) -> bool {
+    // Objects usually have the same keys, which makes lookups unnecessary.
     if a.len() == b.len() && a.keys().eq(b.keys()) {
         return a.values().zip(b.values()).all(|(a, b)| same(Some(a), Some(b)));
     }
     a.iter().all(|(key, value)| same(Some(value), b.get(key)))
-        && b.iter().all(|(key, value)| a.contains_key(key) || is_nothing(Some(value)))
+        && b.iter().all(|(key, value)| a.contains_key(key) || is_absent(Some(value)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Points in time as the API writes them (`metav1.Time`, `metav1.MicroTime`: RFC 3339, UTC), Go durations, and ages as
-//! tables show them. Reading follows Go's `time` package, its errors included, which clients see in decoding errors.
+//! Instants as the API writes them (`metav1.Time`, `metav1.MicroTime`: RFC 3339, UTC), Go durations, and ages for table
+//! cells. Parsing follows Go's `time` package, including its errors, which clients see in decoding errors.
 
 use std::fmt::{self, Write as _};
 use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
@@ -10,11 +10,11 @@ pub use crate::duration::{Duration, human_duration, short_human_duration};
 
 const RFC3339: &str = "2006-01-02T15:04:05Z07:00";
 const RFC3339_MICRO: &str = "2006-01-02T15:04:05.000000Z07:00";
-const LOCAL: &str = "2006-01-02T15:04:05";
+const LOCAL_TIME: &str = "2006-01-02T15:04:05";
 const DATE: &str = "2006-01-02";
 const DAY: i64 = 86_400;
 
-/// A point in time: seconds and nanoseconds since the Unix epoch.
+/// An instant: seconds and nanoseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     /// Seconds since the epoch.
@@ -23,7 +23,7 @@ pub struct Time {
     pub nanos: u32,
 }
 
-/// Why a text is not a time, in the words of Go's `time.ParseError`.
+/// Why a text is not a time, with the message of Go's `time.ParseError`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeError(String);
 
@@ -36,43 +36,43 @@ impl fmt::Display for TimeError {
 impl std::error::Error for TimeError {}
 
 impl Time {
-    /// Go's zero time, the start of year 1. `metav1.Time` writes it as null.
+    /// Go's zero time, the start of year 1. `metav1.Time` encodes it as null.
     pub const ZERO: Time = Time { seconds: -62_135_596_800, nanos: 0 };
 
-    /// A time of whole seconds since the epoch.
+    /// Creates a time from whole seconds since the epoch.
     #[must_use]
     pub const fn from_seconds(seconds: i64) -> Self {
         Self { seconds, nanos: 0 }
     }
 
-    /// True for Go's zero time.
+    /// Returns whether this is Go's zero time.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self == Self::ZERO
     }
 
-    /// Reads what `metav1.Time` accepts: RFC 3339 with any fraction and any offset, some of it laxer than the standard
-    /// (an hour of one digit, a comma before the fraction).
+    /// Parses what `metav1.Time` accepts: RFC 3339 with any fraction and any offset, and, as in Go, some deviations
+    /// from the standard (an hour of one digit, a comma before the fraction).
     pub fn parse_rfc3339(text: &str) -> Result<Self, TimeError> {
-        Reader { text, rest: text, layout: RFC3339 }.read()
+        LayoutParser { text, rest: text, layout: RFC3339 }.parse()
     }
 
-    /// Reads a date and a time of day without an offset, taken to be in UTC.
+    /// Parses a date and time without an offset as UTC.
     pub fn parse_local(text: &str) -> Result<Self, TimeError> {
-        Reader { text, rest: text, layout: LOCAL }.read()
+        LayoutParser { text, rest: text, layout: LOCAL_TIME }.parse()
     }
 
-    /// Reads a date, taken to begin in UTC.
+    /// Parses a date as its start in UTC.
     pub fn parse_date(text: &str) -> Result<Self, TimeError> {
-        Reader { text, rest: text, layout: DATE }.read()
+        LayoutParser { text, rest: text, layout: DATE }.parse()
     }
 
-    /// Reads what `metav1.MicroTime` accepts: RFC 3339 with a fraction of at least six digits' room, exactly six read.
+    /// Parses what `metav1.MicroTime` accepts: RFC 3339 with a fraction of exactly six digits.
     pub fn parse_rfc3339_micro(text: &str) -> Result<Self, TimeError> {
-        Reader { text, rest: text, layout: RFC3339_MICRO }.read()
+        LayoutParser { text, rest: text, layout: RFC3339_MICRO }.parse()
     }
 
-    /// `2006-01-02T15:04:05Z`, as `metav1.Time` is written.
+    /// Formats the time as `metav1.Time` does: `2006-01-02T15:04:05Z`.
     #[must_use]
     pub fn rfc3339(self) -> String {
         let mut out = self.date_and_clock();
@@ -80,7 +80,7 @@ impl Time {
         out
     }
 
-    /// `2006-01-02T15:04:05.000000Z`, as `metav1.MicroTime` is written.
+    /// Formats the time as `metav1.MicroTime` does: `2006-01-02T15:04:05.000000Z`.
     #[must_use]
     pub fn rfc3339_micro(self) -> String {
         let mut out = self.date_and_clock();
@@ -88,7 +88,7 @@ impl Time {
         out
     }
 
-    /// RFC 3339 with as many digits of a fraction as there are (Go's `RFC3339Nano`).
+    /// Formats the time as RFC 3339 without trailing zeros in the fraction (Go's `RFC3339Nano`).
     #[must_use]
     pub fn rfc3339_nano(self) -> String {
         let mut out = self.date_and_clock();
@@ -119,13 +119,13 @@ impl Time {
         out
     }
 
-    /// The same time without what is below a second, as a round trip through `metav1.Time` leaves it.
+    /// The time truncated to seconds, as a round trip through `metav1.Time` leaves it.
     #[must_use]
     pub const fn truncate_to_seconds(self) -> Self {
         Self { seconds: self.seconds, nanos: 0 }
     }
 
-    /// This time less `earlier`, capped as Go's `Time.Sub` caps it.
+    /// The duration since `earlier`, capped as Go's `Time.Sub` caps it.
     #[must_use]
     pub fn since(self, earlier: Time) -> Duration {
         let nanos = (i128::from(self.seconds) - i128::from(earlier.seconds)) * 1_000_000_000
@@ -133,7 +133,7 @@ impl Time {
         Duration(nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
     }
 
-    /// This time plus `duration` (which may be negative).
+    /// The time plus `duration`, which may be negative.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         let nanos = i64::from(self.nanos) + duration.0.rem_euclid(1_000_000_000);
@@ -147,7 +147,7 @@ impl Time {
     }
 }
 
-/// RFC 3339 in whole seconds.
+/// Prints RFC 3339 with whole seconds.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.rfc3339())
@@ -169,14 +169,14 @@ impl From<SystemTime> for Time {
     }
 }
 
-/// `metav1.Time` as it is written: null for the zero time.
+/// Encodes the time as `metav1.Time`: null for the zero time.
 impl From<Time> for Value {
     fn from(time: Time) -> Self {
         if time.is_zero() { Value::Null } else { Value::from(time.rfc3339()) }
     }
 }
 
-/// The text of a time in an object as a point in time; `None` where it is absent, null or malformed.
+/// Reads times from an object. `None` if the field is absent, null or malformed.
 impl Value {
     /// The `metav1.Time` (or `MicroTime`) at a path of object keys.
     #[must_use]
@@ -185,13 +185,13 @@ impl Value {
     }
 }
 
-/// The age of an object as a table cell: `5m`, or `<unknown>` without a creation time.
+/// The age of an object as a table cell: `5m`, or `<unknown>` without a creation timestamp.
 #[must_use]
 pub fn age(object: &Value, now: Time) -> Value {
     Value::from(since(object.time_at(&["metadata", "creationTimestamp"]), now))
 }
 
-/// How long ago `then` was, as a table shows it (upstream's `translateTimestampSince`).
+/// The time since `then` as a table cell (upstream's `translateTimestampSince`).
 #[must_use]
 pub fn since(then: Option<Time>, now: Time) -> String {
     match then {
@@ -200,7 +200,7 @@ pub fn since(then: Option<Time>, now: Time) -> String {
     }
 }
 
-/// How long from now `then` is, as a table shows it (upstream's `translateTimestampUntil`).
+/// The time until `then` as a table cell (upstream's `translateTimestampUntil`).
 #[must_use]
 pub fn until(then: Option<Time>, now: Time) -> String {
     match then {
@@ -209,8 +209,8 @@ pub fn until(then: Option<Time>, now: Time) -> String {
     }
 }
 
-/// The date of a day counted from the epoch, in the proleptic Gregorian calendar. Years are counted from March, so that
-/// the leap day comes last.
+/// Converts a day since the epoch to a date in the proleptic Gregorian calendar. Years are counted from March, so that
+/// the leap day is the last day of the year.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -223,7 +223,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// The day counted from the epoch of a date.
+/// Converts a date to a day since the epoch.
 fn day_number(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let of_era = year.rem_euclid(400);
@@ -241,16 +241,16 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Reads a text along one of the layouts, element by element as Go does, so that the first element that does not
-/// fit is the one the error names.
-struct Reader<'a> {
+/// Parses a text by one of the layouts, element by element as Go does, so that an error names the first element that
+/// does not match.
+struct LayoutParser<'a> {
     text: &'a str,
     rest: &'a str,
     layout: &'static str,
 }
 
-impl<'a> Reader<'a> {
-    fn read(mut self) -> Result<Time, TimeError> {
+impl<'a> LayoutParser<'a> {
+    fn parse(mut self) -> Result<Time, TimeError> {
         let year = self.year()?;
         self.literal("-")?;
         let month = self.number("01", true)?;
@@ -269,16 +269,16 @@ impl<'a> Reader<'a> {
         Ok(Time { seconds: day_number(year, month, day) * DAY + second, nanos })
     }
 
-    /// The second of the day in UTC, and its nanoseconds.
+    /// Parses the time of day: seconds of the day in UTC, and nanoseconds.
     fn clock(&mut self) -> Result<(i64, u32), TimeError> {
         self.literal("T")?;
-        let hour = self.ranged("15", false, 24, "hour")?;
+        let hour = self.number_below("15", false, 24, "hour")?;
         self.literal(":")?;
-        let minute = self.ranged("04", true, 60, "minute")?;
+        let minute = self.number_below("04", true, 60, "minute")?;
         self.literal(":")?;
-        let second = self.ranged("05", true, 60, "second")?;
+        let second = self.number_below("05", true, 60, "second")?;
         let nanos = if self.layout == RFC3339_MICRO { self.six_digits()? } else { self.fraction() };
-        let offset = if self.layout == LOCAL { 0 } else { self.offset()? };
+        let offset = if self.layout == LOCAL_TIME { 0 } else { self.offset()? };
         Ok((hour * 3600 + minute * 60 + second - offset, nanos))
     }
 
@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
         self.error(&format!(": {what} out of range"))
     }
 
-    fn misfit(&self, element: &str) -> TimeError {
+    fn layout_error(&self, element: &str) -> TimeError {
         let as_layout = quote(self.layout);
         self.error(&format!(" as {as_layout}: cannot parse {} as {}", quote(self.rest), quote(element)))
     }
@@ -299,35 +299,35 @@ impl<'a> Reader<'a> {
         self.rest.as_bytes().get(at).filter(|b| b.is_ascii_digit()).map(|b| i64::from(b - b'0'))
     }
 
-    /// Go's `skip`: what of the prefix matches is taken before the error is told.
+    /// Parses a literal (Go's `skip`). The error has the remaining text from before the literal.
     fn literal(&mut self, prefix: &str) -> Result<(), TimeError> {
-        self.rest = self.rest.strip_prefix(prefix).ok_or_else(|| self.misfit(prefix))?;
+        self.rest = self.rest.strip_prefix(prefix).ok_or_else(|| self.layout_error(prefix))?;
         Ok(())
     }
 
     fn year(&mut self) -> Result<i64, TimeError> {
-        let year = (0..4).try_fold(0, |n, i| Some(n * 10 + self.digit(i)?)).ok_or_else(|| self.misfit("2006"))?;
+        let year = (0..4).try_fold(0, |n, i| Some(n * 10 + self.digit(i)?)).ok_or_else(|| self.layout_error("2006"))?;
         self.rest = &self.rest[4..];
         Ok(year)
     }
 
-    /// One or two digits; exactly two if `fixed`.
+    /// Parses one or two digits, or exactly two if `fixed`.
     fn number(&mut self, element: &str, fixed: bool) -> Result<i64, TimeError> {
         let (value, length) = match (self.digit(0), self.digit(1)) {
             (Some(a), Some(b)) => (a * 10 + b, 2),
             (Some(a), None) if !fixed => (a, 1),
-            _ => return Err(self.misfit(element)),
+            _ => return Err(self.layout_error(element)),
         };
         self.rest = &self.rest[length..];
         Ok(value)
     }
 
-    fn ranged(&mut self, element: &str, fixed: bool, end: i64, what: &str) -> Result<i64, TimeError> {
+    fn number_below(&mut self, element: &str, fixed: bool, end: i64, what: &str) -> Result<i64, TimeError> {
         let value = self.number(element, fixed)?;
         if value < end { Ok(value) } else { Err(self.out_of_range(what)) }
     }
 
-    /// A fraction that the layout does not ask for: any number of digits, of which nine count.
+    /// Parses an optional fraction that is not in the layout: any number of digits, of which nine are used.
     fn fraction(&mut self) -> u32 {
         if !self.rest.starts_with(['.', ',']) || self.digit(1).is_none() {
             return 0;
@@ -338,15 +338,15 @@ impl<'a> Reader<'a> {
         nanos as u32
     }
 
-    /// The fraction that the layout of `MicroTime` asks for.
+    /// Parses the fraction of the `MicroTime` layout.
     fn six_digits(&mut self) -> Result<u32, TimeError> {
         let element = ".000000";
         let separated = self.rest.starts_with(['.', ',']);
-        // Go reads the six characters as an integer, which may have a sign.
+        // Go parses the six characters as an integer, which may have a sign.
         let sign = self.rest.as_bytes().get(1).copied().filter(|b| matches!(b, b'+' | b'-'));
         let first = if sign.is_some() { 2 } else { 1 };
         let micros = (first..=6).try_fold(0, |n, i| Some(n * 10 + self.digit(i)?)).filter(|_| separated);
-        let micros = micros.ok_or_else(|| self.misfit(element))?;
+        let micros = micros.ok_or_else(|| self.layout_error(element))?;
         if sign == Some(b'-') && micros > 0 {
             return Err(self.out_of_range("fractional second"));
         }
@@ -354,7 +354,7 @@ impl<'a> Reader<'a> {
         Ok(micros as u32 * 1000)
     }
 
-    /// `Z` or `+01:00`, in seconds.
+    /// Parses `Z` or an offset such as `+01:00`, in seconds.
     fn offset(&mut self) -> Result<i64, TimeError> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
@@ -363,7 +363,7 @@ impl<'a> Reader<'a> {
         let element = "Z07:00";
         let bytes = self.rest.as_bytes();
         if bytes.len() < 6 || bytes[3] != b':' {
-            return Err(self.misfit(element));
+            return Err(self.layout_error(element));
         }
         let two = |at| Some(self.digit(at)? * 10 + self.digit(at + 1)?);
         let sign = match bytes[0] {
@@ -371,8 +371,8 @@ impl<'a> Reader<'a> {
             b'-' => Some(-1),
             _ => None,
         };
-        // Go looks at the ranges even where the sign or the minutes are no good, speaks of the minutes where both are
-        // out of range, and takes 24:00 and 00:60.
+        // Go checks the ranges even if the sign or the minutes are malformed, reports the minutes if both are out of
+        // range, and accepts 24:00 and 00:60.
         let (hours, minutes) = (two(1), two(4));
         if hours.is_some() && minutes.is_some_and(|m| m > 60) {
             return Err(self.out_of_range("time zone offset minute"));
@@ -381,14 +381,14 @@ impl<'a> Reader<'a> {
             return Err(self.out_of_range("time zone offset hour"));
         }
         let (Some(hours), Some(minutes), Some(sign)) = (hours, minutes, sign) else {
-            return Err(self.misfit(element));
+            return Err(self.layout_error(element));
         };
         self.rest = &self.rest[6..];
         Ok(sign * (hours * 3600 + minutes * 60))
     }
 }
 
-/// A string as Go's `time` package quotes it in errors: bytes outside of printable ASCII in hexadecimal.
+/// Quotes a string as Go's `time` package does in errors: non-ASCII bytes in hexadecimal.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -413,12 +413,12 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(read: Result<Time, TimeError>, expect: &str) {
-        assert_eq!(read.map_or_else(|e| e.to_string(), Time::rfc3339_nano), expect);
+    fn check(result: Result<Time, TimeError>, expect: &str) {
+        assert_eq!(result.map_or_else(|e| e.to_string(), Time::rfc3339_nano), expect);
     }
 
     #[test]
-    fn times_are_read_as_go_reads_them() {
+    fn times_are_parsed_as_in_go() {
         for (text, expect) in [
             ("2026-02-03T04:05:06Z", "2026-02-03T04:05:06Z"),
             ("2026-02-03T04:05:06.120Z", "2026-02-03T04:05:06.12Z"),
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn micro_times_want_six_digits() {
+    fn micro_times_require_six_digits() {
         for (text, expect) in [
             ("2026-02-03T04:05:06.000120Z", "2026-02-03T04:05:06.00012Z"),
             ("2026-02-03T04:05:06.+00120Z", "2026-02-03T04:05:06.00012Z"),
@@ -477,8 +477,8 @@ mod tests {
     }
 
     #[test]
-    fn dates_come_back() {
-        // From year 0 to year 9999, which is what the layout can hold.
+    fn formatted_dates_round_trip() {
+        // From year 0 to year 9999, the range of the layout.
         for seconds in (-62_167_219_200..253_402_300_800).step_by(86_399 * 37) {
             let time = Time { seconds, nanos: 7_000 };
             assert_eq!(Time::parse_rfc3339_micro(&time.rfc3339_micro()), Ok(time));

@@ -1,5 +1,5 @@
-//! The JSON tree. Integers and floats are kept apart as Go's decoder for untyped data does (`int64` where the text is
-//! an integer that fits, `float64` otherwise), and objects are sorted by key, which is the order Go writes maps in.
+//! The JSON tree. As in Go's decoder for untyped data, integers and floats are distinct (`int64` if the text is an
+//! integer that fits, `float64` otherwise). Objects are sorted by key, as Go encodes maps.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use crate::Str;
 /// A JSON value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
-    /// `null`. In a Go struct it is the absence of a pointer, slice or map.
+    /// `null`. In a Go struct it is a nil pointer, slice or map.
     #[default]
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number written as an integer that fits 64 bits.
+    /// A number that is written as an integer and fits 64 bits.
     Int(i64),
     /// Any other number.
     Float(f64),
@@ -27,11 +27,11 @@ pub enum Value {
     Object(Object),
 }
 
-/// Up to so many entries are looked through one by one.
-const FEW: usize = 16;
+/// Maximum number of entries for a linear search.
+const LINEAR_SEARCH_MAX: usize = 16;
 
-/// A JSON object: keys are unique and kept sorted by their bytes. Field order of Go structs is not kept here, the
-/// encoder takes it from the schema.
+/// A JSON object with unique keys, sorted by their bytes. The field order of Go structs is not stored here; the encoder
+/// takes it from the schema.
 #[derive(Clone, Default, PartialEq)]
 pub struct Object {
     entries: Vec<(Str, Value)>,
@@ -44,17 +44,17 @@ impl Object {
         Self { entries: Vec::new() }
     }
 
-    /// An empty object with room for `n` entries.
+    /// An empty object with capacity for `n` entries.
     #[must_use]
     pub fn with_capacity(n: usize) -> Self {
         Self { entries: Vec::with_capacity(n) }
     }
 
-    /// Builds an object from entries in any order. Of entries with the same key the last wins, as in Go.
+    /// Creates an object from unsorted entries. The last of duplicate keys wins, as in Go.
     #[must_use]
     pub fn from_entries(mut entries: Vec<(Str, Value)>) -> Self {
         if !entries.is_sorted_by(|a, b| a.0 < b.0) {
-            // A stable sort keeps the order of equal keys, so that the last of them is the one that stays.
+            // The sort is stable, so that the last of duplicate keys can be kept.
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             entries.dedup_by(|later, earlier| {
                 let same = later.0 == earlier.0;
@@ -67,38 +67,38 @@ impl Object {
         Self { entries }
     }
 
-    /// Where a key is, or where it would go.
+    /// The index of a key, or the index at which to insert it.
     fn search(&self, key: &str) -> Result<usize, usize> {
         self.entries.binary_search_by(|(k, _)| k.as_str().cmp(key))
     }
 
-    /// Where a key is. Most objects are short, and most of their keys differ in length, which shows without a look at
-    /// the text.
+    /// The index of a key. Most objects are small and most keys differ in length, so a linear search rarely compares
+    /// text.
     fn find(&self, key: &str) -> Option<usize> {
-        if self.entries.len() > FEW {
+        if self.entries.len() > LINEAR_SEARCH_MAX {
             return self.search(key).ok();
         }
         self.entries.iter().position(|(k, _)| k.as_str() == key)
     }
 
-    /// The value under `key`.
+    /// The value of `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.find(key).map(|i| &self.entries[i].1)
     }
 
-    /// The value under `key`, to change.
+    /// The mutable value of `key`.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         self.find(key).map(|i| &mut self.entries[i].1)
     }
 
-    /// True if `key` is there (its value may be `Null`).
+    /// Returns whether `key` exists. Its value may be `Null`.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
 
-    /// Sets `key`, and returns what was there before.
+    /// Sets `key` and returns its previous value.
     pub fn insert(&mut self, key: impl AsRef<str> + Into<Str>, value: impl Into<Value>) -> Option<Value> {
         match self.search(key.as_ref()) {
             Ok(i) => Some(std::mem::replace(&mut self.entries[i].1, value.into())),
@@ -109,12 +109,12 @@ impl Object {
         }
     }
 
-    /// Takes `key` out.
+    /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.find(key).map(|i| self.entries.remove(i).1)
     }
 
-    /// The value under `key`, set to `Null` first when the key is not there.
+    /// The value of `key`, which is inserted as `Null` if it does not exist.
     pub fn entry(&mut self, key: &str) -> &mut Value {
         let i = match self.search(key) {
             Ok(i) => i,
@@ -126,39 +126,39 @@ impl Object {
         &mut self.entries[i].1
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if there is no entry.
+    /// Returns whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The entries in the order of their keys.
+    /// The entries, sorted by key.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Value)> + ExactSizeIterator {
         self.entries.iter().map(|(k, v)| (k.as_str(), v))
     }
 
-    /// The entries in the order of their keys, values to change.
+    /// The entries with mutable values, sorted by key.
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&str, &mut Value)> + ExactSizeIterator {
         self.entries.iter_mut().map(|(k, v)| (k.as_str(), v))
     }
 
-    /// The keys in order.
+    /// The keys, sorted.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
         self.entries.iter().map(|(k, _)| k.as_str())
     }
 
-    /// The values in the order of their keys.
+    /// The values, sorted by key.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
         self.entries.iter().map(|(_, v)| v)
     }
 
-    /// Keeps the entries for which `keep` says so.
+    /// Removes the entries for which `keep` returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
         self.entries.retain_mut(|(k, v)| keep(k, v));
     }
@@ -187,9 +187,9 @@ impl<K: Into<Str>, V: Into<Value>> FromIterator<(K, V)> for Object {
 
 static NULL: Value = Value::Null;
 
-/// Reading.
+/// Read access.
 impl Value {
-    /// The value under `key` of an object; `None` for anything else, and for `null`, which is absence.
+    /// The value of `key` in an object. `None` for other values and for `null`, which counts as absent.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         match self {
@@ -198,7 +198,7 @@ impl Value {
         }
     }
 
-    /// The value under `key` of an object, to change; `None` for anything else and for `null`.
+    /// The mutable value of `key` in an object. `None` for other values and for `null`.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         match self {
             Value::Object(o) => o.get_mut(key).filter(|v| !v.is_null()),
@@ -206,18 +206,18 @@ impl Value {
         }
     }
 
-    /// The value at a path of object keys, e.g. `&["spec", "replicas"]`. Null is absence.
+    /// The value at a path of object keys, e.g. `&["spec", "replicas"]`. Null counts as absent.
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(self, |v, key| v.get(key))
     }
 
-    /// The value at a path of object keys, to change.
+    /// The mutable value at a path of object keys.
     pub fn at_mut(&mut self, path: &[&str]) -> Option<&mut Value> {
         path.iter().try_fold(self, |v, key| v.get_mut(key))
     }
 
-    /// The string at a path of object keys, or `""` (Go's zero value) where there is none.
+    /// The string at a path of object keys, or `""` (Go's zero value) if there is none.
     #[must_use]
     pub fn str_at(&self, path: &[&str]) -> &str {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
@@ -229,30 +229,30 @@ impl Value {
         self.at(path).and_then(Value::as_int)
     }
 
-    /// The boolean at a path of object keys, or `false` where there is none.
+    /// The boolean at a path of object keys, or `false` if there is none.
     #[must_use]
     pub fn bool_at(&self, path: &[&str]) -> bool {
         self.at(path).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// The items of the array at a path of object keys; empty where there is none.
+    /// The items of the array at a path of object keys. Empty if there is none.
     #[must_use]
     pub fn items_at(&self, path: &[&str]) -> &[Value] {
         self.at(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// The entries of the object at a path of object keys; empty where there is none.
+    /// The entries of the object at a path of object keys. Empty if there is none.
     pub fn entries_at<'a>(&'a self, path: &[&str]) -> impl DoubleEndedIterator<Item = (&'a str, &'a Value)> + use<'a> {
         self.at(path).and_then(Value::as_object).into_iter().flat_map(Object::iter)
     }
 
-    /// True for `null`.
+    /// Returns whether the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
-    /// True for Go's zero and empty values: null, false, 0, "", [] and {}.
+    /// Returns whether the value is one of Go's zero or empty values: null, false, 0, "", [] and {}.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self {
@@ -301,7 +301,7 @@ impl Value {
         if let Value::Array(a) = self { Some(a) } else { None }
     }
 
-    /// The array to change, if it is one.
+    /// The mutable array, if it is one.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Value>> {
         if let Value::Array(a) = self { Some(a) } else { None }
     }
@@ -312,22 +312,22 @@ impl Value {
         if let Value::Object(o) = self { Some(o) } else { None }
     }
 
-    /// The object to change, if it is one.
+    /// The mutable object, if it is one.
     pub fn as_object_mut(&mut self) -> Option<&mut Object> {
         if let Value::Object(o) = self { Some(o) } else { None }
     }
 }
 
-/// Changing.
+/// Write access.
 impl Value {
-    /// Sets `key` of an object. Null becomes an object first; any other value is left alone.
+    /// Sets `key` of an object. Null becomes an object first. Other values are left unchanged.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
         if let Some(o) = self.or_object() {
             o.insert(key, value);
         }
     }
 
-    /// Sets `key` of an object where it is absent or null. Returns true if it did.
+    /// Sets `key` of an object if it is absent or null. Returns whether it did.
     pub fn set_default(&mut self, key: &str, value: impl Into<Value>) -> bool {
         let Some(o) = self.or_object() else { return false };
         let slot = o.entry(key);
@@ -338,31 +338,31 @@ impl Value {
         absent
     }
 
-    /// Sets the value at a path of object keys, making the objects on the way.
+    /// Sets the value at a path of object keys and creates the parent objects.
     pub fn set_at(&mut self, path: &[&str], value: impl Into<Value>) {
         let Some((last, parents)) = path.split_last() else { return };
-        let mut here = self;
+        let mut parent = self;
         for key in parents {
-            match here.or_object() {
-                Some(o) => here = o.entry(key),
+            match parent.or_object() {
+                Some(o) => parent = o.entry(key),
                 None => return,
             }
         }
-        here.set(last, value);
+        parent.set(last, value);
     }
 
-    /// Takes `key` out of an object.
+    /// Removes `key` from an object.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.as_object_mut().and_then(|o| o.remove(key))
     }
 
-    /// Takes the value at a path of object keys out.
+    /// Removes the value at a path of object keys.
     pub fn remove_at(&mut self, path: &[&str]) -> Option<Value> {
         let (last, parents) = path.split_last()?;
         self.at_mut(parents)?.remove(last)
     }
 
-    /// This value as an object to change; null becomes an empty object; `None` for other values.
+    /// The value as a mutable object. Null becomes an empty object. `None` for other values.
     pub fn or_object(&mut self) -> Option<&mut Object> {
         if self.is_null() {
             *self = Value::Object(Object::new());
@@ -370,7 +370,7 @@ impl Value {
         self.as_object_mut()
     }
 
-    /// This value as an array to change; null becomes an empty array; `None` for other values.
+    /// The value as a mutable array. Null becomes an empty array. `None` for other values.
     pub fn or_array(&mut self) -> Option<&mut Vec<Value>> {
         if self.is_null() {
             *self = Value::Array(Vec::new());
@@ -378,7 +378,7 @@ impl Value {
         self.as_array_mut()
     }
 
-    /// Takes the value out, leaving null.
+    /// Replaces the value by null and returns it.
     pub fn take(&mut self) -> Value {
         std::mem::take(self)
     }
@@ -390,7 +390,7 @@ impl Value {
     }
 }
 
-/// `value["key"]`: the value under the key, or null.
+/// `value["key"]`: the value of the key, or null.
 impl std::ops::Index<&str> for Value {
     type Output = Value;
 
@@ -529,8 +529,8 @@ impl<'de> serde::Deserialize<'de> for Value {
     }
 }
 
-/// Builds a [`Value`] from JSON-like syntax: `object! { "kind": "Pod", "spec": spec }`, values being anything that
-/// converts into a value.
+/// Creates a [`Value`] from JSON-like syntax: `object! { "kind": "Pod", "spec": spec }`. The member values may have any
+/// type that converts into a value.
 #[macro_export]
 macro_rules! object {
     () => {
@@ -546,14 +546,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_duplicate_keys_the_last_wins() {
+    fn last_of_duplicate_keys_wins() {
         let o: Object = [("b", 1), ("a", 2), ("b", 3), ("b", 4)].into_iter().collect();
         assert_eq!(o.iter().collect::<Vec<_>>(), [("a", &Value::Int(2)), ("b", &Value::Int(4))]);
     }
 
     #[test]
-    fn keys_are_found_in_objects_of_any_length() {
-        for length in 0..=2 * FEW {
+    fn lookups_work_in_objects_of_any_length() {
+        for length in 0..=2 * LINEAR_SEARCH_MAX {
             let key = |i: usize| format!("{}{i}", "k".repeat(i % 3));
             let mut object: Object = (0..length).map(|i| (key(i), i as i64)).collect();
             for i in 0..length + 3 {
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_make_their_way_and_null_is_absence() {
+    fn set_at_creates_parents_and_null_counts_as_absent() {
         let mut v = Value::Null;
         v.set_at(&["spec", "replicas"], 3);
         v.set_at(&["spec", "template"], Value::Null);

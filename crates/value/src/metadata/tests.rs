@@ -1,4 +1,4 @@
-//! What `metadata` may be and how it may change.
+//! Tests of the validation of `metadata` and of its updates.
 
 use super::*;
 use crate::object;
@@ -121,7 +121,7 @@ fn finalizers() {
 }
 
 #[test]
-fn what_may_not_change() {
+fn immutable_fields_and_required_resource_version() {
     let old = object! {
         "name": "a", "namespace": "n", "uid": "u", "generation": 2, "resourceVersion": "1",
         "creationTimestamp": "2026-01-01T00:00:00Z",

@@ -1,4 +1,4 @@
-//! What names may be, and the words for what they may not.
+//! Tests of the validation of names and of its messages.
 
 use super::*;
 
@@ -38,10 +38,10 @@ fn dns_names() {
 }
 
 #[test]
-fn prefixes_may_end_in_a_dash() {
+fn generate_name_prefixes_may_end_in_a_dash() {
     check(dns1123_subdomain_name("web-", true), &[]);
     check(dns1123_subdomain_name("web-", false), &[SUBDOMAIN]);
-    // Upstream drops the character before the dash, so that this one passes.
+    // Upstream drops the character before the dash, so this prefix is valid.
     check(dns1123_subdomain_name("web.-", true), &[]);
     check(dns1123_label_name("-", true), &[LABEL]);
     check(dns1123_label_name("ä-", true), &[LABEL]);

@@ -1,4 +1,4 @@
-//! What quantities read as, how they print, and how they reckon.
+//! Tests of parsing, printing and arithmetic of quantities.
 
 use super::*;
 use proptest::prelude::*;
@@ -122,9 +122,9 @@ fn order() {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(text in "[+-]?[0-9]{1,25}(\\.[0-9]{0,12})?([numkMGTPE]|[KMGTP]i|e-?[0-9]{1,2})?") {
+    fn canonical_text_round_trips(text in "[+-]?[0-9]{1,25}(\\.[0-9]{0,12})?([numkMGTPE]|[KMGTP]i|e-?[0-9]{1,2})?") {
         let quantity = Quantity::parse(&text).expect("a quantity");
-        // Upstream has no suffix beyond E and leaves it away.
+        // Upstream has no suffix above E and omits it.
         prop_assume!(quantity.format() == Format::DecimalExponent || quantity.cmp_int(i64::MAX / 1024).is_lt());
         prop_assume!(quantity.format() == Format::DecimalExponent || quantity.cmp_int(-i64::MAX / 1024).is_gt());
         let again = Quantity::parse(&quantity.canonical()).expect("its canonical text");
