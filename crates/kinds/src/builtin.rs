@@ -1,4 +1,4 @@
-//! Makes resource records of the catalog's facts and the behaviours here.
+//! Builds the registry's resources from the facts of the catalog and the strategies of this crate.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use pintle_schema::Schema;
 use pintle_value::Str;
 use sha2::{Digest, Sha256};
 
-/// The resources that are served, in discovery's order. Behaviours may keep state (allocators), so every cluster makes
-/// its own records; types are shared.
+/// Returns the served resources in the order of discovery. Strategies may be stateful (allocators), so every cluster
+/// builds its own resources; types are shared.
 #[must_use]
 pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
     let mut resources = Vec::new();
@@ -29,7 +29,8 @@ pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
     resources
 }
 
-/// The record of a resource; `None` if its facts name something that there is not, which a test rules out.
+/// Builds one resource. Returns `None` if its facts name an unknown computed resource or action, which a test rules
+/// out.
 fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
     let subresource = |s: &SubresourceFacts| Subresource {
         name: s.name.into(),
@@ -70,7 +71,7 @@ fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
     })
 }
 
-/// What of a write counts for who owns what.
+/// Returns the reset field filters: which fields of a write do not count for managed fields.
 fn reset_field_filters(strategy: &dyn Strategy, subresources: &[Subresource]) -> Vec<(Str, Filter)> {
     if !subresources.iter().any(|s| s.name == "status") {
         return Vec::new();
@@ -116,7 +117,8 @@ fn verbs(names: &[&str]) -> Verbs {
     Verb::ALL.into_iter().filter(|verb| names.contains(&verb.name())).collect()
 }
 
-/// The first eight bytes of the SHA-256 of `group/version/kind`, in base64 (upstream: `discovery.StorageVersionHash`).
+/// Returns the first eight bytes of the SHA-256 of `group/version/kind`, in base64 (upstream:
+/// `discovery.StorageVersionHash`).
 #[must_use]
 pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> Str {
     let digest = Sha256::digest(format!("{group}/{version}/{kind}"));

@@ -1,5 +1,5 @@
-//! JSON as Go's `encoding/json` writes structs: fields in the order of their declaration. Needed where such text is part
-//! of the API: annotations that hold objects of another version, and values that error messages show.
+//! Writes JSON like Go's `encoding/json` writes structs: with fields in the order of their declaration. The order is
+//! visible in annotations that contain objects of another version, and in values that error messages show.
 
 use pintle_value::print::json_ordered;
 use pintle_value::{FieldError, FieldPath, Value};
@@ -7,53 +7,55 @@ use pintle_value::{FieldError, FieldPath, Value};
 /// The fields of `metav1.LabelSelector` and its requirements, in order.
 const LABEL_SELECTOR: &[&str] = &["matchLabels", "matchExpressions", "key", "operator", "values"];
 
-/// Maps, whose keys Go sorts.
+/// Fields with maps, whose keys Go sorts.
 const MAPS: &[&str] = &["matchLabels", "labels", "annotations", "nodeSelector", "limits", "requests"];
 
-/// A value with the fields of its structs in the order of `order`; fields that are not listed follow, sorted.
+/// Returns the JSON of a value, with the fields of structs in the order of `order`. Fields that are not listed follow
+/// in alphabetical order.
 pub(crate) fn ordered(value: &Value, order: &[&str]) -> String {
     json_ordered(value, order, MAPS)
 }
 
-/// A value as an error message shows it, with label selectors in Go's order.
+/// Returns a value as error messages show it, with label selectors in Go's field order.
 pub(crate) fn print(value: &Value) -> String {
     ordered(value, LABEL_SELECTOR)
 }
 
-/// How a struct of an upstream internal version, which has no JSON names, prints.
+/// How a struct of an upstream internal version prints. These structs have no JSON names.
 pub(crate) enum Shape {
-    /// A value that has JSON names, or a scalar; this text where it is absent.
+    /// A value with JSON names, or a scalar; prints as this text if absent.
     Plain(&'static str),
-    /// A struct: Go names with the JSON names of the version that we have.
+    /// A struct: Go names with the JSON names of the served version.
     Struct(&'static [(&'static str, &'static str, Shape)]),
     /// A pointer to a struct.
     Pointer(&'static Shape),
     /// A list.
     List(&'static Shape),
-    /// A value that prints in a way of its own.
+    /// A value with a custom format.
     Custom(fn(Option<&Value>) -> String),
 }
 
 impl Shape {
-    /// A text.
+    /// A string.
     pub(crate) const TEXT: Self = Self::Plain("\"\"");
-    /// A pointer to a scalar, a list of scalars, or a struct with JSON names of its own behind a pointer.
+    /// A pointer to a scalar, a list of scalars, or a pointer to a struct with JSON names.
     pub(crate) const NULL: Self = Self::Plain("null");
 }
 
-/// The error of a value that upstream shows as its internal struct.
+/// Returns an `Invalid` error for a value that upstream shows as its internal struct.
 pub(crate) fn invalid(path: &FieldPath<'_>, value: &Value, shape: &Shape, detail: &str) -> FieldError {
     FieldError::invalid(path, value.clone(), detail).showing(internal(Some(value), shape))
 }
 
-/// The error of a value that upstream holds by a pointer or as a text of a type of its own, and so shows as JSON.
+/// Returns an `Invalid` error for a value that upstream shows as JSON, because it is a pointer or has a named string
+/// type.
 pub(crate) fn invalid_pointer(path: &FieldPath<'_>, value: impl Into<Value>, detail: &str) -> FieldError {
     let value = value.into();
     let shown = print(&value);
     FieldError::invalid(path, value, detail).showing(shown)
 }
 
-/// A value as Go prints its internal version.
+/// Returns a value as Go prints its internal version.
 pub(crate) fn internal(value: Option<&Value>, shape: &Shape) -> String {
     let value = value.filter(|value| !value.is_null());
     match (shape, value) {

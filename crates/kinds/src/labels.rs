@@ -1,38 +1,38 @@
-//! Label selectors inside objects (`metav1.LabelSelector`): what is wrong with them, what they match, and how they print
-//! (upstream: `apimachinery/pkg/apis/meta/v1/validation` and `LabelSelectorAsSelector`).
+//! Label selectors inside objects (`metav1.LabelSelector`): validation, matching and printing (upstream:
+//! `apimachinery/pkg/apis/meta/v1/validation` and `LabelSelectorAsSelector`).
 
 use pintle_selector::LabelSelector;
 use pintle_value::metadata::{LabelSelectorOptions, has_invalid_label_value, validate_label_selector};
 use pintle_value::{Errors, FieldPath, Value};
 
-/// Checks a selector. With `any_value`, values of expressions may be malformed: objects that were stored with such values
-/// stay as they are.
+/// Validates a selector. With `any_value`, the values of expressions may be malformed, for objects that were stored
+/// with such values.
 pub(crate) fn validate_selector(selector: Option<&Value>, any_value: bool, path: &FieldPath<'_>) -> Errors {
     let options = LabelSelectorOptions { allow_invalid_values: any_value, allow_unknown_operators: false };
     selector.map_or_else(Errors::new, |selector| validate_label_selector(selector, options, path))
 }
 
-/// True if a selector is not valid.
+/// Returns true if a selector is invalid.
 pub(crate) fn is_invalid(selector: &Value) -> bool {
     !validate_selector(Some(selector), false, &FieldPath::root()).is_empty()
 }
 
-/// True if an expression of the selector has a malformed value.
+/// Returns true if an expression of the selector has a malformed value.
 pub(crate) fn has_invalid_value(selector: Option<&Value>) -> bool {
     selector.is_some_and(has_invalid_label_value)
 }
 
-/// True if a selector is there but asks for nothing.
+/// Returns true if a selector is present but empty.
 pub(crate) fn selects_everything(selector: &Value) -> bool {
     selector.entries_at(&["matchLabels"]).next().is_none() && selector.items_at(&["matchExpressions"]).is_empty()
 }
 
-/// Reads a selector; `None` if it is malformed. An absent one matches nothing, an empty one everything.
+/// Parses a selector. Returns `None` if it is malformed. An absent selector matches nothing, an empty one everything.
 pub(crate) fn read(selector: Option<&Value>) -> Option<LabelSelector> {
     LabelSelector::from_tree(selector.unwrap_or(&Value::Null)).ok()
 }
 
-/// True if a selector matches labels.
+/// Returns true if a selector matches labels.
 pub(crate) fn selects(selector: &LabelSelector, labels: Option<&Value>) -> bool {
     selector.matches(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
 }

@@ -1,6 +1,6 @@
-//! The behaviour of the built-in kinds: what each has of its own beyond the facts of the catalog. A folder per API
-//! group, a file per kind (or a folder, for kinds with many rules), and `tables` for the columns that `kubectl get`
-//! shows. Knows nothing of HTTP or of storage engines.
+//! The strategies and table convertors of the built-in kinds: everything beyond the facts of the catalog. There is a
+//! directory per API group and a file per kind (or a directory, for kinds with many rules); `tables` contains the
+//! columns for `kubectl get`. This crate does not know HTTP or storage.
 
 mod admissionregistration;
 mod apiextensions;
@@ -47,7 +47,7 @@ pub use self::apiextensions::{
 };
 pub use self::core::{NetworkError, ServiceNetwork, bootstrap_objects, services};
 
-/// The behaviour of a built-in resource at one version.
+/// Returns the strategy of a built-in resource at one version.
 #[must_use]
 pub fn strategy(group: &str, version: &str, plural: &str) -> Arc<dyn Strategy> {
     let found = match group {
@@ -75,7 +75,7 @@ pub fn strategy(group: &str, version: &str, plural: &str) -> Arc<dyn Strategy> {
     found.unwrap_or_else(|| Arc::new(DefaultStrategy))
 }
 
-/// The table form of a built-in resource at its hub version.
+/// Returns the table convertor of a built-in resource at its storage version.
 #[must_use]
 pub fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
     tables::table(group, plural)

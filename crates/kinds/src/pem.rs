@@ -1,4 +1,4 @@
-//! PEM as Go's `encoding/pem` reads it: blocks that are broken are skipped, as is all that stands around blocks.
+//! Decodes PEM like Go's `encoding/pem`: skips malformed blocks and everything outside of blocks.
 
 use pintle_schema::base64;
 
@@ -6,27 +6,27 @@ const BEGIN: &str = "-----BEGIN ";
 const END: &str = "\n-----END ";
 const DASHES: &str = "-----";
 
-/// A block of PEM.
+/// A PEM block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block<'a> {
-    /// What it says that it is: `CERTIFICATE`.
+    /// The type: `CERTIFICATE`.
     pub(crate) kind: &'a str,
-    /// True if lines like `Name: value` stand before the content.
+    /// True if the block has headers (`Name: value`).
     pub(crate) headers: bool,
-    /// The content.
+    /// The decoded content.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The blocks of a text.
+/// Iterates over the blocks of a text.
 pub(crate) fn blocks(text: &str) -> Blocks<'_> {
     Blocks(text)
 }
 
-/// The blocks of what is left of a text.
+/// Iterates over the blocks in the rest of a text.
 pub(crate) struct Blocks<'a>(&'a str);
 
 impl Blocks<'_> {
-    /// True if nothing is left of the text, not even something that is no block.
+    /// Returns true if no text is left, not even text outside of blocks.
     pub(crate) fn is_at_end(&self) -> bool {
         self.0.is_empty()
     }
@@ -47,7 +47,7 @@ impl<'a> Iterator for Blocks<'a> {
     }
 }
 
-/// The block between the last beginning in `before` and the end that stands between `before` and `after`.
+/// Returns the block between the last begin line in `before` and the end line between `before` and `after`.
 fn block<'a>(before: &'a str, after: &str) -> Option<Block<'a>> {
     let begin = before.rfind(BEGIN)?;
     if begin > 0 && !before[..begin].ends_with('\n') {
@@ -63,7 +63,7 @@ fn block<'a>(before: &'a str, after: &str) -> Option<Block<'a>> {
     while let (header, next) = line(body)
         && header.contains(':')
     {
-        // Between headers and end there is a line at least.
+        // There must be a line break between the headers and the end line.
         if !body.contains('\n') {
             return None;
         }
@@ -73,7 +73,7 @@ fn block<'a>(before: &'a str, after: &str) -> Option<Block<'a>> {
     Some(Block { kind, headers, bytes: base64::decode(&symbols).ok()? })
 }
 
-/// The first line without what is blank at its end, and the rest.
+/// Returns the first line without trailing white space, and the rest.
 fn line(text: &str) -> (&str, &str) {
     let (first, rest) = match text.split_once('\n') {
         Some((first, rest)) => (first.strip_suffix('\r').unwrap_or(first), rest),
@@ -86,7 +86,7 @@ fn line(text: &str) -> (&str, &str) {
 mod tests {
     use super::*;
 
-    /// Compares the blocks of a text: kinds, contents, and `+` where there are headers.
+    /// Compares the blocks of a text: types, contents, and `+` if there are headers.
     fn check(text: &str, expect: &[&str]) {
         let found: Vec<String> = blocks(text)
             .map(|b| format!("{}{}={}", b.kind, if b.headers { "+" } else { "" }, String::from_utf8_lossy(&b.bytes)))
@@ -102,7 +102,7 @@ mod tests {
         check("-----BEGIN A-----\n-----END A-----\n", &["A="]);
         check("x\n-----BEGIN A B-----\nK: v\n\nMQ==\n-----END A B-----\ny\n", &["A B+=1"]);
         check("-----BEGIN A-----\nMQ==\n-----END A-----\n-----BEGIN B-----\nMg==\n-----END B-----\n", &["A=1", "B=2"]);
-        // What is broken is skipped.
+        // Malformed blocks are skipped.
         check("-----BEGIN A-----\nM\n-----END A-----\n-----BEGIN B-----\nMg==\n-----END B-----\n", &["B=2"]);
         check("-----BEGIN A-----\n-----BEGIN B-----\nMg==\n-----END B-----\n", &["B=2"]);
         check("-----BEGIN A-----\nMQ==\n-----END B-----\n", &[]);

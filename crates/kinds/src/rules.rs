@@ -1,20 +1,20 @@
-//! Checks that the rules of many kinds are made of, with upstream's wording: names, known values, numbers, required
-//! fields, ports (upstream: `apimachinery/pkg/api/validation` and the small functions of `pkg/apis/core/validation`).
+//! Validation helpers that many kinds share, with upstream's messages: names, enums, numbers, required fields, ports
+//! (upstream: `apimachinery/pkg/api/validation` and the helpers of `pkg/apis/core/validation`).
 
 use pintle_value::metadata::validate_nonnegative;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-/// The string that a pointer field holds; absence and the empty string differ.
+/// Returns the string of a pointer field. Absence and the empty string differ.
 pub(crate) fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
     object.get(field).and_then(Value::as_str)
 }
 
-/// The strings of an array at a path.
+/// Returns the strings of an array at a path.
 pub(crate) fn strings<'v>(object: &'v Value, path: &[&str]) -> Vec<&'v str> {
     object.items_at(path).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }
 
-/// One error of the kind `Invalid` per message.
+/// Adds one `Invalid` error per message.
 pub(crate) fn invalid_each(
     errors: &mut Errors,
     path: &FieldPath<'_>,
@@ -31,27 +31,27 @@ pub(crate) fn invalid_each(
     }
 }
 
-/// Refuses what is not a DNS label.
+/// Rejects a value that is not a DNS label.
 pub(crate) fn dns_label(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
     invalid_each(errors, path, value, names::dns1123_label(value));
 }
 
-/// Refuses what is not a DNS subdomain.
+/// Rejects a value that is not a DNS subdomain.
 pub(crate) fn dns_subdomain(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
     invalid_each(errors, path, value, names::dns1123_subdomain(value));
 }
 
-/// Refuses what is not the name of an object.
+/// Rejects a value that is not a valid object name.
 pub(crate) fn object_name(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
     invalid_each(errors, path, value, names::dns1123_subdomain_name(value, false));
 }
 
-/// Refuses what is not a qualified name.
+/// Rejects a value that is not a qualified name.
 pub(crate) fn qualified_name(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
     invalid_each(errors, path, value, names::qualified_name(value));
 }
 
-/// Requires the name of something that is part of a URL.
+/// Requires a name that is valid as a path segment of a URL.
 pub(crate) fn required_path_segment(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
     if value.is_empty() {
         errors.required(path, "");
@@ -60,7 +60,7 @@ pub(crate) fn required_path_segment(errors: &mut Errors, path: &FieldPath<'_>, v
     }
 }
 
-/// Requires fields not to be empty, each on its own.
+/// Requires each of the fields to be non-empty.
 pub(crate) fn require(errors: &mut Errors, object: &Value, fields: &[&str], path: &FieldPath<'_>) {
     for field in fields {
         if object.get(field).is_none_or(Value::is_empty) {
@@ -69,14 +69,14 @@ pub(crate) fn require(errors: &mut Errors, object: &Value, fields: &[&str], path
     }
 }
 
-/// Refuses a value that is there and not one of those that are known.
+/// Rejects a value that is present and not among the known ones.
 pub(crate) fn one_of(errors: &mut Errors, path: &FieldPath<'_>, value: Option<&str>, known: &[&str]) {
     if let Some(value) = value.filter(|v| !known.contains(v)) {
         errors.not_supported(path, value, known);
     }
 }
 
-/// Requires a value, which must be one of those that are known.
+/// Requires a value that is among the known ones.
 pub(crate) fn required_one_of(errors: &mut Errors, path: &FieldPath<'_>, value: &str, known: &[&str]) {
     if value.is_empty() {
         errors.required(path, "");
@@ -85,22 +85,22 @@ pub(crate) fn required_one_of(errors: &mut Errors, path: &FieldPath<'_>, value: 
     }
 }
 
-/// Refuses a negative number.
+/// Rejects a negative number.
 pub(crate) fn nonnegative(errors: &mut Errors, path: &FieldPath<'_>, value: impl Into<Option<i64>>) {
     if let Some(value) = value.into() {
         errors.append(validate_nonnegative(value, path));
     }
 }
 
-/// Refuses negative numbers in the fields of these names.
+/// Rejects negative numbers in these fields.
 pub(crate) fn all_nonnegative(errors: &mut Errors, path: &FieldPath<'_>, object: Option<&Value>, names: &[&str]) {
     for name in names {
         nonnegative(errors, &path.child(name), object.and_then(|o| o.int_at(&[name])));
     }
 }
 
-/// Refuses counters of a status that are greater than its `replicas`, and more available replicas than ready ones, of
-/// which `ready` is the name that the message says.
+/// Rejects status counters greater than `replicas`, and more available replicas than ready ones. `ready` is the name of
+/// the ready counter in the message.
 pub(crate) fn replica_counts(errors: &mut Errors, object: &Value, counters: &[&str], ready: &str) {
     let path = FieldPath::new("status");
     let count = |field: &str| object.int_at(&["status", field]).unwrap_or(0);
@@ -115,18 +115,18 @@ pub(crate) fn replica_counts(errors: &mut Errors, object: &Value, counters: &[&s
     at_most("availableReplicas", "readyReplicas", ready);
 }
 
-/// Refuses what is not a positive number.
+/// Rejects a number that is not positive.
 pub(crate) fn positive(errors: &mut Errors, path: &FieldPath<'_>, value: i64) {
     if value <= 0 {
         errors.invalid(path, value, "must be greater than zero");
     }
 }
 
-/// Refuses a port that is neither a number in range nor a well-formed name (upstream: `ValidatePortNumOrName`).
+/// Rejects a port that is neither a number in range nor a well-formed name (upstream: `ValidatePortNumOrName`).
 pub(crate) fn port_number_or_name(errors: &mut Errors, path: &FieldPath<'_>, port: Option<&Value>) {
     match port {
         Some(Value::String(name)) => invalid_each(errors, path, name, names::port_name(name)),
-        // An absent port is the number 0.
+        // An absent port counts as the number 0.
         other => {
             let number = other.and_then(Value::as_int).unwrap_or(0);
             invalid_each(errors, path, number, names::port_number(number));

@@ -1,5 +1,5 @@
-//! The scale subresource: a view (`autoscaling/v1` Scale) of the few fields of an object that say how many replicas it
-//! has. One implementation over paths serves built-in kinds and custom resources (upstream: the `ScaleREST` of each).
+//! The scale subresource: a view (`autoscaling/v1` Scale) of the replica fields of an object. One implementation with
+//! configurable paths serves built-in kinds and custom resources (upstream: the `ScaleREST` of each kind).
 
 use pintle_registry::{ApiError, ScalePaths, ScaleSelector};
 use pintle_selector::LabelSelector;
@@ -11,11 +11,11 @@ use crate::rules::nonnegative;
 /// Why an object has no scale.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScaleError {
-    /// The number of replicas is not set, at this path; upstream answers 500 to a GET and 400 to an update that does not
-    /// set it either.
+    /// The number of replicas at this path is not set. Upstream answers 500 to a GET, and 400 to an update that does
+    /// not set it either.
     #[error("the spec replicas field {} does not exist", pintle_value::field::quote(.0))]
     NoReplicas(String),
-    /// A field cannot be read: 400.
+    /// A field has the wrong type. Upstream answers 400.
     #[error("{0}")]
     Malformed(String),
 }
@@ -28,7 +28,7 @@ fn dotted(path: &[Str]) -> String {
     format!(".{}", path.join("."))
 }
 
-/// The scale of an object.
+/// Returns the scale of an object.
 pub fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError> {
     let number = |path: &[Str]| match object.at(&keys(path)) {
         None => Ok(None),
@@ -53,7 +53,7 @@ pub fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError>
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": Value::object(),
         "status": object! { "replicas": current },
     };
-    // Go leaves out what is zero, save the replicas that there are.
+    // Go omits zero values, except the current number of replicas.
     if replicas != 0 {
         scale.set_at(&["spec", "replicas"], replicas);
     }
@@ -79,8 +79,8 @@ fn selector_text(object: &Value, selector: &ScaleSelector) -> Result<String, Sca
     }
 }
 
-/// Writes a scale into its object: the number of replicas, and the resourceVersion that the update depends on. Changes
-/// nothing if there are errors, which are about a `Scale` of the group `autoscaling` with the object's name.
+/// Applies a scale to its object: the number of replicas and the resourceVersion precondition. Returns errors about a
+/// `Scale` of the group `autoscaling` with the object's name, and then changes nothing.
 pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Errors {
     let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
     if paths.built_in {
@@ -103,7 +103,7 @@ pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Err
     Errors::new()
 }
 
-/// Refuses a scale that was meant for another object of the same name. `resource` is that of the object.
+/// Rejects a scale for another object with the same name. `resource` is the resource of the object.
 pub fn check_scale_uid(
     object: &Value,
     scale: &Value,
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::testing::{messages, object};
 
-    /// The paths of a built-in kind.
+    /// Returns the paths of a built-in kind.
     fn built_in(group: &str, plural: &str) -> Option<ScalePaths> {
         let resources = crate::resources(pintle_catalog::shared());
         let resource = resources.iter().find(|r| r.group == group && r.plural == plural).expect("a resource");

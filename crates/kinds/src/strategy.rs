@@ -1,5 +1,5 @@
-//! What the strategies of most kinds have in common (upstream: `pkg/registry/*/*/strategy.go`): what an update takes over
-//! from the old object, when the generation goes up, and what the rules of a `status` subresource look like.
+//! Building blocks of strategies that most kinds share: fields that an update keeps, generations, and the strategy for
+//! a `status` subresource (upstream: `pkg/registry/*/*/strategy.go`).
 
 use pintle_registry::{ResetFields, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
@@ -7,12 +7,12 @@ use pintle_value::{Errors, FieldPath, Value};
 
 pub(crate) use pintle_value::same;
 
-/// [`same`] of what is at a path of two objects.
+/// Returns true if the values at a path of two objects are the [`same`].
 pub(crate) fn same_at(a: &Value, b: &Value, path: &[&str]) -> bool {
     same(a.at(path), b.at(path))
 }
 
-/// Takes over what the old object has at a path, or its absence.
+/// Restores the value of the old object at a path, or its absence.
 pub(crate) fn keep(object: &mut Value, old: &Value, path: &[&str]) {
     let parent = path.split_last().and_then(|(last, parents)| old.at(parents)?.as_object()?.get(last));
     match parent {
@@ -23,31 +23,31 @@ pub(crate) fn keep(object: &mut Value, old: &Value, path: &[&str]) {
     }
 }
 
-/// Gives a new object the generation 1.
+/// Sets the generation of a new object to 1.
 pub(crate) fn first_generation(object: &mut Value) {
     object.set_at(&["metadata", "generation"], 1);
 }
 
-/// Raises the generation by one.
+/// Increments the generation.
 pub(crate) fn next_generation(object: &mut Value, old: &Value) {
     object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
 }
 
-/// Raises the generation if the spec changed.
+/// Increments the generation if the spec changed.
 pub(crate) fn generation_follows_spec(object: &mut Value, old: &Value) {
     if !same_at(object, old, &["spec"]) {
         next_generation(object, old);
     }
 }
 
-/// Sets a text that is absent or empty.
+/// Sets a string that is absent or empty.
 pub(crate) fn set_if_empty(object: &mut Value, field: &str, text: &str) {
     if object.str_at(&[field]).is_empty() {
         object.set(field, text);
     }
 }
 
-/// The warning about a name that is no DNS label, though pods will be named after it.
+/// Returns the warning about an object name that is used in pod names and is not a DNS label.
 pub(crate) fn pod_name_warning(object: &Value) -> Option<String> {
     let wrong = pintle_value::names::dns1123_label(object.name());
     (!wrong.is_empty()).then(|| {
@@ -59,7 +59,7 @@ pub(crate) fn pod_name_warning(object: &Value) -> Option<String> {
     })
 }
 
-/// Refuses a change of a field; `path` is where `new` and `old` are.
+/// Rejects a change of a field. `path` is the path of `new` and `old`.
 pub(crate) fn immutable(errors: &mut Errors, new: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) {
     if !same(new, old) {
         let shown = new.map_or_else(|| "null".to_owned(), crate::gojson::print);
@@ -68,17 +68,17 @@ pub(crate) fn immutable(errors: &mut Errors, new: Option<&Value>, old: Option<&V
     }
 }
 
-/// The rules of a `status` subresource.
+/// The strategy for a `status` subresource.
 pub(crate) struct StatusStrategy {
-    /// The paths that it may not change.
+    /// The paths that the subresource may not change.
     pub(crate) keeps: &'static [&'static [&'static str]],
-    /// What else is done to the new object, which comes first.
+    /// Further preparation of the new object, which is the first argument.
     pub(crate) prepare: fn(&mut Value, &Value),
-    /// Checks the change; the new object comes first.
+    /// Validates the update; the new object is the first argument.
     pub(crate) validate: fn(&Value, &Value) -> Errors,
 }
 
-/// What a status of the newer kinds may not change: the spec and whatever of the metadata upstream resets
+/// The paths that a status update of newer kinds may not change: the spec and the metadata that upstream resets
 /// (`metav1.ResetObjectMetaForStatus`).
 pub(crate) const SPEC_AND_METADATA: &[&[&str]] = &[
     &["spec"],
@@ -91,7 +91,7 @@ pub(crate) const SPEC_AND_METADATA: &[&[&str]] = &[
     &["metadata", "selfLink"],
 ];
 
-/// The fields that writes of those kinds do not set: a status owns nothing of the metadata.
+/// The reset fields of these kinds: writes of the status own no metadata.
 pub(crate) fn reset_with_metadata(subresource: &str) -> ResetFields {
     match subresource {
         "status" => ResetFields::These(&["metadata", "spec"]),
@@ -99,10 +99,10 @@ pub(crate) fn reset_with_metadata(subresource: &str) -> ResetFields {
     }
 }
 
-/// Nothing else is done.
+/// A preparation that does nothing.
 pub(crate) fn as_is(_: &mut Value, _: &Value) {}
 
-/// Nothing is checked.
+/// A validation that accepts everything.
 pub(crate) fn unchecked(_: &Value, _: &Value) -> Errors {
     Errors::new()
 }

@@ -1,19 +1,19 @@
-//! What the tests of kinds share.
+//! Test helpers of all kinds.
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, Value};
 
-/// An object written as JSON.
+/// Parses an object from JSON.
 pub(crate) fn object(json: &str) -> Value {
     serde_json::from_str(json).expect("the test's JSON is well formed")
 }
 
-/// The messages of errors, in order.
+/// Returns the messages of errors, in order.
 pub(crate) fn messages(errors: &Errors) -> Vec<String> {
     errors.0.iter().map(ToString::to_string).collect()
 }
 
-/// A request of an administrator at a fixed time.
+/// Returns a request context of an administrator at a fixed time.
 pub(crate) fn context() -> StrategyContext {
     StrategyContext {
         now: pintle_value::time::Time { seconds: 1_700_000_000, nanos: 0 },
@@ -26,7 +26,7 @@ pub(crate) fn context() -> StrategyContext {
     }
 }
 
-/// Compares the errors of an object, to which defaults are set first, or of a change from an old object.
+/// Compares the validation errors of an object after defaulting, or of an update from `old`.
 #[track_caller]
 pub(crate) fn check_rules(rules: &dyn Strategy, new: &str, old: Option<&str>, expect: &[&str]) {
     let mut new = object(new);

@@ -1,8 +1,9 @@
-//! How webhooks of all sorts are reached (upstream: apiserver's `pkg/util/webhook/validation.go`).
+//! Validates the client configuration of webhooks of all types (upstream: apiserver's
+//! `pkg/util/webhook/validation.go`).
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-/// Checks the URL of a webhook. What Go takes for no URL at all is only seen in part.
+/// Validates the URL of a webhook. Recognizes only some of the URLs that Go fails to parse.
 pub(crate) fn validate_url(errors: &mut Errors, url: &str, path: &FieldPath<'_>) {
     const FORM: &str = "; desired format: https://host[/path]";
     if url.chars().any(|c| c.is_ascii_control()) {
@@ -40,9 +41,9 @@ pub(crate) fn validate_url(errors: &mut Errors, url: &str, path: &FieldPath<'_>)
     }
 }
 
-/// Checks the service that a webhook is reached through.
+/// Validates the service reference of a webhook.
 pub(crate) fn validate_service(errors: &mut Errors, service: &Value, path: &FieldPath<'_>) {
-    // Upstream hands name and namespace over in the wrong order, so that each is missed under the other's name.
+    // Upstream passes name and namespace in the wrong order, so the error about one names the other.
     if service.str_at(&["namespace"]).is_empty() {
         errors.required(&path.child("name"), "");
     }
@@ -66,7 +67,7 @@ pub(crate) fn validate_service(errors: &mut Errors, service: &Value, path: &Fiel
     if !target.starts_with('/') {
         errors.invalid(&path, target, "must start with a '/'");
     }
-    // The first character is taken for the slash whatever it is.
+    // Like upstream, takes the first character for the slash, whatever it is.
     let mut steps = target.chars();
     steps.next();
     let steps = steps.as_str();

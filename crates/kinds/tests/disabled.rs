@@ -1,4 +1,5 @@
-//! What is alpha upstream is off here too: no new object of a served kind keeps a field of a feature that is off.
+//! Tests that fields of features that are alpha upstream are disabled here too: no new object of a served kind keeps a
+//! field of a disabled feature.
 
 use std::sync::Arc;
 
@@ -8,10 +9,10 @@ use pintle_schema::{Scalar, Type, TypeId, Types};
 use pintle_value::Value;
 use pintle_value::time::Time;
 
-/// How deep a field may be in an object to be looked for.
+/// The maximum depth of the tested fields.
 const DEPTH: usize = 14;
 
-/// A way through an object: a field's name, or into a list or map.
+/// A step into an object: a field, a list item or a map value.
 #[derive(Clone)]
 enum Step {
     Field(String),
@@ -19,7 +20,7 @@ enum Step {
     Key,
 }
 
-/// Every way from a type to one of its gated fields that are disabled. Types that hold themselves are gone into once.
+/// Returns the paths from a type to its fields with disabled feature gates. Recursive types are entered once.
 fn ways(
     types: &Types,
     id: TypeId,
@@ -59,7 +60,7 @@ fn ways(
     inside.pop();
 }
 
-/// Something of a type.
+/// Returns an example value of a type.
 fn example(ty: &Type) -> Value {
     match ty {
         Type::Scalar(scalar) if scalar.kind == Scalar::Bool => Value::Bool(true),
@@ -70,7 +71,7 @@ fn example(ty: &Type) -> Value {
     }
 }
 
-/// An object with something at the end of a way.
+/// Returns an object with a value at the end of a path.
 fn with(way: &[Step], leaf: Value) -> Value {
     way.iter().rev().fold(leaf, |inside, step| {
         let mut value = Value::object();
@@ -121,7 +122,7 @@ fn no_new_object_has_a_field_of_a_feature_that_is_off() {
         let mut found = Vec::new();
         let schema = &resource.schema;
         ways(&schema.types, schema.root, &disabled, &mut Vec::new(), &mut Vec::new(), &mut found);
-        // Claims within other objects are not looked at: whether upstream clears them is not known.
+        // Claims in other objects are not tested, because it is unknown whether upstream drops their fields.
         let whole = |way: &[Step]| !shown(way).contains("volumeClaimTemplate");
         for (way, leaf) in found.into_iter().filter(|(way, _)| whole(way)) {
             looked += 1;

@@ -1,6 +1,6 @@
-//! The fields that writes do not set, for every kind that has a status, as kube-apiserver 1.36 says it: `GetResetFields`
-//! of each kind's strategies (`pkg/registry/*/*/strategy.go`), where the kind's storage asks for it. Upstream's test
-//! `TestFieldsWipingConsistency` holds these against what writes really leave alone.
+//! Tests the reset fields of every kind with a status against kube-apiserver 1.36: `GetResetFields` of each kind's
+//! strategies (`pkg/registry/*/*/strategy.go`), if the kind's storage uses it. Upstream's test
+//! `TestFieldsWipingConsistency` compares them with the fields that writes really reset.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ const SPEC: ResetFields = These(&["spec"]);
 const STATUS: ResetFields = These(&["status"]);
 const METADATA_AND_SPEC: ResetFields = These(&["metadata", "spec"]);
 
-/// A kind, and by subresource (an empty name is the object itself) what is not set.
+/// A kind, and its reset fields by subresource; the empty name stands for the object itself.
 type Row = (&'static str, &'static [(&'static str, ResetFields)]);
 
-/// Most kinds: the object does not set the status, the status does not set the spec.
+/// Most kinds: a write of the object resets the status, a write of the status resets the spec.
 const MOST: &[(&str, ResetFields)] = &[("", STATUS), ("status", SPEC)];
-/// The kinds whose status leaves the metadata alone too (`ResetObjectMetaForStatus`).
+/// Kinds whose status writes reset the metadata too (`ResetObjectMetaForStatus`).
 const WITH_METADATA: &[(&str, ResetFields)] = &[("", STATUS), ("status", METADATA_AND_SPEC)];
 
 const ROWS: &[Row] = &[
     ("admissionregistration.k8s.io/v1/validatingadmissionpolicies", WITH_METADATA),
-    // Metadata can be written through the status, since upstream resets it to what the request says.
+    // A status write can change metadata here, because upstream resets it to that of the request.
     ("apiextensions.k8s.io/v1/customresourcedefinitions", MOST),
     ("apiregistration.k8s.io/v1/apiservices", WITH_METADATA),
     ("apps/v1/daemonsets", MOST),

@@ -1,5 +1,5 @@
-//! What is stored of an object that a user sends, for the kinds that run and guard pods: decoded as Go would, defaulted,
-//! converted to the version that is stored, prepared. The expected objects are what kube-apiserver 1.36 stores.
+//! Tests which object is stored for an object that a client sends: decoded, defaulted, converted to the storage version
+//! and prepared. The expected objects are what kube-apiserver 1.36 stores.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ fn context() -> StrategyContext {
     }
 }
 
-/// A version of a kind.
+/// A resource at one version.
 struct View {
     schema: Schema,
     rules: Arc<dyn Strategy>,
 }
 
 impl View {
-    /// The view that `group/version/plural` names.
+    /// Finds a resource by `group/version/plural`.
     fn of(name: &str) -> Self {
         let mut parts = name.rsplitn(3, '/');
         let (plural, version) = (parts.next().expect("plural"), parts.next().expect("version"));
@@ -59,7 +59,8 @@ impl View {
     }
 }
 
-/// Creates an object through one view, compares what is stored (without kind and version), and sees that it is whole.
+/// Creates an object through one version, compares the stored object (without kind and version), and checks that it is
+/// valid.
 fn check_stored(view: &str, hub: &str, sent: &str, stored: &str) {
     let (view, hub) = (View::of(view), View::of(hub));
     let mut object = view.defaulted(sent);
@@ -91,7 +92,7 @@ fn check_stored(view: &str, hub: &str, sent: &str, stored: &str) {
     assert!(errors.is_empty(), "{}", errors.message());
 }
 
-/// The defaulted spec of a pod with this container and restart policy.
+/// Returns the defaulted spec of a pod with this container and restart policy.
 fn pod_spec(container: &str, restart: &str) -> String {
     format!(
         r#"{{"containers":[{container}],"dnsPolicy":"ClusterFirst","restartPolicy":"{restart}","schedulerName":"default-scheduler",

@@ -1,5 +1,5 @@
-//! Which kinds a type is registered as (`x-kubernetes-group-version-kind`): mostly one, but `DeleteOptions` and
-//! `WatchEvent` belong to every group and version that kube-apiserver knows, served or not.
+//! The kinds that a type is registered as (`x-kubernetes-group-version-kind`). Most types have one kind, but
+//! `DeleteOptions` and `WatchEvent` belong to every group and version that kube-apiserver registers, served or not.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use pintle_registry::GroupVersion;
 use pintle_schema::TypeId;
 use pintle_value::{Value, object};
 
-/// The kinds of the meta package that belong to the core group alone.
+/// The kinds of the meta package that belong only to the core group.
 const OF_CORE: &[&str] = &["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"];
 
 /// The kinds of the meta package that belong to every group and version.
 const OF_ALL: &[&str] = &["DeleteOptions", "WatchEvent"];
 
-/// The groups and versions that kube-apiserver 1.36 registers, sorted; versions that are no longer served are among them.
+/// The groups and versions that kube-apiserver 1.36 registers, sorted, including versions that are no longer served.
 const REGISTERED: &[(&str, &[&str])] = &[
     ("", &["v1"]),
     ("admission.k8s.io", &["v1", "v1beta1"]),
@@ -44,18 +44,18 @@ const REGISTERED: &[(&str, &[&str])] = &[
     ("storagemigration.k8s.io", &["v1beta1"]),
 ];
 
-/// The groups of which client-go knows nothing. Upstream describes custom kinds by what it knows.
+/// The groups that client-go does not know. Upstream describes custom resources with client-go's scheme.
 const NOT_OF_CLIENTS: &[&str] =
     &["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
 
-/// What a document is about.
+/// The scope of a document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum About<'a> {
     /// The whole API.
     All,
     /// A group and version.
     Version(&'a GroupVersion),
-    /// A group and version with custom kinds alone.
+    /// A group and version that has only custom resources.
     Custom,
 }
 
@@ -65,8 +65,8 @@ pub(crate) struct KindsOfTypes {
 }
 
 impl KindsOfTypes {
-    /// The kinds of all types of the catalog. In the document of one group and version, the kinds that belong to all of
-    /// them are published for it and the core group only (upstream: `filterScopedGVKs`).
+    /// Collects the kinds of all types of the catalog. In the document of one group and version, kinds that belong to
+    /// every group and version are published only for that one and the core group (upstream: `filterScopedGVKs`).
     pub(crate) fn new(catalog: &Catalog, document: About<'_>) -> Self {
         let mut found: HashMap<TypeId, Vec<Value>> = HashMap::new();
         for (group, version, kind, id) in catalog.kinds().filter(|(group, ..)| *group != "meta.k8s.io") {
@@ -90,7 +90,7 @@ impl KindsOfTypes {
         Self { kinds: found.into_iter().map(|(id, kinds)| (id, Value::Array(kinds))).collect() }
     }
 
-    /// The kinds of a type.
+    /// Returns the kinds of a type.
     pub(crate) fn of(&self, id: TypeId) -> Option<Value> {
         self.kinds.get(&id).cloned()
     }

@@ -1,6 +1,6 @@
-//! The API described for machines: OpenAPI documents (v3, one per group and version, and v2, one for all), derived from
-//! the registry and the catalog alone. kubectl's `explain` and its validation read them, and client libraries are made
-//! from them. Knows nothing of HTTP.
+//! Builds the OpenAPI documents: v3, one per group and version, and v2, one for the whole API. They derive from the
+//! registry and the catalog. `kubectl explain`, client-side validation and client generators use them. This crate does
+//! not know HTTP.
 
 mod kinds;
 mod names;
@@ -19,13 +19,13 @@ pub use v3::{has_v3_document, v3, v3_document, v3_mark, v3_paths};
 use pintle_registry::GroupVersionKind;
 use pintle_value::{Value, object};
 
-/// What the documents are about.
+/// The title of the documents.
 const TITLE: &str = "Kubernetes";
 
-/// The version of the API that is described.
+/// The version of the API.
 const VERSION: &str = "1.36";
 
-/// The ways to authenticate that are published.
+/// The published authentication methods.
 fn security() -> Value {
     object! {
         "BearerToken": object! {
@@ -41,7 +41,7 @@ fn kind_value(kind: &GroupVersionKind) -> Value {
     object! { "group": &kind.group, "kind": &kind.kind, "version": &kind.version }
 }
 
-/// A finished tree as text. Trees have string keys and finite numbers only, so that this cannot fail.
+/// Serializes a finished document. Documents contain only string keys and finite numbers, so this cannot fail.
 fn json(tree: &Value) -> Vec<u8> {
     serde_json::to_vec(tree).unwrap_or_default()
 }

@@ -1,21 +1,22 @@
-//! The words of operations: identifiers, tags and articles, as upstream's route installer and its OpenAPI
-//! customisation make them (`GetOperationIDAndTags`, `GetArticleForNoun`).
+//! Builds operation ids, tags and articles like upstream's route installer and its OpenAPI customization
+//! (`GetOperationIDAndTags`, `GetArticleForNoun`).
 
 use pintle_registry::GroupVersion;
 
-/// What the operations of one document have in common: the root path, the middle of their ids, and their tag.
+/// What the operations of a web service have in common: the root path, the middle of their ids, and their tag
+/// (upstream: `restful.WebService`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Service {
-    /// The path without a slash at its end: `/apis/apps/v1`.
+    /// The path without a trailing slash: `/apis/apps/v1`.
     pub(crate) root: String,
-    /// What stands between the verb and the rest of an operation's id: `AppsV1`.
+    /// The part of operation ids after the verb: `AppsV1`.
     scope: String,
     /// The tag of all operations: `apps_v1`.
     pub(crate) tag: String,
 }
 
 impl Service {
-    /// The service of a group and version.
+    /// The web service of a group and version.
     pub(crate) fn of_version(version: &GroupVersion) -> Self {
         let group = Self::of_group(&version.group);
         Self {
@@ -25,25 +26,25 @@ impl Service {
         }
     }
 
-    /// The service of a group; the core group's is `/api`.
+    /// The web service of a group; the core group's path is `/api`.
     pub(crate) fn of_group(group: &str) -> Self {
         let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
         let group = if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) };
         Self { root, scope: identifier(group, true), tag: identifier(group, false) }
     }
 
-    /// A service outside of groups.
+    /// A web service outside of API groups.
     pub(crate) fn of_path(name: &str) -> Self {
         Self { root: format!("/{name}"), scope: String::new(), tag: identifier(name, false) }
     }
 
-    /// The id of an operation: its verb, the scope, and what it works on.
+    /// Returns the id of an operation: its verb, the scope, and `rest`.
     pub(crate) fn operation(&self, verb: &str, rest: &str) -> String {
         format!("{verb}{}{}", self.scope, identifier(rest, true))
     }
 }
 
-/// A text without what cannot be part of an identifier; what follows such a character is capitalised.
+/// Removes the characters that are not allowed in identifiers and capitalizes the character after each.
 fn identifier(text: &str, capital: bool) -> String {
     let mut made = String::with_capacity(text.len());
     let mut capital = capital;
@@ -61,7 +62,7 @@ fn identifier(text: &str, capital: bool) -> String {
     made
 }
 
-/// A word with its first letter in upper case and the others in lower case.
+/// Returns a word with its first letter in upper case and the others in lower case.
 pub(crate) fn title(word: &str) -> String {
     let mut chars = word.chars();
     let mut made: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
@@ -69,7 +70,7 @@ pub(crate) fn title(word: &str) -> String {
     made
 }
 
-/// The article before a kind, with spaces around it. Kinds that are plurals have none.
+/// Returns the article before a kind, surrounded by spaces. Plural kinds have none.
 pub(crate) fn article(kind: &str) -> &'static str {
     if kind.ends_with('s') && !kind.ends_with("ss") {
         " "
@@ -80,7 +81,7 @@ pub(crate) fn article(kind: &str) -> &'static str {
     }
 }
 
-/// The prefix of a custom resource's model: the group's parts in reverse order, and the version.
+/// Returns the name of a custom resource's model: the reversed group, the version and the kind.
 pub(crate) fn custom_model(group: &str, version: &str, kind: &str) -> String {
     let mut parts: Vec<&str> = group.split('.').rev().collect();
     parts.extend([version, kind]);

@@ -1,4 +1,4 @@
-//! One operation of the API, in no version of OpenAPI yet, and how operations come together under their paths.
+//! The description of an operation, independent of the OpenAPI version, and the grouping of operations by path.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use pintle_schema::TypeId;
 
 use crate::parameters::{Parameter, common, sort};
 
-/// What a body or an answer is.
+/// The type of a request or response body.
 #[derive(Clone, Debug)]
 pub(crate) enum Model {
     /// A struct of the catalog.
     Struct(TypeId),
-    /// A kind that is not in the catalog.
+    /// A custom resource.
     Custom(Arc<Resource>),
-    /// The list of a kind that is not in the catalog.
+    /// The list of a custom resource.
     CustomList(Arc<Resource>),
-    /// `metav1.Patch`, the body of any patch.
+    /// `metav1.Patch`, the body of every patch.
     Patch,
     /// `version.Info`.
     Version,
-    /// A text.
+    /// A string.
     Text,
 }
 
-/// The body of an operation.
+/// The request body of an operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Body {
     pub(crate) model: Model,
@@ -49,11 +49,11 @@ pub(crate) struct Route {
     pub(crate) body: Option<Body>,
     pub(crate) consumes: &'static [&'static str],
     pub(crate) produces: &'static [&'static str],
-    /// Status codes with the models of their bodies. There is a 401 without a body beside them.
+    /// Status codes with the models of their bodies. In addition, every operation has a 401 without a body.
     pub(crate) answers: Vec<(u16, Model)>,
 }
 
-/// What the answers of a code are called.
+/// Returns the description of a response.
 pub(crate) const fn answer_text(code: u16) -> &'static str {
     match code {
         201 => "Created",
@@ -63,7 +63,7 @@ pub(crate) const fn answer_text(code: u16) -> &'static str {
     }
 }
 
-/// The operations of one path, with the parameters that all of them have.
+/// The operations of one path, with the parameters that all of them share.
 pub(crate) struct PathItem<'a> {
     pub(crate) path: &'a str,
     pub(crate) routes: Vec<&'a Route>,
@@ -71,7 +71,7 @@ pub(crate) struct PathItem<'a> {
 }
 
 impl<'a> PathItem<'a> {
-    /// The parameters of an operation that not all of the path have, sorted.
+    /// Returns the parameters of an operation that are not shared by the whole path, sorted.
     pub(crate) fn own(&self, route: &'a Route) -> Vec<&'a Parameter> {
         let is_shared = |p: &&Parameter| self.shared.iter().any(|s| s.name == p.name && s.place == p.place);
         let mut own: Vec<&Parameter> = route.parameters.iter().filter(|p| !is_shared(p)).collect();
@@ -80,7 +80,7 @@ impl<'a> PathItem<'a> {
     }
 }
 
-/// Operations by path, sorted.
+/// Groups operations by path, sorted.
 pub(crate) fn by_path(routes: &[Route]) -> Vec<PathItem<'_>> {
     let mut paths: BTreeMap<&str, Vec<&Route>> = BTreeMap::new();
     for route in routes {

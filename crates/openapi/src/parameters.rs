@@ -1,12 +1,12 @@
-//! The parameters of operations. Those in the query are the fields of the option types (`ListOptions`, `PatchOptions`,
-//! …), read from the catalog as upstream reads them from its Go structs (`AddObjectParams`).
+//! The parameters of operations. Query parameters are the fields of the option types (`ListOptions`, `PatchOptions`,
+//! ...) in the catalog, as upstream derives them from its Go structs (`AddObjectParams`).
 
 use std::borrow::Cow;
 
 use pintle_catalog::{Catalog, Descriptions};
 use pintle_schema::{Scalar, Type, TypeId, Types};
 
-/// Where a parameter stands.
+/// The location of a parameter (`in`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Path,
@@ -22,7 +22,7 @@ impl Place {
     }
 }
 
-/// A parameter of an operation that is not its body.
+/// A parameter of an operation other than its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameter {
     pub(crate) name: Cow<'static, str>,
@@ -32,7 +32,7 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// A string that is part of the path.
+    /// A string in the path.
     pub(crate) fn path(name: &'static str, description: String) -> Self {
         Self { name: name.into(), place: Place::Path, ty: "string", description }
     }
@@ -42,14 +42,14 @@ impl Parameter {
         Self::path("namespace", "object name and auth scope, such as for teams and projects".to_owned())
     }
 
-    /// How the answer is printed.
+    /// The parameter `pretty`, which controls the formatting of the response.
     pub(crate) fn pretty() -> Self {
         let text = "Indents the answer if it is 'true'. Browsers, curl and wget get it indented without asking.";
         Self { name: "pretty".into(), place: Place::Query, ty: "string", description: text.to_owned() }
     }
 }
 
-/// The fields of an options type as parameters of the query. Fields that are structs cannot be one and are left out.
+/// Returns the fields of an options type as query parameters. Omits struct fields, which cannot be query parameters.
 pub(crate) fn of_options(catalog: &Catalog, texts: &Descriptions, options: TypeId) -> Vec<Parameter> {
     let types: &Types = catalog.types();
     let Type::Struct(found) = types.get(options) else { return Vec::new() };
@@ -64,7 +64,7 @@ pub(crate) fn of_options(catalog: &Catalog, texts: &Descriptions, options: TypeI
         .collect()
 }
 
-/// The type of a field as a parameter. A list is a parameter that may be there more than once, of its items' type.
+/// Returns the type of a field as a query parameter. A list is a repeatable parameter with the type of its items.
 fn query_type(types: &Types, id: TypeId) -> Option<&'static str> {
     match types.get(id) {
         Type::Scalar(scalar) => match scalar.kind {
@@ -79,7 +79,7 @@ fn query_type(types: &Types, id: TypeId) -> Option<&'static str> {
     }
 }
 
-/// The texts of the options that the published descriptions do not have.
+/// Returns the descriptions of options that the published descriptions lack.
 fn own_text(options: &str, field: &str) -> Option<&'static str> {
     Some(match (options, field) {
         ("meta/v1.PatchOptions", "fieldManager") => {
@@ -147,8 +147,8 @@ fn own_text(options: &str, field: &str) -> Option<&'static str> {
     })
 }
 
-/// The parameters that all operations of a path have: upstream publishes them once, with the path. Of those with the
-/// same name and place the last one's text counts.
+/// Returns the parameters that all operations of a path share. Upstream publishes them once, with the path. If
+/// parameters have the same name and location, the description of the last one is used.
 pub(crate) fn common<'a>(operations: &[&'a [Parameter]]) -> Vec<&'a Parameter> {
     let mut found: Vec<&Parameter> = Vec::new();
     for parameter in operations.iter().copied().flatten() {
@@ -164,7 +164,7 @@ pub(crate) fn common<'a>(operations: &[&'a [Parameter]]) -> Vec<&'a Parameter> {
     found
 }
 
-/// Puts parameters into the order in which they are published.
+/// Sorts parameters into the order in which they are published.
 pub(crate) fn sort(parameters: &mut [&Parameter]) {
     parameters.sort_by(|a, b| (&a.name, a.place).cmp(&(&b.name, b.place)));
 }

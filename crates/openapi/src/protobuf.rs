@@ -1,10 +1,10 @@
-//! The Swagger document in Protobuf: the messages of gnostic (`openapiv2/OpenAPIv2.proto` of
-//! github.com/google/gnostic-models), written from the same tree as the JSON. What the messages leave open (defaults,
-//! enums, vendor extensions) is text in YAML, of which JSON is a part.
+//! Encodes the OpenAPI v2 document in Protobuf with the messages of gnostic (`openapiv2/OpenAPIv2.proto` of
+//! github.com/google/gnostic-models). The input is the same tree as for JSON. Values without a schema (defaults, enums,
+//! vendor extensions) are YAML text, of which JSON is a subset.
 
 use pintle_value::Value;
 
-/// How a field of a message is written.
+/// The encoding of a message field.
 #[derive(Clone, Copy)]
 enum Form {
     Text,
@@ -12,27 +12,27 @@ enum Form {
     Bool,
     Int,
     Double,
-    /// Anything: a message with its YAML.
+    /// Any value: a message with its YAML.
     Any,
     Anys,
-    /// A message of its own.
+    /// A nested message.
     Message(Write),
     Messages(Write),
-    /// A message whose only field is a repeated message of a name and a value, the latter written so.
+    /// A message whose only field is a repeated message of a name and a value. The function encodes the value.
     Named(Write),
 }
 
-/// Writes a message's fields from a value.
+/// Encodes the fields of a message.
 type Write = fn(&mut Vec<u8>, &Value);
 
-/// The fields of a message by their JSON name, with their numbers.
+/// The fields of a message: JSON name, field number, encoding.
 type Fields = &'static [(&'static str, u32, Form)];
 
 const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
 const BYTES: u8 = 2;
 
-/// The whole document.
+/// Encodes the whole document.
 pub(crate) fn document(tree: &Value) -> Vec<u8> {
     const FIELDS: Fields = &[
         ("swagger", 1, Form::Text),
@@ -96,7 +96,7 @@ fn operation(out: &mut Vec<u8>, value: &Value) {
     fields(out, value, FIELDS, 13);
 }
 
-/// A oneof: a parameter, or a reference to one.
+/// A oneof: a parameter or a reference to one.
 fn parameter_or_reference(out: &mut Vec<u8>, value: &Value) {
     if value.get("$ref").is_some() { nested(out, 2, value, reference) } else { nested(out, 1, value, parameter) }
 }
@@ -105,7 +105,7 @@ fn reference(out: &mut Vec<u8>, value: &Value) {
     fields(out, value, &[("$ref", 1, Form::Text), ("description", 2, Form::Text)], 0);
 }
 
-/// A oneof of a body and the places where other parameters are.
+/// A oneof of a body parameter and the locations of other parameters.
 fn parameter(out: &mut Vec<u8>, value: &Value) {
     if value.str_at(&["in"]) == "body" {
         nested(out, 1, value, body_parameter);
@@ -135,7 +135,7 @@ fn plain_parameter(out: &mut Vec<u8>, value: &Value) {
         ("format", 7, Form::Text),
         ("uniqueItems", 20, Form::Bool),
     ];
-    // Those in paths and headers cannot be empty and so lack one field.
+    // Path and header parameters cannot be empty, so one field is missing.
     const OTHER: Fields = &[
         ("required", 1, Form::Bool),
         ("in", 2, Form::Text),
@@ -159,7 +159,7 @@ fn responses(out: &mut Vec<u8>, value: &Value) {
 }
 
 fn response(out: &mut Vec<u8>, value: &Value) {
-    // The schema is in a oneof with a schema of files.
+    // The schema is in a oneof with a file schema.
     const FIELDS: Fields =
         &[("description", 1, Form::Text), ("schema", 2, Form::Message(|out, value| nested(out, 1, value, schema)))];
     fields(out, value, FIELDS, 5);
@@ -208,7 +208,7 @@ fn schema(out: &mut Vec<u8>, value: &Value) {
     fields(out, value, FIELDS, 31);
 }
 
-/// A oneof: a schema, or whether there is any.
+/// A oneof: a schema or a boolean.
 fn schema_or_bool(out: &mut Vec<u8>, value: &Value) {
     match value.as_bool() {
         Some(allowed) => number(out, 2, u64::from(allowed)),
@@ -246,7 +246,7 @@ fn field(out: &mut Vec<u8>, at: u32, form: Form, value: &Value) {
                 number(out, at, 1);
             }
         }
-        // Negative numbers are not among the limits of a schema; Protobuf has them as their two's complement.
+        // Protobuf encodes negative numbers in two's complement.
         Form::Int => number(out, at, value.as_int().unwrap_or_default().cast_unsigned()),
         Form::Double => {
             varint(out, u64::from(at) << 3 | u64::from(FIXED64));
@@ -264,7 +264,7 @@ fn field(out: &mut Vec<u8>, at: u32, form: Form, value: &Value) {
     }
 }
 
-/// A name with a value of the written form.
+/// Writes a name with a value.
 fn named(out: &mut Vec<u8>, at: u32, name: &str, value: &Value, write: Write) {
     nested_with(out, at, |out| {
         bytes(out, 1, name.as_bytes());
@@ -272,14 +272,14 @@ fn named(out: &mut Vec<u8>, at: u32, name: &str, value: &Value, write: Write) {
     });
 }
 
-/// Anything, as YAML. A newline ends it, as the YAML printer of Go does.
+/// Writes any value as YAML, with a trailing newline like Go's YAML encoder.
 fn any(out: &mut Vec<u8>, value: &Value) {
     let mut text = crate::json(value);
     text.push(b'\n');
     bytes(out, 2, &text);
 }
 
-/// One text or an array of them.
+/// Writes a string or an array of strings.
 fn texts(out: &mut Vec<u8>, at: u32, value: &Value) {
     let one = value.as_str().into_iter();
     for text in one.chain(value.items_at(&[]).iter().filter_map(Value::as_str)) {
@@ -291,7 +291,7 @@ fn nested(out: &mut Vec<u8>, at: u32, value: &Value, write: Write) {
     nested_with(out, at, |out| write(out, value));
 }
 
-/// Writes a message with its length before it: in place, moved by what the length takes beyond one byte.
+/// Writes a length-delimited message: encodes it in place, then moves it if the length needs more than one byte.
 fn nested_with(out: &mut Vec<u8>, at: u32, write: impl FnOnce(&mut Vec<u8>)) {
     varint(out, u64::from(at) << 3 | u64::from(BYTES));
     let start = out.len();

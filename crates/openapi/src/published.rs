@@ -1,13 +1,12 @@
-//! The schemas of custom kinds as they are published: what their authors wrote, without what clients cannot read in that
-//! version of OpenAPI, and with the fields that all objects have (upstream: apiextensions' `controller/openapi/builder`
-//! and `controller/openapi/v2`).
+//! Builds the published schemas of custom resources: removes keywords that the version of OpenAPI cannot express, and
+//! adds the object fields (upstream: apiextensions' `controller/openapi/builder` and `controller/openapi/v2`).
 
 use pintle_value::{Object, Str, Value, object};
 
 use crate::schemas::Dialect;
 
-/// What is said of a value and of nothing else, in the order in which it is published. Of those that are false, empty or
-/// null nothing is said.
+/// The keywords that describe the value itself, in the order in which they are published. False, empty and null values
+/// are omitted.
 const KEYWORDS: &[&str] = &[
     "description",
     "title",
@@ -40,10 +39,10 @@ const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// The schemas that judge a value together with the one that they are in.
+/// The keywords with schemas that the value must satisfy too.
 const JUNCTORS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// The texts of the first two fields of embedded objects.
+/// The descriptions of `apiVersion` and `kind` in embedded resources.
 const OF_EMBEDDED: [(&str, &str); 2] = [
     (
         "apiVersion",
@@ -65,8 +64,8 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// The schema of a kind, but for the fields that all objects have. `None` if nothing can be said of its objects:
-    /// kubectl refuses all fields that are not named where some are.
+    /// Returns the schema of a kind without the object fields. Returns `None` if unknown fields are allowed: if v2
+    /// published any fields, kubectl would reject all others.
     pub(crate) fn object(&self, schema: &Value) -> Option<Value> {
         if self.dialect == Dialect::V2 && schema.bool_at(&[PRESERVE]) {
             return None;
@@ -77,7 +76,7 @@ impl Publisher {
     fn schema(&self, schema: &Value) -> Value {
         let says = |keyword| schema.bool_at(&[keyword]);
         let (v2, nullable) = (self.dialect == Dialect::V2, says("nullable"));
-        // Clients of v2 cannot read what may be null, or what has both known and unknown fields.
+        // v2 cannot express nullable values, or objects with both known and unknown fields.
         let open = v2 && (nullable || says(PRESERVE));
         let mut made = Object::new();
         let ty = schema.str_at(&["type"]);
@@ -132,7 +131,7 @@ impl Publisher {
         }
     }
 
-    /// Adds the fields that all objects have to the schema of an object in another one.
+    /// Adds the object fields to the schema of an embedded resource.
     fn embed(&self, made: &mut Value) {
         for (name, text) in OF_EMBEDDED {
             made.set_at(&["properties", name], object! { "description": text, "type": "string" });
@@ -148,7 +147,7 @@ impl Publisher {
     }
 }
 
-/// The keywords that say something of the value itself.
+/// Copies the keywords that describe the value itself.
 fn said(schema: &Value, made: &mut Object) {
     for keyword in KEYWORDS {
         if let Some(value) = schema.get(keyword).filter(|value| !is_empty(value)) {
@@ -169,7 +168,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The properties that must be there. In v2 those that may be null need not: nothing is said of their values.
+/// Returns the required properties. In v2, nullable properties are not required, because their schemas are omitted.
 fn required(schema: &Value, all: bool, v2: bool) -> Option<Value> {
     let values_may_be_null = || schema.bool_at(&["additionalProperties", "nullable"]);
     if v2 && values_may_be_null() {
@@ -183,7 +182,7 @@ fn required(schema: &Value, all: bool, v2: bool) -> Option<Value> {
     (!required.is_empty()).then_some(Value::Array(required))
 }
 
-/// The schemas that judge the value too. Numbers and strings at one place are spelled out.
+/// Copies the junctors. Expands `x-kubernetes-int-or-string` to `anyOf` unless the schema does so itself.
 fn junctors(schema: &Value, made: &mut Object) {
     let number_or_string = || ["integer", "string"].map(|ty| object! { "type": ty }).to_vec();
     let branches = |keyword| schema.items_at(&[keyword]).iter().map(branch).collect::<Vec<Value>>();
@@ -207,7 +206,7 @@ fn junctors(schema: &Value, made: &mut Object) {
     }
 }
 
-/// A schema that judges a value together with others.
+/// Returns a published schema below a junctor.
 fn branch(schema: &Value) -> Value {
     let mut made = Object::new();
     let ty = schema.str_at(&["type"]);

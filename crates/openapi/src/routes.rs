@@ -1,5 +1,5 @@
-//! Every operation that the registry implies: verb × resource × subresource × scope, with the paths, ids, parameters
-//! and answers that upstream's route installer gives them (`endpoints/installer.go`).
+//! Derives all operations from the registry: verb × resource × subresource × scope, with the paths, ids, parameters and
+//! responses of upstream's route installer (`endpoints/installer.go`).
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const PATCH_TYPES: &[&str] = &[
 const CUSTOM_PATCH_TYPES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-/// The parameters of the option types and the models that many operations share.
+/// Option parameters and models that many operations share.
 pub(crate) struct Shared<'a> {
     catalog: &'a Catalog,
     texts: &'a Descriptions,
@@ -61,7 +61,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// A struct of the meta package.
+    /// Returns the model of a struct of the meta package.
     fn meta(&self, name: &str) -> Model {
         self.catalog.struct_type(&format!("meta/v1.{name}")).map_or(Model::Text, Model::Struct)
     }
@@ -70,7 +70,7 @@ impl<'a> Shared<'a> {
         self.catalog.kind_type(&kind.group, &kind.version, &kind.kind).map(Model::Struct)
     }
 
-    /// The document that lists what is at a path (discovery).
+    /// Returns the discovery operation of a path.
     fn discovery(&self, service: &Service, rest: &str, description: &str, model: Model) -> Route {
         Route {
             path: format!("{}/", service.root),
@@ -115,7 +115,7 @@ impl<'a> Shared<'a> {
         route
     }
 
-    /// All operations of the server.
+    /// Returns all operations of the server.
     pub(crate) fn all(&self, registry: &Registry) -> Vec<Route> {
         let mut routes = vec![self.legacy_root(), self.root(), self.version()];
         routes.extend(documented_groups(registry).map(|group| self.group(&group)));
@@ -123,7 +123,7 @@ impl<'a> Shared<'a> {
         routes
     }
 
-    /// The operations of a group and version.
+    /// Returns the operations of a group and version.
     pub(crate) fn of_version(&self, registry: &Registry, version: &GroupVersion) -> Vec<Route> {
         let service = Service::of_version(version);
         let text = "get available resources";
@@ -142,14 +142,14 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The groups whose discovery is described: upstream leaves out those that have custom resources only. The core group
-/// has another path and is left out too.
+/// Returns the groups with a documented discovery path. Like upstream, excludes groups that have only custom resources.
+/// Also excludes the core group, which has another path.
 pub(crate) fn documented_groups(registry: &Registry) -> impl Iterator<Item = Str> {
     let groups = registry.groups().filter(|group| !group.name().is_empty() && group.has_built_in());
     groups.map(|group| group.name().clone())
 }
 
-/// Makes the operations of one resource.
+/// Builds the operations of one resource.
 struct Builder<'a> {
     shared: &'a Shared<'a>,
     service: &'a Service,
@@ -157,17 +157,17 @@ struct Builder<'a> {
     routes: &'a mut Vec<Route>,
 }
 
-/// Which objects a path is about.
+/// The scope of a collection path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// Those of a namespace, or of the cluster for resources that are not in namespaces.
+    /// The objects of a namespace, or of the cluster for cluster-scoped resources.
     Own,
-    /// Those of all namespaces.
+    /// The objects of all namespaces.
     All,
 }
 
 impl Builder<'_> {
-    /// True for kinds that are not in the catalog.
+    /// Returns true for custom resources.
     fn custom(&self) -> bool {
         !self.resource.built_in || !Arc::ptr_eq(&self.resource.schema.types, self.shared.catalog.types())
     }
@@ -176,7 +176,7 @@ impl Builder<'_> {
         self.resource.scope == Scope::Namespaced
     }
 
-    /// The path after the root, beginning with a slash.
+    /// Returns the path after the root, with a leading slash.
     fn collection_path(&self, reach: Reach) -> String {
         let plural = &self.resource.plural;
         if self.namespaced() && reach == Reach::Own {
@@ -190,7 +190,7 @@ impl Builder<'_> {
         self.collection_path(Reach::Own) + "/{name}"
     }
 
-    /// The kind as operation ids have it.
+    /// Returns the kind as it appears in operation ids.
     fn noun(&self, reach: Reach) -> String {
         let scope = if self.namespaced() && reach == Reach::Own { "Namespaced" } else { "" };
         format!("{scope}{}", self.resource.kind)
@@ -214,7 +214,7 @@ impl Builder<'_> {
         if self.custom() { CUSTOM_TYPES } else { MEDIA_TYPES }
     }
 
-    /// A route with what its place says: the parameters of the path and `pretty`.
+    /// Creates a route with the path parameters and `pretty`.
     fn route(&self, path: &str, method: &'static str, action: &'static str, kind: &GroupVersionKind) -> Route {
         let mut parameters = Vec::new();
         if path.contains("{namespace}") {
@@ -251,7 +251,7 @@ impl Builder<'_> {
         self.routes.push(route);
     }
 
-    /// The operations on the resource itself.
+    /// Adds the operations on the resource itself.
     fn resource(&mut self) {
         let resource = self.resource;
         let has = |verb| resource.verbs.has(verb);
@@ -264,7 +264,7 @@ impl Builder<'_> {
         if has(Verb::DeleteCollection) {
             self.delete_collection();
         }
-        // Upstream publishes the paths of the old form of watching for built-in kinds alone.
+        // Upstream publishes the deprecated watch paths only for built-in kinds.
         let watched = has(Verb::Watch) && !self.custom();
         if watched && has(Verb::List) {
             self.watch_list(Reach::Own);
@@ -292,10 +292,10 @@ impl Builder<'_> {
         }
     }
 
-    /// The operations on a subresource.
+    /// Adds the operations on a subresource.
     fn subresource(&mut self, subresource: &Subresource) {
         let has = |verb| subresource.verbs.has(verb);
-        // A subresource whose kind is its options is a connection to something behind the server.
+        // A subresource whose kind is an options type is a connection (upstream: `rest.Connecter`).
         if subresource.kind.kind.ends_with("Options") {
             self.connect(subresource);
             return;
@@ -317,7 +317,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Path, kind, model and name of what an operation on an item is about.
+    /// Returns the path, kind, model and name for the operations on an item.
     fn item(&self, subresource: Option<&Subresource>) -> Item {
         match subresource {
             None => Item {
@@ -332,7 +332,7 @@ impl Builder<'_> {
                 let known = if own { None } else { self.shared.kind(&sub.kind) };
                 Item {
                     path: format!("{}/{}", self.item_path(), sub.name),
-                    // Subresources of custom resources are published with the kind of the resource.
+                    // The subresources of custom resources are published with the kind of the resource.
                     kind: if self.custom() { self.resource.gvk() } else { sub.kind.clone() },
                     model: known.unwrap_or_else(|| self.model()),
                     noun: self.noun(Reach::Own) + &title(&sub.name),
@@ -406,7 +406,7 @@ impl Builder<'_> {
             let version = self.shared.list.iter().find(|p| p.name == "resourceVersion");
             route.parameters.extend(version.cloned());
         }
-        // A subresource that has options of its own answers with a text (`pods/log` and PodLogOptions).
+        // A subresource with an options type returns text (`pods/log` with PodLogOptions).
         if let Some(options) = subresource.and_then(|sub| self.options_of(sub)) {
             route.parameters.extend(of_options(self.shared.catalog, self.shared.texts, options));
             route.produces = LOG_TYPES;
@@ -446,7 +446,7 @@ impl Builder<'_> {
         let mut route = self.route(&item.path, "delete", "delete", &item.kind);
         route.parameters.extend_from_slice(&self.shared.delete);
         route.body = Some(Body { model: self.shared.meta("DeleteOptions"), required: false });
-        // Upstream's storage of namespaces does not say that it answers with the object.
+        // Upstream's storage of namespaces does not declare that deletion returns the object.
         let silent = self.resource.group.is_empty() && self.resource.plural == "namespaces";
         let returned = !silent && self.resource.collection().is_some_and(|c| c.returns_deleted);
         let model = if returned { item.model } else { self.shared.meta("Status") };
@@ -474,7 +474,7 @@ impl Builder<'_> {
         self.push(route, format!("delete collection of {}", kind.kind), "delete", &rest);
     }
 
-    /// The operations of a connection: one for each method, and the same below a path for proxies.
+    /// Adds the operations of a connection: one for each method, and for proxies the same below a path.
     fn connect(&mut self, subresource: &Subresource) {
         let proxy = subresource.kind.kind.ends_with("ProxyOptions");
         let options =
@@ -494,7 +494,7 @@ impl Builder<'_> {
                 break;
             }
             for (method, verb) in methods {
-                // Discovery has no verbs for HEAD and OPTIONS; proxies pass on all methods.
+                // Discovery has no verbs for HEAD and OPTIONS, but proxies forward all methods.
                 if !verb.map_or(proxy, |verb| subresource.verbs.has(verb)) {
                     continue;
                 }
@@ -507,20 +507,20 @@ impl Builder<'_> {
                 let text = format!("connect {upper} requests to {} of {}", subresource.name, self.resource.kind);
                 let suffix = if below { "WithPath" } else { "" };
                 let rest = format!("{}{}{suffix}", self.noun(Reach::Own), title(&subresource.name));
-                // The method stands behind the scope: `connectCoreV1GetNamespacedPodExec`.
+                // The method follows the scope: `connectCoreV1GetNamespacedPodExec`.
                 self.push(route, text, "connect", &format!("{}{rest}", title(method)));
             }
         }
     }
 }
 
-/// What an operation on an item is about.
+/// The target of operations on an item.
 struct Item {
     path: String,
     kind: GroupVersionKind,
     model: Model,
-    /// As in operation ids.
+    /// The name in operation ids.
     noun: String,
-    /// As in descriptions.
+    /// The name in descriptions.
     of: String,
 }

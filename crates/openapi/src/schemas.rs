@@ -1,5 +1,5 @@
-//! The schemas of types as kube-openapi's generator publishes them: every type that has a name becomes a definition
-//! that the others refer to. Only what is referred to is made.
+//! Builds the schemas of types like kube-openapi's generator: every named type becomes a definition that other schemas
+//! reference. Builds only the referenced definitions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.
 const CONVENTIONS: &str = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 const VERSION_INFO: &str = "io.k8s.apimachinery.pkg.version.Info";
 
-/// The fields of `version.Info`, which is no API type and so not in the catalog; an optional one ends with "?".
+/// The fields of `version.Info`, which is no API type and therefore not in the catalog. Optional fields end in "?".
 const VERSION_FIELDS: &[&str] = &[
     "major",
     "minor",
@@ -36,10 +36,10 @@ const VERSION_FIELDS: &[&str] = &[
     "platform",
 ];
 
-/// The version of OpenAPI that schemas are written for.
+/// The version of OpenAPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Swagger 2.0: no defaults, `$ref` beside other words, one type per schema.
+    /// Swagger 2.0: no defaults, `$ref` may have sibling keywords, one type per schema.
     V2,
     /// OpenAPI 3.0.
     V3,
@@ -54,18 +54,18 @@ impl Dialect {
     }
 }
 
-/// The words of a schema.
+/// The keywords of a schema.
 type Words = Vec<(Str, Value)>;
 
-/// What a type is published as.
+/// How a type is published.
 enum Shape {
-    /// A definition of this name.
+    /// A reference to a definition.
     Reference(Str),
-    /// A schema in place.
+    /// An inline schema.
     Inline(Words),
 }
 
-/// What a definition that is referred to but not made yet is made of.
+/// The source of a definition that is referenced but not built yet.
 enum Source {
     Struct(TypeId),
     Leaf(Words),
@@ -79,11 +79,11 @@ pub(crate) struct Definitions<'a> {
     catalog: &'a Catalog,
     texts: &'a Descriptions,
     kinds: KindsOfTypes,
-    /// `None` for a definition that is still open.
+    /// The definitions by name; `None` for a definition that is pending.
     made: BTreeMap<Str, Option<Value>>,
     open: Vec<(Str, Source)>,
     unions: HashMap<TypeId, Value>,
-    /// The structs without a name that are being written, so that one that holds itself comes to an end.
+    /// The anonymous structs that are being built, to end the recursion of those that contain themselves.
     inside: Vec<TypeId>,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Definitions<'a> {
         Self { dialect, catalog, texts, kinds, made: BTreeMap::new(), open: Vec::new(), unions, inside: Vec::new() }
     }
 
-    /// The schema of a body or an answer.
+    /// Returns the schema of a request or response body.
     pub(crate) fn model(&mut self, model: &Model) -> Value {
         let shape = match model {
             Model::Struct(id) => self.shape(self.catalog.types(), *id),
@@ -116,7 +116,7 @@ impl<'a> Definitions<'a> {
         self.schema(shape, Vec::new())
     }
 
-    /// All definitions that were referred to, by name.
+    /// Builds all definitions that were referenced, by name.
     pub(crate) fn finish(mut self) -> Object {
         while let Some((name, source)) = self.open.pop() {
             let made = match source {
@@ -145,7 +145,8 @@ impl<'a> Definitions<'a> {
         self.refer(name.into(), || Source::Leaf(words))
     }
 
-    /// Puts a shape and the words beside it together. In v3 nothing may stand beside a reference, so it is wrapped.
+    /// Combines a shape with further keywords. In v3, references must not have sibling keywords, so they are wrapped in
+    /// `allOf`.
     fn schema(&self, shape: Shape, mut words: Words) -> Value {
         match shape {
             Shape::Inline(inner) => words.extend(inner),
@@ -176,7 +177,7 @@ impl<'a> Definitions<'a> {
                 Shape::Inline(words)
             }
             Type::Struct(found) => {
-                // A struct that merges in another way where it is used is published as it is declared.
+                // A struct whose merge strategy is overridden by a field is published as it is declared.
                 let declared = self.catalog.struct_type(&found.name).unwrap_or(id);
                 self.refer(found.model.clone(), || Source::Struct(declared))
             }
@@ -208,7 +209,7 @@ impl<'a> Definitions<'a> {
             }
             words
         };
-        // Types that v3 tells more of: it allows several shapes.
+        // Types for which v3 allows several types.
         let one_of = |v2: Words, v3: [&'static str; 2]| match self.dialect {
             Dialect::V2 => v2,
             Dialect::V3 => {
@@ -224,7 +225,7 @@ impl<'a> Definitions<'a> {
             }
             Scalar::Bool => return Shape::Inline(simple("boolean", "")),
             Scalar::Int32 => return Shape::Inline(simple("integer", "int32")),
-            // kube-openapi has no formats for unsigned numbers.
+            // kube-openapi has no formats for unsigned integers.
             Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => return Shape::Inline(simple("integer", "int64")),
             Scalar::Uint8 => return Shape::Inline(simple("integer", "byte")),
             Scalar::Float64 => return Shape::Inline(simple("number", "double")),
@@ -248,7 +249,8 @@ impl<'a> Definitions<'a> {
         self.leaf(format!("{package}.{name}"), words)
     }
 
-    /// The schema of a list's items or a map's values, which are never left out and so have Go's zero value by default.
+    /// Returns the schema of the items of a list or the values of a map. These are never omitted, so Go's zero value is
+    /// their default.
     fn element(&mut self, types: &Types, id: TypeId, pointer: bool) -> Value {
         let shape = self.shape(types, id);
         let mut words = Vec::new();
@@ -258,7 +260,7 @@ impl<'a> Definitions<'a> {
         self.schema(shape, words)
     }
 
-    /// The definition of a struct of the catalog.
+    /// Builds the definition of a struct of the catalog.
     fn definition(&mut self, id: TypeId) -> Value {
         let catalog = self.catalog;
         let types: &Types = catalog.types();
@@ -326,7 +328,7 @@ impl<'a> Definitions<'a> {
         self.schema(shape, words)
     }
 
-    /// The text of a field; where its values are listed they are told in the text too.
+    /// Returns the description of a field. The description of an enum lists its values too.
     fn description(&self, types: &Types, model: &str, field: &Field) -> Option<String> {
         let text = self.texts.field(model, &field.name).filter(|text| !text.is_empty());
         let values = match types.get(field.ty) {
@@ -364,8 +366,7 @@ impl<'a> Definitions<'a> {
         self.leaf(VERSION_INFO.to_owned(), words)
     }
 
-    /// The definition of a kind that is not in the catalog: its schema in one piece, with the fields that all objects
-    /// have as the catalog has them.
+    /// Builds the definition of a custom resource: its published schema, with the object fields of the catalog.
     fn custom(&mut self, resource: &Resource) -> Value {
         let written = resource.definition.as_ref().and_then(|definition| definition.schema(&resource.version));
         let mut fields = Value::object();
@@ -384,7 +385,7 @@ impl<'a> Definitions<'a> {
         made
     }
 
-    /// The definition of a list of a kind that is not in the catalog.
+    /// Builds the definition of the list of a custom resource.
     fn custom_list(&mut self, resource: &Arc<Resource>) -> Value {
         let item = self.model(&Model::Custom(resource.clone()));
         let about = format!("List of {}. More info: {CONVENTIONS}", resource.plural);
@@ -400,7 +401,7 @@ impl<'a> Definitions<'a> {
         made
     }
 
-    /// Sets `apiVersion`, `kind` and `metadata`, with the texts that they have in this model and in most others.
+    /// Sets `apiVersion`, `kind` and `metadata`, with the descriptions of the model `texts_of`.
     fn object_fields(&mut self, properties: &mut Value, metadata: &str, texts_of: &str) {
         let texts = self.texts;
         let text = |name: &str| texts.field(texts_of, name).map(|text| word("description", text));
@@ -416,15 +417,15 @@ impl<'a> Definitions<'a> {
     }
 }
 
-/// The values that the published schema of a string type lists, sorted.
+/// Returns the sorted enum values that the published schema of a string type lists.
 fn enum_values(scalar: &ScalarType) -> Option<Vec<Str>> {
     let mut values = scalar.values.as_ref().filter(|v| v.closed)?.values.clone();
     values.sort_unstable();
     Some(values)
 }
 
-/// The default that Go's zero value means: `{}` for structs, the zero of basic types unless it is left out of JSON.
-/// Types with JSON of their own, lists and maps have none.
+/// Returns the default that represents Go's zero value: `{}` for structs, and the zero of basic types unless the field
+/// is omitted when empty. Types with a custom JSON encoding, lists and maps have none.
 fn zero(types: &Types, id: TypeId, left_out: bool) -> Option<Value> {
     match types.get(id) {
         Type::Struct(_) => Some(Value::object()),
@@ -445,7 +446,7 @@ fn patch_words(patch: &Patch, words: &mut Words) {
     }
 }
 
-/// Says which kind a definition is of, and by which fields its objects are selected.
+/// Adds the kind of a definition and its selectable fields.
 fn set_custom_words(made: &mut Value, resource: &Resource, kind: &Str) {
     let kind = object! { "group": &resource.group, "kind": kind, "version": &resource.version };
     made.set("x-kubernetes-group-version-kind", vec![kind]);
@@ -455,7 +456,7 @@ fn set_custom_words(made: &mut Value, resource: &Resource, kind: &Str) {
     }
 }
 
-/// A union as it is published: each member is chosen by its Go name, which begins with a capital letter.
+/// Returns the published form of a union. Each member is identified by its capitalized Go name.
 fn union(discriminator: Option<&str>, members: &[&str]) -> Value {
     let capital = |member: &str| {
         let mut chars = member.chars();

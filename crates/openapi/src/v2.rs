@@ -1,5 +1,6 @@
-//! The OpenAPI 2.0 (Swagger) document of the whole API, as upstream's `builder` lays it out: parameters that many
-//! operations share are published once and referred to. kubectl falls back to it; older clients know nothing else.
+//! Builds the OpenAPI 2.0 (Swagger) document of the whole API like upstream's `builder`. Parameters that many
+//! operations share are published once and referenced. kubectl falls back to this document, and older clients only know
+//! this one.
 
 use std::collections::HashMap;
 
@@ -15,13 +16,13 @@ use crate::routes::Shared;
 use crate::schemas::{Definitions, Dialect};
 use crate::{TITLE, VERSION, kind_value, protobuf};
 
-/// The document as JSON.
+/// Returns the document as JSON.
 #[must_use]
 pub fn v2(registry: &Registry, catalog: &Catalog) -> Vec<u8> {
     crate::json(&document(registry, catalog))
 }
 
-/// The document as Protobuf, in the messages of gnostic (`openapi.v2.Document`), which client-go asks for.
+/// Returns the document as Protobuf with the messages of gnostic (`openapi.v2.Document`), which client-go requests.
 #[must_use]
 pub fn v2_protobuf(registry: &Registry, catalog: &Catalog) -> Vec<u8> {
     protobuf::document(&document(registry, catalog))
@@ -49,9 +50,9 @@ fn document(registry: &Registry, catalog: &Catalog) -> Value {
 
 struct Writer<'a> {
     schemas: Definitions<'a>,
-    /// The parameters that are published once.
+    /// The shared parameters.
     parameters: Vec<(Str, Value)>,
-    /// Their names, by their JSON.
+    /// The names of the shared parameters by their JSON.
     named: HashMap<Vec<u8>, Str>,
 }
 
@@ -69,7 +70,7 @@ impl Writer<'_> {
 
     fn operation<'r>(&mut self, item: &PathItem<'r>, route: &'r Route) -> Value {
         let mut parameters: Vec<Value> = Vec::new();
-        // The body has the name "body" and is sorted in among the others.
+        // The body has the name `body` and is sorted with the other parameters.
         let mut body = route.body.as_ref().map(|body| self.body(&body.model, body.required));
         for own in item.own(route) {
             if own.name.as_ref() > "body" {
@@ -118,7 +119,8 @@ impl Writer<'_> {
         if parameter.place == Place::Path {
             made.set("required", true);
         }
-        // The name's text differs for every kind, and old versions of kubectl look for the other two in the operations.
+        // The description of `name` differs between kinds, and old versions of kubectl expect the other two in the
+        // operations.
         match parameter.name.as_ref() {
             "name" | "fieldValidation" | "dryRun" => made,
             name => self.once(name, made),
@@ -134,7 +136,8 @@ impl Writer<'_> {
         if general { self.once("body", made) } else { made }
     }
 
-    /// Publishes a parameter once and refers to it, by its name and a hash of what it says.
+    /// Publishes a parameter once and returns a reference to it. Its key consists of its name and a hash of its
+    /// content.
     fn once(&mut self, name: &str, parameter: Value) -> Value {
         let text = crate::json(&parameter);
         let known = match self.named.get(&text) {
@@ -153,7 +156,7 @@ impl Writer<'_> {
     }
 }
 
-/// The first six bytes of the FNV-1 hash in URL-safe base64.
+/// Returns the first six bytes of the FNV-1 hash in URL-safe base64.
 fn short_hash(text: &[u8]) -> String {
     let step = |hash: u64, byte: &u8| hash.wrapping_mul(0x0000_0100_0000_01b3) ^ u64::from(*byte);
     let hash = text.iter().fold(0xcbf2_9ce4_8422_2325, step);
@@ -166,7 +169,8 @@ mod tests {
 
     #[test]
     fn hashes() {
-        // FNV-1 of nothing is its offset basis; the second is a published test vector (0xaf63bd4c8601b7be).
+        // The FNV-1 hash of the empty string is the offset basis. The second is a published test vector
+        // (0xaf63bd4c8601b7be).
         let expect = |bytes: [u8; 6]| base64::encode(&bytes).replace('/', "_");
         assert_eq!(short_hash(b""), expect([0xcb, 0xf2, 0x9c, 0xe4, 0x84, 0x22]));
         assert_eq!(short_hash(b"a"), expect([0xaf, 0x63, 0xbd, 0x4c, 0x86, 0x01]));

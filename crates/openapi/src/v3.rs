@@ -1,4 +1,4 @@
-//! OpenAPI 3.0 documents, one for each path of the index (KEP-2896), as upstream's `builder3` lays them out.
+//! Builds the OpenAPI 3.0 documents, one for each path of the index (KEP-2896), like upstream's `builder3`.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::routes::{Shared, documented_groups};
 use crate::schemas::{Definitions, Dialect};
 use crate::{TITLE, VERSION, kind_value};
 
-/// The paths of the documents that there are, as the index at `/openapi/v3` lists them, sorted: `api`, `api/v1`,
-/// `apis`, `apis/apps`, `apis/apps/v1`, …, `version`.
+/// Returns the sorted paths of the documents, as the index at `/openapi/v3` lists them: `api`, `api/v1`, `apis`,
+/// `apis/apps`, `apis/apps/v1`, ..., `version`.
 #[must_use]
 pub fn v3_paths(registry: &Registry) -> Vec<String> {
     let mut paths = vec!["api".to_owned(), "apis".to_owned(), "version".to_owned()];
@@ -30,16 +30,16 @@ pub fn v3_paths(registry: &Registry) -> Vec<String> {
     paths
 }
 
-/// What the documents of custom kinds are called, and their version.
+/// The title and the version of the documents of custom resources.
 const CUSTOM_TITLE: &str = "Kubernetes CRD Swagger";
 const CUSTOM_VERSION: &str = "v0.1.0";
 
-/// True if nothing but custom kinds is served at a group and version.
+/// Returns true if a group and version has only custom resources.
 fn is_custom(registry: &Registry, version: &GroupVersion) -> bool {
     !registry.has_routes(&version.group, &version.version)
 }
 
-/// True if there is a document at a path.
+/// Returns true if there is a document at a path.
 #[must_use]
 pub fn has_v3_document(registry: &Registry, path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
@@ -52,8 +52,9 @@ pub fn has_v3_document(registry: &Registry, path: &str) -> bool {
     }
 }
 
-/// What the document at a path is made of, in place of the document: there are many of custom kinds, and few of them are
-/// ever read. `None` for the documents of built-in kinds, which do not change.
+/// Returns a key that changes whenever the document at a path changes, without building the document: there may be many
+/// documents of custom resources, and few of them are ever read. Returns `None` for documents of built-in kinds, which
+/// never change.
 #[must_use]
 pub fn v3_mark(registry: &Registry, path: &str) -> Option<String> {
     let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
@@ -70,7 +71,7 @@ pub fn v3_mark(registry: &Registry, path: &str) -> Option<String> {
     Some(format!("{version}\n{marks}"))
 }
 
-/// The document at a path of the index, as JSON; `None` where there is none.
+/// Returns the document at a path of the index as JSON, or `None` if there is none.
 #[must_use]
 pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
     let texts = descriptions();
@@ -112,7 +113,7 @@ pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option
     Some(crate::json(&document))
 }
 
-/// The document of one group and version, as JSON. Without operations where nothing of it is served.
+/// Returns the document of one group and version as JSON. It has no operations if none of its resources is served.
 #[must_use]
 pub fn v3(registry: &Registry, catalog: &Catalog, version: &GroupVersion) -> Vec<u8> {
     let path = if version.group.is_empty() { format!("api/{version}") } else { format!("apis/{version}") };

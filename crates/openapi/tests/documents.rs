@@ -1,4 +1,4 @@
-//! The documents of the built-in API hold together, and describe all of the registry.
+//! Tests that the documents of the built-in API are consistent and describe the whole registry.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn document(path: &str) -> Value {
     serde_json::from_slice(&bytes).expect("JSON")
 }
 
-/// The value at a JSON pointer with "|" between its parts, as JSON.
+/// Returns the value at a JSON pointer with "|" as separator, as JSON.
 fn at(document: &Value, pointer: &str) -> String {
     let found = pointer.split('|').fold(document, |value, part| match part.parse::<usize>() {
         Ok(i) if value.as_array().is_some() => &value[i],
@@ -26,7 +26,7 @@ fn at(document: &Value, pointer: &str) -> String {
     serde_json::to_string(found).expect("JSON")
 }
 
-/// All operations as (path, method, operation).
+/// Returns all operations as (path, method, operation).
 fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
     let items = document.entries_at(&["paths"]);
     items
@@ -52,7 +52,7 @@ fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
     }
 }
 
-/// Checks that all references lead somewhere and that every definition is referred to.
+/// Checks that all references resolve and that every definition is referenced.
 fn check_references(document: &Value, name: &str, places: &[(&str, &[&str])]) {
     let mut found = BTreeSet::new();
     references(document, &mut found);
@@ -94,7 +94,7 @@ fn the_old_document_holds_together() {
         let places: [(&str, &[&str]); 2] = [("#/definitions/", &["definitions"]), ("#/parameters/", &["parameters"])];
         check_references(&found, "v2", &places);
         check_ids(&found, "v2");
-        // It has the operations of all documents of the new version.
+        // It has the operations of all v3 documents.
         let new: usize = pintle_openapi::v3_paths(&registry)
             .iter()
             .filter_map(|path| pintle_openapi::v3_document(&registry, shared(), path))
@@ -105,7 +105,7 @@ fn the_old_document_holds_together() {
     }
 }
 
-/// Clients keep documents by their hash.
+/// Clients cache documents by their hash.
 #[test]
 fn documents_are_the_same_every_time() {
     let (one, other) = (registry(), registry());
@@ -150,7 +150,7 @@ fn connections_and_logs_are_operations_too() {
     );
 }
 
-/// What an operation on the registry is called, and where it is.
+/// Returns true if the operation for a verb exists at the expected path with the expected action.
 fn expected(document: &Value, path: &str, verb: Verb) -> bool {
     let (method, action, path) = match verb {
         Verb::Create => ("post", "post", path.to_owned()),
@@ -254,7 +254,7 @@ fn schemas() {
     assert!(text.ends_with(r#"\n\nPossible enum values:\n - `\"ClusterFirst\"`\n - `\"ClusterFirstWithHostNet\"`\n - `\"Default\"`\n - `\"None\"`""#), "{text}");
 }
 
-/// What an operation is, in one line: id, action, kind, parameters of its own, of its path, body and answers.
+/// Formats an operation in one line: id, action, kind, its own parameters, those of its path, body and responses.
 fn line(document: &Value, path: &str, method: &str) -> String {
     let item = document.at(&["paths", path]).expect(path);
     let operation = item.get(method).expect(method);

@@ -1,4 +1,4 @@
-//! Schemas of custom resources are published as upstream publishes them.
+//! Tests that schemas of custom resources are published like upstream publishes them.
 
 #[allow(dead_code)]
 mod common;
@@ -7,12 +7,12 @@ use pintle_catalog::shared;
 use pintle_registry::Registry;
 use serde_json::{Value, json};
 
-/// A registry of a kind with this schema.
+/// Returns a registry with a custom resource that has this schema.
 fn registry(schema: Value) -> Registry {
     Registry::new(vec![common::widgets(serde_json::from_value(schema).expect("a schema"))])
 }
 
-/// What both documents say of a field with this schema.
+/// Returns what both documents publish for a field with this schema.
 fn published(schema: &Value) -> [Value; 2] {
     let kind = json!({"type": "object", "properties": {"field": schema}});
     let registry = registry(kind);
@@ -23,7 +23,7 @@ fn published(schema: &Value) -> [Value; 2] {
     [field(&v2["definitions"]), field(&v3["components"]["schemas"])]
 }
 
-/// Numbers are the same whether or not they have a fraction.
+/// Normalizes numbers with and without a fraction.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Number(number) => json!(number.as_f64()),

@@ -1,5 +1,5 @@
-//! The kinds of the group `admissionregistration.k8s.io`. CEL expressions are only looked at for being there: compiling
-//! them is the work of the crate that knows CEL.
+//! Strategies of the group `admissionregistration.k8s.io`. They only check that CEL expressions are present; the
+//! extensions crate compiles them.
 
 mod policy;
 mod rules;

@@ -1,5 +1,5 @@
-//! Admission policies and their bindings (upstream: `validateValidatingAdmissionPolicySpec` and the like): everything
-//! but what the expressions say.
+//! The strategies for admission policies and their bindings, without the validation of expressions (upstream:
+//! `validateValidatingAdmissionPolicySpec` and similar).
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ const ANNOTATIONS: Shape =
     Shape::List(&Shape::Struct(&[("Key", "key", Shape::TEXT), ("ValueExpression", "valueExpression", Shape::TEXT)]));
 const MAX_AUDIT_EXPRESSION: usize = 5 * 1024;
 
-/// Sets the defaults of what a policy or a binding matches.
+/// Sets the defaults of `matchConstraints` or `matchResources`.
 fn match_defaults(resources: Option<&mut Value>) {
     let Some(resources) = resources else { return };
     resources.set_default("matchPolicy", "Equivalent");
@@ -43,7 +43,7 @@ fn policy_defaults(object: &mut Value) {
     }
 }
 
-/// The rules of ValidatingAdmissionPolicy.
+/// The strategy for ValidatingAdmissionPolicy.
 pub(super) struct ValidatingPolicy;
 
 static STATUS: StatusStrategy = StatusStrategy {
@@ -131,7 +131,7 @@ impl Strategy for ValidatingPolicy {
     }
 }
 
-/// The rules of MutatingAdmissionPolicy.
+/// The strategy for MutatingAdmissionPolicy.
 pub(super) struct MutatingPolicy;
 
 impl Strategy for MutatingPolicy {
@@ -173,9 +173,9 @@ impl Strategy for MutatingPolicy {
     }
 }
 
-/// The rules of the bindings of both kinds of policies.
+/// The strategy for ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding.
 pub(super) struct Binding {
-    /// True for the kind that says what follows from a violation.
+    /// True for bindings of validating policies, which have validation actions.
     pub(super) validating: bool,
 }
 
@@ -206,7 +206,7 @@ impl Strategy for Binding {
             validate_param_ref(&mut errors, reference, &path.child("paramRef"));
         }
         if let Some(resources) = spec.get("matchResources") {
-            // The path is upstream's.
+            // Upstream misspells this path.
             validate_match(&mut errors, resources, &path.child("matchResouces"));
         }
         if self.validating {
@@ -224,7 +224,7 @@ impl Strategy for Binding {
     }
 }
 
-/// What both kinds of policies have.
+/// Validates what both types of policies have in common.
 fn validate_common(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     field_required_one_of(errors, spec, "failurePolicy", &FAILURE_POLICIES, path);
     if let Some(kind) = spec.get("paramKind") {
@@ -256,7 +256,7 @@ fn validate_common(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// True for an identifier of CEL that is not reserved.
+/// Returns true if the name is a CEL identifier that is not reserved.
 fn is_identifier(name: &str) -> bool {
     names::c_identifier(name).is_empty() && !pintle_cel::is_reserved(name)
 }
@@ -346,7 +346,7 @@ fn validate_audit_annotation(errors: &mut Errors, policy: &str, annotation: &Val
     if policy.is_empty() {
         errors.invalid(&path.child("key"), key, "requires metadata.name be non-empty");
     } else {
-        // What is recorded is the policy's name with the key.
+        // The audit annotation key consists of the policy's name and this key.
         let full = format!("{policy}/{key}");
         invalid_each(errors, &path.child("key"), &full, names::qualified_name(&full));
     }

@@ -1,4 +1,4 @@
-//! Which requests a webhook or a policy is for, and under which conditions (upstream: `validateRuleWithOperations`,
+//! Validates the rules and match conditions of webhooks and policies (upstream: `validateRuleWithOperations`,
 //! `validateMatchConditions` of `pkg/apis/admissionregistration/validation`).
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 const MAX_CONDITIONS: usize = 64;
 
-/// Sets the scope of rules: any.
+/// Sets the default scope of rules: `*`.
 pub(super) fn rule_defaults(owner: &mut Value, field: &str) {
     let rules = owner.get_mut(field).and_then(Value::as_array_mut);
     for rule in rules.into_iter().flatten() {
@@ -19,12 +19,12 @@ pub(super) fn rule_defaults(owner: &mut Value, field: &str) {
     }
 }
 
-/// Refuses the value of a field that is there and not one of those that are known.
+/// Rejects a field value that is present and not among the known ones.
 pub(super) fn field_one_of(errors: &mut Errors, object: &Value, field: &str, known: &[&str], path: &FieldPath<'_>) {
     one_of(errors, &path.child(field), text(object, field), known);
 }
 
-/// Requires a field, whose value must be one of those that are known.
+/// Requires a field with a value among the known ones.
 pub(super) fn field_required_one_of(
     errors: &mut Errors,
     object: &Value,
@@ -35,7 +35,7 @@ pub(super) fn field_required_one_of(
     required_one_of(errors, &path.child(field), object.str_at(&[field]), known);
 }
 
-/// Checks a rule with operations.
+/// Validates a rule with operations.
 pub(super) fn validate_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
     wildcard_stands_alone(errors, rule, "operations", "operations", path);
     let list = path.child("operations");
@@ -52,7 +52,7 @@ pub(super) fn validate_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<
     field_one_of(errors, rule, "scope", &SCOPES, path);
 }
 
-/// Requires a list in which `*` stands alone.
+/// Requires a non-empty list in which `*` has no other items beside it.
 fn wildcard_stands_alone(errors: &mut Errors, rule: &Value, field: &str, others: &str, path: &FieldPath<'_>) {
     let items = strings(rule, &[field]);
     if items.is_empty() {
@@ -78,7 +78,7 @@ fn validate_resources(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
             continue;
         }
         let Some((name, subresource)) = resource.split_once('/') else {
-            // Upstream remembers the last one alone.
+            // Upstream only remembers the last one.
             last_is_plain = *resource != "*";
             continue;
         };
@@ -107,7 +107,7 @@ fn validate_resources(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// Checks match conditions: names, each once, and expressions that are there.
+/// Validates match conditions: valid unique names and non-empty expressions.
 pub(super) fn validate_conditions(errors: &mut Errors, conditions: &[Value], path: &FieldPath<'_>) {
     if conditions.len() > MAX_CONDITIONS {
         errors.push(FieldError::too_many(path, conditions.len(), MAX_CONDITIONS));

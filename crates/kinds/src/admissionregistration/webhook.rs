@@ -1,5 +1,5 @@
-//! MutatingWebhookConfiguration and ValidatingWebhookConfiguration (upstream: `SetDefaults_ValidatingWebhook` and the
-//! like, `pkg/apis/admissionregistration/validation`).
+//! The strategies for MutatingWebhookConfiguration and ValidatingWebhookConfiguration (upstream:
+//! `SetDefaults_ValidatingWebhook` and similar, `pkg/apis/admissionregistration/validation`).
 
 use std::collections::BTreeSet;
 
@@ -18,15 +18,15 @@ const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 const SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 
-/// The versions of AdmissionReview that a webhook must know one of.
+/// The known versions of AdmissionReview. A webhook must accept at least one of them.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 const DEFAULT_PORT: i64 = 443;
 const DEFAULT_TIMEOUT: i64 = 10;
 
-/// The rules of both kinds of configurations.
+/// The strategy for both kinds of webhook configurations.
 pub(super) struct Configuration {
-    /// True for the kind whose webhooks change objects.
+    /// True for MutatingWebhookConfiguration.
     pub(super) mutating: bool,
 }
 
@@ -72,7 +72,7 @@ impl Strategy for Configuration {
     }
 }
 
-/// What the configuration had before, and may keep.
+/// Faults of the old configuration, which the new one may keep.
 #[derive(Default)]
 struct Tolerated {
     side_effects: bool,

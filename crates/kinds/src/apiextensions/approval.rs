@@ -1,5 +1,5 @@
-//! Groups of the Kubernetes community need an approval for what is added to them (upstream: `validateAPIApproval` and
-//! `GetAPIApprovalState` of apiextensions-apiserver).
+//! Validates that CustomResourceDefinitions in API groups of the Kubernetes community carry an API approval (upstream:
+//! `validateAPIApproval` and `GetAPIApprovalState` of apiextensions-apiserver).
 
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -14,7 +14,7 @@ enum Approval {
     Invalid,
 }
 
-/// Checks the annotation that says who approved. What it was before it may stay.
+/// Validates the approval annotation. An update may keep the approval state of the old object.
 pub(super) fn validate(errors: &mut Errors, object: &Value, old: Option<&Value>) {
     if !is_protected(object.str_at(&["spec", "group"])) {
         return;
@@ -55,7 +55,7 @@ fn approval(object: &Value) -> Approval {
     }
 }
 
-/// True if a text has the scheme and the host of a URL.
+/// Returns true if a text has the scheme and the host of a URL.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let Some(rest) = rest.strip_prefix("//") else { return false };

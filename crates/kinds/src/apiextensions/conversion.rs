@@ -1,5 +1,5 @@
-//! How objects are converted between versions (upstream: `validateCustomResourceConversion`). Paths are those of
-//! upstream's internal version, which has the fields of `webhook` beside the strategy.
+//! Validates `spec.conversion` of a CustomResourceDefinition (upstream: `validateCustomResourceConversion`). Field
+//! paths are those of upstream's internal version, which has the fields of `webhook` beside the strategy.
 
 use std::collections::HashSet;
 
@@ -14,10 +14,10 @@ use crate::{gojson, pem};
 const STRATEGIES: [&str; 2] = ["None", "Webhook"];
 const NOT_WEBHOOK: &str = "should not be set when strategy is not set to Webhook";
 
-/// The versions of ConversionReview of which a webhook must know one.
+/// The known versions of ConversionReview. A webhook must accept at least one of them.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// Checks the conversion of a spec.
+/// Validates `spec.conversion`.
 pub(super) fn validate(errors: &mut Errors, spec: &Value, demands: &Demands, path: &FieldPath<'_>) {
     let Some(conversion) = spec.get("conversion") else { return };
     let strategy = conversion.str_at(&["strategy"]);
@@ -57,12 +57,12 @@ fn validate_client(errors: &mut Errors, client: &Value, readable: bool, path: &F
     }
 }
 
-/// True if no certificate can be read from a bundle.
+/// Returns true if a CA bundle contains no parsable certificate.
 pub(super) fn is_unreadable_bundle(bundle: &str) -> bool {
     bundle_fault(bundle).is_some()
 }
 
-/// Why no certificate can be read from a bundle; `None` if there is one.
+/// Returns why a CA bundle contains no parsable certificate, or `None` if it contains one.
 fn bundle_fault(bundle: &str) -> Option<&'static str> {
     let bytes = base64::decode(bundle.as_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -85,7 +85,7 @@ fn review_versions(conversion: &Value) -> Vec<&str> {
     strings(conversion, &["webhook", "conversionReviewVersions"])
 }
 
-/// True if a conversion names a version of ConversionReview that the server knows, or none at all.
+/// Returns true if a conversion lists a version of ConversionReview that the server knows, or lists none at all.
 pub(super) fn knows_a_review(conversion: &Value) -> bool {
     let versions = review_versions(conversion);
     versions.is_empty() || versions.iter().any(|version| REVIEW_VERSIONS.contains(version))

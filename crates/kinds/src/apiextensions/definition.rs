@@ -1,4 +1,4 @@
-//! CustomResourceDefinition as an object: who writes its status, and which versions it says are stored (upstream:
+//! The strategy for CustomResourceDefinition: preparation, status and stored versions (upstream:
 //! apiextensions-apiserver's `pkg/registry/customresourcedefinition`).
 
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::schema::judge::SchemaJudge;
 use super::{approval, formats, spec, status};
 use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
 
-/// The finalizer that keeps a definition until its objects are gone.
+/// The finalizer that keeps a CustomResourceDefinition until its custom resources are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const DEFAULT_PORT: i64 = 443;
 
-/// The rules of CustomResourceDefinition.
+/// The strategy for CustomResourceDefinition.
 pub(super) struct Definition {
-    /// Judges defaults and expressions.
+    /// Validates default values and CEL expressions.
     pub(super) judge: Arc<dyn SchemaJudge>,
 }
 
@@ -126,7 +126,7 @@ impl TwoPhaseDeletion for Definition {
 const STATUS: StatusStrategy =
     StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: |object, _| status::validate(object) };
 
-/// Notes the version that objects are stored at, once.
+/// Adds the storage version to `status.storedVersions` unless it is listed.
 fn store_version(object: &mut Value) {
     let versions = object.items_at(&["spec", "versions"]);
     let Some(storage) = versions.iter().find(|version| version.bool_at(&["storage"])) else { return };
@@ -138,7 +138,7 @@ fn store_version(object: &mut Value) {
     }
 }
 
-/// Checks what is beside the spec, and what may not be turned on any more.
+/// Validates everything beside the spec, and the settings that an update may not turn on.
 fn validate_rest(errors: &mut Errors, object: &Value, old: Option<&Value>) {
     errors.append(status::validate(object));
     status::validate_stored_versions(errors, object);

@@ -1,4 +1,4 @@
-//! Formats that the server does not know, and so does not check, of which clients are warned (upstream:
+//! Finds unrecognized `format` values, which the server ignores and about which it warns clients (upstream:
 //! `WarningsOnCreate` of apiextensions-apiserver's `pkg/registry/customresourcedefinition`, and
 //! `pkg/apiserver/validation/formats.go`).
 
@@ -6,7 +6,7 @@ use pintle_value::Value;
 
 use super::spec::schemas;
 
-/// The formats of texts, without dashes.
+/// The recognized formats of strings, without dashes.
 const TEXTS: [&str; 26] = [
     "bsonobjectid",
     "byte",
@@ -36,7 +36,7 @@ const TEXTS: [&str; 26] = [
     "uuid5",
 ];
 
-/// The formats in the schemas of an object that are not known, each once.
+/// Returns the unrecognized formats in the schemas of a definition, without duplicates.
 pub(super) fn unrecognized(object: &Value) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for schema in schemas(object) {

@@ -1,4 +1,4 @@
-//! The kinds of the group `apiextensions.k8s.io`.
+//! Strategies of the group `apiextensions.k8s.io`.
 
 mod approval;
 mod conversion;
@@ -29,8 +29,8 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     }
 }
 
-/// The behaviour of definitions with a judge of what is in their schemas. Without one, as [`crate::strategy`] has it,
-/// defaults and expressions are not looked at.
+/// Returns the strategy for CustomResourceDefinition with a validator for the contents of schemas. Without one, as in
+/// [`crate::strategy`], defaults and expressions are not validated.
 #[must_use]
 pub fn definitions(judge: Arc<dyn SchemaJudge>) -> Arc<dyn Strategy> {
     Arc::new(definition::Definition { judge })

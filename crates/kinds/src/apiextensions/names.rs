@@ -1,11 +1,11 @@
-//! The names of a definition: of the spec, and of the status once they are accepted (upstream:
+//! Validates the names of a definition: those in the spec, and the accepted names in the status (upstream:
 //! `ValidateCustomResourceDefinitionNames`).
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::rules::strings;
 
-/// Checks those names that are there.
+/// Validates the names that are set.
 pub(super) fn validate(errors: &mut Errors, found: &Value, path: &FieldPath<'_>) {
     for (field, any_case) in [("plural", false), ("singular", false), ("kind", true), ("listKind", true)] {
         let name = found.str_at(&[field]);

@@ -1,5 +1,6 @@
-//! What is asked of a definition: all of it of a new one; of a change only what the definition before it fulfilled
-//! (upstream: `validationOptions` and how `ValidateCustomResourceDefinitionUpdate` fills them).
+//! Validation options of a CustomResourceDefinition. A new definition must pass all checks; an update must pass only
+//! the checks that the old definition passes (upstream: `validationOptions` and how
+//! `ValidateCustomResourceDefinitionUpdate` fills them).
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,35 +12,36 @@ use super::selectable::MAX_SELECTABLE;
 use super::spec::{is_common, is_established, schemas, versions};
 use crate::strategy::same_at;
 
-/// What is asked.
+/// Which checks apply (upstream: `validationOptions`).
 #[derive(Debug)]
 pub(super) struct Demands {
-    /// A version of ConversionReview that the server knows.
+    /// `conversionReviewVersions` must contain a version that the server knows.
     pub(super) known_review: bool,
-    /// That scope and kind stay.
+    /// The scope and the kind are immutable.
     pub(super) same_names: bool,
-    /// A schema per version.
+    /// Every version must have a schema.
     pub(super) schemas: bool,
-    /// Types that there are.
+    /// The types in schemas must be known.
     pub(super) known_types: bool,
-    /// Structural schemas.
+    /// Schemas must be structural.
     pub(super) structural: bool,
-    /// Defaults without unknown fields.
+    /// Default values may not contain unknown fields.
     pub(super) pruned_defaults: bool,
-    /// Items of sets that are values as a whole.
+    /// Items of sets must be atomic.
     pub(super) atomic_sets: bool,
-    /// Items and keys of lists that are there.
+    /// Items of sets and maps may not be nullable, and keys of maps must be required or have a default.
     pub(super) list_items: bool,
-    /// A CA bundle that can be read.
+    /// The CA bundle must be parsable.
     pub(super) readable_bundle: bool,
-    /// The versions whose schema is as it was.
+    /// The versions whose schema did not change.
     pub(super) unchanged: HashSet<String>,
-    /// The versions with too many selectable fields, which may stay; the empty name stands for all.
+    /// The versions whose selectable fields may exceed the limit; the empty name stands for the fields common to all
+    /// versions.
     pub(super) too_many_selectable: HashSet<String>,
 }
 
 impl Demands {
-    /// What is asked of a new definition. It is not established yet, and so its CA bundle is not looked at.
+    /// The options for a new definition. The definition is not established yet, so its CA bundle is not validated.
     pub(super) fn of_new() -> Self {
         Self {
             known_review: true,
@@ -56,7 +58,7 @@ impl Demands {
         }
     }
 
-    /// What is asked of a change of `old`.
+    /// The options for an update of `old`.
     pub(super) fn of_change(object: &Value, old: &Value) -> Self {
         let conversion = &old["spec"]["conversion"];
         let any = |is: &mut dyn FnMut(Node<'_>) -> bool| schemas(old).any(|schema| schema.any(is));
@@ -88,7 +90,7 @@ fn is_structural(schema: Node<'_>) -> bool {
     unsupported::fault(schema).is_none() && structural::validate(schema, &FieldPath::root()).is_empty()
 }
 
-/// The versions of both, by name.
+/// Returns the versions that both definitions have, with their names.
 fn pairs<'v>(object: &'v Value, old: &'v Value) -> impl Iterator<Item = (&'v str, &'v Value, &'v Value)> {
     let before: HashMap<&str, &Value> =
         versions(old).iter().rev().map(|version| (version.str_at(&["name"]), version)).collect();
@@ -103,7 +105,8 @@ fn unchanged(object: &Value, old: &Value) -> HashSet<String> {
     same.map(|(name, ..)| name.to_owned()).collect()
 }
 
-/// Selectable fields count as they are: of all versions where they are the same in all, or of each.
+/// Returns the versions whose selectable fields exceed the limit but did not change. If all versions have the same
+/// fields, the empty name stands for all of them.
 fn too_many_selectable(object: &Value, old: &Value) -> HashSet<String> {
     const FIELD: &str = "selectableFields";
     let kept = |new: &Value, old: &Value| old.items_at(&[FIELD]).len() > MAX_SELECTABLE && same_at(new, old, &[FIELD]);

@@ -1,4 +1,4 @@
-//! The fields by which objects can be selected (upstream: `ValidateCustomResourceSelectableFields`).
+//! Validates `selectableFields` (upstream: `ValidateCustomResourceSelectableFields`).
 
 use std::collections::HashSet;
 
@@ -6,13 +6,13 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::schema::{Node, field_path};
 
-/// How many selectable fields a version may have.
+/// The maximum number of selectable fields of a version.
 pub(super) const MAX_SELECTABLE: usize = 8;
 
 const SCALAR: &str = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
                       formats are allowed.";
 
-/// Checks the selectable fields of a schema. With `too_many` there may be any number.
+/// Validates the selectable fields of a schema. With `too_many`, their number is not limited.
 pub(super) fn validate(errors: &mut Errors, fields: &[Value], schema: Node<'_>, too_many: bool, path: &FieldPath<'_>) {
     let mut seen = HashSet::new();
     for (i, field) in fields.iter().enumerate() {

@@ -1,8 +1,9 @@
-//! The spec of a definition (upstream: `validateCustomResourceDefinitionSpec` and `…SpecUpdate`).
+//! Validates the spec of a CustomResourceDefinition (upstream: `validateCustomResourceDefinitionSpec` and
+//! `...SpecUpdate`).
 //!
-//! Upstream validates an internal version, in which what is the same in all versions stands beside them: `validation`
-//! (the schema), `subresources`, `additionalPrinterColumns` and `selectableFields`. Paths and the order of errors follow
-//! from that.
+//! Upstream validates an internal version. In it, fields that are the same in all versions stand beside the versions:
+//! `validation` (the schema), `subresources`, `additionalPrinterColumns` and `selectableFields`. The field paths and
+//! the order of the errors follow from that.
 
 use std::collections::HashSet;
 
@@ -25,7 +26,7 @@ const EXTENSIONS: [&str; 4] = [
     "x-kubernetes-validations",
 ];
 
-/// Versions in errors. Fields that stand beside the versions are taken out before.
+/// How errors print versions. Fields that stand beside the versions are removed before.
 const VERSIONS: Shape = Shape::List(&Shape::Struct(&[
     ("Name", "name", Shape::TEXT),
     ("Served", "served", Shape::Plain("false")),
@@ -64,32 +65,32 @@ const COLUMN: Shape = Shape::Struct(&[
     ("JSONPath", "jsonPath", Shape::TEXT),
 ]);
 
-/// The fields of versions that stand beside them if they are the same in all.
+/// The fields of a version that stand beside the versions if they are the same in all of them.
 const COMMON: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
 
-/// The versions of a definition.
+/// Returns the versions of a definition.
 pub(super) fn versions(object: &Value) -> &[Value] {
     object.items_at(&["spec", "versions"])
 }
 
-/// The schemas of all versions that have one.
+/// Returns the schemas of all versions that have one.
 pub(super) fn schemas(object: &Value) -> impl Iterator<Item = Node<'_>> {
     versions(object).iter().filter_map(|version| version.at(&["schema", "openAPIV3Schema"])).map(Node)
 }
 
-/// True if a field is the same in all versions.
+/// Returns true if a field is the same in all versions.
 pub(super) fn is_common(versions: &[Value], field: &str) -> bool {
     versions.iter().all(|version| pintle_value::same(version.get(field), versions[0].get(field)))
 }
 
-/// True if a definition is served.
+/// Returns true if a definition is established.
 pub(super) fn is_established(object: &Value) -> bool {
     let conditions = object.items_at(&["status", "conditions"]);
     let found = conditions.iter().find(|condition| condition.str_at(&["type"]) == "Established");
     found.is_some_and(|condition| condition.str_at(&["status"]) == "True")
 }
 
-/// Checks the spec of an object.
+/// Validates the spec of a definition.
 pub(super) fn validate(object: &Value, demands: &Demands, judge: &dyn SchemaJudge) -> Errors {
     let mut errors = Errors::new();
     let spec = &object["spec"];
@@ -126,12 +127,12 @@ pub(super) fn validate(object: &Value, demands: &Demands, judge: &dyn SchemaJudg
     errors
 }
 
-/// Checks what may not change in a spec, beside the rules for the spec itself.
+/// Validates the immutable fields of the spec. The rules for the spec itself are in [`validate`].
 pub(super) fn validate_change(errors: &mut Errors, object: &Value, old: &Value, demands: &Demands) {
     let spec = FieldPath::new("spec");
     let names = spec.child("names");
     if demands.same_names {
-        // What is stored depends on them.
+        // The storage path of the custom resources depends on these fields.
         let path = ["spec", "scope"];
         immutable(errors, object.at(&path), old.at(&path), &spec.child("scope"));
     }
@@ -159,10 +160,10 @@ fn validate_group(errors: &mut Errors, group: &str, path: &FieldPath<'_>) {
     }
 }
 
-/// The versions of a spec, seen as upstream's internal version has them.
+/// Validates a spec in the form of upstream's internal version.
 struct Check<'a> {
     versions: &'a [Value],
-    /// The versions as they are written, which may be not at all.
+    /// The versions as the client wrote them, for error messages. They may be absent.
     shown: &'a Value,
     common: HashSet<&'static str>,
     preserves_unknown: bool,
@@ -197,12 +198,12 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A field of a version, if it is not the same in all.
+    /// Returns a field of a version unless it is the same in all versions.
     fn own<'v>(&self, version: &'v Value, field: &str) -> Option<&'v Value> {
         version.get(field).filter(|_| !self.common.contains(field))
     }
 
-    /// A field that is the same in all versions.
+    /// Returns a field that is the same in all versions.
     fn shared(&self, field: &str) -> Option<&'a Value> {
         self.versions.first()?.get(field).filter(|_| self.common.contains(field))
     }
@@ -233,7 +234,7 @@ impl<'a> Check<'a> {
         let name = version.str_at(&["name"]);
         let validation = self.own(version, "schema");
         if let Some(validation) = validation {
-            // Of versions of one name the first says what subresources there are.
+            // If several versions have the same name, the first one decides on the subresources.
             let of_name = self.versions.iter().find(|version| version.str_at(&["name"]) == name);
             let status = of_name.is_some_and(|version| version.at(&["subresources", "status"]).is_some());
             self.schema(errors, validation, status, name, &path.child("schema"));
@@ -255,7 +256,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What concerns versions together.
+    /// Validates the versions against each other.
     fn all_versions(&self, errors: &mut Errors, path: &FieldPath<'_>) {
         let mut seen = HashSet::new();
         let repeated = !self.versions.iter().all(|version| seen.insert(version.str_at(&["name"])));
@@ -277,7 +278,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What stands beside the versions.
+    /// Validates the fields that stand beside the versions.
     fn common(&self, errors: &mut Errors, path: &FieldPath<'_>) {
         if let Some(validation) = self.shared("schema") {
             let status = self.versions.iter().any(|version| version.at(&["subresources", "status"]).is_some());
@@ -292,7 +293,7 @@ impl<'a> Check<'a> {
         if fields.is_empty() {
             return;
         }
-        // Upstream has it so for schemas that differ, too.
+        // Upstream reports this for schemas that differ, too.
         match self.shared("schema") {
             None => {
                 let detail = "may only be set when validations.schema is included";

@@ -1,4 +1,5 @@
-//! The status of a definition (upstream: `ValidateCustomResourceDefinitionStatus` and `…StoredVersions`).
+//! Validates the status of a CustomResourceDefinition (upstream: `ValidateCustomResourceDefinitionStatus` and
+//! `...StoredVersions`).
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,14 @@ use super::names;
 use super::spec::versions;
 use crate::rules::strings;
 
-/// Checks a status.
+/// Validates the status.
 pub(super) fn validate(object: &Value) -> Errors {
     let mut errors = Errors::new();
     names::validate(&mut errors, &object["status"]["acceptedNames"], &FieldPath::new("status.acceptedNames"));
     errors
 }
 
-/// Requires the versions at which objects may be stored to be there, and the one at which they are to be among them.
+/// Requires that `status.storedVersions` names only versions of the spec, and includes the storage version.
 pub(super) fn validate_stored_versions(errors: &mut Errors, object: &Value) {
     let status = FieldPath::new("status");
     let path = status.child("storedVersions");

@@ -1,4 +1,4 @@
-//! What a version says beside its schema: its deprecation, subresources and columns (upstream:
+//! Validates the fields of a version beside its schema: deprecation, subresources and printer columns (upstream:
 //! `validateDeprecationWarning`, `ValidateCustomResourceDefinitionSubresources`,
 //! `ValidateCustomResourceColumnDefinition`).
 
@@ -12,7 +12,7 @@ const PRINTABLE: &str = "must only contain printable UTF-8 characters";
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-/// Checks what clients of a deprecated version are told.
+/// Validates the deprecation warning of a version.
 pub(super) fn validate_deprecation(errors: &mut Errors, version: &Value, path: &FieldPath<'_>) {
     let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else { return };
     let path = path.child("deprecationWarning");
@@ -31,7 +31,7 @@ pub(super) fn validate_deprecation(errors: &mut Errors, version: &Value, path: &
     }
 }
 
-/// Checks the subresources of a version, if it has any.
+/// Validates the subresources of a version, if it has any.
 pub(super) fn validate_subresources(errors: &mut Errors, subresources: Option<&Value>, path: &FieldPath<'_>) {
     let Some(scale) = subresources.and_then(|found| found.get("scale")) else { return };
     let path = path.child("scale");
@@ -57,7 +57,7 @@ fn is_under(path: &str, parent: &str) -> bool {
     path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Requires a path of fields; true if it is one.
+/// Validates a JSON path of plain field names. Returns true if it is one.
 fn simple_path(errors: &mut Errors, text: &str, path: &FieldPath<'_>) -> bool {
     let good = text.starts_with('.');
     if !good {
@@ -66,7 +66,7 @@ fn simple_path(errors: &mut Errors, text: &str, path: &FieldPath<'_>) -> bool {
     good
 }
 
-/// Checks columns of tables.
+/// Validates the additional printer columns.
 pub(super) fn validate_columns(errors: &mut Errors, columns: &[Value], path: &FieldPath<'_>) {
     for (i, column) in columns.iter().enumerate() {
         validate_column(errors, column, &path.index(i));

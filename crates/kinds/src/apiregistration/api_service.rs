@@ -1,5 +1,5 @@
-//! APIService: a group and version that this server or another serves (upstream: kube-aggregator's
-//! `pkg/registry/apiservice` and `pkg/apis/apiregistration/validation`).
+//! The strategy for APIService (upstream: kube-aggregator's `pkg/registry/apiservice` and
+//! `pkg/apis/apiregistration/validation`).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
@@ -12,7 +12,7 @@ const DEFAULT_PORT: i64 = 443;
 const HIGHEST_GROUP_PRIORITY: i64 = 20_000;
 const HIGHEST_VERSION_PRIORITY: i64 = 1000;
 
-/// The rules of APIService.
+/// The strategy for APIService.
 pub(super) struct ApiService;
 
 impl Strategy for ApiService {
@@ -25,7 +25,7 @@ impl Strategy for ApiService {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         let mut status = Value::object();
         if object.at(&["spec", "service"]).is_none() {
-            // What this server serves is there at once.
+            // Local API services are available immediately.
             let available = object! {
                 "type": "Available",
                 "status": "True",
@@ -47,7 +47,7 @@ impl Strategy for ApiService {
         let spec = &object["spec"];
         let path = FieldPath::new("spec");
         let (group, version) = (spec.str_at(&["group"]), spec.str_at(&["version"]));
-        // The name is made of the other two, so that it can only be checked here.
+        // The name derives from group and version, so it is validated here.
         let required = format!("{version}.{group}");
         let name = object.name();
         if names::path_segment_name(name, false).is_empty() && name != required {
@@ -127,7 +127,7 @@ fn validate_backend(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// The rules of the subresource `status`.
+/// The strategy for the `status` subresource.
 struct Status;
 
 impl SubresourceStrategy for Status {
@@ -145,7 +145,7 @@ impl SubresourceStrategy for Status {
         for (i, condition) in object.items_at(&["status", "conditions"]).iter().enumerate() {
             let status = condition.str_at(&["status"]);
             if !STATUSES.contains(&status) {
-                // The values that are known are shown in order.
+                // The known values are sorted in the message.
                 errors.not_supported(&list.index(i).child("status"), status, &STATUSES);
             }
         }

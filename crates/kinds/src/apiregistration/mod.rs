@@ -1,4 +1,4 @@
-//! The kinds of the group `apiregistration.k8s.io`.
+//! Strategies of the group `apiregistration.k8s.io`.
 
 mod api_service;
 

@@ -1,4 +1,5 @@
-//! ControllerRevision: a snapshot that never changes (upstream: `ValidateControllerRevisionCreate` and `…Update`).
+//! The strategy for ControllerRevision, an immutable snapshot (upstream: `ValidateControllerRevisionCreate` and
+//! `...Update`).
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value};
@@ -6,7 +7,7 @@ use pintle_value::{Errors, FieldPath, Value};
 use crate::rules::nonnegative;
 use crate::strategy::immutable;
 
-/// The rules of ControllerRevision.
+/// The strategy for ControllerRevision.
 pub(super) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {

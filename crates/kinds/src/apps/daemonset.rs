@@ -1,4 +1,4 @@
-//! DaemonSet (upstream: `SetDefaults_DaemonSet`, `ValidateDaemonSet`, `pkg/registry/apps/daemonset`).
+//! The strategy for DaemonSet (upstream: `SetDefaults_DaemonSet`, `ValidateDaemonSet`, `pkg/registry/apps/daemonset`).
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::object;
@@ -11,7 +11,7 @@ use crate::labels::{self, has_invalid_value, selects_everything, validate_select
 use crate::rules::{all_nonnegative, nonnegative};
 use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, same_at, set_if_empty};
 
-/// Holds `spec.templateGeneration` of versions that are gone: how often the template has changed.
+/// The annotation that replaces `spec.templateGeneration` of removed versions: the number of template changes.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const STRATEGY: Shape = Shape::Struct(&[
@@ -21,7 +21,7 @@ const STRATEGY: Shape = Shape::Struct(&[
 
 static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
-/// The rules of DaemonSet.
+/// The strategy for DaemonSet.
 pub(super) struct DaemonSet;
 
 impl Strategy for DaemonSet {

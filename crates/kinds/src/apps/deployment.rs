@@ -1,4 +1,5 @@
-//! Deployment (upstream: `SetDefaults_Deployment`, `ValidateDeployment`, `pkg/registry/apps/deployment`).
+//! The strategy for Deployment (upstream: `SetDefaults_Deployment`, `ValidateDeployment`,
+//! `pkg/registry/apps/deployment`).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
@@ -10,7 +11,7 @@ use crate::strategy::{
     StatusStrategy, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty,
 };
 
-/// Holds `spec.rollbackTo` of versions that are gone.
+/// The annotation that replaces `spec.rollbackTo` of removed versions.
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 const STRATEGY: Shape = Shape::Struct(&[
@@ -29,7 +30,7 @@ static STATUS: StatusStrategy = StatusStrategy {
     validate: validate_status,
 };
 
-/// The rules of Deployment.
+/// The strategy for Deployment.
 pub(super) struct Deployment;
 
 impl Strategy for Deployment {
@@ -62,7 +63,7 @@ impl Strategy for Deployment {
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["status"]);
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
-        // Annotations are copied to the replica sets, so they count as well.
+        // Annotations are copied to the replica sets, so changes of them count as well.
         let annotations = ["metadata", "annotations"];
         if !same_at(object, old, &["spec"]) || !same_at(object, old, &annotations) {
             next_generation(object, old);
@@ -95,7 +96,7 @@ impl Strategy for Deployment {
     }
 }
 
-/// The warnings about a Deployment or ReplicaSet.
+/// Returns the warnings about a Deployment or ReplicaSet.
 pub(super) fn replicated_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     if old.is_none() {
@@ -105,7 +106,7 @@ pub(super) fn replicated_warnings(object: &Value, old: Option<&Value>) -> Vec<St
     warnings
 }
 
-/// What conversion through the internal version makes of the annotation that stands for `spec.rollbackTo`.
+/// Normalizes the annotation for `spec.rollbackTo` like the conversion through the internal version.
 fn convert_rollback(object: &mut Value) {
     let Some(text) = object.annotation(ROLLBACK) else { return };
     if text.is_empty() {

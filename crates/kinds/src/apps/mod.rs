@@ -1,4 +1,4 @@
-//! The kinds of the group `apps`.
+//! Strategies of the group `apps`.
 
 mod controllerrevision;
 mod daemonset;
@@ -31,11 +31,11 @@ pub(crate) mod tests {
     use crate::testing::object;
     use pintle_value::Value;
 
-    /// A pod template that is well formed.
+    /// A valid pod template.
     pub(crate) const TEMPLATE: &str =
         r#"{"metadata":{"labels":{"app":"x"}},"spec":{"containers":[{"name":"c","image":"i:1","resources":{}}]}}"#;
 
-    /// An object with this spec, a template, a selector that fits, and its defaults.
+    /// Returns a defaulted object with this spec, a template and a matching selector.
     pub(crate) fn workload(rules: &dyn Strategy, spec: &str) -> Value {
         let mut workload = object(&format!(r#"{{"metadata":{{"name":"w","namespace":"n"}},"spec":{spec}}}"#));
         let spec = workload.get_mut("spec").expect("spec");

@@ -1,11 +1,11 @@
-//! Numbers of pods that are written as an integer or as a percentage (upstream: `ValidatePositiveIntOrPercent` and its
-//! neighbours in `pkg/apis/apps/validation`).
+//! Validates numbers of pods that may be an integer or a percentage (upstream: `ValidatePositiveIntOrPercent` and
+//! similar functions in `pkg/apis/apps/validation`).
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::rules::invalid_each;
 
-/// Refuses what is neither a whole number, zero or more, nor a percentage.
+/// Rejects a value that is neither a non-negative integer nor a percentage.
 pub(crate) fn validate(errors: &mut Errors, value: Option<&Value>, path: &FieldPath<'_>) {
     match value {
         Some(Value::String(text)) => {
@@ -16,14 +16,14 @@ pub(crate) fn validate(errors: &mut Errors, value: Option<&Value>, path: &FieldP
     }
 }
 
-/// Refuses more than 100%.
+/// Rejects more than 100%.
 pub(crate) fn validate_at_most_all(errors: &mut Errors, value: Option<&Value>, path: &FieldPath<'_>) {
     if percentage(value).is_some_and(|percentage| percentage > 100) {
         errors.invalid(path, value.cloned(), "must not be greater than 100%");
     }
 }
 
-/// The number or the percentage; 0 where there is neither.
+/// Returns the number or the percentage, or 0 for any other value.
 pub(crate) fn amount(value: Option<&Value>) -> i64 {
     match value {
         Some(Value::Int(number)) => *number,
@@ -37,7 +37,7 @@ fn percentage(value: Option<&Value>) -> Option<i64> {
     if !names::percent(text).is_empty() {
         return None;
     }
-    // More digits than a number has are more than all.
+    // A percentage that overflows the integer is greater than 100.
     text.strip_suffix('%').map(|digits| digits.parse().unwrap_or(i64::MAX))
 }
 

@@ -1,4 +1,5 @@
-//! ReplicaSet (upstream: `SetDefaults_ReplicaSet`, `ValidateReplicaSet`, `pkg/registry/apps/replicaset`).
+//! The strategy for ReplicaSet (upstream: `SetDefaults_ReplicaSet`, `ValidateReplicaSet`,
+//! `pkg/registry/apps/replicaset`).
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::object;
@@ -11,7 +12,7 @@ use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follow
 
 static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
-/// The rules of ReplicaSet.
+/// The strategy for ReplicaSet.
 pub(super) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {

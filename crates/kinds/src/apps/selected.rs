@@ -1,5 +1,5 @@
-//! A selector and the pod template that it must select, as Deployment, ReplicaSet and StatefulSet hold them, and the
-//! counters of their statuses.
+//! Validates what Deployment, ReplicaSet and StatefulSet have in common: the selector, the pod template that it must
+//! match, and status counters.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -8,7 +8,7 @@ use crate::gojson;
 use crate::labels::{self, selects_everything, validate_selector};
 use crate::strategy::immutable;
 
-/// Checks the selector of a spec, which must be there and ask for something; `kind` is who the message speaks of.
+/// Validates the selector of a spec, which must not be empty. `kind` is the kind in the message.
 pub(super) fn validate_own_selector(errors: &mut Errors, spec: &Value, kind: &str, path: &FieldPath<'_>) {
     let path = path.child("selector");
     let Some(selector) = spec.get("selector") else {
@@ -21,12 +21,12 @@ pub(super) fn validate_own_selector(errors: &mut Errors, spec: &Value, kind: &st
     }
 }
 
-/// The error of a selector that is wrong as a whole.
+/// Returns the error about an invalid selector.
 pub(super) fn invalid_selector(selector: &Value, text: impl Into<String>, path: &FieldPath<'_>) -> FieldError {
     FieldError::invalid(path, selector.clone(), text).showing(gojson::print(selector))
 }
 
-/// Checks the template of a Deployment or ReplicaSet against its selector and by itself.
+/// Validates the template of a Deployment or ReplicaSet, also against the selector.
 pub(super) fn validate_replicated(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
     let template_path = path.child("template");
     let Some(selector) = labels::read(spec.get("selector")) else {
@@ -43,7 +43,7 @@ pub(super) fn validate_replicated(errors: &mut Errors, spec: &Value, old: Option
     validate_runs_for_ever(errors, spec, "ReplicaSet", &template_path);
 }
 
-/// Refuses pods that end by themselves; `path` is the template's.
+/// Rejects pods that terminate on their own. `path` is the path of the template.
 pub(super) fn validate_runs_for_ever(errors: &mut Errors, spec: &Value, kind: &str, path: &FieldPath<'_>) {
     let path = path.child("spec");
     let restart = spec.str_at(&["template", "spec", "restartPolicy"]);
@@ -56,17 +56,17 @@ pub(super) fn validate_runs_for_ever(errors: &mut Errors, spec: &Value, kind: &s
     }
 }
 
-/// Refuses a change of the selector.
+/// Rejects a change of the selector.
 pub(super) fn validate_same_selector(errors: &mut Errors, object: &Value, old: &Value) {
     let field = ["spec", "selector"];
     let path = FieldPath::new(field[0]);
     immutable(errors, object.at(&field), old.at(&field), &path.child(field[1]));
 }
 
-/// Refuses to count hash collisions backwards.
+/// Rejects a decreasing `collisionCount`.
 pub(super) fn validate_collisions(errors: &mut Errors, object: &Value, old: &Value) {
     let count = |object: &Value| object.int_at(&["status", "collisionCount"]);
-    // An absent counter is less than any.
+    // An absent counter is less than any other.
     if count(object) < count(old) {
         let path = FieldPath::new("status");
         errors.invalid(&path.child("collisionCount"), count(object).unwrap_or(0), "cannot be decremented");

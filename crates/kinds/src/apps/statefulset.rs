@@ -1,5 +1,5 @@
-//! StatefulSet (upstream: `SetDefaults_StatefulSet`, `pkg/registry/apps/statefulset`). Its validation has a file of its
-//! own.
+//! The strategy for StatefulSet (upstream: `SetDefaults_StatefulSet`, `pkg/registry/apps/statefulset`). The validation
+//! is in `statefulset_rules`.
 
 use pintle_gates::Feature;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
@@ -15,7 +15,7 @@ static STATUS: StatusStrategy =
 
 const MAX_UNAVAILABLE: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
 
-/// The rules of StatefulSet.
+/// The strategy for StatefulSet.
 pub(super) struct StatefulSet;
 
 impl Strategy for StatefulSet {
@@ -78,7 +78,7 @@ impl Strategy for StatefulSet {
         for (i, claim) in object.items_at(&["spec", "volumeClaimTemplates"]).iter().enumerate() {
             let path = list.index(i);
             let claim = &claim["spec"];
-            // Upstream gives the path of an update one more part.
+            // On update, upstream's path has an additional element.
             warnings.extend(match old {
                 None => template::claim_warnings(claim, &path),
                 Some(_) => template::claim_warnings(claim, &path.child("Spec")),
@@ -96,7 +96,7 @@ impl Strategy for StatefulSet {
     }
 }
 
-/// Drops a field of a feature unless it is on or the field is in use.
+/// Drops `maxUnavailable` unless its feature is enabled or the old object uses it.
 fn drop_max_unavailable(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
     if context.gates.enabled(Feature::MAX_UNAVAILABLE_STATEFUL_SET) {
         return;
@@ -106,7 +106,7 @@ fn drop_max_unavailable(context: &StrategyContext, object: &mut Value, old: Opti
     }
 }
 
-/// The defaults of a claim; kind and version are written by the conversion from the internal version.
+/// Sets the defaults of a claim template. The conversion from the internal version writes kind and version.
 fn claim_defaults(claim: &mut Value) {
     claim.set("apiVersion", "v1");
     claim.set("kind", "PersistentVolumeClaim");

@@ -1,5 +1,5 @@
-//! Validation of StatefulSets (upstream: `ValidateStatefulSet`, `…Update`, `…StatusUpdate`). An update changes few
-//! fields, and what an old object got wrong in fields that cannot change is not held against it.
+//! Validates StatefulSets (upstream: `ValidateStatefulSet`, `...Update`, `...StatusUpdate`). Errors of the old object
+//! in immutable fields are tolerated.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -16,7 +16,7 @@ const STRATEGY: Shape = Shape::Struct(&[
     ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
 ]);
 
-/// What an update may change.
+/// The mutable fields of the spec.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "template",
@@ -27,19 +27,19 @@ const MUTABLE: [&str; 7] = [
     "persistentVolumeClaimRetentionPolicy",
 ];
 
-/// What is not checked, since it cannot change or was wrong before.
+/// What is not validated because it is immutable or was invalid before.
 #[derive(Clone, Copy)]
 struct Skip {
     immutable_fields: bool,
     template: bool,
 }
 
-/// Checks a new StatefulSet.
+/// Validates a new StatefulSet.
 pub(super) fn validate(object: &Value) -> Errors {
     validate_spec(&object["spec"], None, Skip { immutable_fields: false, template: false })
 }
 
-/// Checks a change.
+/// Validates an update.
 pub(super) fn validate_update(object: &Value, old: &Value) -> Errors {
     let (spec, old_spec) = (&object["spec"], &old["spec"]);
     let mut skip = Skip { immutable_fields: true, template: false };
@@ -141,7 +141,7 @@ fn validate_retention(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// The template as the controller will use it: it sets host name and subdomain, and a volume for each claim.
+/// Returns the template as the controller uses it: with host name, subdomain, and a volume for each claim template.
 fn template_of_pods(spec: &Value) -> Value {
     let mut template = spec["template"].clone();
     let Some(pod) = template.get_mut("spec") else { return template };
@@ -165,7 +165,7 @@ fn template_of_pods(spec: &Value) -> Value {
     template
 }
 
-/// Checks a change of the status.
+/// Validates an update of the status.
 pub(super) fn validate_status(object: &Value, old: &Value) -> Errors {
     const COUNTERS: [&str; 7] = [
         "replicas",

@@ -1,4 +1,4 @@
-//! Pod templates and claims as the kinds that hold them use them: the rules themselves are those of pods (`core::pod`).
+//! Adapts the rules for pod templates and claims in `core::pod` to the kinds that contain them.
 
 use pintle_registry::StrategyContext;
 use pintle_value::metadata::{validate_annotations, validate_labels};
@@ -8,27 +8,27 @@ use crate::core::pod::annotations::validate_pod_annotations;
 use crate::core::pod::claim::{self, ClaimOptions};
 use crate::core::pod::{self, PodOptions};
 
-/// Sets the defaults of the template of a spec.
+/// Sets the defaults of the template in a spec.
 pub(crate) fn defaults(spec: &mut Value) {
     if let Some(template) = spec.get_mut("template") {
         pod::template_defaults(template);
     }
 }
 
-/// Drops from the template at `path` the fields of features that are off, unless the old object uses them.
+/// Drops the fields of disabled features from the template at `path`, unless the old object uses them.
 pub(crate) fn drop_disabled(context: &StrategyContext, object: &mut Value, old: Option<&Value>, path: &[&str]) {
     if let Some(template) = object.at_mut(path) {
         pod::drop_disabled_template_fields(context, template, old.and_then(|old| old.at(path)));
     }
 }
 
-/// Checks a template; `old` is the one before, for which looser rules may have held.
+/// Validates a template. `old` is the previous template, to which looser rules may have applied.
 pub(crate) fn validate(template: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) -> Errors {
     let empty = Value::object();
     pod::validate_pod_template_spec(template.unwrap_or(&empty), path, &PodOptions::for_template(old))
 }
 
-/// Checks labels and annotations of a template.
+/// Validates the labels and annotations of a template.
 pub(crate) fn validate_metadata(errors: &mut Errors, template: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
     let annotations_path = path.child("annotations");
     errors.append(validate_labels(&template["metadata"]["labels"], &path.child("labels")));
@@ -36,22 +36,22 @@ pub(crate) fn validate_metadata(errors: &mut Errors, template: &Value, old: Opti
     validate_pod_annotations(errors, template, &PodOptions::for_template(old), &annotations_path);
 }
 
-/// Checks the spec of a new claim.
+/// Validates the spec of a new claim.
 pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     claim::validate_claim_spec(errors, spec, ClaimOptions::default(), path);
 }
 
-/// The warnings about the spec of a claim.
+/// Returns the warnings about the spec of a claim.
 pub(crate) fn claim_warnings(spec: &Value, path: &FieldPath<'_>) -> Vec<String> {
     claim::warnings_for_claim_spec(spec, path)
 }
 
-/// The warnings about the template of a spec, which is at `path`.
+/// Returns the warnings about the template in a spec. The template is at `path`.
 pub(crate) fn warnings(spec: &Value, path: &FieldPath<'_>) -> Vec<String> {
     spec.get("template").map_or_else(Vec::new, |template| pod::warnings_for_pod_template(template, path))
 }
 
-/// The warnings about the template of an object whose generation tells whether it may have changed.
+/// Returns the warnings about the template of an object, unless its generation shows that the template did not change.
 pub(crate) fn warnings_of_change(object: &Value, old: Option<&Value>) -> Vec<String> {
     if old.is_some_and(|old| old.generation() == object.generation()) {
         return Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn warnings_of_change(object: &Value, old: Option<&Value>) -> Vec<Str
     object.get("spec").map_or_else(Vec::new, |new| warnings(new, &spec.child("template")))
 }
 
-/// Adds the error of a selector that does not select the template's pods.
+/// Adds the error about a selector that does not match the template's labels.
 pub(crate) fn labels_do_not_match(errors: &mut Errors, labels: Option<&Value>, template: &FieldPath<'_>) {
     let metadata = template.child("metadata");
     let text = "`selector` does not match template `labels`";

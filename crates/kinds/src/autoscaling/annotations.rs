@@ -1,10 +1,9 @@
-//! The annotations in which `autoscaling/v1` keeps what it has no fields for (upstream:
-//! `pkg/apis/autoscaling/annotations.go`), and how values are read from them. An annotation that cannot be read is as good
-//! as none.
+//! The annotations in which `autoscaling/v1` stores what it has no fields for, and how to read them (upstream:
+//! `pkg/apis/autoscaling/annotations.go`). Malformed annotations are ignored.
 
 use pintle_value::{Quantity, Value};
 
-/// Metrics beside CPU utilization.
+/// Metrics other than CPU utilization.
 pub(super) const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 /// The status of metrics.
 pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
@@ -22,7 +21,7 @@ const ALL: [&str; 6] = [
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// Takes all of them out.
+/// Removes all of these annotations.
 pub(super) fn drop_all(object: &mut Value) {
     let Some(annotations) = object.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut) else { return };
     annotations.retain(|key, _| !ALL.contains(&key));
@@ -31,12 +30,12 @@ pub(super) fn drop_all(object: &mut Value) {
     }
 }
 
-/// The JSON in an annotation.
+/// Returns the JSON in an annotation.
 pub(super) fn read(object: &Value, name: &str) -> Option<Value> {
     serde_json::from_str(object.annotation(name)?).ok()
 }
 
-/// The items of a list in an annotation, each changed.
+/// Returns the items of a list in an annotation, each converted with `change`.
 pub(super) fn read_list(object: &Value, name: &str, change: impl Fn(&Value) -> Option<Value>) -> Option<Vec<Value>> {
     match read(object, name)? {
         Value::Null => Some(Vec::new()),
@@ -45,16 +44,16 @@ pub(super) fn read_list(object: &Value, name: &str, change: impl Fn(&Value) -> O
     }
 }
 
-/// A struct of which fields are read one by one; a field of the wrong type spoils it all.
+/// Reads the fields of a struct one by one. A field of the wrong type makes the whole struct invalid.
 pub(super) struct Fields<'a>(&'a Value);
 
 impl<'a> Fields<'a> {
-    /// The fields of an object; null has none.
+    /// Creates a reader for an object. Null counts as an object without fields.
     pub(super) fn of(value: &'a Value) -> Option<Self> {
         matches!(value, Value::Object(_) | Value::Null).then_some(Fields(value))
     }
 
-    /// The fields of an object in a field, or `None` in it where there is none.
+    /// Returns a reader for the object in a field, or `Some(None)` if the field is absent.
     pub(super) fn part(&self, field: &str) -> Option<Option<Fields<'a>>> {
         match self.0.get(field) {
             None => Some(None),
@@ -62,7 +61,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text; empty where there is none.
+    /// Returns a string, or the empty string if it is absent.
     pub(super) fn text(&self, field: &str) -> Option<Value> {
         match self.0.get(field) {
             None => Some(Value::from("")),
@@ -71,7 +70,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A 32-bit integer, or null where there is none.
+    /// Returns a 32-bit integer, or null if it is absent.
     pub(super) fn int(&self, field: &str) -> Option<Value> {
         match self.0.get(field) {
             None => Some(Value::Null),
@@ -80,7 +79,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A quantity in canonical form, or null where there is none.
+    /// Returns a quantity in canonical form, or null if it is absent.
     pub(super) fn quantity(&self, field: &str) -> Option<Value> {
         match self.0.get(field) {
             None => Some(Value::Null),
@@ -88,12 +87,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A quantity in canonical form; zero where there is none.
+    /// Returns a quantity in canonical form, or zero if it is absent.
     pub(super) fn quantity_or_zero(&self, field: &str) -> Option<Value> {
         self.quantity(field).map(|value| if value.is_null() { Value::from("0") } else { value })
     }
 
-    /// An object as it is, or null where there is none.
+    /// Returns an object unchanged, or null if it is absent.
     pub(super) fn object(&self, field: &str) -> Option<Value> {
         match self.0.get(field) {
             None => Some(Value::Null),
@@ -102,7 +101,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// An object of the entries that are not null.
+/// Returns an object with the entries that are not null.
 pub(super) fn present<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Object(entries.into_iter().filter(|(_, value)| !value.is_null()).collect())
 }

@@ -1,5 +1,5 @@
-//! HorizontalPodAutoscaler at both of its versions: stored as `autoscaling/v2`, seen through `v1` by conversion
-//! (upstream: `pkg/apis/autoscaling/v1` and `v2`, `pkg/registry/autoscaling/horizontalpodautoscaler`).
+//! The strategy for HorizontalPodAutoscaler, which is stored as `autoscaling/v2` and converted for `v1` (upstream:
+//! `pkg/apis/autoscaling/v1` and `v2`, `pkg/registry/autoscaling/horizontalpodautoscaler`).
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Value, object};
@@ -10,19 +10,19 @@ use crate::strategy::{StatusStrategy, as_is, keep};
 static STATUS: StatusStrategy =
     StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: hpa_rules::validate_status };
 
-/// The utilization of CPU that is aimed at where nothing is said.
+/// The default target CPU utilization.
 pub(super) const DEFAULT_CPU_UTILIZATION: i64 = 80;
 
 /// A served version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
-    /// `autoscaling/v1`, which knows only CPU and keeps the rest in annotations.
+    /// `autoscaling/v1`, which has fields only for CPU and stores the rest in annotations.
     V1,
-    /// `autoscaling/v2`, the hub.
+    /// `autoscaling/v2`, the storage version.
     V2,
 }
 
-/// The rules of HorizontalPodAutoscaler, seen through one version.
+/// The strategy for HorizontalPodAutoscaler at one version.
 pub(super) struct HorizontalPodAutoscaler {
     /// The version.
     pub(super) version: Version,
@@ -46,7 +46,7 @@ impl Strategy for HorizontalPodAutoscaler {
     fn convert_to_hub(&self, object: &mut Value) {
         if self.version == Version::V1 {
             v1::to_hub(object);
-            // Upstream sets these when it reads the object back from storage.
+            // Upstream sets these defaults when it decodes the stored object.
             defaults(object);
         }
     }
@@ -78,13 +78,13 @@ impl Strategy for HorizontalPodAutoscaler {
     }
 }
 
-/// The metric of an autoscaler that names none.
+/// The default metric of an autoscaler.
 pub(super) fn cpu_metric(utilization: i64) -> Value {
     let target = object! { "type": "Utilization", "averageUtilization": utilization };
     object! { "type": "Resource", "resource": object! { "name": "cpu", "target": target } }
 }
 
-/// The defaults of `v2`.
+/// Sets the defaults of `v2`.
 fn defaults(object: &mut Value) {
     let Some(spec) = object.get_mut("spec") else { return };
     spec.set_default("minReplicas", 1);
@@ -96,7 +96,7 @@ fn defaults(object: &mut Value) {
     }
 }
 
-/// Fills the rules of both directions as soon as there is one.
+/// Sets the rules of both directions if either is set.
 fn behavior_defaults(behavior: &mut Value) {
     let policy = |kind: &str, value: i64| object! { "type": kind, "value": value, "periodSeconds": 15 };
     behavior.set_default("scaleUp", Value::object());
@@ -107,7 +107,7 @@ fn behavior_defaults(behavior: &mut Value) {
     }
     behavior.set_default("scaleDown", Value::object());
     if let Some(down) = behavior.get_mut("scaleDown") {
-        // How long to wait before scaling down is a flag of the controller.
+        // The default stabilization window for scaling down is a flag of the controller.
         down.set_default("selectPolicy", "Max");
         down.set_default("policies", vec![policy("Percent", 100)]);
     }

@@ -1,5 +1,5 @@
-//! Validation of HorizontalPodAutoscalers (upstream: `pkg/apis/autoscaling/validation`). Metrics have a file of their
-//! own.
+//! Validates HorizontalPodAutoscalers (upstream: `pkg/apis/autoscaling/validation`). The validation of metrics is in
+//! `metric_rules`.
 
 use pintle_gates::Feature;
 use pintle_registry::StrategyContext;
@@ -14,16 +14,16 @@ const POLICY_TYPES: [&str; 2] = ["Percent", "Pods"];
 const MAX_PERIOD: i64 = 1800;
 const MAX_STABILIZATION: i64 = 3600;
 
-/// What to let pass in the version of a reference.
+/// Which API versions of references are tolerated.
 #[derive(Clone, Copy)]
 pub(super) struct ReferenceOptions {
-    /// The core group, which has no name.
+    /// Tolerates the core group, which has no name.
     pub(super) core_group: bool,
-    /// Any text.
+    /// Tolerates any text.
     pub(super) any_version: bool,
 }
 
-/// Checks an autoscaler; `old` is the one before, if it is an update.
+/// Validates an autoscaler; `old` is the old object on update.
 pub(super) fn validate(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
@@ -32,7 +32,7 @@ pub(super) fn validate(context: &StrategyContext, object: &Value, old: Option<&V
     let old = old.and_then(|old| old.get("spec"));
 
     let min = spec.int_at(&["minReplicas"]);
-    // Scaling to zero is a feature; who uses it may go on.
+    // Scaling to zero is a feature; objects that use it may keep it.
     let in_use = old.is_some_and(|old| old.int_at(&["minReplicas"]) == Some(0));
     let lowest = if in_use || context.gates.enabled(Feature::HPA_SCALE_TO_ZERO) { 0 } else { 1 };
     if let Some(min) = min.filter(|min| *min < lowest) {
@@ -70,7 +70,7 @@ pub(super) fn validate(context: &StrategyContext, object: &Value, old: Option<&V
     errors
 }
 
-/// Checks a reference to an object of some version.
+/// Validates a reference to an object.
 pub(super) fn validate_reference(
     errors: &mut Errors,
     reference: &Value,
@@ -91,7 +91,7 @@ pub(super) fn validate_reference(
     }
 }
 
-/// What is wrong with the version of a reference.
+/// Returns the error message about the API version of a reference.
 pub(super) fn wrong_version(reference: &Value, options: ReferenceOptions) -> Option<String> {
     if options.any_version {
         return None;
@@ -155,7 +155,7 @@ fn validate_policy(errors: &mut Errors, policy: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// Checks a change of the status.
+/// Validates an update of the status.
 pub(super) fn validate_status(object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");

@@ -1,5 +1,5 @@
-//! Validation of an autoscaler's metrics (upstream: `validateMetrics` and what it calls): one source per metric, the one
-//! that its type names, with a target of the right sort.
+//! Validates the metrics of an autoscaler: exactly one source, which matches the type, with a target of the right type
+//! (upstream: `validateMetrics` and its callees).
 
 use pintle_value::{Errors, FieldPath, Quantity, Value, names};
 
@@ -8,7 +8,7 @@ use crate::rules::invalid_each;
 
 const METRIC_TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 
-/// The fields that hold a source and the type that names each, in the order in which upstream looks at them.
+/// The source fields with the metric type of each, in upstream's order.
 const SOURCES: [(&str, &str); 5] = [
     ("object", "Object"),
     ("external", "External"),
@@ -17,7 +17,7 @@ const SOURCES: [(&str, &str); 5] = [
     ("containerResource", "ContainerResource"),
 ];
 
-/// Checks the metrics of a spec.
+/// Validates the metrics of a spec.
 pub(super) fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
     let mut options = ReferenceOptions { core_group: true, any_version: false };
     let metrics = spec.items_at(&["metrics"]);
@@ -48,7 +48,7 @@ fn validate_metric(errors: &mut Errors, metric: &Value, path: &FieldPath<'_>, op
     }
     let mut present: Vec<&str> =
         SOURCES.iter().map(|(field, _)| *field).filter(|field| metric.get(field).is_some()).collect();
-    // Only the first is looked into.
+    // Upstream only validates the first source.
     if let Some(field) = present.first() {
         validate_source(errors, field, &metric[*field], &path.child(field), options);
     }

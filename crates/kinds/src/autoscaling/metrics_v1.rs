@@ -1,5 +1,5 @@
-//! Metrics and their status in the form of `autoscaling/v1`, which lives on in annotations, and in that of `v2` (upstream:
-//! the conversion functions of `pkg/apis/autoscaling/v1`).
+//! Converts metrics and their status between the form of `autoscaling/v1`, which is still used in annotations, and that
+//! of `v2` (upstream: the conversion functions of `pkg/apis/autoscaling/v1`).
 
 use pintle_value::{Quantity, Value, object};
 
@@ -7,7 +7,7 @@ use super::annotations::{Fields, present};
 
 const ZERO: &str = "0";
 
-/// The kinds of metrics: the field that holds one.
+/// The source fields of metrics.
 const SOURCES: [&str; 5] = ["object", "pods", "resource", "containerResource", "external"];
 
 fn or_zero(value: Option<&Value>) -> Value {
@@ -18,7 +18,7 @@ fn copy(value: &Value, path: &[&str]) -> Value {
     value.at(path).cloned().unwrap_or_default()
 }
 
-/// A metric of `v2` as `v1` writes it.
+/// Converts a metric from `v2` to `v1`.
 pub(super) fn spec_from_hub(metric: &Value) -> Value {
     from_hub(metric, |field, source| {
         let target = |name: &str| copy(source, &["target", name]);
@@ -38,7 +38,7 @@ pub(super) fn spec_from_hub(metric: &Value) -> Value {
     })
 }
 
-/// The status of a metric of `v2` as `v1` writes it.
+/// Converts the status of a metric from `v2` to `v1`.
 pub(super) fn status_from_hub(metric: &Value) -> Value {
     from_hub(metric, |field, source| {
         let current = |name: &str| copy(source, &["current", name]);
@@ -85,7 +85,7 @@ fn from_hub(metric: &Value, values: impl Fn(&'static str, &Value) -> Vec<(&'stat
     out
 }
 
-/// A metric as `v1` writes it in the form of `v2`; `None` if it cannot be read.
+/// Converts a metric from `v1` to `v2`. Returns `None` if it is malformed.
 pub(super) fn spec_to_hub(metric: &Value) -> Option<Value> {
     to_hub(metric, |field, source| {
         let target = match field {
@@ -94,7 +94,7 @@ pub(super) fn spec_to_hub(metric: &Value) -> Option<Value> {
                 if average.is_null() {
                     present([("type", "Value".into()), ("value", value)])
                 } else {
-                    // `v1` cannot leave the value out, so zero stands for none.
+                    // `v1` cannot omit the value, so zero stands for absence.
                     let value = if is_zero(&value) { Value::Null } else { value };
                     present([("type", "AverageValue".into()), ("value", value), ("averageValue", average)])
                 }
@@ -119,7 +119,7 @@ pub(super) fn spec_to_hub(metric: &Value) -> Option<Value> {
     })
 }
 
-/// The status of a metric as `v1` writes it in the form of `v2`; `None` if it cannot be read.
+/// Converts the status of a metric from `v1` to `v2`. Returns `None` if it is malformed.
 pub(super) fn status_to_hub(metric: &Value) -> Option<Value> {
     to_hub(metric, |field, source| {
         let current = match field {
@@ -174,7 +174,7 @@ fn to_hub(
     Some(out)
 }
 
-/// What an object metric is about.
+/// Returns the described object of an object metric.
 fn reference(source: &Fields<'_>) -> Option<Value> {
     let Some(target) = source.part("target")? else { return Some(object! { "kind": "", "name": "" }) };
     let version = target.text("apiVersion")?;

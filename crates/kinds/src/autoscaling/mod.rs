@@ -1,4 +1,4 @@
-//! The kinds of the group `autoscaling`.
+//! Strategies of the group `autoscaling`.
 
 mod annotations;
 mod hpa;

@@ -1,5 +1,5 @@
-//! HorizontalPodAutoscaler between `autoscaling/v1` and `v2` (upstream: `pkg/apis/autoscaling/v1/conversion.go`). What
-//! `v1` has no fields for goes into annotations and comes back from there.
+//! Converts HorizontalPodAutoscaler between `autoscaling/v1` and `v2` (upstream:
+//! `pkg/apis/autoscaling/v1/conversion.go`). Annotations store what `v1` has no fields for.
 
 use pintle_value::{Value, object};
 
@@ -8,7 +8,7 @@ use super::hpa::{DEFAULT_CPU_UTILIZATION, cpu_metric};
 use super::metrics_v1 as metrics;
 use crate::gojson::{self, Shape};
 
-/// The fields of everything that is written into annotations, in an order that is right for all of their structs.
+/// The fields of everything that is written into annotations, in an order that is correct for all of their structs.
 const ORDER: [&str; 30] = [
     "type",
     "status",
@@ -42,7 +42,7 @@ const ORDER: [&str; 30] = [
     "values",
 ];
 
-/// `spec.behavior` as the internal version has it.
+/// `spec.behavior` in the internal version.
 const BEHAVIOR_SHAPE: Shape = Shape::Struct(&[
     ("ScaleUp", "scaleUp", Shape::Pointer(&RULES_SHAPE)),
     ("ScaleDown", "scaleDown", Shape::Pointer(&RULES_SHAPE)),
@@ -59,7 +59,7 @@ const POLICY_SHAPE: Shape = Shape::Struct(&[
     ("PeriodSeconds", "periodSeconds", Shape::Plain("0")),
 ]);
 
-/// The names in `spec.behavior`; Go reads them in any case of letters.
+/// The field names in `spec.behavior`. Go reads them case-insensitively.
 const BEHAVIOR_FIELDS: [&str; 9] = [
     "scaleUp",
     "scaleDown",
@@ -72,7 +72,7 @@ const BEHAVIOR_FIELDS: [&str; 9] = [
     "periodSeconds",
 ];
 
-/// Turns an autoscaler of `v2` into one of `v1`.
+/// Converts an autoscaler from `v2` to `v1`.
 pub(super) fn from_hub(object: &mut Value) {
     annotations::drop_all(object);
     let spec = object["spec"].clone();
@@ -109,7 +109,7 @@ pub(super) fn from_hub(object: &mut Value) {
     object.set("status", status_v1);
 }
 
-/// Turns an autoscaler of `v1` into one of `v2`.
+/// Converts an autoscaler from `v1` to `v2`.
 pub(super) fn to_hub(object: &mut Value) {
     let (spec_v1, status_v1) = (object["spec"].clone(), object["status"].clone());
     let mut spec = copy(&spec_v1, &["scaleTargetRef", "minReplicas", "maxReplicas"]);
@@ -148,7 +148,7 @@ fn copy(value: &Value, fields: &[&str]) -> Value {
     fields.iter().filter_map(|field| Some((*field, value.get(field)?.clone()))).collect::<pintle_value::Object>().into()
 }
 
-/// The utilization that a metric of CPU aims at.
+/// Returns the target utilization of a CPU metric.
 fn utilization(metric: &Value) -> Option<i64> {
     let cpu = metric.str_at(&["type"]) == "Resource" && metric.str_at(&["resource", "name"]) == "cpu";
     metric.int_at(&["resource", "target", "averageUtilization"]).filter(|_| cpu)
@@ -172,7 +172,7 @@ fn read_condition(condition: &Value) -> Option<Value> {
     Some(out)
 }
 
-/// `spec.behavior` from the form of the internal version; `None` if it is unreadable or empty.
+/// Reads `spec.behavior` from the form of the internal version. Returns `None` if it is malformed or empty.
 fn read_behavior(annotation: &Value) -> Option<Value> {
     let annotation = with_json_names(annotation);
     let behavior = Fields::of(&annotation)?;

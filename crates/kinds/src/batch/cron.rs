@@ -1,5 +1,5 @@
-//! Cron schedules as CronJob takes them: the grammar of robfig/cron v3's standard parser (five fields or a descriptor),
-//! with its error texts. Only the form is judged here; nothing is ever run.
+//! Validates cron schedules of CronJobs: the grammar of robfig/cron v3's standard parser (five fields or a descriptor),
+//! with its error messages.
 
 use pintle_value::field::quote;
 use pintle_value::time::Duration;
@@ -27,14 +27,17 @@ const FIELDS: [Bounds; 5] = [
 
 const DESCRIPTORS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
-/// What is wrong with a schedule.
+/// Validates a schedule.
+///
+/// # Errors
+/// Returns the message of robfig/cron.
 pub(super) fn check_schedule(schedule: &str) -> Result<(), String> {
     if schedule.is_empty() {
         return Err("empty spec string".to_owned());
     }
     let mut spec = schedule;
     if let Some(rest) = spec.strip_prefix("TZ=").or_else(|| spec.strip_prefix("CRON_TZ=")) {
-        // The parser slices without looking; upstream turns the panic into this error.
+        // The parser panics here with a slice out of bounds; upstream turns the panic into this error.
         let Some((zone, rest)) = rest.split_once(' ') else {
             return Err("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned());
         };
@@ -56,7 +59,10 @@ pub(super) fn check_schedule(schedule: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with the name of a time zone (Go: `time.LoadLocation`).
+/// Validates the name of a time zone (Go: `time.LoadLocation`).
+///
+/// # Errors
+/// Returns Go's message.
 pub(super) fn check_zone(name: &str) -> Result<(), String> {
     if name.is_empty() || name == "UTC" || name == "Local" {
         return Ok(());
@@ -134,7 +140,10 @@ fn number(text: &str) -> Result<u64, String> {
     u64::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}"))
 }
 
-/// Go's `strconv.Atoi`.
+/// Parses an integer like Go's `strconv.Atoi`.
+///
+/// # Errors
+/// Returns Go's message.
 pub(super) fn atoi(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let problem = if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {

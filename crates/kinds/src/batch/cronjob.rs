@@ -1,5 +1,4 @@
-//! CronJob: a schedule, its time zone and the template of its jobs (upstream: `validateCronJobSpec`,
-//! `pkg/registry/batch/cronjob`).
+//! The strategy for CronJob (upstream: `validateCronJobSpec`, `pkg/registry/batch/cronjob`).
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
@@ -14,14 +13,14 @@ use crate::strategy::{
     unchecked,
 };
 
-/// A job's name is the CronJob's with a timestamp of 11 characters.
+/// The maximum length of the name. The names of jobs append a timestamp of 11 characters.
 const NAME_LENGTH: usize = 52;
 const CONCURRENCY_POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 const TEMPLATE: [&str; 4] = ["spec", "jobTemplate", "spec", "template"];
 
 static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: unchecked };
 
-/// The rules of CronJob.
+/// The strategy for CronJob.
 pub(super) struct CronJob;
 
 impl Strategy for CronJob {
@@ -143,7 +142,7 @@ fn validate_schedule(errors: &mut Errors, spec: &Value, old: Option<&Value>, pat
     if let Err(text) = cron::check_schedule(schedule) {
         errors.invalid(path, schedule, text);
     }
-    // Schedules with a time zone are tolerated where there was one before.
+    // A time zone in the schedule is tolerated if the old schedule had one.
     let zone_allowed = old.is_some_and(|old| old.str_at(&["schedule"]).contains("TZ"));
     let text = match (schedule.contains("TZ"), zone_allowed) {
         (true, true) if spec.get("timeZone").is_some() => {

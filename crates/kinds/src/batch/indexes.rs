@@ -1,10 +1,13 @@
-//! Lists of indexes as Indexed Jobs write them (`0-2,5,7-9`): increasing, below the number of completions.
+//! Parses lists of indexes of Indexed Jobs (`0-2,5,7-9`): increasing, and below the number of completions.
 
 use pintle_value::field::quote;
 
 use super::cron::atoi;
 
-/// How many indexes a list has, or what is wrong with it.
+/// Returns the number of indexes in a list.
+///
+/// # Errors
+/// Returns upstream's message if the list is malformed.
 pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
     if list.is_empty() {
         return Ok(0);
@@ -22,7 +25,7 @@ pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// The first index that is in both lists. Malformed intervals are passed over: they are reported elsewhere.
+/// Returns the first index that is in both lists. Ignores malformed intervals, which are reported elsewhere.
 pub(super) fn overlap(a: &str, b: &str, completions: i64) -> Option<i64> {
     let intervals = |list: &str| -> Vec<(i64, i64)> {
         list.split(',').filter_map(|interval| parse(interval, completions).ok()).collect()

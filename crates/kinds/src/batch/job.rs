@@ -1,6 +1,5 @@
-//! Job: defaults, generated selector and labels, and what an update may change (upstream:
-//! `pkg/apis/batch/v1/defaults.go`, `pkg/registry/batch/job`). Validation of the spec and of the status have files of
-//! their own.
+//! The strategy for Job: defaults, generated selector and labels, and updates (upstream:
+//! `pkg/apis/batch/v1/defaults.go`, `pkg/registry/batch/job`). The validation is in `jobspec` and `jobstatus`.
 
 use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Str, Value};
@@ -11,7 +10,7 @@ use crate::strategy::{
     StatusStrategy, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, set_if_empty,
 };
 
-/// The template's labels that tell a job's pods, old and new: the job's name, the job's uid.
+/// The template labels with the job's name and uid, legacy and prefixed.
 pub(super) const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 pub(super) const UID_LABELS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
 
@@ -21,7 +20,7 @@ const MANY_PARALLEL: i64 = 10_000;
 static STATUS: StatusStrategy =
     StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: jobstatus::validate_update };
 
-/// The rules of Job.
+/// The strategy for Job.
 pub(super) struct Job;
 
 impl Strategy for Job {
@@ -117,7 +116,7 @@ impl Strategy for Job {
     }
 }
 
-/// Sets the defaults of the conditions in a pod failure policy.
+/// Sets the defaults of the pod condition patterns in a pod failure policy.
 pub(super) fn pattern_defaults(spec: &mut Value) {
     let rules = spec.at_mut(&["podFailurePolicy", "rules"]).and_then(Value::as_array_mut);
     for rule in rules.into_iter().flatten() {
@@ -128,7 +127,7 @@ pub(super) fn pattern_defaults(spec: &mut Value) {
     }
 }
 
-/// The warnings about a job's spec, at `path`.
+/// Returns the warnings about a job's spec at `path`.
 pub(super) fn spec_warnings(spec: &Value, path: &FieldPath<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     let number = |field: &str| spec.int_at(&[field]).unwrap_or(0);
@@ -145,7 +144,7 @@ pub(super) fn spec_warnings(spec: &Value, path: &FieldPath<'_>) -> Vec<String> {
     warnings
 }
 
-/// Adds the labels by which a job finds its pods, and a selector for them, where the user has not set any.
+/// Adds the labels of a job's pods to the template, and a selector for them, unless the user sets them.
 fn generate_selector(job: &mut Value) {
     let (name, uid) = (Str::from(job.name()), Str::from(job.uid()));
     let Some(spec) = job.get_mut("spec") else { return };
@@ -162,9 +161,9 @@ fn generate_selector(job: &mut Value) {
     }
 }
 
-/// A job without labels gets those of its template. Upstream does so when defaulting, before the template gets the
-/// generated labels; but both share one map there, and objects are defaulted again when read, so that a job's labels
-/// always include them.
+/// Copies the labels of the template to a job without labels. Upstream does so when it sets defaults, before it adds
+/// the generated labels to the template. But the job and the template share one map there, and objects are defaulted
+/// again when they are read, so the job's labels always include the generated ones.
 fn label_like_template(job: &mut Value) {
     if job.entries_at(&["metadata", "labels"]).next().is_some() {
         return;

@@ -1,5 +1,5 @@
-//! Validation of a job's spec (upstream: `ValidateJob` and `validateJobSpec` of `pkg/apis/batch/validation`), for jobs
-//! and for the template of a CronJob.
+//! Validates the spec of jobs and of the job template of CronJobs (upstream: `ValidateJob` and `validateJobSpec` of
+//! `pkg/apis/batch/validation`).
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -27,10 +27,10 @@ const NONNEGATIVE: [&str; 7] = [
     "maxFailedIndexes",
 ];
 
-/// Checks a job.
+/// Validates a job.
 pub(super) fn validate_job(job: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
-    // Jobs older than the prefixed labels do not have them.
+    // Jobs that were created before the prefixed labels do not have them.
     let had_label = |label| old.is_none_or(|old| old.at(&["spec", "template", "metadata", "labels", label]).is_some());
     validate_generated_selector(&mut errors, job, had_label(NAME_LABELS[1]) && had_label(UID_LABELS[1]));
     errors.append(validate_spec_with_selector(job, old));
@@ -82,7 +82,7 @@ fn validate_generated_selector(errors: &mut Errors, job: &Value, prefixed: bool)
     }
 }
 
-/// Checks a job's spec and that its selector selects its pods.
+/// Validates a job's spec and that its selector matches its template.
 pub(super) fn validate_spec_with_selector(job: &Value, old: Option<&Value>) -> Errors {
     let path = FieldPath::new("spec");
     let empty = Value::object();
@@ -101,7 +101,7 @@ pub(super) fn validate_spec_with_selector(job: &Value, old: Option<&Value>) -> E
     errors
 }
 
-/// Checks the spec of a job or of a CronJob's template.
+/// Validates the spec of a job or of a CronJob's job template.
 pub(super) fn validate_spec(spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
     for field in NONNEGATIVE {
@@ -210,7 +210,7 @@ mod tests {
     use crate::batch::job::Job;
     use crate::testing::{context, messages, object};
 
-    /// A job as it is validated: with these fields of the spec, defaults and generated labels.
+    /// A job ready for validation: with these fields of the spec, defaults and generated labels.
     fn job(spec: &str) -> Value {
         let mut job = object(
             r#"{"metadata":{"name":"j","uid":"u"},"spec":{"template":{"metadata":{},"spec":

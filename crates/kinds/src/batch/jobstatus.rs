@@ -1,6 +1,6 @@
-//! Validation of a job's status (upstream: `validateJobStatus` and `ValidateJobStatusUpdate`). Since jobs may be run by
-//! other controllers (`managedBy`), clients rely on these rules; most apply only when what they are about has changed, so
-//! that older jobs can still be written.
+//! Validates the status of a job (upstream: `validateJobStatus` and `ValidateJobStatusUpdate`). External controllers
+//! may run jobs (`managedBy`), so clients rely on these rules. Most rules apply only if the fields in question changed,
+//! so that older jobs remain writable.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::strategy::same_at;
 
 const UNCOUNTED: Shape = Shape::Struct(&[("Succeeded", "succeeded", Shape::NULL), ("Failed", "failed", Shape::NULL)]);
 
-/// True if a job has the condition with the status True.
+/// Returns true if a job has the condition with the status `True`.
 pub(super) fn is_true(job: &Value, condition: &str) -> bool {
     has_condition(job, condition, "True")
 }
@@ -33,7 +33,7 @@ fn number(job: &Value, field: &str) -> i64 {
     job.int_at(&["status", field]).unwrap_or(0)
 }
 
-/// What has changed between two versions of a job.
+/// An update of a job.
 struct Change<'a> {
     job: &'a Value,
     old: &'a Value,
@@ -57,7 +57,7 @@ impl Change<'_> {
     }
 }
 
-/// Checks an update of the status.
+/// Validates an update of the status.
 pub(super) fn validate_update(job: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
@@ -199,7 +199,7 @@ fn validate_indexes(errors: &mut Errors, change: &Change<'_>, path: &FieldPath<'
     }
 }
 
-/// What holds of success criteria in any status.
+/// Validates success criteria, which apply to any status.
 fn validate_success(errors: &mut Errors, job: &Value, path: &FieldPath<'_>) {
     let met = is_true(job, "SuccessCriteriaMet");
     if met && is_true(job, "Failed") {
@@ -214,7 +214,7 @@ fn validate_success(errors: &mut Errors, job: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// What may not go back.
+/// Validates what must not be reverted.
 fn validate_transition(errors: &mut Errors, change: &Change<'_>, path: &FieldPath<'_>) {
     let (job, old) = (change.job, change.old);
     for condition in ["Failed", "Complete", "FailureTarget"] {
@@ -223,7 +223,7 @@ fn validate_transition(errors: &mut Errors, change: &Change<'_>, path: &FieldPat
         }
     }
     let spec = |field: &str| job.int_at(&["spec", field]);
-    // Indexed jobs with as many pods as completions can be scaled down.
+    // Indexed jobs with equal parallelism and completions can be scaled down.
     let elastic = job.str_at(&["spec", "completionMode"]) == "Indexed" && spec("completions") == spec("parallelism");
     for (field, counts) in [("failed", true), ("succeeded", !elastic)] {
         let value = number(job, field);
@@ -322,7 +322,7 @@ mod tests {
                 "status.failedIndexes: Invalid value: \"2,9\": failedIndexes and completedIndexes overlap at index: 2",
             ],
         );
-        // What was wrong before may stay so.
+        // Errors of the old status are tolerated.
         check("{}", r#"{"completedIndexes":"0"}"#, r#"{"completedIndexes":"0","active":1}"#, &[]);
     }
 }

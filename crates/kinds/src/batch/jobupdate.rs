@@ -1,5 +1,6 @@
-//! What an update of a job may change (upstream: `ValidateJobSpecUpdate`): parallelism always, completions of Indexed jobs
-//! together with it, and where the pods go and what they ask for while the job is suspended and has none.
+//! Validates updates of a job's spec (upstream: `ValidateJobSpecUpdate`). The parallelism is mutable, and so are the
+//! completions of Indexed jobs together with it. While the job is suspended and has no pods, scheduling directives and
+//! resources of the template are mutable too.
 
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
@@ -12,7 +13,7 @@ use crate::strategy::{immutable, keep, same_at};
 
 const PLAIN: Shape = Shape::NULL;
 
-/// The fields that never change, after selector and template, in upstream's order.
+/// The immutable fields beside selector and template, in upstream's order.
 const IMMUTABLE: [(&str, &Shape); 5] = [
     ("completionMode", &PLAIN),
     ("podFailurePolicy", &FAILURE_POLICY),
@@ -21,7 +22,7 @@ const IMMUTABLE: [(&str, &Shape); 5] = [
     ("successPolicy", &SUCCESS_POLICY),
 ];
 
-/// Checks a change of a job's spec. The new spec is checked once more, as upstream does.
+/// Validates an update of a job's spec. Like upstream, validates the new spec once more.
 pub(super) fn validate_change(job: &Value, old: &Value) -> Errors {
     let mut errors = validate_spec_with_selector(job, Some(old));
     let path = FieldPath::new("spec");
@@ -72,7 +73,7 @@ fn validate_template(errors: &mut Errors, job: &Value, old: &Value, path: &Field
     immutable(errors, Some(new), Some(&old), &template.child("spec"));
 }
 
-/// True while a job is suspended and has no pods.
+/// Returns true while a job is suspended and has no pods.
 fn pods_may_change(job: &Value) -> bool {
     let not_started = job.at(&["status", "startTime"]).is_none();
     job.bool_at(&["spec", "suspend"])

@@ -1,4 +1,4 @@
-//! The kinds of the group `batch`.
+//! Strategies of the group `batch`.
 
 mod cron;
 mod cronjob;

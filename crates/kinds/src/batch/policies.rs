@@ -1,5 +1,5 @@
-//! Validation of a job's policies: which pod failures count, when a job has succeeded, when pods are replaced (upstream:
-//! `validatePodFailurePolicy`, `validateSuccessPolicy`, `validatePodReplacementPolicy`).
+//! Validates a job's policies for pod failures, success and pod replacement (upstream: `validatePodFailurePolicy`,
+//! `validateSuccessPolicy`, `validatePodReplacementPolicy`).
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -37,7 +37,7 @@ const EXIT_CODES: Shape = Shape::Struct(&[
 ]);
 const PATTERN: Shape = Shape::Struct(&[("Type", "type", Shape::TEXT), ("Status", "status", Shape::TEXT)]);
 
-/// A list of known values as Go's `%q` prints it.
+/// Formats a list of known values like Go's `%q`.
 fn listed(values: &[&str]) -> String {
     let quoted: Vec<String> = values.iter().map(|value| format!("\"{value}\"")).collect();
     format!("valid values: [{}]", quoted.join(" "))
@@ -51,7 +51,7 @@ fn required_one_of(errors: &mut Errors, value: &str, known: &[&str], path: &Fiel
     }
 }
 
-/// Checks `podFailurePolicy`.
+/// Validates `podFailurePolicy`.
 pub(super) fn validate_failure_policy(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     let rules_path = path.child("rules");
     let rules = spec.items_at(&["podFailurePolicy", "rules"]);
@@ -133,7 +133,7 @@ fn validate_exit_codes(errors: &mut Errors, spec: &Value, codes: &Value, path: &
     }
 }
 
-/// Checks `successPolicy` of an Indexed job.
+/// Validates `successPolicy` of an Indexed job.
 pub(super) fn validate_success_policy(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     let rules_path = path.child("rules");
     let rules = spec.items_at(&["successPolicy", "rules"]);
@@ -143,7 +143,7 @@ pub(super) fn validate_success_policy(errors: &mut Errors, spec: &Value, path: &
     if rules.len() > MAX_RULES {
         errors.push(FieldError::too_many(&rules_path, rules.len(), MAX_RULES));
     }
-    // An Indexed job without completions is refused elsewhere; upstream does not survive it here.
+    // Another rule rejects an Indexed job without completions; upstream panics here.
     let Some(completions) = spec.int_at(&["completions"]) else { return };
     for (i, rule) in rules.iter().enumerate() {
         validate_success_rule(errors, rule, completions, &rules_path.index(i));
@@ -182,7 +182,7 @@ fn validate_success_rule(errors: &mut Errors, rule: &Value, completions: i64, pa
     }
 }
 
-/// Checks `podReplacementPolicy`.
+/// Validates `podReplacementPolicy`.
 pub(super) fn validate_replacement_policy(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     let Some(policy) = spec.get("podReplacementPolicy").and_then(Value::as_str) else { return };
     let known: &[&str] = match spec.get("podFailurePolicy") {

@@ -1,4 +1,4 @@
-//! The kinds of the group `certificates.k8s.io`.
+//! Strategies of the group `certificates.k8s.io`.
 
 mod pkcs10;
 mod signing_request;

@@ -1,22 +1,23 @@
-//! What is wrong with a PKCS#10 request (RFC 2986), in the words of Go's `crypto/x509`, which clients see. Its signature
-//! proves that who asks holds the key.
+//! Validates PKCS#10 certificate requests (RFC 2986), including the signature, which proves that the requester has the
+//! private key. Clients see the error messages, which are those of Go's `crypto/x509`.
 //!
-//! RSA keys under 2048 bits and the curves P-224 and P-521, which Go verifies, are refused: `ring` does not know them.
+//! RSA keys below 2048 bits and the curves P-224 and P-521, which Go supports, are rejected because `ring` does not
+//! support them.
 
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::error::X509Error;
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 
-/// The shortest RSA keys whose signatures are verified, in bits.
+/// The minimum size of supported RSA keys, in bits.
 const SHORTEST_RSA: usize = 2048;
-/// The longest length of a value that Go takes.
+/// The maximum length of a value that Go accepts.
 const LONGEST: usize = 1 << 23;
 
-/// What is wrong with a request in DER.
+/// Validates a request in DER.
 ///
 /// # Errors
-/// The words for it.
+/// Returns the message of Go's `crypto/x509`.
 pub(super) fn check(der: &[u8]) -> Result<(), String> {
     let content = sequence(der, "certificateRequest")?;
     sequence(content, "tbsCertificateRequest")?;
@@ -46,7 +47,7 @@ fn structure(why: &str) -> String {
     format!("asn1: structure error: {why}")
 }
 
-/// The content of a sequence that `der` begins with, which Go reads into a struct of this name.
+/// Returns the content of the sequence at the start of `der`, which Go reads into a struct of this name.
 fn sequence<'a>(der: &'a [u8], name: &str) -> Result<&'a [u8], String> {
     let Some((&first, rest)) = der.split_first() else { return Err(syntax("sequence truncated")) };
     let (class, compound, tag) = (first >> 6, first & 0x20 != 0, first & 0x1f);
@@ -61,7 +62,7 @@ fn sequence<'a>(der: &'a [u8], name: &str) -> Result<&'a [u8], String> {
     content.get(..length).ok_or_else(|| syntax("data truncated"))
 }
 
-/// A length, and what stands behind it.
+/// Reads a length. Returns it and the rest of the input.
 fn length(der: &[u8]) -> Result<(usize, &[u8]), String> {
     let truncated = || syntax("truncated tag or length");
     let (&first, mut rest) = der.split_first().ok_or_else(truncated)?;
@@ -93,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// Requests of Go's making, each for another kind of key and signature.
+    /// Requests that Go created, each with another type of key and signature.
     const MADE: &str = include_str!("pkcs10.txt");
 
     fn made(name: &str) -> Vec<u8> {

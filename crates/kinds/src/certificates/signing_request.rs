@@ -1,5 +1,5 @@
-//! CertificateSigningRequest: who asks is what the server knows of them, and three ways to write the object, each of which
-//! may change something else (upstream: `pkg/registry/certificates`, `pkg/apis/certificates/validation`).
+//! The strategy for CertificateSigningRequest. The server sets the user info of the requester. The object, `status` and
+//! `approval` may each change other fields (upstream: `pkg/registry/certificates`, `pkg/apis/certificates/validation`).
 
 use std::collections::BTreeSet;
 
@@ -19,12 +19,12 @@ const SHORTEST_SECONDS: i64 = 600;
 const MAX_SUBDOMAIN: usize = 253;
 const MAX_LABEL: usize = 63;
 
-/// Conditions that are true where they are there.
+/// Conditions whose status must be `True`.
 const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
 /// Conditions that only the subresource `approval` sets.
 const VERDICTS: [&str; 2] = ["Approved", "Denied"];
 
-/// The usages of a certificate that are known, in order.
+/// The known key usages, sorted.
 const USAGES: [&str; 23] = [
     "any",
     "cert sign",
@@ -51,7 +51,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-/// The rules of CertificateSigningRequest.
+/// The strategy for CertificateSigningRequest.
 pub(super) struct CertificateSigningRequest;
 
 impl Strategy for CertificateSigningRequest {
@@ -73,7 +73,7 @@ impl Strategy for CertificateSigningRequest {
                 spec.set("extra", extra);
             }
         }
-        // A request cannot come approved.
+        // A new request cannot be approved already.
         object.set("status", Value::object());
     }
 
@@ -91,7 +91,7 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        // Any name that fits into a path.
+        // Any valid path segment.
         names::path_segment_name(name, prefix)
     }
 
@@ -124,13 +124,13 @@ impl Strategy for CertificateSigningRequest {
     }
 }
 
-/// How the object is written.
+/// Which endpoint writes the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Object,
-    /// Through `status`: the certificate, and conditions that are no verdict.
+    /// `status`: the certificate, and conditions other than approval and denial.
     Status,
-    /// Through `approval`: conditions alone.
+    /// `approval`: only conditions.
     Approval,
 }
 
@@ -168,7 +168,7 @@ fn conditions_of<'a>(object: &'a Value, kind: &str) -> Vec<&'a Value> {
     conditions(object).iter().filter(|c| c.str_at(&["type"]) == kind).collect()
 }
 
-/// Takes over the conditions of a type as they were, where there are as many.
+/// Restores the old conditions of a type if their number did not change.
 fn keep_conditions(object: &mut Value, old: &Value, kind: &str) {
     let before = conditions_of(old, kind);
     if conditions_of(object, kind).len() != before.len() {
@@ -181,7 +181,7 @@ fn keep_conditions(object: &mut Value, old: &Value, kind: &str) {
     }
 }
 
-/// Sets the times that the client left out.
+/// Sets the times that the client omitted.
 fn set_times(context: &StrategyContext, object: &mut Value, old: &Value) {
     let now = Value::from(context.now);
     let list = object.at_mut(&["status", "conditions"]).and_then(Value::as_array_mut);
@@ -197,7 +197,7 @@ fn set_times(context: &StrategyContext, object: &mut Value, old: &Value) {
     }
 }
 
-/// Checks a request. What was wrong with the object before stays tolerated.
+/// Validates a request. Errors of the old object are tolerated.
 fn validate(object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let spec = FieldPath::new("spec");
@@ -233,7 +233,7 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&base64::decode(text.as_bytes()).unwrap_or_default()).into_owned()
 }
 
-/// Checks the first PEM block of a request.
+/// Validates the first PEM block of a request.
 fn check_request(request: &str) -> Result<(), String> {
     match pem::blocks(&decode(request)).next() {
         Some(block) if block.kind == "CERTIFICATE REQUEST" => pkcs10::check(&block.bytes),
@@ -241,7 +241,7 @@ fn check_request(request: &str) -> Result<(), String> {
     }
 }
 
-/// What is wrong with a chain of certificates.
+/// Returns what is wrong with a certificate chain.
 fn certificate_fault(certificate: &str) -> Option<String> {
     if certificate.is_empty() {
         return None;
@@ -292,7 +292,7 @@ fn validate_usages(errors: &mut Errors, object: &Value, old: Option<&Value>, pat
     }
 }
 
-/// A signer is a domain and a path (upstream: `ValidateSignerName`).
+/// Validates the name of a signer, which consists of a domain and a path (upstream: `ValidateSignerName`).
 fn validate_signer(errors: &mut Errors, signer: &str, path: &FieldPath<'_>) {
     if signer.is_empty() {
         errors.required(path, "");
@@ -318,7 +318,7 @@ fn validate_signer(errors: &mut Errors, signer: &str, path: &FieldPath<'_>) {
     }
 }
 
-/// Checks the labels of a part of a signer up to the first that is wrong.
+/// Validates the labels of a part of a signer name up to the first error.
 fn first_fault(errors: &mut Errors, part: &str, check: fn(&str) -> Vec<String>, path: &FieldPath<'_>) {
     let checked = part.split('.').map(|label| (label, check(label)));
     if let Some((label, faults)) = checked.into_iter().find(|(_, faults)| !faults.is_empty()) {
@@ -409,7 +409,7 @@ mod tests {
         ))
     }
 
-    /// A block of PEM, in base64.
+    /// Returns a PEM block in base64.
     fn pem_of(kind: &str, content: &str) -> String {
         base64::encode(format!("-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n").as_bytes())
     }

@@ -1,5 +1,5 @@
-//! Lease: durations and transitions in range, and the fields of coordinated leader election, which is off by default
-//! (upstream: `pkg/apis/coordination/validation`, `pkg/registry/coordination/lease`).
+//! The strategy for Lease, including the fields of coordinated leader election, which is disabled by default (upstream:
+//! `pkg/apis/coordination/validation`, `pkg/registry/coordination/lease`).
 
 use pintle_gates::Feature;
 use pintle_registry::{Strategy, StrategyContext};
@@ -12,7 +12,7 @@ const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
 /// The fields of the feature `CoordinatedLeaderElection`.
 const ELECTION_FIELDS: [&str; 2] = ["strategy", "preferredHolder"];
 
-/// The rules of Lease.
+/// The strategy for Lease.
 pub(super) struct Lease;
 
 impl Strategy for Lease {
@@ -41,7 +41,7 @@ impl Strategy for Lease {
     }
 }
 
-/// Drops the fields of a feature unless it is on or they are in use.
+/// Drops the fields of the feature unless it is enabled or the old object uses them.
 fn drop_election(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
     if context.gates.enabled(Feature::COORDINATED_LEADER_ELECTION) {
         return;
@@ -64,7 +64,7 @@ fn validate_spec(object: &Value) -> Errors {
     }
     let strategy = object.at(&["spec", "strategy"]).and_then(Value::as_str);
     if let Some(strategy) = strategy {
-        // Upstream names the field twice in the path.
+        // Upstream repeats the field in the path.
         let path = path.child("strategy");
         let path = path.child("strategy");
         if strategy.contains('/') {
@@ -99,7 +99,7 @@ mod tests {
                 "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0",
             ],
         );
-        // The fields of a feature that is off are dropped.
+        // The fields of a disabled feature are dropped.
         check(r#"{"strategy":"Other","preferredHolder":"x"}"#, &[]);
     }
 

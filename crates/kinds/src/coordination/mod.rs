@@ -1,4 +1,4 @@
-//! The kinds of the group `coordination.k8s.io`.
+//! Strategies of the group `coordination.k8s.io`.
 
 mod lease;
 

@@ -1,4 +1,4 @@
-//! EndpointSlice (upstream: `pkg/apis/discovery/validation`, `pkg/apis/discovery/v1/defaults.go`,
+//! The strategy for EndpointSlice (upstream: `pkg/apis/discovery/validation`, `pkg/apis/discovery/v1/defaults.go`,
 //! `pkg/registry/discovery/endpointslice`).
 
 use std::net::IpAddr;
@@ -22,13 +22,13 @@ const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-/// The controllers whose addresses upstream does not warn about: they copy what users wrote elsewhere.
+/// The controllers whose addresses upstream does not warn about, because they copy addresses from other objects.
 const CONTROLLERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// The rules of EndpointSlice.
+/// The strategy for EndpointSlice.
 pub(super) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
@@ -67,7 +67,7 @@ impl Strategy for EndpointSlice {
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        // Upstream names the field as if it were in a spec.
+        // Upstream's path wrongly contains `spec`.
         if old.is_none() && object.str_at(&["addressType"]) == "FQDN" {
             warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
         }
@@ -84,14 +84,13 @@ impl Strategy for EndpointSlice {
     }
 }
 
-/// True if the labels are the same; having none and having an empty map are one.
+/// Returns true if the labels are equal. Absence equals an empty map.
 fn same_labels(a: &Value, b: &Value) -> bool {
     let labels = |object: &Value| object.at(&["metadata", "labels"]).filter(|labels| !labels.is_empty()).cloned();
     same(labels(a).as_ref(), labels(b).as_ref())
 }
 
-/// Clears the topology that only the old version of the API had. The node's name, where it was known by that alone, moves
-/// to the field that it now has.
+/// Removes the topology fields of `v1beta1`. Moves a node name that only they contain to `nodeName`.
 fn drop_topology(object: &mut Value, old: Option<&Value>) {
     let node_of = |endpoint: &Value| text(&endpoint["deprecatedTopology"], HOSTNAME).unwrap_or_default().to_owned();
     let old_endpoints = old.map_or(&[][..], |old| old.items_at(&["endpoints"]));
@@ -111,7 +110,7 @@ fn check(slice: &Value, old: Option<&Value>) -> Errors {
     check_ports(&mut errors, &FieldPath::new("ports"), slice.items_at(&["ports"]));
     let mut endpoints = Errors::new();
     check_endpoints(&mut endpoints, slice);
-    // What an older server accepted stays acceptable as long as it does not change.
+    // Unchanged endpoints are not validated, since an older server may have accepted them.
     if !old.is_some_and(|old| same_at(slice, old, &["endpoints"])) {
         errors.append(endpoints);
     }
@@ -179,7 +178,7 @@ fn check_endpoints(errors: &mut Errors, slice: &Value) {
     }
 }
 
-/// Checks one address; those of a type that is not known are left alone.
+/// Validates one address. Ignores addresses of an unknown type.
 fn check_address(errors: &mut Errors, list: &FieldPath<'_>, i: usize, address: &str, kind: &str) {
     let path = list.index(i);
     let mut wrong = Errors::new();
@@ -310,7 +309,7 @@ mod tests {
         let old = object(
             r#"{"metadata":{"generation":3},"addressType":"IPv4","endpoints":[{"addresses":["x"],"deprecatedTopology":{"kubernetes.io/hostname":"n1"}}]}"#,
         );
-        // Unchanged endpoints are accepted as they are.
+        // Unchanged endpoints are accepted.
         let mut new = old.clone();
         EndpointSlice.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new, old);

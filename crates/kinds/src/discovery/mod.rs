@@ -1,4 +1,4 @@
-//! The kinds of the group `discovery.k8s.io`.
+//! Strategies of the group `discovery.k8s.io`.
 
 mod endpointslice;
 

@@ -1,9 +1,9 @@
-//! Between the two views of an event (upstream: `pkg/apis/events/v1/conversion.go`): what `events.k8s.io/v1` calls
-//! regarding, note and `deprecated…` is involvedObject, message and the rest of the core event.
+//! Converts events between `events.k8s.io/v1` and the core group, which have different field names (upstream:
+//! `pkg/apis/events/v1/conversion.go`).
 
 use pintle_value::{Object, Value};
 
-/// A field's name in `events.k8s.io/v1` and in the core group, and how Go writes its zero value in either.
+/// The name of a field in `events.k8s.io/v1` and in the core group, and how Go writes its zero value in each.
 const FIELDS: [(&str, Zero, &str, Zero); 10] = [
     ("reportingController", Zero::Absent, "reportingComponent", Zero::Text),
     ("reportingInstance", Zero::Absent, "reportingInstance", Zero::Text),
@@ -17,7 +17,7 @@ const FIELDS: [(&str, Zero, &str, Zero); 10] = [
     ("metadata", Zero::Object, "metadata", Zero::Object),
 ];
 
-/// The fields of a series, in the same manner.
+/// The fields of a series, in the same form.
 const SERIES: [(&str, Zero, &str, Zero); 2] =
     [("count", Zero::Number, "count", Zero::Absent), ("lastObservedTime", Zero::Null, "lastObservedTime", Zero::Null)];
 
@@ -42,7 +42,7 @@ impl Zero {
     }
 }
 
-/// Turns an event of `events.k8s.io/v1` into one of the core group.
+/// Converts an event from `events.k8s.io/v1` to the core group.
 pub(super) fn to_core(event: &mut Value) {
     rename(event, FIELDS.map(|(events, _, core, zero)| (events, core, zero)));
     if let Some(series) = event.get_mut("series") {
@@ -50,7 +50,7 @@ pub(super) fn to_core(event: &mut Value) {
     }
 }
 
-/// Turns an event of the core group into one of `events.k8s.io/v1`.
+/// Converts an event from the core group to `events.k8s.io/v1`.
 pub(super) fn from_core(event: &mut Value) {
     rename(event, FIELDS.map(|(events, zero, core, _)| (core, events, zero)));
     if let Some(series) = event.get_mut("series") {

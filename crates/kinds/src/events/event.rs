@@ -1,5 +1,5 @@
-//! The rules of events (upstream: `pkg/apis/core/validation/events.go`, `pkg/registry/core/event`). What comes in through
-//! `events.k8s.io/v1` is held to more than what comes in through the core group, which old clients use.
+//! The strategy for events (upstream: `pkg/apis/core/validation/events.go`, `pkg/registry/core/event`). The validation
+//! of `events.k8s.io/v1` is stricter than that of the core group, which legacy clients use.
 
 use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext};
 use pintle_value::time::Time;
@@ -12,7 +12,7 @@ use crate::strategy::{immutable, same_at};
 const TEXT_LIMIT: usize = 128;
 const NOTE_LIMIT: usize = 1024;
 
-/// Selectable fields: the name in the core group, the name in `events.k8s.io` and the path in the core event.
+/// The selectable fields: the name in the core group, the name in `events.k8s.io`, and the path in the core event.
 const SELECTABLE: [(&str, &str, &[&str]); 10] = [
     ("involvedObject.kind", "regarding.kind", &["involvedObject", "kind"]),
     ("involvedObject.namespace", "regarding.namespace", &["involvedObject", "namespace"]),
@@ -53,12 +53,12 @@ const EVENTS_NAMES: [&str; 10] = [
     "type",
 ];
 
-/// What `events.k8s.io` does not let an update change, by the core event's names and in upstream's order (`reason` is
-/// looked at twice there).
+/// The fields that are immutable in `events.k8s.io`, by their names in the core event and in upstream's order. Upstream
+/// compares `reason` twice.
 const IMMUTABLE: [&str; 9] =
     ["involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "reason", "type"];
 
-/// The group through which an event is seen.
+/// The API group of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
     /// The core group.
@@ -67,7 +67,7 @@ pub(super) enum View {
     Events,
 }
 
-/// The rules of events, seen through one of the two groups.
+/// The strategy for events in one of the two groups.
 pub(super) struct Event {
     /// The group.
     pub(super) view: View,
@@ -156,7 +156,7 @@ impl Strategy for Event {
 }
 
 impl Event {
-    /// What every event must satisfy.
+    /// Validates the rules for events of both groups.
     fn validate_any(&self, event: &Value) -> Errors {
         let mut errors = Errors::new();
         let namespace = event.namespace();
@@ -164,7 +164,7 @@ impl Event {
         let involved_object = FieldPath::new("involvedObject");
         let involved_path = involved_object.child("namespace");
         if event.at(&["eventTime"]).is_none() {
-            // Clients older than the field do not set it.
+            // Legacy clients do not set the namespace of the involved object.
             let agrees = if involved.is_empty() { ["", "default"].contains(&namespace) } else { namespace == involved };
             if !agrees {
                 errors.invalid(&involved_path, involved, "does not match event.namespace");
@@ -205,7 +205,7 @@ impl Event {
     }
 }
 
-/// What a new event of `events.k8s.io/v1` must satisfy beside.
+/// Validates the additional rules for new events of `events.k8s.io/v1`.
 fn validate_new(errors: &mut Errors, event: &Value) {
     validate_series(errors, event);
     if event.at(&["eventTime"]).is_none() {
@@ -247,7 +247,7 @@ fn validate_change(errors: &mut Errors, event: &Value, old: &Value) {
     for name in IMMUTABLE {
         check(errors, name, name);
     }
-    // Changes below a microsecond come from clients that write times more or less exactly.
+    // Differences below a microsecond are tolerated, because clients write times with different precisions.
     let microseconds = |event: &Value| {
         let time = Time::parse_rfc3339(event.str_at(&["eventTime"])).ok()?;
         Some((time.seconds, time.nanos / 1000))

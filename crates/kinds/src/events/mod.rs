@@ -1,4 +1,4 @@
-//! Events, which the core group and `events.k8s.io` show as two views of one object, stored as the core one.
+//! Strategies for events. The core group and `events.k8s.io` serve the same objects, which are stored as core events.
 
 mod convert;
 mod event;
@@ -14,7 +14,7 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     }
 }
 
-/// The behaviour of the core group's events.
+/// Returns the strategy for events of the core group.
 pub(crate) fn core_behaviour(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "events" => Some(Arc::new(event::Event { view: event::View::Core })),

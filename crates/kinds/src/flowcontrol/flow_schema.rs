@@ -1,4 +1,5 @@
-//! FlowSchema: which requests go to which priority level (upstream: `pkg/apis/flowcontrol/validation`).
+//! The strategy for FlowSchema, which assigns requests to priority levels (upstream:
+//! `pkg/apis/flowcontrol/validation`).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -16,7 +17,7 @@ const DISTINGUISHERS: [&str; 2] = ["ByNamespace", "ByUser"];
 const SUBJECT_KINDS: [&str; 3] = ["Group", "ServiceAccount", "User"];
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
-/// The rules of FlowSchema.
+/// The strategy for FlowSchema.
 pub(super) struct FlowSchema;
 
 static STATUS: StatusStrategy = StatusStrategy {
@@ -67,7 +68,7 @@ impl Strategy for FlowSchema {
 }
 
 fn validate_spec(errors: &mut Errors, object: &Value) {
-    /// A method as upstream's internal version prints.
+    /// How upstream's internal type prints a distinguisher method.
     const METHOD: Shape = Shape::Struct(&[("Type", "type", Shape::TEXT)]);
     let spec = &object["spec"];
     let path = FieldPath::new("spec");
@@ -171,7 +172,7 @@ fn validate_account(errors: &mut Errors, account: &Value, name: &str, path: &Fie
     invalid_each(errors, &path.child("namespace"), namespace, names::namespace_name(namespace, false));
 }
 
-/// Checks that a list is there and that `*` stands alone. Returns the items where there is no `*`.
+/// Validates that a list is not empty and that `*` has no other items beside it. Returns the items if there is no `*`.
 fn validate_list<'a>(
     errors: &mut Errors,
     rule: &'a Value,

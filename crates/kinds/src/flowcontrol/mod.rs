@@ -1,4 +1,4 @@
-//! The kinds of the group `flowcontrol.apiserver.k8s.io`.
+//! Strategies of the group `flowcontrol.apiserver.k8s.io`.
 
 mod flow_schema;
 mod priority_level;
@@ -16,7 +16,7 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     })
 }
 
-/// Checks the conditions of a status: each type once, none empty.
+/// Validates the conditions of a status: non-empty unique types.
 fn validate_conditions(errors: &mut Errors, object: &Value) {
     let list = FieldPath::new("status.conditions");
     let mut seen: Vec<&str> = Vec::new();

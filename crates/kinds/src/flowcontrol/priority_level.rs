@@ -1,4 +1,4 @@
-//! PriorityLevelConfiguration: how many requests of a level run at once, and what happens to more (upstream:
+//! The strategy for PriorityLevelConfiguration: concurrency limits and queuing of requests (upstream:
 //! `pkg/apis/flowcontrol/validation`).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
@@ -13,10 +13,10 @@ const DEFAULT_SHARES: i64 = 30;
 const QUEUING_DEFAULTS: [(&str, i64); 3] = [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)];
 const MAX_QUEUES: i64 = 10_000_000;
 
-/// How many bits of a hash dealing a hand may take (upstream: `shufflesharding.MaxHashBits`).
+/// The maximum entropy of dealing a hand, in bits (upstream: `shufflesharding.MaxHashBits`).
 const MAX_HASH_BITS: f64 = 60.0;
 
-/// The rules of PriorityLevelConfiguration.
+/// The strategy for PriorityLevelConfiguration.
 pub(super) struct PriorityLevelConfiguration;
 
 static STATUS: StatusStrategy = StatusStrategy {

@@ -1,5 +1,5 @@
-//! IP addresses and networks of objects: upstream's rules for fields old and new (`value::ip`) with the feature gate
-//! `StrictIPCIDRValidation` on, as it is in 1.36, and what addresses of endpoints may not be.
+//! Validates IP addresses and CIDRs of objects: the legacy and the strict rules (`value::ip`), with the feature gate
+//! `StrictIPCIDRValidation` enabled as in 1.36, and the rules for endpoint addresses.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldPath, ip};
 
 pub(crate) use pintle_value::ip::parse_sloppy as parse_ip;
 
-/// The name of an address's family, as the API writes it.
+/// Returns the name of an address's IP family.
 pub(crate) const fn family(ip: IpAddr) -> &'static str {
     match ip {
         IpAddr::V4(_) => "IPv4",
@@ -15,28 +15,28 @@ pub(crate) const fn family(ip: IpAddr) -> &'static str {
     }
 }
 
-/// A network: what a CIDR value means.
+/// An IP network (CIDR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Network {
-    /// The first address.
+    /// The network address.
     pub(crate) address: IpAddr,
-    /// The length of the prefix.
+    /// The prefix length.
     pub(crate) bits: u8,
 }
 
 impl Network {
-    /// Reads a CIDR value leniently.
+    /// Parses a CIDR by the legacy rules.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = ip::Cidr::parse_sloppy(text)?.network();
         Some(Self { address, bits })
     }
 
-    /// The name of its family.
+    /// Returns the name of the IP family.
     pub(crate) const fn family(&self) -> &'static str {
         family(self.address)
     }
 
-    /// How many bits of an address are free.
+    /// Returns the number of host bits.
     pub(crate) const fn host_bits(&self) -> u32 {
         let length = if self.address.is_ipv4() { 32 } else { 128 };
         length - self.bits as u32
@@ -49,23 +49,22 @@ impl std::fmt::Display for Network {
     }
 }
 
-/// Checks the address of a field that is older than the strict rules. Addresses that the old object has are accepted as
-/// they are.
+/// Validates the address of a field that predates the strict rules. Addresses of the old object are accepted.
 pub(crate) fn legacy_ip(errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
     errors.append(ip::valid_legacy_ip(path, text, true, existing));
 }
 
-/// Checks the CIDR value of a field that is older than the strict rules, in the same way.
+/// Validates the CIDR of a field that predates the strict rules. CIDRs of the old object are accepted.
 pub(crate) fn legacy_cidr(errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
     errors.append(ip::valid_legacy_cidr(path, text, true, existing));
 }
 
-/// Adds the warnings about the CIDR value of such a field.
+/// Adds the warnings about the CIDR of such a field.
 pub(crate) fn cidr_warnings(warnings: &mut Vec<String>, path: &FieldPath<'_>, text: &str) {
     warnings.extend(ip::cidr_warnings(path, text));
 }
 
-/// Refuses addresses that make no sense as an endpoint (upstream: `ValidateEndpointIP`).
+/// Rejects addresses that are not usable as endpoints (upstream: `ValidateEndpointIP`).
 pub(crate) fn endpoint_ip(errors: &mut Errors, path: &FieldPath<'_>, text: &str) {
     let Some(ip) = parse_ip(text) else {
         errors.invalid(path, text, "must be a valid IP address");
@@ -79,7 +78,7 @@ pub(crate) fn endpoint_ip(errors: &mut Errors, path: &FieldPath<'_>, text: &str)
     }
     let (link_local, link_local_multicast) = match ip {
         IpAddr::V4(v4) => (v4.is_link_local(), v4.octets().starts_with(&[224, 0, 0])),
-        // The low half of the second byte is the scope of a multicast address; 2 is the link.
+        // The low half of the second byte is the scope of a multicast address; 2 means link-local.
         IpAddr::V6(v6) => (v6.is_unicast_link_local(), v6.segments()[0] & 0xff0f == 0xff02),
     };
     if link_local {

@@ -1,11 +1,11 @@
-//! No rule of services, networking, discovery or RBAC kinds panics, whatever tree it is given.
+//! Tests that no rule of services, networking, discovery or RBAC kinds panics on malformed objects.
 
 use pintle_registry::Strategy;
 use pintle_value::{Object, Value};
 
 use crate::testing::{context, object};
 
-/// One well-formed object of each kind, with as many fields as rules look at.
+/// One valid object of each kind, with as many of the validated fields as possible.
 const SAMPLES: [(&str, &str, &str); 12] = [
     (
         "",
@@ -83,7 +83,7 @@ const SAMPLES: [(&str, &str, &str); 12] = [
     ),
 ];
 
-/// What takes the place of each part of a sample.
+/// Replacements for each part of a sample.
 const ODDITIES: [&str; 14] = [
     "null",
     "true",
@@ -101,7 +101,7 @@ const ODDITIES: [&str; 14] = [
     "{\"a\":null,\"b\":[1]}",
 ];
 
-/// All trees that differ from this one in one part, which is an oddity.
+/// Returns all objects that differ from this one in one replaced part.
 pub(crate) fn variants(value: &Value) -> Vec<Value> {
     let mut all: Vec<Value> = ODDITIES.iter().map(|json| object(json)).collect();
     match value {
@@ -113,7 +113,7 @@ pub(crate) fn variants(value: &Value) -> Vec<Value> {
                     Value::Array(items)
                 }));
             }
-            // An item too many.
+            // Duplicate all items.
             all.push(Value::Array([items.as_slice(), items.as_slice(), items.as_slice()].concat()));
         }
         Value::Object(fields) => {

@@ -1,4 +1,5 @@
-//! The status of what has a load balancer (Service, Ingress): whose addresses it shows, and the warnings about them.
+//! The `status` subresource of kinds with a load balancer (Service, Ingress): validation of and warnings about its
+//! addresses.
 
 use pintle_registry::{StrategyContext, SubresourceStrategy};
 use pintle_value::ip::ip_warnings;
@@ -7,17 +8,17 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::address::{legacy_ip, parse_ip};
 use crate::strategy::keep;
 
-/// The points where a load balancer takes traffic in.
+/// The ingress points of the load balancer.
 const POINTS: [&str; 3] = ["status", "loadBalancer", "ingress"];
 
-/// Checks one point of a kind beyond its address and host name.
+/// Validates further fields of an ingress point.
 pub(crate) type CheckPoint = fn(&mut Errors, &FieldPath<'_>, &Value);
 
-/// The rules of a `status` subresource that shows a load balancer.
+/// The strategy for a `status` subresource with a load balancer.
 pub(crate) struct BalancerStatus {
-    /// What forbids that there is a load balancer at all.
+    /// Returns the error message if the object must not have a load balancer.
     pub(crate) forbidden: fn(&Value) -> Option<&'static str>,
-    /// Checks a point, between its address and its host name.
+    /// Validates further fields of an ingress point, after its address and before its host name.
     pub(crate) check_point: CheckPoint,
 }
 
@@ -34,7 +35,7 @@ impl SubresourceStrategy for BalancerStatus {
             errors.forbidden(&path, why);
             return errors;
         }
-        // Addresses that are there already are accepted as they are.
+        // Addresses of the old status are accepted.
         let existing = old.items_at(&POINTS).iter().map(|point| point.str_at(&["ip"]));
         let existing: Vec<&str> = existing.filter(|ip| !ip.is_empty()).collect();
         for (i, point) in points.iter().enumerate() {
@@ -68,7 +69,7 @@ fn check_host(errors: &mut Errors, path: &FieldPath<'_>, host: &str) {
     }
 }
 
-/// The status of a new object.
+/// Returns the status of a new object.
 pub(crate) fn no_balancer() -> Value {
     let mut status = Value::object();
     status.set("loadBalancer", Value::object());

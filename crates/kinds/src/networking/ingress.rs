@@ -1,4 +1,4 @@
-//! Ingress (upstream: `pkg/apis/networking/validation`, `pkg/registry/networking/ingress`).
+//! The strategy for Ingress (upstream: `pkg/apis/networking/validation`, `pkg/registry/networking/ingress`).
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -8,14 +8,14 @@ use super::balancer::{BalancerStatus, no_balancer};
 use crate::rules::{invalid_each, required_path_segment, strings, text};
 use crate::strategy::{first_generation, generation_follows_spec, keep};
 
-/// The annotation that named the class before there was a field for it.
+/// The annotation that preceded `ingressClassName`.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
 const BAD_SEQUENCES: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
 const BAD_ENDINGS: [&str; 2] = ["/..", "/."];
 
-/// The rules of Ingress.
+/// The strategy for Ingress.
 pub(super) struct Ingress;
 
 static STATUS: BalancerStatus = BalancerStatus { forbidden: |_| None, check_point: |_, _, _| {} };
@@ -63,7 +63,7 @@ impl Strategy for Ingress {
     }
 }
 
-/// What an old object has that would not be accepted today, and therefore goes on being accepted.
+/// Faults of the old object, which the new one may keep.
 #[derive(Clone, Copy, Default)]
 struct Tolerance {
     secret_names: bool,
@@ -201,7 +201,7 @@ fn check_resource(errors: &mut Errors, path: &FieldPath<'_>, resource: &Value) {
     }
 }
 
-/// Checks a service and its port; `path` is that of the backend, which upstream blames for a port that is missing.
+/// Validates a service and its port. `path` is that of the backend, at which upstream reports a missing port.
 fn check_service(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) {
     let service_path = path.child("service");
     let name = service.str_at(&["name"]);

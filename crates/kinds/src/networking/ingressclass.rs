@@ -1,4 +1,4 @@
-//! IngressClass (upstream: `pkg/apis/networking/validation`, `pkg/registry/networking/ingressclass`).
+//! The strategy for IngressClass (upstream: `pkg/apis/networking/validation`, `pkg/registry/networking/ingressclass`).
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
@@ -9,7 +9,7 @@ use crate::strategy::{first_generation, generation_follows_spec, immutable};
 const MAX_CONTROLLER_LENGTH: usize = 250;
 const SCOPES: [&str; 2] = ["Cluster", "Namespace"];
 
-/// The rules of IngressClass.
+/// The strategy for IngressClass.
 pub(super) struct IngressClass;
 
 impl Strategy for IngressClass {

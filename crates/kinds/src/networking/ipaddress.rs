@@ -1,5 +1,5 @@
-//! IPAddress: the record that an address is taken, and by whom (upstream: `pkg/apis/networking/validation`,
-//! `pkg/registry/networking/ipaddress`).
+//! The strategy for IPAddress, which records the owner of an allocated address (upstream:
+//! `pkg/apis/networking/validation`, `pkg/registry/networking/ipaddress`).
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::valid_ip;
@@ -11,7 +11,7 @@ use crate::rules::{invalid_each, required_path_segment};
 use crate::strategy::same;
 
 const PARENT: [&str; 2] = ["spec", "parentRef"];
-/// How a reference to a parent prints.
+/// How a parent reference prints.
 const PARENT_REF: Shape = Shape::Struct(&[
     ("Group", "group", Shape::TEXT),
     ("Resource", "resource", Shape::TEXT),
@@ -19,7 +19,7 @@ const PARENT_REF: Shape = Shape::Struct(&[
     ("Name", "name", Shape::TEXT),
 ]);
 
-/// The rules of IPAddress.
+/// The strategy for IPAddress.
 pub(super) struct IpAddress;
 
 impl Strategy for IpAddress {
@@ -31,7 +31,7 @@ impl Strategy for IpAddress {
             errors.required(&path, "");
             return errors;
         };
-        // The group of services is the empty one, so that it cannot be required.
+        // The group is not required, because services have the empty group.
         let group = parent.str_at(&["group"]);
         if !group.is_empty() {
             invalid_each(&mut errors, &path.child("group"), group, names::dns1123_subdomain(group));
@@ -57,7 +57,7 @@ impl Strategy for IpAddress {
     }
 }
 
-/// The error about a parent that was changed.
+/// Returns the error about a changed parent.
 fn changed_parent(object: &Value) -> FieldError {
     let shown = gojson::internal(object.at(&PARENT), &Shape::Pointer(&PARENT_REF));
     FieldError::invalid(&FieldPath::new("spec.parentRef"), Value::Null, IMMUTABLE_TEXT).showing(shown)

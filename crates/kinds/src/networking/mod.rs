@@ -1,4 +1,5 @@
-//! The kinds of the group `networking.k8s.io`, and what they share with services and endpoints: addresses and checks.
+//! Strategies of the group `networking.k8s.io`, and the validation of addresses that they share with services and
+//! endpoints.
 
 pub(crate) mod address;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! NetworkPolicy (upstream: `pkg/apis/networking/validation`, `pkg/apis/networking/v1/defaults.go`,
+//! The strategy for NetworkPolicy (upstream: `pkg/apis/networking/validation`, `pkg/apis/networking/v1/defaults.go`,
 //! `pkg/registry/networking/networkpolicy`).
 
 use pintle_registry::{Strategy, StrategyContext};
@@ -10,12 +10,12 @@ use crate::labels::{self, validate_selector};
 use crate::rules::{invalid_each, strings, text};
 use crate::strategy::{first_generation, generation_follows_spec};
 
-/// The directions that rules are for, with the name of the peers that each has.
+/// The fields with the rules of each direction, and the name of their peers.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 const POLICY_TYPES: [&str; 2] = ["Ingress", "Egress"];
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
-/// The rules of NetworkPolicy.
+/// The strategy for NetworkPolicy.
 pub(super) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
@@ -75,7 +75,7 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-/// What an old object has that would not be accepted today, and therefore goes on being accepted.
+/// Faults of the old object, which the new one may keep.
 #[derive(Default)]
 struct Tolerance<'v> {
     label_values: bool,

@@ -1,4 +1,4 @@
-//! ServiceCIDR: a range that services get their addresses from (upstream: `pkg/apis/networking/validation`,
+//! The strategy for ServiceCIDR, a range of cluster IPs (upstream: `pkg/apis/networking/validation`,
 //! `pkg/registry/networking/servicecidr`).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
@@ -12,17 +12,17 @@ use crate::rules::strings;
 use crate::strategy::{SPEC_AND_METADATA, StatusStrategy, as_is, keep, reset_with_metadata, unchecked};
 
 const CIDRS: [&str; 2] = ["spec", "cidrs"];
-/// The name of the server itself as a user.
+/// The user name of the server itself.
 const SERVER: &str = "system:apiserver";
 
-/// The rules of ServiceCIDR.
+/// The strategy for ServiceCIDR.
 pub(super) struct ServiceCidr;
 
 static STATUS: StatusStrategy = StatusStrategy { keeps: SPEC_AND_METADATA, prepare: as_is, validate: unchecked };
 
 impl Strategy for ServiceCidr {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        // The default range is ready from the start, for which upstream's server sends itself a second request.
+        // The default range is ready immediately. Upstream's server sends a second request for this.
         if context.user != SERVER {
             object.set("status", Value::object());
         }
@@ -48,7 +48,7 @@ impl Strategy for ServiceCidr {
                     errors.invalid(&path.index(i), *range, IMMUTABLE_TEXT);
                 }
             }
-            // A second range, of the other family, may be added.
+            // A second range of the other family may be added.
             (1, 2) => {
                 if new.first() != old.first() {
                     errors.invalid(&path.index(0), new[0], IMMUTABLE_TEXT);

@@ -1,4 +1,4 @@
-//! The kinds of the group `node.k8s.io`.
+//! Strategies of the group `node.k8s.io`.
 
 mod runtime_class;
 

@@ -1,4 +1,4 @@
-//! RuntimeClass: a handler that never changes, and what pods of the class get (upstream: `pkg/apis/node/validation`).
+//! The strategy for RuntimeClass (upstream: `pkg/apis/node/validation`).
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::metadata::validate_labels;
@@ -12,7 +12,7 @@ use crate::core::pod::scheduling::validate_tolerations;
 use crate::rules::invalid_each;
 use crate::strategy::immutable;
 
-/// The rules of RuntimeClass.
+/// The strategy for RuntimeClass.
 pub(super) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
@@ -38,7 +38,7 @@ impl Strategy for RuntimeClass {
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        // Upstream checks nothing else of a change.
+        // On update, upstream validates nothing else.
         let mut errors = Errors::new();
         immutable(&mut errors, object.get("handler"), old.get("handler"), &FieldPath::new("handler"));
         errors

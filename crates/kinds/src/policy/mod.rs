@@ -1,4 +1,4 @@
-//! The kinds of the group `policy`.
+//! Strategies of the group `policy`.
 
 mod poddisruptionbudget;
 

@@ -1,4 +1,5 @@
-//! PodDisruptionBudget (upstream: `pkg/apis/policy/validation`, `pkg/registry/policy/poddisruptionbudget`).
+//! The strategy for PodDisruptionBudget (upstream: `pkg/apis/policy/validation`,
+//! `pkg/registry/policy/poddisruptionbudget`).
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::validate_conditions;
@@ -11,7 +12,7 @@ use crate::labels::{self, validate_selector};
 use crate::rules::all_nonnegative;
 use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep};
 
-/// Stands in selectors for what `policy/v1beta1` meant by an empty one.
+/// The label that represents the empty selector of `policy/v1beta1`.
 const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 
 const EVICTION_POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
@@ -25,7 +26,7 @@ const SPEC: Shape = Shape::Struct(&[
 
 static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
-/// The rules of PodDisruptionBudget.
+/// The strategy for PodDisruptionBudget.
 pub(super) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
@@ -70,7 +71,7 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// The label means something only by itself; conversion takes it out from among other requirements.
+/// Removes the label from selectors with other requirements. It has a meaning only alone.
 fn strip_empty_selector_label(object: &mut Value) {
     let Some(selector) = object.at_mut(&["spec", "selector"]) else { return };
     let Some(expressions) = selector.get("matchExpressions").and_then(Value::as_array) else { return };

@@ -1,5 +1,5 @@
-//! RoleBinding and ClusterRoleBinding (upstream: `pkg/apis/rbac/validation`, `pkg/apis/rbac/v1/defaults.go`,
-//! `pkg/registry/rbac/{rolebinding,clusterrolebinding}`).
+//! The strategies for RoleBinding and ClusterRoleBinding (upstream: `pkg/apis/rbac/validation`,
+//! `pkg/apis/rbac/v1/defaults.go`, `pkg/registry/rbac/{rolebinding,clusterrolebinding}`).
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -8,17 +8,17 @@ use super::GROUP;
 use crate::gojson::{self, Shape};
 use crate::rules::invalid_each;
 
-/// How a reference to a role prints.
+/// How a role reference prints.
 const ROLE_REF: Shape = Shape::Struct(&[
     ("APIGroup", "apiGroup", Shape::TEXT),
     ("Kind", "kind", Shape::TEXT),
     ("Name", "name", Shape::TEXT),
 ]);
 
-/// The rules of RoleBinding and of ClusterRoleBinding.
+/// The strategy for RoleBinding and ClusterRoleBinding.
 pub(super) struct Binding {
     namespaced: bool,
-    /// The kinds of role that can be bound.
+    /// The kinds of roles that can be referenced.
     role_kinds: &'static [&'static str],
 }
 

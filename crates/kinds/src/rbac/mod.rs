@@ -1,5 +1,5 @@
-//! The kinds of the group `rbac.authorization.k8s.io`. Whether a user may give away what a role grants is decided by the
-//! authorizer's escalation check, not here.
+//! Strategies of the group `rbac.authorization.k8s.io`. The authorizer's escalation check, not this module, decides
+//! whether a user may grant the permissions of a role.
 
 mod binding;
 mod role;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pintle_registry::Strategy;
 
-/// The group's name, which references to roles and to users carry.
+/// The name of the group, the default of role and subject references.
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {

@@ -1,4 +1,5 @@
-//! Role and ClusterRole (upstream: `pkg/apis/rbac/validation`, `pkg/registry/rbac/{role,clusterrole}`).
+//! The strategies for Role and ClusterRole (upstream: `pkg/apis/rbac/validation`,
+//! `pkg/registry/rbac/{role,clusterrole}`).
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -7,7 +8,7 @@ use crate::labels;
 use crate::labels::validate_selector;
 use crate::rules::strings;
 
-/// The rules of Role and of ClusterRole.
+/// The strategy for Role and ClusterRole.
 pub(super) struct Role {
     namespaced: bool,
 }
@@ -38,7 +39,7 @@ fn aggregated(role: &Value) -> &[Value] {
 }
 
 impl Role {
-    /// Checks all of a role; `any_value`: selectors may hold values that are no label values.
+    /// Validates a role. With `any_value`, selectors may contain malformed label values.
     fn check(&self, role: &Value, any_value: bool) -> Errors {
         let mut errors = Errors::new();
         let rules = FieldPath::new("rules");

@@ -1,5 +1,5 @@
-//! The kinds of the group `resource.k8s.io` (dynamic resource allocation): defaults, and what a status keeps. The rules
-//! of requests and devices beyond their schema are not checked.
+//! Strategies of the group `resource.k8s.io` (dynamic resource allocation): defaults and the status. Rules for requests
+//! and devices beyond their schema are not implemented.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     })
 }
 
-/// Sets the defaults of the requests of a claim's spec: exactly one device.
+/// Sets the defaults of the device requests in a claim's spec: exactly one device.
 fn request_defaults(spec: Option<&mut Value>) {
     let requests = spec.and_then(|spec| spec.at_mut(&["devices", "requests"])).and_then(Value::as_array_mut);
     for request in requests.into_iter().flatten() {
@@ -40,7 +40,7 @@ fn count_defaults(request: &mut Value) {
     }
 }
 
-/// The rules of DeviceClass.
+/// The strategy for DeviceClass.
 struct DeviceClass;
 
 impl Strategy for DeviceClass {
@@ -53,7 +53,7 @@ impl Strategy for DeviceClass {
     }
 }
 
-/// The rules of ResourceClaim: its spec never changes.
+/// The strategy for ResourceClaim, whose spec is immutable.
 struct ResourceClaim;
 
 static CLAIM_STATUS: StatusStrategy = StatusStrategy { keeps: SPEC_AND_METADATA, prepare: as_is, validate: unchecked };
@@ -86,7 +86,7 @@ impl Strategy for ResourceClaim {
     }
 }
 
-/// The rules of ResourceClaimTemplate: its spec never changes.
+/// The strategy for ResourceClaimTemplate, whose spec is immutable.
 struct ResourceClaimTemplate;
 
 impl Strategy for ResourceClaimTemplate {
@@ -101,7 +101,7 @@ impl Strategy for ResourceClaimTemplate {
     }
 }
 
-/// The rules of ResourceSlice.
+/// The strategy for ResourceSlice.
 struct ResourceSlice;
 
 impl Strategy for ResourceSlice {
@@ -141,13 +141,13 @@ impl Strategy for ResourceSlice {
     }
 }
 
-/// The lists that attributes of devices may be.
+/// The list types of device attributes.
 const LISTS: [&str; 4] = ["ints", "bools", "strings", "versions"];
 
-/// What devices have of the resources of their node: `DRANodeAllocatableResources`, which is not built.
+/// The field of `DRANodeAllocatableResources`, a feature that is not implemented.
 const MAPPINGS: &str = "nodeAllocatableResourceMappings";
 
-/// Drops the fields of features that are off, unless the slice uses them already.
+/// Drops the fields of disabled features, unless the old slice uses them.
 fn drop_disabled(context: &StrategyContext, slice: &mut Value, old: Option<&Value>) {
     let used = |has: fn(&Value) -> bool| old.is_some_and(|old| old.items_at(&["spec", "devices"]).iter().any(has));
     let lists = context.gates.enabled(Feature::DRA_LIST_TYPE_ATTRIBUTES)
@@ -169,7 +169,8 @@ fn drop_disabled(context: &StrategyContext, slice: &mut Value, old: Option<&Valu
     }
 }
 
-/// A taint without a time is of now. Upstream sets this with the defaults, which have no clock here.
+/// Sets the time of taints without one to now. Upstream does so when it sets defaults, but Pintle's defaults have no
+/// clock.
 fn set_taint_times(context: &StrategyContext, slice: &mut Value) {
     let devices = slice.at_mut(&["spec", "devices"]).and_then(Value::as_array_mut);
     for device in devices.into_iter().flatten() {

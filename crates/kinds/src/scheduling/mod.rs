@@ -1,4 +1,4 @@
-//! The kinds of the group `scheduling.k8s.io`.
+//! Strategies of the group `scheduling.k8s.io`.
 
 mod priorityclass;
 

@@ -1,5 +1,5 @@
-//! PriorityClass: the names that the system keeps for itself, and fields that never change (upstream:
-//! `pkg/apis/scheduling/validation`, `pkg/registry/scheduling/priorityclass`).
+//! The strategy for PriorityClass: reserved names and immutable fields (upstream: `pkg/apis/scheduling/validation`,
+//! `pkg/registry/scheduling/priorityclass`).
 
 use pintle_registry::{GroupResource, Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, object};
@@ -9,13 +9,13 @@ use crate::strategy::{first_generation, immutable};
 const SYSTEM_PREFIX: &str = "system-";
 const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 
-/// The classes that every cluster has, with their values.
+/// The system priority classes with their values.
 const SYSTEM_CLASSES: [(&str, i64); 2] = [
     ("system-node-critical", 2 * HIGHEST_USER_PRIORITY + 1000),
     ("system-cluster-critical", 2 * HIGHEST_USER_PRIORITY),
 ];
 
-/// What the classes of the system are for, as their objects say.
+/// The descriptions of the system priority classes.
 const DESCRIPTIONS: [&str; 2] = [
     "Used for system critical pods that must not be moved from their current node.",
     "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
@@ -23,7 +23,7 @@ const DESCRIPTIONS: [&str; 2] = [
 
 const PREEMPTION_POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
 
-/// The priority classes that every cluster has, to be created where they are missing.
+/// Returns the system priority classes, which are to be created where they are missing.
 #[must_use]
 pub fn system_priority_classes() -> Vec<(GroupResource, Value)> {
     let class = |((name, value), description): ((&str, i64), &str)| {
@@ -36,7 +36,7 @@ pub fn system_priority_classes() -> Vec<(GroupResource, Value)> {
     SYSTEM_CLASSES.into_iter().zip(DESCRIPTIONS).map(class).collect()
 }
 
-/// The rules of PriorityClass.
+/// The strategy for PriorityClass.
 pub(super) struct PriorityClass;
 
 impl Strategy for PriorityClass {
@@ -89,7 +89,7 @@ impl Strategy for PriorityClass {
     }
 }
 
-/// Why a class with a system name is not the one that the system knows by it.
+/// Returns why a class with a reserved name differs from the system priority class.
 fn not_a_system_class(name: &str, value: i64, global_default: bool) -> Option<String> {
     match SYSTEM_CLASSES.iter().find(|(known, _)| *known == name) {
         Some((_, known)) if *known != value => Some(format!("value of {name} PriorityClass must be {known}")),

@@ -1,4 +1,4 @@
-//! VolumeAttachment: a volume on a node, with a spec that never changes (upstream: `ValidateVolumeAttachment`).
+//! The strategy for VolumeAttachment, whose spec is immutable (upstream: `ValidateVolumeAttachment`).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
@@ -11,7 +11,7 @@ use crate::strategy::{immutable, keep, reset_with_metadata};
 const MAX_METADATA_BYTES: usize = 256 * 1024;
 const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// The rules of VolumeAttachment.
+/// The strategy for VolumeAttachment.
 pub(super) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
@@ -24,7 +24,7 @@ impl Strategy for VolumeAttachment {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        // An empty status is written with its one field that is always there.
+        // The empty status has one field that is never omitted.
         object.set("status", pintle_value::object! { "attached": false });
     }
 
@@ -71,11 +71,11 @@ impl Strategy for VolumeAttachment {
     }
 }
 
-/// The rules of the subresource `status`, which are those of the object but for what is kept.
+/// The strategy for the `status` subresource: like that of the object, except for the fields that it keeps.
 impl SubresourceStrategy for VolumeAttachment {
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep(object, old, &["spec"]);
-        // Of the metadata, only what is not listed here can change with the status (upstream: ResetObjectMetaForStatus).
+        // The metadata that a status update cannot change (upstream: `ResetObjectMetaForStatus`).
         for field in
             ["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences", "selfLink"]
         {
@@ -112,7 +112,7 @@ fn validate_status(errors: &mut Errors, status: &Value) {
         let Some(error) = status.get(field) else { continue };
         let path = path.child(field);
         if error.str_at(&["message"]).len() > MAX_MESSAGE_BYTES {
-            // The limit that upstream names is the one of the metadata.
+            // Upstream's message contains the limit for metadata.
             errors.push(FieldError::too_long(&path.child("message"), MAX_METADATA_BYTES));
         }
         if let Some(code) = error.int_at(&["errorCode"]).filter(|code| *code < 0) {

@@ -1,5 +1,5 @@
-//! StorageClass and VolumeAttributesClass (upstream: `pkg/apis/storage/validation`): where volumes come from, with
-//! parameters that never change.
+//! The strategies for StorageClass and VolumeAttributesClass, whose parameters are immutable (upstream:
+//! `pkg/apis/storage/validation`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ const MAX_PARAMETER_BYTES: usize = 256 * 1024;
 const BINDING_MODES: [&str; 2] = ["Immediate", "WaitForFirstConsumer"];
 const RECLAIM_POLICIES: [&str; 2] = ["Delete", "Retain"];
 
-/// The rules of StorageClass.
+/// The strategy for StorageClass.
 pub(super) struct StorageClass;
 
 impl Strategy for StorageClass {
@@ -66,7 +66,7 @@ impl Strategy for StorageClass {
     }
 }
 
-/// The rules of VolumeAttributesClass.
+/// The strategy for VolumeAttributesClass.
 pub(super) struct VolumeAttributesClass;
 
 impl Strategy for VolumeAttributesClass {
@@ -96,7 +96,7 @@ fn validate_provisioner(errors: &mut Errors, object: &Value, field: &str) {
         errors.required(&path, "");
         return;
     }
-    // The name is compared without regard to case, and shown so.
+    // Upstream validates and shows the name in lower case.
     let name = name.to_lowercase();
     invalid_each(errors, &path, &name, names::qualified_name(&name));
 }
@@ -127,7 +127,8 @@ fn validate_parameters(errors: &mut Errors, object: &Value, may_be_empty: bool) 
 
 fn validate_topologies(errors: &mut Errors, topologies: &[Value]) {
     let list = FieldPath::new("allowedTopologies");
-    // Upstream compares each term with one empty term per term as well, so that an empty term is a duplicate of those.
+    // Upstream also compares each term with one empty term per item of the list, so each empty term is reported that
+    // often as a duplicate.
     let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
     for (i, term) in topologies.iter().enumerate() {
         let path = list.index(i);

@@ -1,4 +1,5 @@
-//! CSIDriver, CSINode and CSIStorageCapacity (upstream: `pkg/apis/storage/validation`, `pkg/registry/storage`).
+//! The strategies for CSIDriver, CSINode and CSIStorageCapacity (upstream: `pkg/apis/storage/validation`,
+//! `pkg/registry/storage`).
 
 use std::collections::BTreeSet;
 
@@ -20,10 +21,10 @@ const SHORTEST_TOKEN: i64 = 600;
 const LONGEST_TOKEN: i64 = 1 << 32;
 const MAX_NODE_ID: usize = 256;
 
-/// The rules of CSIDriver.
+/// The strategy for CSIDriver.
 pub(super) struct CsiDriver;
 
-/// Drops a field of a feature unless it is on or the field is in use.
+/// Drops `preventPodSchedulingIfMissing` unless its feature is enabled or the old object uses it.
 fn drop_scheduling(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
     const FIELD: [&str; 2] = ["spec", "preventPodSchedulingIfMissing"];
     let on = context.gates.enabled(Feature::VOLUME_LIMIT_SCALING);
@@ -64,7 +65,7 @@ impl Strategy for CsiDriver {
 
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
-        // The first path is misspelt upstream.
+        // Upstream misspells the first path.
         for (field, path) in
             [("attachRequired", "spec.attachedRequired"), ("volumeLifecycleModes", "spec.volumeLifecycleModes")]
         {
@@ -149,7 +150,7 @@ fn validate_token_requests(errors: &mut Errors, requests: &[Value], list: &Field
     }
 }
 
-/// The rules of CSINode.
+/// The strategy for CSINode.
 pub(super) struct CsiNode;
 
 impl Strategy for CsiNode {
@@ -181,7 +182,7 @@ impl Strategy for CsiNode {
 
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
-        // What a driver may take can change, the rest of its entry cannot.
+        // The allocatable count of a driver is mutable; the rest of its entry is not.
         let fixed = |driver: &Value| {
             let mut driver = driver.clone();
             driver.remove("allocatable");
@@ -206,7 +207,7 @@ impl Strategy for CsiNode {
     }
 }
 
-/// A driver as upstream's internal version prints.
+/// How upstream's internal type prints a driver.
 const DRIVER: gojson::Shape = gojson::Shape::Struct(&[
     ("Name", "name", gojson::Shape::TEXT),
     ("NodeID", "nodeID", gojson::Shape::TEXT),
@@ -227,7 +228,7 @@ fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<
     }
 }
 
-/// The rules of CSIStorageCapacity.
+/// The strategy for CSIStorageCapacity.
 pub(super) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {

@@ -1,4 +1,4 @@
-//! The kinds of the group `storage.k8s.io`.
+//! Strategies of the group `storage.k8s.io`.
 
 mod attachment;
 mod class;

@@ -46,7 +46,7 @@ const DEPLOYMENTS: Rows = Rows {
             age(o, now),
             names,
             images,
-            // Unlike the other kinds, an empty selector shows as nothing and a wrong one as invalid.
+            // Unlike in other kinds, an empty selector prints as an empty string and an invalid one as `<invalid>`.
             cells::selector(o.at(&["spec", "selector"])).unwrap_or_else(|| "<invalid>".to_owned()),
         ]
     },

@@ -45,7 +45,7 @@ fn metrics(specs: &[Value], statuses: &[Value]) -> String {
     if specs.len() > SHOWN { format!("{shown} + {} more...", specs.len() - SHOWN) } else { shown }
 }
 
-/// One metric as `current/target`.
+/// Returns one metric as `current/target`.
 fn metric(spec: &Value, status: Option<&Value>) -> String {
     const UNKNOWN: &str = "<unknown>";
     let field = match spec.str_at(&["type"]) {
@@ -59,7 +59,7 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
     let current = status.and_then(|s| s.get(field)).map(|s| &s["current"]);
     let target = &spec[field]["target"];
     let average = target.get("averageValue");
-    // A quantity that is not there prints as Go's nil.
+    // An absent quantity prints as Go's nil.
     let quantity = |q: Option<&Value>| q.map_or_else(|| "<nil>".to_owned(), cells::scalar);
     let currently = |name: &str| current.map_or_else(|| UNKNOWN.to_owned(), |c| quantity(c.get(name)));
     match field {

@@ -88,7 +88,7 @@ const CRON_JOBS: Rows = Rows {
             Some(_) => since(o.time_at(&["status", "lastScheduleTime"]), now),
             None => "<none>".to_owned(),
         };
-        // A text, though the column says boolean.
+        // Upstream sends a string, although the type of the column is boolean.
         let suspend = match o.at(&["spec", "suspend"]).and_then(Value::as_bool) {
             Some(true) => "True",
             Some(false) => "False",

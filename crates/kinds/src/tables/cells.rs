@@ -1,26 +1,26 @@
-//! The makers of cells that several kinds share, with upstream's wording for what is absent.
+//! Builds the cells that several kinds share, with upstream's placeholders for absent values.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pintle_value::{Value, names};
 
-/// The text, or what stands for an empty one.
+/// Returns the text, or `absent` if it is empty.
 pub(super) fn or<'a>(text: &'a str, absent: &'a str) -> &'a str {
     if text.is_empty() { absent } else { text }
 }
 
-/// The string at a path, or what stands for absence. An empty string is not absence: it is a pointer in Go.
+/// Returns the string at a path, or `absent`. An empty string does not count as absent: upstream's field is a pointer.
 pub(super) fn string_or<'a>(object: &'a Value, path: &[&str], absent: &'a str) -> &'a str {
     object.at(path).and_then(Value::as_str).unwrap_or(absent)
 }
 
-/// The integer at a path, or 0.
+/// Returns the integer at a path, or 0.
 pub(super) fn int(object: &Value, path: &[&str]) -> i64 {
     object.int_at(path).unwrap_or(0)
 }
 
-/// A scalar as text: strings as they are, numbers in decimal (quantities and `IntOrString`).
+/// Returns a scalar as text: strings unchanged, numbers in decimal (quantities and `IntOrString`).
 pub(super) fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
@@ -31,12 +31,12 @@ pub(super) fn scalar(value: &Value) -> String {
     }
 }
 
-/// A quantity that is a value in Go: the zero quantity prints as `0`.
+/// Returns the quantity at a path. Absence prints as `0`, the zero value of Go's `resource.Quantity`.
 pub(super) fn quantity(object: &Value, path: &[&str]) -> String {
     object.at(path).map_or_else(|| "0".to_owned(), scalar)
 }
 
-/// How many items or entries there are at a path.
+/// Returns the number of items or entries at a path.
 pub(super) fn count(object: &Value, path: &[&str]) -> i64 {
     let n = match object.at(path) {
         Some(Value::Array(items)) => items.len(),
@@ -46,36 +46,36 @@ pub(super) fn count(object: &Value, path: &[&str]) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The strings of an array.
+/// Returns the strings of an array.
 pub(super) fn strings<'a>(object: &'a Value, path: &[&str]) -> Vec<&'a str> {
     object.items_at(path).iter().filter_map(Value::as_str).collect()
 }
 
-/// The value of a condition's field; `None` where there is no condition of this type. The first one counts.
+/// Returns the first condition of a type.
 pub(super) fn condition<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|c| c.str_at(&["type"]) == kind)
 }
 
-/// True if the first condition of this type is true.
+/// Returns true if the first condition of a type has the status `True`.
 pub(super) fn is_true(conditions: &[Value], kind: &str) -> bool {
     condition(conditions, kind).is_some_and(|c| c.str_at(&["status"]) == "True")
 }
 
-/// The names and the images of the containers of a pod template's spec.
+/// Returns the names and the images of the containers in a pod spec.
 pub(super) fn containers(spec: Option<&Value>) -> (String, String) {
     let containers = spec.map_or(&[][..], |spec| spec.items_at(&["containers"]));
     let join = |field: &str| containers.iter().map(|c| c.str_at(&[field])).collect::<Vec<_>>().join(",");
     (join("name"), join("image"))
 }
 
-/// A map of labels as `a=b,c=d` (upstream: `labels.FormatLabels`).
+/// Returns a map of labels as `a=b,c=d` (upstream: `labels.FormatLabels`).
 pub(super) fn labels(object: &Value, path: &[&str]) -> String {
     let pairs: Vec<String> =
         object.entries_at(path).map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
     or(&pairs.join(","), "<none>").to_owned()
 }
 
-/// A `metav1.LabelSelector` in the notation of selectors; `None` if it is not valid.
+/// Returns a `metav1.LabelSelector` in the syntax of selectors, or `None` if it is invalid.
 pub(super) fn selector(selector: Option<&Value>) -> Option<String> {
     let Some(selector) = selector else { return Some(String::new()) };
     let mut requirements: Vec<(&str, String)> = Vec::new();
@@ -106,12 +106,12 @@ pub(super) fn selector(selector: Option<&Value>) -> Option<String> {
     Some(requirements.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(","))
 }
 
-/// A label selector as most tables show it (upstream: `metav1.FormatLabelSelector`).
+/// Returns a label selector in the form of most tables (upstream: `metav1.FormatLabelSelector`).
 pub(super) fn format_selector(object: &Value, path: &[&str]) -> String {
     selector(object.at(path)).map_or_else(|| "<error>".to_owned(), |text| or(&text, "<none>").to_owned())
 }
 
-/// A label selector as Go prints the generated type, which the tables of admission policy bindings show.
+/// Returns a label selector as Go prints the generated type. The tables of admission policy bindings use this form.
 pub(super) fn go_selector(selector: &Value) -> String {
     let mut out = String::from("&LabelSelector{MatchLabels:map[string]string{");
     for (key, value) in selector.entries_at(&["matchLabels"]) {
@@ -127,7 +127,7 @@ pub(super) fn go_selector(selector: &Value) -> String {
     out
 }
 
-/// The first items of a list, with how many more there are; `<unset>` for none.
+/// Returns the first `max` items and the number of the others, or `<unset>` if the list is empty.
 pub(super) fn first_of(items: &[String], max: usize) -> String {
     let shown = items.iter().take(max).map(String::as_str).collect::<Vec<_>>().join(",");
     if items.len() > max {
@@ -137,14 +137,14 @@ pub(super) fn first_of(items: &[String], max: usize) -> String {
     }
 }
 
-/// The addresses of a load balancer's ingress points, each once, in order.
+/// Returns the addresses of a load balancer's ingress points in order, without duplicates.
 pub(super) fn load_balancer(status: &[Value]) -> String {
     let addresses: BTreeSet<&str> =
         status.iter().map(|i| or(i.str_at(&["ip"]), i.str_at(&["hostname"]))).filter(|a| !a.is_empty()).collect();
     addresses.into_iter().collect::<Vec<_>>().join(",")
 }
 
-/// Access modes in kubectl's short form.
+/// Returns access modes in the short form of kubectl.
 pub(super) fn access_modes(object: &Value, path: &[&str]) -> String {
     let modes = strings(object, path);
     [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")]

@@ -1,4 +1,4 @@
-//! Tables of the core group beside pods and services.
+//! Tables of the core group, except pods, services and endpoints.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ const NODES: Rows = Rows {
 };
 
 fn node(o: &Value, now: Time) -> Vec<Value> {
-    // Of several conditions of one type the last counts here.
+    // If several conditions have the same type, the last one counts here.
     let ready = o.items_at(&["status", "conditions"]).iter().rfind(|c| c.str_at(&["type"]) == "Ready");
     let mut status = match ready.map(|c| c.str_at(&["status"])) {
         Some("True") => "Ready",
@@ -157,7 +157,7 @@ const PERSISTENT_VOLUME_CLAIMS: Rows = Rows {
     ],
     cells: |o, now| {
         let volume = o.str_at(&["spec", "volumeName"]);
-        // What the volume gives is shown once there is one.
+        // Upstream shows the actual capacity and access modes only if the claim names a volume.
         let (capacity, modes) = if volume.is_empty() {
             (String::new(), String::new())
         } else {
@@ -182,7 +182,7 @@ fn volume_phase(o: &Value) -> &str {
     if o.is_terminating() { "Terminating" } else { o.str_at(&["status", "phase"]) }
 }
 
-/// The storage class of a volume or a claim; the beta annotation wins.
+/// Returns the storage class of a volume or a claim. The beta annotation takes precedence.
 fn storage_class(o: &Value) -> &str {
     o.annotation("volume.beta.kubernetes.io/storage-class").unwrap_or_else(|| o.str_at(&["spec", "storageClassName"]))
 }
@@ -245,7 +245,7 @@ fn event(o: &Value, now: Time) -> Vec<Value> {
         last = series.time_at(&["lastObservedTime"]);
         count = cells::int(series, &["count"]);
     } else if count == 0 {
-        // Events of the newer API that happened once carry no count.
+        // Single events of `events.k8s.io/v1` have no count.
         count = 1;
     }
 

@@ -1,5 +1,5 @@
-//! Tables of the groups with one or two kinds each: admission registration, certificates, coordination, discovery, API
-//! aggregation, node, policy, scheduling.
+//! Tables of API groups with one or two kinds each: admission registration, certificates, coordination, discovery, API
+//! registration, node, policy, scheduling.
 
 use pintle_registry::Column;
 use pintle_value::Value;
@@ -71,7 +71,7 @@ fn param_ref(o: &Value) -> String {
     let Some(reference) = o.at(&["spec", "paramRef"]) else { return "<unset>".to_owned() };
     let (namespace, name) = (reference.str_at(&["namespace"]), reference.str_at(&["name"]));
     if !name.is_empty() {
-        // Whether parameters are namespaced cannot be told from here.
+        // The binding does not tell whether its parameters are namespaced.
         return format!("{}/{name}", cells::or(namespace, "*"));
     }
     reference.get("selector").map_or_else(|| "<unset>".to_owned(), cells::go_selector)
@@ -186,7 +186,7 @@ fn endpoint_slice(o: &Value, now: Time) -> Vec<Value> {
 }
 
 const RUNTIME_CLASSES: Rows = Rows {
-    // Upstream looks for the text of this column where there is none.
+    // Upstream looks up the description of this column by a key that does not exist.
     columns: &[Column::NAME, Column::string("Handler", ""), Column::AGE],
     cells: |o, now| row![o.name(), o.str_at(&["handler"]), age(o, now)],
 };

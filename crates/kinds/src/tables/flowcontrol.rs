@@ -55,7 +55,7 @@ const PRIORITY_LEVELS: Rows = Rows {
 fn priority_level(o: &Value, now: Time) -> Vec<Value> {
     let limited = o.at(&["spec", "limited"]);
     let queuing = limited.and_then(|l| l.at(&["limitResponse", "queuing"]));
-    // Numbers where there are any, a text otherwise.
+    // A number if the field is set, a text otherwise.
     let number = |of: Option<&Value>, field: &str| match of {
         Some(of) => Value::from(cells::int(of, &[field])),
         None => Value::from("<none>"),

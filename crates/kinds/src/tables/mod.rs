@@ -1,5 +1,6 @@
-//! Table columns and cells of the built-in kinds (upstream: `pkg/printers/internalversion`). A kind is a list of columns
-//! and a function that makes a row; rows always hold the wide cells too, as kube-apiserver sends them.
+//! Table columns and cells of the built-in kinds (upstream: `pkg/printers/internalversion`). A table consists of its
+//! columns and a function that builds the cells of a row. Like in kube-apiserver, rows always include the cells of wide
+//! columns.
 
 mod apps;
 mod autoscaling;
@@ -23,12 +24,12 @@ use pintle_registry::{Column, TableConvertor};
 use pintle_value::time::Time;
 use pintle_value::{Value, time};
 
-/// The table of a built-in kind. Kinds without columns of their own show name and creation time.
+/// Returns the table convertor of a built-in kind. Kinds without their own columns show the name and the creation time.
 pub(crate) fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
     let rows = match (group, plural) {
         ("", "pods") => return Arc::new(pods::Pods),
         ("", _) => core::rows(plural).or_else(|| services::rows(plural)),
-        // Both views of an event show the same columns.
+        // Both API groups of events use the same columns.
         ("events.k8s.io", "events") => core::rows("events"),
         ("apps", _) => apps::rows(plural),
         ("autoscaling", _) => autoscaling::rows(plural),
@@ -43,7 +44,7 @@ pub(crate) fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
     Arc::new(rows.unwrap_or(NAME_AND_CREATION))
 }
 
-/// A table as data: columns, and the function that makes the cells.
+/// A table convertor as data: the columns and the function that builds the cells of a row.
 #[derive(Clone, Copy)]
 struct Rows {
     columns: &'static [Column],
@@ -60,13 +61,13 @@ impl TableConvertor for Rows {
     }
 }
 
-/// A row of cells: anything that becomes a value.
+/// Builds the cells of a row from anything that converts to a [`Value`].
 macro_rules! row {
     ($($cell:expr),* $(,)?) => { vec![$(pintle_value::Value::from($cell)),*] };
 }
 use row;
 
-/// What kinds without columns of their own show (upstream: `rest.NewDefaultTableConvertor`).
+/// The table of kinds without their own columns (upstream: `rest.NewDefaultTableConvertor`).
 const NAME_AND_CREATION: Rows = Rows {
     columns: &[Column::NAME, Column::of("Created At", "date", "", "=meta/v1.ObjectMeta.creationTimestamp")],
     cells: |o, _| {
@@ -76,10 +77,10 @@ const NAME_AND_CREATION: Rows = Rows {
     },
 };
 
-/// What kinds show whose printer has a name and an age alone.
+/// The table of kinds for which upstream prints only the name and the age.
 const NAME_AND_AGE: Rows =
     Rows { columns: &[Column::NAME, Column::AGE], cells: |o, now| row![o.name(), time::age(o, now)] };
 
-/// Columns that every kind with a pod template has.
+/// The columns of every kind with a pod template.
 const CONTAINERS: Column = Column::string("Containers", "The names of the containers in the template.").wide();
 const IMAGES: Column = Column::string("Images", "The images of the containers in the template.").wide();

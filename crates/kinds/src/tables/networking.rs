@@ -39,7 +39,7 @@ const INGRESSES: Rows = Rows {
     },
 };
 
-/// The first hosts; how many more is counted in rules, as upstream does.
+/// Returns the first hosts. Like upstream, counts the remaining rules, not their distinct hosts.
 fn hosts(rules: &[Value]) -> String {
     const SHOWN: usize = 3;
     let mut hosts: Vec<&str> = Vec::new();
@@ -105,7 +105,7 @@ const IP_ADDRESSES: Rows = Rows {
             }
             format!("{text}/{}", field("name"))
         });
-        // Upstream sends the age too, without a column for it.
+        // Upstream sends the age too, although there is no column for it.
         row![o.name(), parent.as_deref().unwrap_or("<none>"), age(o, now)]
     },
 };

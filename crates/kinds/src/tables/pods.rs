@@ -1,4 +1,4 @@
-//! The table of pods: how far their containers are, in one word, as `kubectl get pods` shows it (upstream: `printPod`).
+//! The table of pods, with the status column of `kubectl get pods` (upstream: `printPod`).
 
 use pintle_registry::{Column, TableConvertor};
 use pintle_value::time::{self, Time};
@@ -6,7 +6,7 @@ use pintle_value::{Value, object};
 
 use super::{cells, row};
 
-/// The table of pods.
+/// The table convertor of pods.
 pub(super) struct Pods;
 
 const COLUMNS: &[Column] = &[
@@ -79,7 +79,7 @@ impl TableConvertor for Pods {
     }
 }
 
-/// What the containers say together.
+/// The summary of a pod's containers.
 struct State {
     ready: usize,
     total: usize,
@@ -120,7 +120,7 @@ impl State {
         state
     }
 
-    /// Goes through the init containers up to the first that has not finished; true if there is one.
+    /// Processes the init containers up to the first that has not completed. Returns true if there is one.
     fn add_init(&mut self, pod: &Value, init: &[Value]) -> bool {
         for (i, status) in pod.items_at(&["status", "initContainerStatuses"]).iter().enumerate() {
             self.add_restarts(status);
@@ -145,11 +145,12 @@ impl State {
         false
     }
 
-    /// Goes through the containers once the pod is initialized. Restarts of init containers no longer count then, but
-    /// for those that run beside the others.
+    /// Processes the containers of an initialized pod. The restarts of init containers no longer count, except those of
+    /// sidecars.
     fn add_containers(&mut self, pod: &Value, init: &[Value]) {
         (self.restarts, self.last_restart) = (0, None);
-        // Upstream leaves its loop at the first init container that has not finished, and with it this count.
+        // Upstream stops at the first init container that has not completed, so the restarts of later sidecars do not
+        // count.
         for status in pod.items_at(&["status", "initContainerStatuses"]) {
             let sidecar = is_sidecar(init, status);
             if sidecar {
@@ -180,7 +181,7 @@ impl State {
             }
         }
 
-        // A container that still runs outweighs those that are done.
+        // If a container is still running, the pod is not completed.
         if self.reason == "Completed" {
             let conditions = pod.items_at(&["status", "conditions"]);
             let ready = conditions.iter().any(|c| c.str_at(&["type"]) == "Ready" && c.str_at(&["status"]) == "True");
@@ -205,14 +206,14 @@ fn is_restartable(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == "Always"
 }
 
-/// True if the status is that of an init container that goes on running.
+/// Returns true if the status belongs to a sidecar.
 fn is_sidecar(init: &[Value], status: &Value) -> bool {
     let name = status.str_at(&["name"]);
-    // Of containers with the same name the last one counts, as in upstream's map.
+    // If several containers have the same name, the last one counts, as in upstream's map.
     init.iter().rev().find(|c| c.str_at(&["name"]) == name).is_some_and(is_restartable)
 }
 
-/// How a container ended: its reason, signal or exit code.
+/// Returns why a container terminated: its reason, signal or exit code.
 fn end(terminated: &Value) -> String {
     let reason = terminated.str_at(&["reason"]);
     let signal = cells::int(terminated, &["signal"]);

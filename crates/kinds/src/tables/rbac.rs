@@ -1,4 +1,4 @@
-//! Tables of the group `rbac.authorization.k8s.io`: bindings; roles have no columns of their own.
+//! Tables of the group `rbac.authorization.k8s.io`. Roles have no columns of their own.
 
 use pintle_registry::Column;
 use pintle_value::Value;

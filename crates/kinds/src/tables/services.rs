@@ -92,6 +92,6 @@ fn addresses(subsets: &[Value]) -> String {
             );
         }
     }
-    // Unlike other lists of this form, an empty one shows as nothing.
+    // Unlike other lists in this form, an empty one prints as an empty string.
     if all.is_empty() { String::new() } else { cells::first_of(&all, SHOWN) }
 }

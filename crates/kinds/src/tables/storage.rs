@@ -45,7 +45,7 @@ const STORAGE_CLASSES: Rows = Rows {
 const VOLUME_ATTACHMENTS: Rows = Rows {
     columns: &[
         Column::NAME,
-        // Upstream gives this column the format of names too.
+        // Upstream gives this column the format `name` too.
         Column::of("Attacher", "string", "name", "=storage/v1.VolumeAttachmentSpec.attacher"),
         Column::string("PV", "=storage/v1.VolumeAttachmentSource.persistentVolumeName"),
         Column::string("Node", "=storage/v1.VolumeAttachmentSpec.nodeName"),

@@ -1,4 +1,4 @@
-//! Rows as kube-apiserver 1.36 makes them: objects and what kubectl shows for them.
+//! Tests the tables against rows that kube-apiserver 1.36 sends.
 
 use pintle_value::Value;
 use pintle_value::time::Time;
@@ -6,7 +6,7 @@ use pintle_value::time::Time;
 use super::table;
 use crate::testing::object;
 
-/// All ages are counted to this time; objects made at `T` are five minutes old.
+/// The current time of all tests. Objects with `META` are five minutes old.
 const NOW: &str = "2024-05-01T12:00:00Z";
 const META: &str = r#""metadata":{"name":"x","namespace":"ns","creationTimestamp":"2024-05-01T11:55:00Z"}"#;
 
@@ -107,7 +107,7 @@ fn pods() {
            "containerStatuses":[{"name":"a","ready":true,"state":{"running":{}}}]"#,
         r#"["x","2/2","Running","1","5m""#,
     );
-    // Ends.
+    // Terminated pods.
     short(two, r#""phase":"Failed","reason":"Evicted""#, r#"["x","0/2","Evicted","0","5m""#);
     short(
         two,

@@ -1,6 +1,6 @@
-//! Samples of the cluster kinds, all at version v1, and of pods.
+//! Samples of cluster kinds, all at version v1, and of pods.
 
-/// One object of each kind with as many fields as its rules look at.
+/// One object of each kind with as many of the validated fields as possible.
 pub(crate) const SAMPLES: [(&str, &str, &str); 26] = [
     ("", "configmaps", r#"{"data":{"a":"b"},"binaryData":{"c":"MQ=="},"immutable":true}"#),
     (

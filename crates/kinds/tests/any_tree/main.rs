@@ -1,5 +1,5 @@
-//! No rule and no table panics, whatever tree it is given. Pods, services and the kinds of networking have tests of their
-//! own beside their rules.
+//! Tests that no strategy and no table panics on malformed objects. Pods, services and the kinds of networking have
+//! tests of their own in their modules.
 
 mod cluster;
 mod workloads;
@@ -12,7 +12,7 @@ use pintle_value::{Object, Value};
 
 const NOW: Time = Time { seconds: 1_700_000_000, nanos: 0 };
 
-/// What takes the place of each part of a sample.
+/// Replacements for each part of a sample.
 const ODDITIES: [&str; 11] = [
     "null",
     "-9223372036854775808",
@@ -43,7 +43,7 @@ fn context() -> StrategyContext {
     }
 }
 
-/// Calls `see` with every tree that differs from `sample` in one part, which is an oddity or not there.
+/// Calls `see` with every object that differs from `sample` in one replaced or removed part.
 fn for_each_variant(sample: &Value, see: &mut dyn FnMut(Value)) {
     ODDITIES.iter().for_each(|oddity| see(json(oddity)));
     match sample {
@@ -72,7 +72,7 @@ fn for_each_variant(sample: &Value, see: &mut dyn FnMut(Value)) {
     }
 }
 
-/// Puts an object through all rules, as it is and with defaults, which change nothing in what has them.
+/// Runs all methods of a strategy on an object, without and with defaults. Defaulting must be idempotent.
 fn exercise(rules: &dyn Strategy, context: &StrategyContext, object: &Value, old: &Value) {
     let mut defaulted = object.clone();
     rules.defaults(&mut defaulted);

@@ -1,4 +1,4 @@
-//! Samples of workloads, autoscalers, budgets, leases and events.
+//! Samples of workloads, autoscalers, disruption budgets, leases and events.
 
 pub(crate) const TEMPLATE: &str = r#"{"metadata":{"labels":{"app":"x"},"annotations":{"a":"b"}},"spec":{"restartPolicy":"Never","activeDeadlineSeconds":1,
     "hostname":"h","subdomain":"s","affinity":{"nodeAffinity":{}},"nodeSelector":{"a":"b"},"volumes":[{"name":"v","emptyDir":{}}],
@@ -7,7 +7,8 @@ pub(crate) const TEMPLATE: &str = r#"{"metadata":{"labels":{"app":"x"},"annotati
 pub(crate) const SELECTOR: &str =
     r#"{"matchLabels":{"app":"x"},"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}"#;
 
-/// One object of each kind with as many fields as its rules look at; TEMPLATE and SELECTOR stand for the ones above.
+/// One object of each kind with as many of the validated fields as possible. TEMPLATE and SELECTOR stand for the
+/// constants above.
 pub(crate) const SAMPLES: [(&str, &str, &str, &str); 15] = [
     (
         "apps",

@@ -1,9 +1,9 @@
-//! CustomResourceDefinitions and what kube-apiserver 1.36 says of them, as apiextensions-apiserver's strategies answer.
+//! Tests the validation of CustomResourceDefinitions against the errors and warnings of kube-apiserver 1.36.
 //!
-//! The tables are texts. A row starts with `# what it is about`; then come lines that make the new definition out of a
-//! plain one: `spec`, `version` (the first one), `meta` set fields, `schema` and `status` replace what is there. Lines
-//! that start with `was` do the same to the definition before it, without which the new one is created. `through status`
-//! writes the status. Then come the errors (`!`), sorted, and the warnings (`~`).
+//! The test cases are text files. A case starts with `# title`. The following lines change a minimal definition:
+//! `spec`, `version` (the first one) and `meta` set fields; `schema` and `status` replace them. Lines that start with
+//! `was` change the old definition in the same way; without such lines, the definition is created. `through status`
+//! updates the status. Then follow the sorted errors (`!`) and the warnings (`~`).
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn definitions() -> Arc<Resource> {
     all.find(|resource| resource.plural.as_str() == "customresourcedefinitions").expect("definitions are built in")
 }
 
-/// A row of a table.
+/// A test case.
 struct Row<'t> {
     title: &'t str,
     new: Value,
@@ -81,7 +81,7 @@ fn version(definition: &mut Value) -> &mut Value {
     versions.and_then(|versions| versions.first_mut()).expect("there is a version")
 }
 
-/// What the rules say of a write.
+/// Returns the errors and warnings of a write.
 fn answer(resource: &Resource, row: &Row<'_>) -> Vec<String> {
     let rules: &dyn Strategy = &*resource.strategy;
     let schema = &resource.schema;
@@ -122,7 +122,7 @@ fn answer(resource: &Resource, row: &Row<'_>) -> Vec<String> {
     errors
 }
 
-/// Plays all rows of a table.
+/// Runs all cases of a file.
 fn check(table: &str) {
     let resource = definitions();
     let mut wrong = String::new();

@@ -1,4 +1,4 @@
-//! A registry of the catalog's resources without their behaviours, which documents do not depend on.
+//! A registry of the catalog's resources without their strategies, on which documents do not depend.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pintle_registry::{
 use pintle_schema::TypeId;
 use pintle_value::{Str, Value};
 
-/// The resources that are served, or all that are known.
+/// Returns a registry of the served resources, or of all known ones.
 pub(crate) fn registry(all: bool) -> Registry {
     let mut resources = Vec::new();
     for group in shared().groups() {
@@ -55,7 +55,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         terminating: false,
         built_in: true,
         subresources: subresources.collect(),
-        // Documents tell stored objects apart from everything else, no more.
+        // Documents only distinguish stored objects from everything else.
         backing: collection.map_or(Backing::Action(Action::Bind), Backing::Stored),
         reset_field_filters: Vec::new(),
         storage_version_hash: Str::default(),
@@ -83,13 +83,13 @@ impl DefinitionSource for Written {
     }
 }
 
-/// A custom resource beside the built-in ones.
+/// Returns a registry with a custom resource beside the built-in ones.
 pub(crate) fn registry_with_widgets(schema: Value) -> Registry {
     let built_in = registry(false);
     Registry::new(built_in.resources().cloned().chain([widgets(schema)]).collect())
 }
 
-/// A custom resource: namespaced widgets with the usual subresources.
+/// Returns a custom resource: namespaced widgets with the usual subresources.
 pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
     let subresource = |name: &'static str, kind: GroupVersionKind| Subresource {
         name: name.into(),

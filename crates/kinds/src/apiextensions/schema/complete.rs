@@ -1,16 +1,16 @@
-//! Whatever a junctor at the root of a schema speaks of must be in the schema's shape too (upstream:
-//! `validateStructuralCompleteness` of apiextensions-apiserver's `pkg/apiserver/schema/complete.go`).
+//! Validates that everything that a junctor at the root of a schema mentions is also declared outside of junctors
+//! (upstream: `validateStructuralCompleteness` of apiextensions-apiserver's `pkg/apiserver/schema/complete.go`).
 
 use pintle_value::{Errors, FieldPath};
 
 use super::node::Node;
 
-/// Checks the junctors of the root; those of other nodes are not looked at, as upstream has it.
+/// Validates the junctors of the root. Like upstream, this ignores the junctors of other nodes.
 pub(super) fn validate(errors: &mut Errors, root: Node<'_>, path: &FieldPath<'_>) {
     junctors(errors, root, root, path, path);
 }
 
-/// Compares what the junctors of `said` speak of with the shape; each comes with its path.
+/// Compares the nodes that the junctors of `said` mention with the declared schema. Each node comes with its path.
 fn junctors(
     errors: &mut Errors,
     said: Node<'_>,

@@ -1,4 +1,4 @@
-//! What the rules of a definition may cost, and how much is too much (upstream: `CELSchemaContext` and
+//! Estimated costs of the validation rules of a definition, and their limits (upstream: `CELSchemaContext` and
 //! `getCostErrorMessage` of apiextensions-apiserver's `pkg/apis/apiextensions/validation`).
 
 use pintle_value::{Errors, FieldPath, Value};
@@ -6,23 +6,23 @@ use pintle_value::{Errors, FieldPath, Value};
 use super::judge::RuleCost;
 use super::node::Node;
 
-/// What one rule may cost.
+/// The cost limit of one rule (upstream: `StaticEstimatedCostLimit`).
 const LIMIT: u64 = 10_000_000;
-/// What all rules of a schema may cost together.
+/// The cost limit of all rules of a schema together (upstream: `StaticEstimatedCRDCostLimit`).
 const TOTAL_LIMIT: u64 = 100_000_000;
-/// How many rules are named when all together cost too much.
+/// The maximum number of rules that the error about the total cost names.
 const NAMED: usize = 4;
 
-/// How many values of a node one object can have, by the limits of the lists and maps around it; `None` if one of them
-/// has no limit.
+/// The maximum number of values of a node in one object, from the limits of the enclosing lists and maps; `None` if one
+/// of these has no limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cardinality(Option<u64>);
 
 impl Cardinality {
-    /// The object itself.
+    /// The cardinality of the object itself.
     pub(super) const ONE: Self = Self(Some(1));
 
-    /// For what is in the values of a node.
+    /// Returns the cardinality of the nodes inside the values of a node.
     pub(super) fn within(self, node: Node<'_>) -> Self {
         let limit = |keyword: &str| {
             let limit = node.keyword(keyword).and_then(Value::as_int)?;
@@ -36,22 +36,22 @@ impl Cardinality {
         Self(self.0.zip(most).map(|(around, most)| around.saturating_mul(most)))
     }
 
-    /// What a rule costs for all values together.
+    /// Returns the cost of a rule for all values together.
     pub(super) fn total(self, cost: RuleCost) -> u64 {
         cost.rule.saturating_mul(self.0.unwrap_or(cost.cardinality))
     }
 }
 
-/// What the rules of a schema may cost together.
+/// Accumulates the costs of the rules of a schema.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     total: u64,
-    /// The paths of the most expensive ones, those first, each with what it costs.
+    /// The paths and costs of the most expensive rules, in descending order of the cost.
     most: Vec<(String, u64)>,
 }
 
 impl Totals {
-    /// Counts a rule. Those that cost little are not named.
+    /// Adds the cost of a rule. Rules with a low cost are never named.
     pub(super) fn add(&mut self, path: &FieldPath<'_>, cost: u64) {
         self.total = self.total.saturating_add(cost);
         if cost < TOTAL_LIMIT / 100 {
@@ -62,7 +62,7 @@ impl Totals {
         self.most.truncate(NAMED);
     }
 
-    /// Says if all together cost too much. `path` is that of the schema.
+    /// Reports an error if the total cost exceeds the limit. `path` is the path of the schema.
     pub(super) fn validate(&self, errors: &mut Errors, path: &FieldPath<'_>) {
         if self.total <= TOTAL_LIMIT {
             return;
@@ -76,7 +76,7 @@ impl Totals {
     }
 }
 
-/// Says if one expression costs too much. `what` is how its cost is called.
+/// Reports an error if the cost of one expression exceeds the limit. `what` names the cost in the message.
 pub(super) fn validate_one(errors: &mut Errors, what: &str, cost: u64, path: &FieldPath<'_>) {
     if cost > LIMIT {
         errors.forbidden(path, exceeds(what, cost, LIMIT));
@@ -89,7 +89,7 @@ fn exceeds(what: &str, cost: u64, limit: u64) -> String {
     let factor = if factor > 100.0 {
         "more than 100x".to_owned()
     } else if factor < 1.5 {
-        // With fewer digits it would be 1.
+        // Fewer digits would round the factor to 1.
         format!("{factor:.6}x")
     } else {
         format!("{factor:.1}x")

@@ -1,41 +1,41 @@
-//! The defaults in a schema must themselves be valid, and hold nothing that would be pruned (upstream: `ValidateDefaults`
-//! of apiextensions-apiserver's `pkg/apiserver/schema/defaulting/validation.go`).
+//! Validates that the defaults in a schema are valid themselves and contain nothing that pruning would remove
+//! (upstream: `ValidateDefaults` of apiextensions-apiserver's `pkg/apiserver/schema/defaulting/validation.go`).
 
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::judge::SchemaJudge;
 use super::node::Node;
 
-/// Checks the defaults of a schema that is structural. With `pruned` none may have unknown fields.
+/// Validates the defaults of a structural schema. With `pruned`, defaults may not contain unknown fields.
 pub(crate) fn validate(root: Node<'_>, pruned: bool, judge: &dyn SchemaJudge, path: &FieldPath<'_>) -> Errors {
     let mut walk = Walk { pruned, judge, budget: BUDGET, errors: Errors::new() };
     walk.node(root, &Place { resource: root, steps: Vec::new(), inside_meta: false }, true, path);
     walk.errors
 }
 
-/// True if some default has unknown fields. Schemas that are not structural have none that count.
+/// Returns true if a default contains unknown fields. Schemas that are not structural count as having none.
 pub(crate) fn has_unpruned(root: Node<'_>, judge: &dyn SchemaJudge) -> bool {
     root.any(&mut |node| node.keyword("default").is_some_and(|value| judge.has_unknown_fields(node.0, value)))
 }
 
-/// What the rules of all defaults may cost together.
+/// The CEL cost budget for the rules of all defaults together.
 const BUDGET: i64 = 10_000_000;
 
 struct Walk<'a> {
     pruned: bool,
     judge: &'a dyn SchemaJudge,
-    /// What is left of it; negative if it did not suffice, and nothing more is looked at.
+    /// The remaining CEL cost budget. If it is negative, the remaining defaults are not validated.
     budget: i64,
     errors: Errors,
 }
 
-/// Where a node is in the resource that it belongs to.
+/// The position of a node within its resource.
 struct Place<'s> {
-    /// The schema of the resource: the innermost that is embedded, or the whole.
+    /// The schema of the resource: the innermost embedded resource, or the whole object.
     resource: Node<'s>,
-    /// The way to the node from there; the items of a list are a step without a name.
+    /// The steps from the resource to the node. `None` stands for the items of a list.
     steps: Vec<Option<&'s str>>,
-    /// True within `apiVersion`, `kind` and `metadata` of the resource.
+    /// True inside of `apiVersion`, `kind` and `metadata` of the resource.
     inside_meta: bool,
 }
 
@@ -46,7 +46,7 @@ impl<'s> Place<'s> {
         Self { resource: self.resource, steps, inside_meta }
     }
 
-    /// The least resource that has `value` at this place.
+    /// Returns the smallest resource that contains `value` at this position.
     fn resource_with(&self, value: &Value) -> Value {
         let mut object = self.steps.iter().rev().fold(value.clone(), |value, step| match step {
             Some(name) => Value::Object([(*name, value)].into_iter().collect()),
@@ -72,7 +72,7 @@ impl Walk<'_> {
         if self.budget < 0 {
             return;
         }
-        // There are no defaults in maps.
+        // Defaults are not allowed below `additionalProperties`.
         if let Some(items) = node.child("items") {
             self.node(items, &place.step(None, place.inside_meta), false, &path.child("items"));
         }

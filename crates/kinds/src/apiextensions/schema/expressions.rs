@@ -1,6 +1,6 @@
-//! The expressions of the rules of a schema (upstream: the last part of `ValidateCustomResourceDefinitionOpenAPISchema`).
-//! They are compiled elsewhere, see [`super::judge`]. Expressions that were stored before are compiled as new ones are:
-//! what 1.36 has for either is the same.
+//! Validates the CEL expressions of the rules of a schema (upstream: the last part of
+//! `ValidateCustomResourceDefinitionOpenAPISchema`). A [`super::judge`] compiles them. Stored expressions compile in
+//! the same environment as new ones, because the two environments are equal in Kubernetes 1.36.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -11,7 +11,8 @@ use super::node::Node;
 use super::openapi::RuledPlace;
 use crate::gojson;
 
-/// Checks the expressions of rules, and adds up what they may cost. `unchanged` schemas may have rules that cost too much.
+/// Validates the expressions of rules and adds up their estimated costs. Rules in `unchanged` schemas may exceed the
+/// cost limits.
 pub(super) fn validate(
     errors: &mut Errors,
     root: Node<'_>,
@@ -45,7 +46,7 @@ pub(super) fn validate(
 /// A rule of a node.
 struct Rule<'a> {
     rule: &'a CompiledRule,
-    /// The rule as it is written.
+    /// The rule as JSON.
     text: &'a Value,
     place: &'a RuledPlace,
     unchanged: bool,

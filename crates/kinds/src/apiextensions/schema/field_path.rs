@@ -1,17 +1,17 @@
-//! JSON paths to a field of a schema: `.spec.color`, `.metadata['x.y']` (upstream: `ValidFieldPath` of
-//! apiextensions-apiserver's `pkg/apiserver/schema/cel/validation.go`).
+//! Resolves JSON paths to the field of a schema, such as `.spec.color` or `.metadata['x.y']` (upstream:
+//! `ValidFieldPath` of apiextensions-apiserver's `pkg/apiserver/schema/cel/validation.go`).
 
 use super::node::Node;
 
-/// What paths lead through: the schema of a value.
+/// A schema that field paths can be resolved against.
 pub trait PathSchema: Copy {
-    /// True if fields are declared.
+    /// Returns true if the schema declares properties.
     fn has_properties(self) -> bool;
 
-    /// The schema of a declared field.
+    /// Returns the schema of a declared property.
     fn property(self, name: &str) -> Option<Self>;
 
-    /// What is said of the values of a map: nothing (`None`), that they may be anything (`Some(None)`), or their schema.
+    /// Returns the schema of the values of a map: `None` if the schema is no map, `Some(None)` if any value is allowed.
     fn map_values(self) -> Option<Option<Self>>;
 }
 
@@ -29,24 +29,24 @@ impl PathSchema for Node<'_> {
     }
 }
 
-/// Where a path leads.
+/// A resolved field path.
 #[derive(Debug)]
 pub struct FoundPath<S> {
-    /// The path as errors write it.
+    /// The path in the form that error messages use.
     pub path: String,
-    /// Its first step.
+    /// The first field of the path.
     pub first: String,
-    /// The schema of the field, unless any value is allowed there.
+    /// The schema of the field, or `None` if any value is allowed there.
     pub schema: Option<S>,
 }
 
 const NO_FIELD: &str = "does not refer to a valid field";
 const ENDS: &str = "unexpected end of JSON path";
 
-/// Follows a path from the schema of an object. `brackets` allows `['name']`.
+/// Resolves a path against the schema of an object. `brackets` allows the form `['name']`.
 ///
 /// # Errors
-/// If the text is no path, or leads nowhere; says which, in upstream's words.
+/// Returns upstream's message if the text is malformed or refers to no field.
 pub fn follow<S: PathSchema>(path: &str, root: S, brackets: bool) -> Result<FoundPath<S>, String> {
     let mut found = FoundPath { path: String::new(), first: String::new(), schema: Some(root) };
     let mut tokens = Tokens(path);
@@ -89,7 +89,7 @@ impl<S: PathSchema> FoundPath<S> {
     }
 }
 
-/// The parts of a path: `.`, `[`, `]`, quoted texts, and what stands between.
+/// Iterates over the tokens of a path: `.`, `[`, `]`, quoted strings, and plain names.
 struct Tokens<'p>(&'p str);
 
 impl<'p> Iterator for Tokens<'p> {
@@ -109,14 +109,14 @@ impl<'p> Iterator for Tokens<'p> {
     }
 }
 
-/// What a text in single quotes stands for.
+/// Returns the value of a string in single quotes.
 fn quoted(token: &str) -> Result<String, String> {
     let inner = token.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     let inner = inner.ok_or_else(|| format!("expected single quoted string but got {token}"))?;
     let mut text = String::with_capacity(inner.len());
     let mut chars = inner.chars();
     while let Some(c) = chars.next() {
-        // What follows a backslash says which character is meant, if it is on the same line.
+        // A backslash escapes the next character, unless that is a line break.
         let escaped = if c == '\\' { chars.clone().next().filter(|next| *next != '\n') } else { None };
         let Some(escaped) = escaped else {
             text.push(c);

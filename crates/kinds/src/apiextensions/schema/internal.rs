@@ -1,11 +1,11 @@
-//! How errors show schemas: as Go prints upstream's internal structs, which have no JSON names (upstream:
+//! Prints schemas in error messages as Go prints upstream's internal structs, which have no JSON names (upstream:
 //! `pkg/apis/apiextensions/types_jsonschema.go`).
 
 use pintle_value::Value;
 
 use crate::gojson::{Shape, internal, ordered};
 
-/// A keyword of a schema: upstream's name of the field, ours, and how its value prints.
+/// A keyword of a schema: upstream's field name, the JSON name, and how its value prints.
 type Keyword = (&'static str, &'static str, Shape);
 
 const FALSE: Shape = Shape::Plain("false");
@@ -64,14 +64,14 @@ static KEYWORDS: [Keyword; 43] = [
 /// A schema.
 pub(crate) const SCHEMA: Shape = Shape::Custom(schema);
 
-/// What `items` holds: a schema, or a list of them.
+/// The value of `items`: a schema or a list of schemas.
 pub(super) const ITEMS: Shape = Shape::Custom(items);
 
 const DOCS: Shape = Shape::Struct(&[("Description", "description", Shape::TEXT), ("URL", "url", Shape::TEXT)]);
 
 const RULES: Shape = Shape::List(&RULE);
 
-/// A rule.
+/// A validation rule.
 pub(super) const RULE: Shape = Shape::Struct(&[
     ("Rule", "rule", Shape::TEXT),
     ("Message", "message", Shape::TEXT),
@@ -91,12 +91,12 @@ fn schema(value: Option<&Value>) -> String {
     text
 }
 
-/// A value that users choose.
+/// Prints an arbitrary JSON value.
 fn any(value: Option<&Value>) -> String {
     value.map_or_else(|| "null".to_owned(), |value| ordered(value, &[]))
 }
 
-/// The entries of a map, each printed by `print`.
+/// Prints the entries of a map, each with `print`.
 fn map(value: Option<&Value>, print: impl Fn(&Value) -> String) -> String {
     let Some(value) = value else { return "null".to_owned() };
     let entries = value.entries_at(&[]).map(|(key, value)| format!("{}:{}", any(Some(&key.into())), print(value)));
@@ -107,7 +107,7 @@ fn schema_map(value: Option<&Value>) -> String {
     map(value, |value| schema(Some(value)))
 }
 
-/// The schema, if there is one.
+/// Prints a pointer to a schema.
 fn single(value: &Value) -> String {
     value.as_object().map_or_else(|| "null".to_owned(), |_| schema(Some(value)))
 }
@@ -131,7 +131,7 @@ fn dependencies(value: Option<&Value>) -> String {
     })
 }
 
-/// The names of all keywords, upstream's and ours, in the order of upstream's fields.
+/// Returns the upstream name and the JSON name of all keywords, in the order of upstream's fields.
 pub(super) fn keywords() -> impl Iterator<Item = (&'static str, &'static str)> {
     let last = ("XValidations", "x-kubernetes-validations");
     KEYWORDS.iter().map(|(go, name, _)| (*go, *name)).chain([last])

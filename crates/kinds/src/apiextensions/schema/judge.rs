@@ -1,22 +1,25 @@
-//! What is asked of those who know values and expressions, which is not known here.
+//! The interface through which the validation of CustomResourceDefinitions validates values and compiles expressions.
+//! The extensions crate implements it.
 
 use pintle_value::{Errors, FieldPath, Value};
 
-/// Judges the values and the expressions in schemas. Custom resources are judged elsewhere, and this is how the same
-/// judge sees the schemas of definitions. Schemas are nodes of an `openAPIV3Schema` as its JSON has them, and structural.
+/// Validates the values and the expressions in schemas. The validator of custom resources implements this trait, so
+/// that definitions and custom resources are validated alike. Schemas are nodes of the JSON of an `openAPIV3Schema` and
+/// are structural.
 pub trait SchemaJudge: Send + Sync {
-    /// True if pruning by `schema` takes something away from `value`.
+    /// Returns true if pruning by `schema` removes a field from `value`.
     fn has_unknown_fields(&self, schema: &Value, value: &Value) -> bool;
 
-    /// What is wrong with the metadata of the resources in `value`: `value` itself, if it is one (`resource`), and those
-    /// that its schema says are embedded.
+    /// Validates the metadata of the resources in `value`: of `value` itself if `resource` is true, and of the embedded
+    /// resources that the schema declares.
     fn validate_metadata(&self, schema: &Value, value: &Value, resource: bool, path: &FieldPath<'_>) -> Errors;
 
-    /// What is wrong with `value` by the keywords of `schema` and by its rules, without what the other methods say.
+    /// Validates `value` against the keywords and the rules of `schema`. Excludes the errors that the other methods
+    /// report.
     fn validate(&self, schema: &Value, value: &Value, path: &FieldPath<'_>) -> Errors;
 
-    /// What the rules in `schema` say of a default, within a budget, of which what is left is returned. `resource` is true
-    /// for a default of a whole resource.
+    /// Evaluates the rules in `schema` on a default value within a cost budget. Returns the errors and the remaining
+    /// budget. `resource` is true if the default is a whole resource.
     fn judge_default(
         &self,
         _schema: &Value,
@@ -28,24 +31,24 @@ pub trait SchemaJudge: Send + Sync {
         (Errors::new(), budget)
     }
 
-    /// Compiles the rules of nodes of a schema, each with the types of its node. Returns for each node its rules, or why
-    /// it cannot have any.
+    /// Compiles the rules of nodes of a schema, each with the types of its node. Returns the rules of each node, or the
+    /// reason why the node cannot have rules.
     fn compile_rules(&self, _root: &Value, ruled: &[Ruled<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
         ruled.iter().map(|_| Ok(Vec::new())).collect()
     }
 }
 
-/// A node with rules below which no other error was found. Nodes below junctors are none, nor are those of a schema that
-/// is not structural or has bad defaults.
+/// A node with rules, below which no other error was found. Excludes nodes below junctors, and nodes of schemas that
+/// are not structural or have invalid defaults.
 #[derive(Debug)]
 pub struct Ruled<'s> {
     /// The schema of the node.
     pub schema: &'s Value,
-    /// The way from the schema of the whole object.
+    /// The steps from the schema of the whole object to the node.
     pub way: Vec<Step<'s>>,
 }
 
-/// A step from a schema to one below it.
+/// A step from a schema to a schema below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'s> {
     /// To a property.
@@ -56,31 +59,31 @@ pub enum Step<'s> {
     Values,
 }
 
-/// What is known of a rule once it is compiled. A rule that does not compile costs nothing.
+/// The result of the compilation of a rule. A rule that does not compile has no cost.
 #[derive(Clone, Debug, Default)]
 pub struct CompiledRule {
-    /// Why it does not compile, if so.
+    /// The compilation error of the rule.
     pub error: Option<String>,
-    /// Why the expression of its message does not compile, if so.
+    /// The compilation error of the rule's message expression.
     pub message_error: Option<String>,
-    /// True if it asks for the old value.
+    /// True if the rule refers to `oldSelf`.
     pub uses_old_self: bool,
-    /// What it may cost.
+    /// The estimated cost.
     pub cost: RuleCost,
 }
 
-/// What a rule may cost, in the units of CEL.
+/// The estimated cost of a rule, in CEL cost units.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RuleCost {
-    /// One evaluation, at most.
+    /// The maximum cost of one evaluation.
     pub rule: u64,
-    /// One evaluation of the expression of its message, if there is one.
+    /// The maximum cost of one evaluation of the message expression, if there is one.
     pub message: Option<u64>,
-    /// How many values there can be in one request, if nothing limits them but its size.
+    /// The maximum number of values in one request if only the size of the request limits it.
     pub cardinality: u64,
 }
 
-/// A judge that finds everything good, where none is at hand.
+/// A validator that accepts everything, for use where no real one is available.
 pub(crate) struct Lenient;
 
 impl SchemaJudge for Lenient {

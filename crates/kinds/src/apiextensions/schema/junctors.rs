@@ -1,5 +1,5 @@
-//! What schemas below `allOf`, `anyOf`, `oneOf` and `not` may say: which values are valid, but nothing about their
-//! shape (upstream: `validateNestedValueValidation` of apiextensions-apiserver's `pkg/apiserver/schema/validation.go`).
+//! Validates schemas below `allOf`, `anyOf`, `oneOf` and `not`. They may restrict values but may not declare structure
+//! (upstream: `validateNestedValueValidation` of apiextensions-apiserver's `pkg/apiserver/schema/validation.go`).
 
 use pintle_cel::compile_pattern;
 use pintle_value::{Errors, FieldPath};
@@ -10,7 +10,7 @@ const EMPTY: &str = "must be empty to be structural";
 const FALSE: &str = "must be false to be structural";
 const UNDEFINED: &str = "must be undefined to be structural";
 
-/// Keywords that must not say anything, and what is said of those that do.
+/// Keywords that must be unset or empty, with the error message for those that are not.
 const REFUSED: [(&str, &str); 9] = [
     ("type", EMPTY),
     ("title", EMPTY),
@@ -23,17 +23,17 @@ const REFUSED: [(&str, &str); 9] = [
     ("x-kubernetes-validations", EMPTY),
 ];
 
-/// Keywords that must not be there at all.
+/// Keywords that must be absent.
 const ABSENT: [&str; 3] = ["default", "x-kubernetes-list-type", "x-kubernetes-map-type"];
 
-/// What is left out, because numbers or texts need types below junctors.
+/// The junctors to skip, because `x-kubernetes-int-or-string` allows types below them.
 #[derive(Clone, Copy, Default)]
 struct Skip {
     any_of: bool,
     first_all_of: bool,
 }
 
-/// Checks the junctors of a node that is not below one itself.
+/// Validates the junctors of a node that is not below a junctor itself.
 pub(super) fn validate(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
     let first = node.children("allOf").next();
     let skip = Skip {
@@ -60,7 +60,7 @@ fn values(errors: &mut Errors, node: Node<'_>, skip: Skip, path: &FieldPath<'_>)
     if let Some(below) = node.child("not") {
         nested(errors, below, Skip::default(), &path.child("not"));
     }
-    // Compiling is slow even for patterns that say nothing.
+    // Compiling is slow, even for empty patterns.
     let pattern = node.text("pattern");
     if !pattern.is_empty()
         && let Err(error) = compile_pattern(pattern)
@@ -85,11 +85,11 @@ fn nested(errors: &mut Errors, node: Node<'_>, skip: Skip, path: &FieldPath<'_>)
     for keyword in ABSENT.iter().filter(|keyword| node.keyword(keyword).is_some()) {
         errors.forbidden(&path.child(keyword), UNDEFINED);
     }
-    // `additionalProperties: false` says nothing that a structural schema does not say already.
+    // `additionalProperties: false` adds nothing to a structural schema.
     if node.keyword("additionalProperties").is_some_and(|value| value.as_bool() != Some(false)) {
         errors.forbidden(&path.child("additionalProperties"), UNDEFINED);
     }
-    // Else schemas could demand metadata that the server does not let them see.
+    // Otherwise, schemas could restrict metadata, which the server hides from them.
     if node.property("metadata").is_some() {
         errors.forbidden(&properties.key("metadata"), "must not be specified in a nested context");
     }

@@ -1,4 +1,4 @@
-//! What `x-kubernetes-list-type`, `-list-map-keys` and `-map-type` go together with (upstream:
+//! Validates `x-kubernetes-list-type`, `x-kubernetes-list-map-keys` and `x-kubernetes-map-type` (upstream:
 //! `ValidateCustomResourceDefinitionOpenAPISchema` and `validateMapListKeysMapSet`).
 
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ const MAP_TYPE: &str = "x-kubernetes-map-type";
 const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 const SET_ITEM: &str = "must be atomic as item of a list with x-kubernetes-list-type=set";
 
-/// Checks the kinds of maps and lists. With `atomic_sets` the items of sets must be values as a whole.
+/// Validates the list type and the map type of a node. With `atomic_sets`, the items of sets must be atomic.
 pub(super) fn validate(errors: &mut Errors, node: Node<'_>, atomic_sets: bool, path: &FieldPath<'_>) {
     if let Some(kind) = node.optional_text(MAP_TYPE) {
         requires_type(errors, node, "object", MAP_TYPE, path);
@@ -36,7 +36,7 @@ pub(super) fn validate(errors: &mut Errors, node: Node<'_>, atomic_sets: bool, p
     map_list(errors, node, path);
 }
 
-/// Requires a type where a keyword stands that is for such values only; true if the type is that.
+/// Validates that a node with a keyword has the type that the keyword requires. Returns true if it has.
 fn requires_type(errors: &mut Errors, node: Node<'_>, expected: &str, keyword: &str, path: &FieldPath<'_>) -> bool {
     let detail = || format!("must be {expected} if {keyword} is specified");
     match node.type_name() {
@@ -47,8 +47,8 @@ fn requires_type(errors: &mut Errors, node: Node<'_>, expected: &str, keyword: &
     false
 }
 
-/// The keyword that makes the items of a set more than values as a whole, with what upstream shows of it: always the
-/// kind of list.
+/// Returns the keyword that makes the items of a set non-atomic, and the value that upstream shows for it: always the
+/// list type.
 pub(crate) fn set_item_fault(node: Node<'_>) -> Option<(&'static str, Value)> {
     if node.text(LIST_TYPE) != "set" {
         return None;
@@ -115,7 +115,7 @@ fn map_keys(errors: &mut Errors, item: Node<'_>, keys: &[&str], path: &FieldPath
     }
 }
 
-/// Requires items of sets and maps to be there, and the keys of maps to have values.
+/// Requires that items of sets and maps are not nullable, and that keys of maps are required or have a default.
 pub(crate) fn validate_items(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
     let (kind, Some(item)) = (node.text(LIST_TYPE), node.child("items")) else { return };
     if kind != "set" && kind != "map" {

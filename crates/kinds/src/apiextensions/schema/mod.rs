@@ -1,6 +1,6 @@
-//! What the schema of a version may say (upstream: `validateCustomResourceDefinitionValidation` of
-//! apiextensions-apiserver's `pkg/apis/apiextensions/validation`, and its `pkg/apiserver/schema`). All of it works on the
-//! JSON of the schema; values and expressions are judged elsewhere, see [`judge`].
+//! Validates the OpenAPI schema of a version (upstream: `validateCustomResourceDefinitionValidation` of
+//! apiextensions-apiserver's `pkg/apis/apiextensions/validation`, and its `pkg/apiserver/schema`). Works on the JSON of
+//! the schema. Values and expressions are delegated, see [`judge`].
 
 mod complete;
 mod costs;
@@ -26,7 +26,8 @@ use super::ratchet::Demands;
 use crate::gojson;
 use judge::SchemaJudge;
 
-/// What the root of a schema may say where objects have a status of their own, whose schema is taken out of it.
+/// The keywords that the root of a schema may use if the status subresource is enabled, since the schema of the status is
+/// extracted from it.
 const BESIDE_STATUS: [&str; 22] = [
     "Description",
     "Type",
@@ -52,17 +53,17 @@ const BESIDE_STATUS: [&str; 22] = [
     "XValidations",
 ];
 
-/// A schema and what is asked of it.
+/// A schema and how to validate it.
 pub(super) struct Subject<'a> {
-    /// The `schema` of a version, which holds the `openAPIV3Schema`.
+    /// The `schema` of a version, which contains `openAPIV3Schema`.
     pub(super) validation: &'a Value,
-    /// True if objects have a status subresource.
+    /// True if the status subresource is enabled.
     pub(super) status: bool,
-    /// True if it is as it was before.
+    /// True if the schema did not change.
     pub(super) unchanged: bool,
 }
 
-/// Checks a schema. `structural` says whether it must be structural.
+/// Validates a schema. With `structural`, it must be structural.
 pub(super) fn validate(
     subject: &Subject<'_>,
     demands: &Demands,
@@ -95,7 +96,7 @@ pub(super) fn validate(
     let found = openapi::validate(root, demands, rules, &path);
     errors.append(found.errors);
     let totals = expressions::validate(&mut errors, root, &found.ruled, &found.places, subject.unchanged, judge);
-    // It would be said twice what is wrong.
+    // The earlier checks have reported the same fault.
     if let Some(fault) = fault.filter(|_| errors.is_empty()) {
         errors.invalid(&path, "", fault);
     }

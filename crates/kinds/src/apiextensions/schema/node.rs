@@ -1,5 +1,5 @@
-//! A view of one node of an OpenAPI schema as its JSON has it (upstream: `JSONSchemaProps`), so that rules read fields
-//! by name and do not care how absence is written.
+//! A view of one node of an OpenAPI schema in JSON (upstream: `JSONSchemaProps`). It reads keywords by name and hides
+//! how absence is written.
 
 use pintle_value::Value;
 
@@ -8,74 +8,75 @@ use pintle_value::Value;
 pub(crate) struct Node<'s>(pub(in crate::apiextensions) &'s Value);
 
 impl<'s> Node<'s> {
-    /// The value of a keyword, if it is set.
+    /// Returns the value of a keyword, if it is set.
     pub(crate) fn keyword(self, name: &str) -> Option<&'s Value> {
         self.0.get(name)
     }
 
-    /// The text of a keyword; empty where there is none.
+    /// Returns the string value of a keyword, or the empty string if there is none.
     pub(crate) fn text(self, name: &str) -> &'s str {
         self.0.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The text of a keyword for which the empty text and absence differ.
+    /// Returns the string value of a keyword for which the empty string and absence differ.
     pub(super) fn optional_text(self, name: &str) -> Option<&'s str> {
         self.0.get(name).and_then(Value::as_str)
     }
 
-    /// The type that values have; empty where none is given.
+    /// Returns the `type`, or the empty string if there is none.
     pub(super) fn type_name(self) -> &'s str {
         self.text("type")
     }
 
-    /// True if a keyword is `true`.
+    /// Returns true if a keyword is `true`.
     pub(super) fn flag(self, name: &str) -> bool {
         self.0.bool_at(&[name])
     }
 
-    /// True if a keyword is set to something that is not empty.
+    /// Returns true if a keyword is set to a non-empty value.
     pub(crate) fn has(self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| !value.is_empty())
     }
 
-    /// The schema that a keyword holds.
+    /// Returns the schema under a keyword.
     pub(super) fn child(self, name: &str) -> Option<Node<'s>> {
         self.0.get(name).filter(|value| value.as_object().is_some()).map(Node)
     }
 
-    /// The schemas of a keyword that holds a list.
+    /// Returns the schemas under a keyword with a list value.
     pub(super) fn children(self, name: &str) -> impl ExactSizeIterator<Item = Node<'s>> {
         self.0.items_at(&[name]).iter().map(Node)
     }
 
-    /// The schemas of a keyword that holds a map, by their names.
+    /// Returns the schemas under a keyword with a map value, with their keys.
     pub(super) fn named(self, name: &str) -> impl Iterator<Item = (&'s str, Node<'s>)> + use<'s> {
         self.0.entries_at(&[name]).map(|(key, value)| (key, Node(value)))
     }
 
-    /// The schema of a property.
+    /// Returns the schema of a property.
     pub(super) fn property(self, name: &str) -> Option<Node<'s>> {
         self.child("properties")?.child(name)
     }
 
-    /// The texts of a keyword that holds a list of texts.
+    /// Returns the strings under a keyword with a list value.
     pub(super) fn texts(self, name: &str) -> impl Iterator<Item = &'s str> {
         self.0.items_at(&[name]).iter().filter_map(Value::as_str)
     }
 
-    /// True if this is a schema of exactly that type, and nothing more.
+    /// Returns true if the schema has exactly this type and no other keyword.
     fn is_only(self, type_name: &str) -> bool {
         let set = self.0.as_object().map_or(0, |fields| fields.values().filter(|value| !value.is_null()).count());
         set == 1 && self.type_name() == type_name
     }
 
-    /// True if the schemas of a keyword are those of a number or a text, as `x-kubernetes-int-or-string` has them.
+    /// Returns true if the schemas under a keyword are those that `x-kubernetes-int-or-string` allows: one integer and
+    /// one string.
     pub(super) fn is_int_or_string(self, name: &str) -> bool {
         let mut of = self.children(name);
         of.len() == 2 && ["integer", "string"].iter().all(|kind| of.next().is_some_and(|node| node.is_only(kind)))
     }
 
-    /// True if `is` holds for this node or any below it (upstream: `SchemaHas`).
+    /// Returns true if `is` returns true for this node or any node below it (upstream: `SchemaHas`).
     pub(crate) fn any(self, is: &mut dyn FnMut(Node<'s>) -> bool) -> bool {
         const ONE: [&str; 4] = ["items", "not", "additionalProperties", "additionalItems"];
         const LISTS: [&str; 4] = ["items", "allOf", "anyOf", "oneOf"];

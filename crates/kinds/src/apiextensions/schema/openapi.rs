@@ -1,4 +1,4 @@
-//! What each node of a schema may say (upstream: `ValidateCustomResourceDefinitionOpenAPISchema` and
+//! Validates each node of a schema (upstream: `ValidateCustomResourceDefinitionOpenAPISchema` and
 //! `specStandardValidatorV3` of apiextensions-apiserver's `pkg/apis/apiextensions/validation`).
 
 use std::borrow::Cow;
@@ -11,13 +11,13 @@ use super::node::Node;
 use super::{lists, rules};
 use crate::apiextensions::ratchet::Demands;
 
-/// The types that values may have.
+/// The valid values of `type`.
 pub(crate) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
 /// The fields that every object has.
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Keywords of which a node may not make any use, and whether those that are empty count too.
+/// Unsupported keywords, and whether an empty value is an error too.
 const UNSUPPORTED: [(&str, bool); 6] = [
     ("id", false),
     ("additionalItems", true),
@@ -27,24 +27,24 @@ const UNSUPPORTED: [(&str, bool); 6] = [
     ("$ref", true),
 ];
 
-/// What a walk finds.
+/// The result of the validation of a schema or a part of it.
 #[derive(Default)]
 pub(super) struct Found<'a> {
-    /// What is wrong.
+    /// The errors.
     pub(super) errors: Errors,
-    /// Nodes whose rules are worth a look, in the order in which upstream looks at them.
+    /// The nodes whose rules are to be compiled, in upstream's order.
     pub(super) ruled: Vec<Ruled<'a>>,
-    /// What is known of each of them.
+    /// The context of each of these nodes.
     pub(super) places: Vec<RuledPlace>,
 }
 
-/// Where a node with rules is.
+/// The context of a node with rules.
 pub(super) struct RuledPlace {
-    /// Its path.
+    /// The path of the node.
     pub(super) path: String,
-    /// The path of the outermost part around it whose old value cannot be told.
+    /// The path of the outermost enclosing node whose old value cannot be correlated.
     pub(super) uncorrelatable: Option<String>,
-    /// How many values of the node there can be.
+    /// The maximum number of values of the node.
     pub(super) cardinality: Cardinality,
 }
 
@@ -56,14 +56,14 @@ impl<'a> Found<'a> {
     }
 }
 
-/// A walk over one schema.
+/// Visits the nodes of one schema.
 struct Walk<'a> {
     demands: &'a Demands,
-    /// The way from the root to where the walk is.
+    /// The steps from the root to the current node.
     way: Vec<Step<'a>>,
 }
 
-/// Checks all nodes of a schema. With `rules` it is worth to look at the expressions of rules.
+/// Validates all nodes of a schema. With `rules`, collects the rules whose expressions are to be compiled.
 pub(super) fn validate<'a>(root: Node<'a>, demands: &'a Demands, rules: bool, path: &FieldPath<'_>) -> Found<'a> {
     let place = Place {
         root: true,
@@ -76,20 +76,20 @@ pub(super) fn validate<'a>(root: Node<'a>, demands: &'a Demands, rules: bool, pa
     Walk { demands, way: Vec::new() }.node(root, &place, path)
 }
 
-/// Where the walk is.
+/// The context of a node.
 #[derive(Clone)]
 struct Place<'a> {
     /// True for the schema of the whole object.
     root: bool,
-    /// True within `apiVersion`, `kind` or `metadata`, of the object or of one that is embedded.
+    /// True inside of `apiVersion`, `kind` and `metadata`, of the object or of an embedded resource.
     inside_meta: bool,
-    /// Why there may not be a default.
+    /// Why the node may not have a default.
     no_default: Option<Cow<'a, str>>,
-    /// The path of the outermost part around whose old value cannot be told.
+    /// The path of the outermost enclosing node whose old value cannot be correlated.
     uncorrelatable: Option<String>,
-    /// How many values there can be.
+    /// The maximum number of values of the node.
     cardinality: Cardinality,
-    /// True if rules have their expressions looked at.
+    /// True if the expressions of rules are to be compiled.
     rules: bool,
 }
 
@@ -98,7 +98,7 @@ impl Place<'_> {
         Self { root: false, ..self.clone() }
     }
 
-    /// Below a junctor, where rules are refused anyway.
+    /// The context below a junctor, where rules are forbidden.
     fn junctor(&self) -> Self {
         Self { rules: false, ..self.below() }
     }
@@ -127,7 +127,7 @@ impl Place<'_> {
         place
     }
 
-    /// Only the items of lists that are maps can be told apart.
+    /// Only the items of lists of type `map` can be correlated with old items.
     fn item(&self, node: Node<'_>, path: &FieldPath<'_>) -> Self {
         let mut place = self.below();
         place.cardinality = self.cardinality.within(node);
@@ -139,7 +139,7 @@ impl Place<'_> {
 }
 
 impl<'a> Walk<'a> {
-    /// Checks a node and all below it.
+    /// Validates a node and all nodes below it.
     fn node(&mut self, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) -> Found<'a> {
         let mut found = Found::default();
         self.keywords(&mut found.errors, node, place, path);
@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// Checks a node to which a step of the way leads.
+    /// Validates the node that a step leads to.
     fn step(&mut self, step: Step<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) -> Found<'a> {
         self.way.push(step);
         let found = self.node(node, place, path);
@@ -199,7 +199,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Fields and maps.
+    /// Validates properties and maps.
     fn shape(&mut self, found: &mut Found<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) {
         let additional = path.child("additionalProperties");
         if let Some(value) = node.keyword("additionalProperties") {
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use crate::testing::object;
 
-    /// Compares the nodes whose rules are worth a look: path, length of the way, and where nothing correlates.
+    /// Compares the nodes whose rules are to be compiled: path, number of steps, and the uncorrelatable path.
     fn check(schema: &str, expect: &[&str]) {
         let schema = object(schema);
         let demands = Demands::of_new();

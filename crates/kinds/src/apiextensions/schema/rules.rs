@@ -1,5 +1,5 @@
-//! The shape of the rules of `x-kubernetes-validations` (upstream: the last part of
-//! `ValidateCustomResourceDefinitionOpenAPISchema`). Their expressions are for [`super::judge`].
+//! Validates the structure of the rules in `x-kubernetes-validations` (upstream: the last part of
+//! `ValidateCustomResourceDefinitionOpenAPISchema`). [`super::judge`] is responsible for their expressions.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -12,7 +12,7 @@ const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "Field
 const NOT_EMPTY: &str = "must be non-empty if specified";
 const ONE_LINE: &str = "must not contain line breaks";
 
-/// Checks what can be seen without reading expressions.
+/// Validates everything that does not require compiling expressions.
 pub(super) fn validate_shape(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
     let list = path.child("x-kubernetes-validations");
     for (i, rule) in node.0.items_at(&["x-kubernetes-validations"]).iter().enumerate() {
@@ -53,7 +53,7 @@ fn field_of_rule(errors: &mut Errors, node: Node<'_>, field: &str, path: &FieldP
     if has_line_breaks(field) {
         errors.invalid(path, field, ONE_LINE);
     }
-    // Where the schema is none that has fields, that is what is said, and not this.
+    // If the schema cannot have fields, upstream reports that instead of this error.
     if unsupported::fault(node).is_none() && field_path::follow(field, node, true).is_err() {
         errors.invalid(path, field, "must be a valid path");
     }

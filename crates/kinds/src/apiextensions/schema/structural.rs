@@ -1,5 +1,5 @@
-//! What makes a schema structural: one shape, stated outside of logical junctors, with types everywhere (upstream:
-//! `ValidateStructural` of apiextensions-apiserver's `pkg/apiserver/schema/validation.go`).
+//! Validates that a schema is structural: it has one structure, declared outside of junctors, and types everywhere
+//! (upstream: `ValidateStructural` of apiextensions-apiserver's `pkg/apiserver/schema/validation.go`).
 
 use pintle_value::{Errors, FieldPath};
 
@@ -7,7 +7,7 @@ use super::complete;
 use super::junctors;
 use super::node::Node;
 
-/// What a schema is the schema of.
+/// What a schema describes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -23,7 +23,7 @@ const METADATA: &str =
 const EMPTY_EMBEDDED: &str =
     "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
 
-/// Checks a whole schema. The errors are sorted by their text, as upstream's are.
+/// Validates a whole schema. Like upstream, sorts the errors by their text.
 pub(crate) fn validate(root: Node<'_>, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
     invariants(&mut errors, root, Level::Root, path);
@@ -116,7 +116,7 @@ fn types(errors: &mut Errors, node: Node<'_>, level: Level, path: &FieldPath<'_>
     }
 }
 
-/// True if a schema of metadata says more than which names objects may have.
+/// Returns true if a schema of `metadata` restricts more than `name` and `generateName`.
 fn restricts_more_than_names(metadata: Node<'_>) -> bool {
     const NAMES: [&str; 2] = ["name", "generateName"];
     let says_more = |keyword: &str| match keyword {

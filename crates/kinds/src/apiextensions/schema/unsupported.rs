@@ -1,4 +1,4 @@
-//! Keywords that no structural schema can express (upstream: `NewStructural` of apiextensions-apiserver's
+//! Keywords that structural schemas do not support (upstream: `NewStructural` of apiextensions-apiserver's
 //! `pkg/apiserver/schema`).
 
 use super::node::Node;
@@ -16,9 +16,9 @@ const KEYWORDS: [(&str, &str); 7] = [
 const ITEMS_ARRAY: &str = "OpenAPIV3Schema 'items' must be a schema, but is an array";
 const PRESERVE: &str = "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined";
 
-/// Why a schema is none that could be structural, which the first fault tells; `None` if it could be.
+/// Returns the first reason why a schema cannot be converted to a structural schema, or `None` if it can.
 pub(crate) fn fault(node: Node<'_>) -> Option<&'static str> {
-    // Additional items are refused even if they are `false`.
+    // `additionalItems` is an error even if it is `false`.
     let set = |name| if name == "additionalItems" { node.keyword(name).is_some() } else { node.has(name) };
     if let Some((_, detail)) = KEYWORDS.iter().find(|(name, _)| set(name)) {
         return Some(detail);

@@ -1,6 +1,6 @@
-//! PersistentVolumeClaim: data sources, what of the spec can change, and the status (upstream:
-//! `pkg/registry/core/persistentvolumeclaim`, `ValidatePersistentVolumeClaimUpdate`). The rules of the spec are shared with
-//! pods, which hold templates of claims.
+//! The strategy for PersistentVolumeClaim: data sources, updates and status (upstream:
+//! `pkg/registry/core/persistentvolumeclaim`, `ValidatePersistentVolumeClaimUpdate`). The rules for the spec are in
+//! `pod::claim`, because pods contain claim templates.
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
@@ -27,7 +27,7 @@ const RESIZE_STATUSES: [&str; 5] = [
 const STORAGE_REQUEST: [&str; 4] = ["spec", "resources", "requests", "storage"];
 const ATTRIBUTES_CLASS: [&str; 2] = ["spec", "volumeAttributesClassName"];
 
-/// The rules of PersistentVolumeClaim.
+/// The strategy for PersistentVolumeClaim.
 pub(super) struct PersistentVolumeClaim;
 
 impl Strategy for PersistentVolumeClaim {
@@ -64,7 +64,7 @@ impl Strategy for PersistentVolumeClaim {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut old = old.clone();
-        // A claim from before the second of the two fields for data sources reads as if it had both.
+        // A claim that was stored before `dataSourceRef` existed counts as having both fields.
         normalize_data_sources(&mut old);
         let spec = &old["spec"];
         let options = ClaimOptions {
@@ -98,11 +98,11 @@ fn validate(object: &Value, options: ClaimOptions) -> Errors {
     errors
 }
 
-/// Settles the two fields that name a data source. The older one took only claims and snapshots and dropped the rest in
-/// silence, so it still does where it stands alone (KEP-1495).
+/// Synchronizes `dataSource` and `dataSourceRef`. If only `dataSource` is set, it still accepts only claims and
+/// snapshots, and other kinds are dropped silently (KEP-1495).
 fn prepare_data_sources(object: &mut Value, old: Option<&Value>) {
     let in_use = |field: &str| old.is_some_and(|old| old.at(&["spec", field]).is_some());
-    // Sources in other namespaces are an alpha feature.
+    // Data sources in other namespaces are an alpha feature.
     let elsewhere = !object.str_at(&["spec", "dataSourceRef", "namespace"]).is_empty();
     if elsewhere && !in_use("dataSourceRef") {
         object.remove_at(&["spec", "dataSourceRef"]);
@@ -123,7 +123,7 @@ fn prepare_data_sources(object: &mut Value, old: Option<&Value>) {
     normalize_data_sources(object);
 }
 
-/// Copies the one of the two fields that is set to the other.
+/// Copies `dataSource` to `dataSourceRef` or vice versa if only one of them is set.
 fn normalize_data_sources(object: &mut Value) {
     let Some(spec) = object.at_mut(&["spec"]) else { return };
     match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
@@ -136,8 +136,8 @@ fn normalize_data_sources(object: &mut Value) {
     }
 }
 
-/// Only a bound claim may ask for more, and for other attributes; the rest of the spec stays, but for fields that are
-/// filled in once.
+/// Validates the immutable parts of the spec. Only a bound claim may change its storage request and its attributes
+/// class. Fields that are set once may be added.
 fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
     let (mut new_spec, mut old_spec) = (object["spec"].clone(), old["spec"].clone());
     if old_spec.str_at(&["volumeName"]).is_empty() {
@@ -164,7 +164,7 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
 
     let size = |of: &Value, path: &[&str]| of.at(path).map(quantity).unwrap_or_default();
     let new_size = size(object, &STORAGE_REQUEST);
-    // A claim whose expansion failed may ask for less again, but for more than it has.
+    // After a failed expansion, a claim may reduce its request, but not below its capacity.
     if new_size < size(old, &STORAGE_REQUEST) && new_size <= size(old, &["status", "capacity", "storage"]) {
         let path = FieldPath::new("spec.resources.requests.storage");
         errors.forbidden(&path, "field can not be less than status.capacity");
@@ -174,7 +174,8 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
     validate_attributes_class(errors, object, old);
 }
 
-/// The class moves from the annotation to the field, or is set where there was none; it never changes.
+/// Moves the storage class from the annotation to the field, or accepts a class for a claim that had none. An existing
+/// class is immutable.
 fn settle_storage_class(errors: &mut Errors, object: &Value, old: &Value, new_spec: &mut Value) {
     let old_annotation = old.annotation(STORAGE_CLASS_ANNOTATION);
     let new_annotation = object.annotation(STORAGE_CLASS_ANNOTATION);
@@ -212,7 +213,7 @@ fn validate_attributes_class(errors: &mut Errors, object: &Value, old: &Value) {
     errors.forbidden(&FieldPath::new("spec.volumeAttributesClassName"), detail);
 }
 
-/// The rules of the subresource `status`.
+/// The strategy for the `status` subresource.
 struct Status;
 
 impl SubresourceStrategy for Status {

@@ -7,11 +7,11 @@ use super::MAX_DATA_BYTES;
 use super::secret::decoded_length;
 use crate::rules::invalid_each;
 
-/// The rules of ConfigMap.
+/// The strategy for ConfigMap.
 pub(super) struct ConfigMap;
 
 impl Strategy for ConfigMap {
-    // Upstream's default of `data`, an empty map, is not seen outside: an empty map is not written.
+    // Upstream's default for `data`, an empty map, is not visible to clients because empty maps are omitted.
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
@@ -43,12 +43,12 @@ impl Strategy for ConfigMap {
     }
 }
 
-/// Checks a key of a config map or a secret.
+/// Validates a key of a config map or a secret.
 pub(super) fn validate_key(errors: &mut Errors, path: &FieldPath<'_>, key: &str) {
     invalid_each(errors, &path.key(key), key, names::config_map_key(key));
 }
 
-/// Once `immutable` is set, neither it nor the data can change.
+/// Once `immutable` is set, neither it nor the data may change.
 pub(super) fn unchanged_if_immutable(errors: &mut Errors, object: &Value, old: &Value, fields: &[&str]) {
     const WHY: &str = "field is immutable when `immutable` is set";
     if !old.bool_at(&["immutable"]) {
@@ -86,7 +86,7 @@ mod tests {
                 "data[x]: Invalid value: \"x\": duplicate of key present in binaryData",
             ],
         );
-        // Base64 counts for what it stands for.
+        // The decoded length of base64 counts.
         let half = "a".repeat(MAX_DATA_BYTES / 2);
         let binary = format!("{}A==", "A".repeat(MAX_DATA_BYTES / 2 / 3 * 4 + 1));
         check(&format!(r#"{{"data":{{"a":"{half}"}},"binaryData":{{"b":"{}"}}}}"#, "AAAA".repeat(1000)), None, &[]);

@@ -1,4 +1,4 @@
-//! LimitRange: defaults among the limits of containers, and that minimum, default and maximum are in order (upstream:
+//! The strategy for LimitRange: defaults of container limits, and the order of minimum, default and maximum (upstream:
 //! `SetDefaults_LimitRangeItem`, `ValidateLimitRange`).
 
 use std::collections::BTreeSet;
@@ -16,10 +16,10 @@ use crate::rules::invalid_each;
 const TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 
-/// Above this a ratio is reckoned in whole numbers (upstream: `resource.MaxMilliValue`).
+/// Above this value, ratios are computed in whole numbers (upstream: `resource.MaxMilliValue`).
 const MAX_MILLI: i64 = i64::MAX / 1000;
 
-/// The rules of LimitRange.
+/// The strategy for LimitRange.
 pub(super) struct LimitRange;
 
 impl Strategy for LimitRange {
@@ -27,7 +27,7 @@ impl Strategy for LimitRange {
         let limits = object.at_mut(&["spec", "limits"]).and_then(Value::as_array_mut);
         for limit in limits.into_iter().flatten() {
             if limit.str_at(&["type"]) == "Container" {
-                // A limit falls back on the maximum, a request on the limit and then on the minimum.
+                // A limit defaults to the maximum; a request defaults to the limit, then to the minimum.
                 fill(limit, "default", "max");
                 fill(limit, "defaultRequest", "default");
                 fill(limit, "defaultRequest", "min");
@@ -39,7 +39,7 @@ impl Strategy for LimitRange {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        // A limit range without a name gets one of its own; its uid is as good as any.
+        // Upstream generates a name for a limit range without one; any unique name will do, so use the uid.
         if object.name().is_empty() {
             let uid = Str::from(object.uid());
             object.set_at(&["metadata", "name"], uid);
@@ -89,7 +89,7 @@ fn validate_type(errors: &mut Errors, kind: &str, path: &FieldPath<'_>) {
     invalid_each(errors, path, kind, wrong);
 }
 
-/// The lists of one limit.
+/// The resource lists of one limit.
 struct Bounds {
     min: ResourceList,
     max: ResourceList,
@@ -143,11 +143,11 @@ fn validate_limit(errors: &mut Errors, limit: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// Checks the bounds of one resource against each other.
+/// Validates the bounds of one resource against each other.
 fn validate_order(errors: &mut Errors, bounds: &Bounds, name: &str, path: &FieldPath<'_>) {
     let (min, max) = (bounds.min.get(name), bounds.max.get(name));
     let (limit, request, ratio) = (bounds.limit.get(name), bounds.request.get(name), bounds.ratio.get(name));
-    // Each: the lower and the upper bound with what they are called, where the error is, and which it shows.
+    // The lower and the upper bound with their names, the path of the error, and the value that it shows.
     let orders = [
         ((min, "min value"), (max, "max value"), "min", min),
         ((min, "min value"), (request, "default request value"), "defaultRequest", request),
@@ -185,7 +185,7 @@ fn validate_order(errors: &mut Errors, bounds: &Bounds, name: &str, path: &Field
     }
 }
 
-/// The ratio as a number, and the highest that it may be.
+/// Returns the ratio as a number, and the maximum.
 #[allow(clippy::cast_precision_loss)] // as upstream reckons
 fn ratios(ratio: &Quantity, min: &Quantity, max: &Quantity) -> (f64, f64) {
     if [ratio, min, max].iter().all(|quantity| quantity.value() < MAX_MILLI) {

@@ -1,4 +1,4 @@
-//! The cluster kinds of the core group.
+//! Strategies of the core group for cluster resources, configuration and storage.
 
 mod claim;
 mod configmap;
@@ -20,10 +20,10 @@ use crate::rules::invalid_each;
 
 pub(crate) use volume_spec::validate_inline_volume_spec;
 
-/// How much data a config map or a secret may hold together (upstream: `MaxSecretSize`).
+/// The maximum total size of the data of a config map or a secret (upstream: `MaxSecretSize`).
 const MAX_DATA_BYTES: usize = 1024 * 1024;
 
-/// The annotation that named the storage class before there was a field.
+/// The annotation that preceded `storageClassName`.
 const STORAGE_CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const STORAGE_CLASS_DEPRECATION: &str = r#"deprecated since v1.8; use "storageClassName" attribute instead"#;
 
@@ -44,7 +44,7 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     })
 }
 
-/// Checks the name of a CSI driver (upstream: `ValidateCSIDriverName`).
+/// Validates the name of a CSI driver (upstream: `ValidateCSIDriverName`).
 pub(crate) fn csi_driver_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) {
     if name.is_empty() {
         errors.required(path, "");
@@ -56,7 +56,7 @@ pub(crate) fn csi_driver_name(errors: &mut Errors, name: &str, path: &FieldPath<
     invalid_each(errors, path, name, names::dns1123_subdomain(&name.to_lowercase()));
 }
 
-/// What to say about a label of nodes that another has replaced (upstream: `GetNodeLabelDeprecatedMessage`).
+/// Returns the warning about a deprecated node label (upstream: `GetNodeLabelDeprecatedMessage`).
 pub(crate) fn deprecated_node_label(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,

@@ -1,5 +1,5 @@
-//! Namespace: the label that carries its name, the finalizer `kubernetes`, and the subresources `status` and `finalize`
-//! (upstream: `pkg/registry/core/namespace`, `ValidateNamespace…`).
+//! The strategy for Namespace: the name label, the finalizer `kubernetes`, and the subresources `status` and `finalize`
+//! (upstream: `pkg/registry/core/namespace`, `ValidateNamespace...`).
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion};
 use pintle_value::metadata::is_finalizer_of_someone;
@@ -11,7 +11,7 @@ use crate::strategy::{StatusStrategy, as_is, keep};
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";
 
-/// The rules of Namespace.
+/// The strategy for Namespace.
 pub(super) struct Namespace;
 
 impl Strategy for Namespace {
@@ -59,7 +59,7 @@ impl Strategy for Namespace {
     }
 
     fn canonicalize(&self, object: &mut Value) {
-        // A generated name was not there yet when defaults were set.
+        // The defaults were set before the name was generated.
         label_with_name(object);
     }
 
@@ -129,7 +129,7 @@ fn validate_status(object: &Value, _: &Value) -> Errors {
     let (phase, condition) = if object.is_terminating() { ("Terminating", "not ") } else { ("Active", "") };
     let given = object.str_at(&["status", "phase"]);
     if given != phase {
-        // The name of the field is upstream's.
+        // Upstream writes the field name like this.
         let detail = format!("may only be '{phase}' if `deletionTimestamp` is {condition}empty");
         errors.invalid(&FieldPath::new("status.Phase"), given, detail);
     }

@@ -1,5 +1,5 @@
-//! Node: taints, resources, addresses and the fields that are set once (upstream: `pkg/registry/core/node`,
-//! `ValidateNode`, `ValidateNodeUpdate`).
+//! The strategy for Node: taints, resources, addresses and fields that are set once (upstream:
+//! `pkg/registry/core/node`, `ValidateNode`, `ValidateNodeUpdate`).
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
 const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const MAX_FEATURE_NAME: usize = 253;
 
-/// The rules of Node.
+/// The strategy for Node.
 pub(super) struct Node;
 
 impl Strategy for Node {
@@ -33,7 +33,7 @@ impl Strategy for Node {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        // A kubelet sets the status along with the rest. Configuration through the API is gone.
+        // Kubelets create nodes together with their status. Dynamic kubelet configuration no longer exists.
         object.remove_at(&["spec", "configSource"]);
         object.remove_at(&["status", "config"]);
     }
@@ -51,7 +51,7 @@ impl Strategy for Node {
         validate_taints(&mut errors, object.items_at(&["spec", "taints"]), &FieldPath::new("metadata.taints"));
         validate_resources(&mut errors, object);
         if let Some(swap) = object.int_at(&["status", "nodeInfo", "swap", "capacity"]).filter(|swap| *swap <= 0) {
-            // The path is upstream's.
+            // Upstream uses this path.
             let path = FieldPath::new("metadata.nodeSwapStatus");
             errors.invalid(&path.child("capacity"), swap, "must be greater than zero");
         }
@@ -99,7 +99,7 @@ impl Strategy for Node {
     }
 }
 
-/// The rules of the subresource `status`.
+/// The strategy for the `status` subresource.
 struct Status;
 
 impl SubresourceStrategy for Status {
@@ -115,7 +115,7 @@ impl SubresourceStrategy for Status {
     }
 }
 
-/// The older field for one range and the newer for several say the same; where they differ the older wins.
+/// Synchronizes `podCIDR` and `podCIDRs`. If they differ, `podCIDR` takes precedence.
 fn settle_pod_cidrs(object: &mut Value) {
     let Some(spec) = object.at_mut(&["spec"]) else { return };
     let one = Str::from(spec.str_at(&["podCIDR"]));
@@ -138,7 +138,7 @@ fn validate_taints_of(errors: &mut Errors, object: &Value) {
 }
 
 fn validate_taints(errors: &mut Errors, taints: &[Value], list: &FieldPath<'_>) {
-    /// A taint as upstream's internal version prints.
+    /// How upstream's internal type prints a taint.
     const TAINT: Shape = Shape::Struct(&[
         ("Key", "key", Shape::TEXT),
         ("Value", "value", Shape::TEXT),
@@ -177,7 +177,7 @@ fn validate_resources(errors: &mut Errors, object: &Value) {
     }
 }
 
-/// Features are names in order, each once.
+/// Validates that declared features are valid names, sorted and unique.
 fn validate_features(errors: &mut Errors, object: &Value) {
     let status = FieldPath::new("status");
     let list = status.child("declaredFeatures");
@@ -229,9 +229,9 @@ fn validate_pod_cidrs(errors: &mut Errors, object: &Value) {
     }
 }
 
-/// What `ValidateNodeUpdate` checks, which for an update of the node itself repeats some of what was checked before.
+/// Validates what `ValidateNodeUpdate` validates. For an update of the node itself, this repeats some earlier checks.
 fn validate_change(object: &Value, old: &Value) -> Errors {
-    /// An address as upstream's internal version prints.
+    /// How upstream's internal type prints an address.
     const ADDRESS: Shape = Shape::Struct(&[("Type", "type", Shape::TEXT), ("Address", "address", Shape::TEXT)]);
     let mut errors = Errors::new();
     validate_taints_of(&mut errors, object);

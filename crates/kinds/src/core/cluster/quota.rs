@@ -1,5 +1,5 @@
-//! ResourceQuota: which resources and scopes there are, and which go together (upstream: `ValidateResourceQuota…`,
-//! `pkg/registry/core/resourcequota`).
+//! The strategy for ResourceQuota: valid resources and scopes and their combinations (upstream:
+//! `ValidateResourceQuota...`, `pkg/registry/core/resourcequota`).
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::core::pod::resources::{COUNTED, quantity, validate_name, validate_qua
 use crate::gojson::{self, Shape};
 use crate::strategy::keep;
 
-/// Resources without a domain that a quota may bound, beside those that are counted and pages of memory.
+/// Resources without a domain that a quota may limit, beside object counts and huge pages.
 const MEASURED: [&str; 10] = [
     "cpu",
     "memory",
@@ -30,7 +30,7 @@ const COMPUTE: [&str; 7] = ["pods", "cpu", "memory", "limits.cpu", "limits.memor
 
 const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 
-/// The rules of ResourceQuota.
+/// The strategy for ResourceQuota.
 pub(super) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
@@ -95,7 +95,7 @@ impl Strategy for ResourceQuota {
     }
 }
 
-/// The rules of the subresource `status`.
+/// The strategy for the `status` subresource.
 struct Status;
 
 impl SubresourceStrategy for Status {
@@ -134,7 +134,7 @@ fn is_standard_scope(scope: &str) -> bool {
     )
 }
 
-/// True if a quota of this scope may bound the resource.
+/// Returns true if a quota with this scope may limit the resource.
 fn is_in_scope(scope: &str, resource: &str) -> bool {
     match scope {
         "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
@@ -197,7 +197,7 @@ fn validate_conflicts(errors: &mut Errors, scopes: &[&str], shown: &Value, path:
 }
 
 fn validate_selector(errors: &mut Errors, selector: &Value, hard: &[&str], shown_scopes: &Value, path: &FieldPath<'_>) {
-    /// A scope selector as upstream's internal version prints.
+    /// How upstream's internal type prints a scope selector.
     const SELECTOR: Shape = Shape::Struct(&[(
         "MatchExpressions",
         "matchExpressions",
@@ -208,7 +208,7 @@ fn validate_selector(errors: &mut Errors, selector: &Value, hard: &[&str], shown
         ])),
     )]);
     let expressions = selector.items_at(&["matchExpressions"]);
-    // Upstream's paths here do not say which expression is meant.
+    // Upstream's paths do not contain the index of the expression.
     for expression in expressions {
         let (scope, operator) = (expression.str_at(&["scopeName"]), expression.str_at(&["operator"]));
         if !is_standard_scope(scope) {

@@ -1,5 +1,5 @@
-//! Secret: types with the keys that each requires, `stringData`, size and immutability (upstream: `ValidateSecret`,
-//! `ValidateSecretUpdate`, `Convert_v1_Secret_To_core_Secret`).
+//! The strategy for Secret: types and their required keys, `stringData`, size and immutability (upstream:
+//! `ValidateSecret`, `ValidateSecretUpdate`, `Convert_v1_Secret_To_core_Secret`).
 
 use pintle_codec::json;
 use pintle_registry::{Strategy, StrategyContext};
@@ -13,7 +13,7 @@ use crate::strategy::immutable;
 
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
-/// The rules of Secret.
+/// The strategy for Secret.
 pub(super) struct Secret;
 
 impl Strategy for Secret {
@@ -21,7 +21,7 @@ impl Strategy for Secret {
         if object.str_at(&["type"]).is_empty() {
             object.set("type", "Opaque");
         }
-        // What a client writes as text is stored as bytes and wins over bytes under the same key.
+        // `stringData` is stored base64-encoded in `data`, where it overwrites equal keys.
         if let Some(Value::Object(texts)) = object.remove("stringData") {
             for (key, text) in texts {
                 let bytes = text.as_str().unwrap_or_default().as_bytes();
@@ -76,7 +76,7 @@ impl Strategy for Secret {
     }
 }
 
-/// How many bytes a base64 text stands for.
+/// Returns the number of bytes that a base64 text encodes.
 pub(super) fn decoded_length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     (text.len() / 4 * 3).saturating_sub(text.bytes().rev().take_while(|b| *b == b'=').count())
@@ -86,7 +86,7 @@ fn bytes(object: &Value, key: &str) -> Option<Vec<u8>> {
     object.at(&["data", key]).and_then(Value::as_str).map(|text| base64::decode(text.as_bytes()).unwrap_or_default())
 }
 
-/// Checks what the type asks for. Types that are not known are the user's own.
+/// Validates the keys that the type requires. Unknown types are custom types of users.
 fn validate_type(errors: &mut Errors, object: &Value, path: &FieldPath<'_>) {
     let has = |key: &str| object.at(&["data", key]).is_some();
     match object.str_at(&["type"]) {
@@ -116,7 +116,7 @@ fn validate_type(errors: &mut Errors, object: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// The configuration of a docker client must be a JSON object. The error does not show it.
+/// Validates that a Docker client configuration is a JSON object. The error does not contain its value.
 fn docker_config(errors: &mut Errors, object: &Value, key: &str, path: &FieldPath<'_>) {
     let Some(config) = bytes(object, key) else {
         errors.required(&path.key(key), "");
@@ -139,8 +139,8 @@ fn docker_config(errors: &mut Errors, object: &Value, key: &str, path: &FieldPat
     errors.invalid(&path.key(key), "<secret contents redacted>", detail);
 }
 
-/// What is wrong with the PEM of a certificate and its key, in the words of Go's `tls.X509KeyPair`. Whether they belong
-/// together is not looked at.
+/// Returns what is wrong with the PEM of a certificate and its key, in the words of Go's `tls.X509KeyPair`. Does not
+/// check that they belong together.
 fn tls_warning(object: &Value) -> Option<String> {
     let text = |key: &str| String::from_utf8_lossy(&bytes(object, key).unwrap_or_default()).into_owned();
     let is_key = |kind: &str| kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY");

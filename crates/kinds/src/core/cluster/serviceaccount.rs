@@ -1,11 +1,12 @@
-//! ServiceAccount: references to secrets are names alone (upstream: `pkg/registry/core/serviceaccount`).
+//! The strategy for ServiceAccount: secret references are reduced to names (upstream:
+//! `pkg/registry/core/serviceaccount`).
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Value, names, object};
 
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// The rules of ServiceAccount.
+/// The strategy for ServiceAccount.
 pub(super) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {

@@ -1,5 +1,5 @@
-//! PersistentVolume: status, phases, and a source that never changes (upstream: `pkg/registry/core/persistentvolume`,
-//! `ValidatePersistentVolume…`). The spec's own rules are in `volume_spec`.
+//! The strategy for PersistentVolume: status, phases, and the immutable source (upstream:
+//! `pkg/registry/core/persistentvolume`, `ValidatePersistentVolume...`). The rules for the spec are in `volume_spec`.
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, object};
@@ -12,7 +12,7 @@ use crate::strategy::{immutable, keep, same, same_at};
 
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 
-/// The sources that take mount options.
+/// The sources that support mount options.
 const MOUNTABLE: [&str; 13] = [
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -29,13 +29,13 @@ const MOUNTABLE: [&str; 13] = [
     "photonPersistentDisk",
 ];
 
-/// Annotations that a field has replaced, with what is said about them.
+/// Deprecated annotations, with their warnings.
 const OLD_ANNOTATIONS: [(&str, &str); 2] = [
     (super::STORAGE_CLASS_ANNOTATION, super::STORAGE_CLASS_DEPRECATION),
     (MOUNT_OPTIONS, r#"deprecated since v1.31; use "mountOptions" attribute instead"#),
 ];
 
-/// Sources whose plugin is gone, with the field as the warning shows it.
+/// Sources whose plugin was removed, with the field as the warning shows it.
 const OLD_SOURCES: [(&str, &str, &str); 6] = [
     ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
@@ -45,7 +45,7 @@ const OLD_SOURCES: [(&str, &str, &str); 6] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// The rules of PersistentVolume.
+/// The strategy for PersistentVolume.
 pub(super) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
@@ -80,7 +80,7 @@ impl Strategy for PersistentVolume {
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let any_value = has_invalid_affinity_value(old);
         let mut errors = validate(object, any_value);
-        // Upstream checks the spec once more here.
+        // Upstream validates the spec once more here.
         validate_volume_spec(&mut errors, &object["spec"], object.name(), any_value, &FieldPath::new("spec"));
         validate_unchanged(&mut errors, object, old);
         errors
@@ -114,14 +114,14 @@ fn has_invalid_affinity_value(object: &Value) -> bool {
         .any(|value| !pintle_value::names::label_value(value.as_str().unwrap_or_default()).is_empty())
 }
 
-/// What makes the volume cannot change; what it is bound to and how it is kept can.
+/// Validates the immutable parts of the spec: the source. The claim reference and the reclaim policy may change.
 fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
     let source = |of: &Value| -> Value {
         let entries = of.entries_at(&["spec"]).filter(|(field, _)| SOURCES.iter().any(|s| s.field == *field));
         Value::Object(entries.map(|(field, value)| (field, value.clone())).collect())
     };
     let (mut new_source, old_source) = (source(object), source(old));
-    // The secret for expanding may be added later.
+    // The secret for expansion may be added later.
     let expand = ["csi", "controllerExpandSecretRef"];
     if old_source.get("csi").is_some() && old_source.at(&expand).is_none() {
         new_source.remove_at(&expand);
@@ -146,7 +146,7 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
     }
 }
 
-/// The node affinity with beta labels of nodes replaced by those that came after them.
+/// Returns the node affinity with the beta labels of nodes replaced by their successors.
 fn masked(object: &Value) -> Option<Value> {
     let mut affinity = object.at(&["spec", "nodeAffinity"])?.clone();
     let terms = affinity.at_mut(&["required", "nodeSelectorTerms"]).and_then(Value::as_array_mut);
@@ -199,7 +199,7 @@ fn warnings(object: &Value) -> Vec<String> {
     warnings
 }
 
-/// The rules of the subresource `status`: a change of the phase sets the time of the change.
+/// The strategy for the `status` subresource. A change of the phase sets `lastPhaseTransitionTime`.
 struct Status;
 
 impl SubresourceStrategy for Status {

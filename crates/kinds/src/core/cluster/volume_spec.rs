@@ -1,5 +1,5 @@
-//! The rules of a PersistentVolume's spec (upstream: `ValidatePersistentVolumeSpec`), which a VolumeAttachment may hold
-//! as well. The sources that pods know too share the rules of pods.
+//! Validates the spec of a PersistentVolume, which a VolumeAttachment may contain too (upstream:
+//! `ValidatePersistentVolumeSpec`). Sources that pods support as well share the rules in `core::pod`.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -17,18 +17,18 @@ const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const INLINE: &str = "in the context of inline volumes";
 
-/// The longest `<volume name>:<portal>` that iSCSI takes.
+/// The maximum length of `<volume name>:<portal>` for iSCSI.
 const MAX_ISCSI_NAME: usize = 64;
 
 type Rule = fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions);
 
-/// A kind of volume.
+/// A volume source.
 pub(super) struct Source {
     /// The field.
     pub(super) field: &'static str,
-    /// What upstream calls it where there is more than one.
+    /// The field name in upstream's error about more than one source.
     extra: &'static str,
-    /// What upstream calls it where it is wrong.
+    /// The field name in upstream's errors about the source itself.
     path: &'static str,
     rule: Rule,
 }
@@ -63,7 +63,7 @@ pub(super) const SOURCES: &[Source] = &[
     source("csi", csi),
 ];
 
-/// Checks the spec of the volume `name`.
+/// Validates the spec of the volume `name`.
 pub(super) fn validate_volume_spec(
     errors: &mut Errors,
     spec: &Value,
@@ -102,7 +102,7 @@ pub(super) fn validate_volume_spec(
     }
 }
 
-/// Checks the spec of a volume that a VolumeAttachment holds: a CSI volume without a life of its own.
+/// Validates the inline spec of a VolumeAttachment, which must be a CSI volume.
 pub(crate) fn validate_inline_volume_spec(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     let given = |field: &str| spec.get(field).is_some_and(|value| !value.is_empty());
     let not_here = format!("may not be specified {INLINE}");
@@ -173,7 +173,7 @@ fn validate_sources(errors: &mut Errors, spec: &Value, name: &str, path: &FieldP
     let mut found = false;
     for source in SOURCES {
         let Some(value) = spec.get(source.field) else { continue };
-        // A flexible volume is checked even where it is one too many, and upstream says nothing of that.
+        // Upstream validates a surplus `flexVolume` without reporting that it is one too many.
         if found && source.field != "flexVolume" {
             errors.forbidden(&path.child(source.extra), "may not specify more than 1 volume type");
             continue;
@@ -198,7 +198,7 @@ fn validate_sources(errors: &mut Errors, spec: &Value, name: &str, path: &FieldP
     }
 }
 
-/// True if a path leads to the root when it is cleaned (Go's `path.Clean`).
+/// Returns true if Go's `path.Clean` reduces the path to the root.
 fn is_root(path: &str) -> bool {
     let mut depth = 0_usize;
     for part in path.split('/') {
@@ -279,7 +279,8 @@ fn iscsi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptio
     validate_iscsi(errors, source, "", path);
 }
 
-/// The rules of pods for iSCSI, and one on the length of the volume's name. The message on a wrong name is shorter here.
+/// Validates an iSCSI source like that of a pod, and the length of the volume's name. The message about an invalid name
+/// is shorter here.
 fn validate_iscsi(errors: &mut Errors, source: &Value, name: &str, path: &FieldPath<'_>) {
     require(errors, source, &["targetPortal"], path);
     let portal = source.str_at(&["targetPortal"]);

@@ -1,5 +1,6 @@
-//! Annotations that mean something to pods: seccomp and AppArmor profiles from before there were fields for them, the cost
-//! of deletion, mirror pods (upstream: `ValidatePodSpecificAnnotations`, `applyAppArmorVersionSkew`).
+//! Validates annotations with a meaning for pods: seccomp and AppArmor profiles, deletion costs, mirror pods (upstream:
+//! `ValidatePodSpecificAnnotations`, `applyAppArmorVersionSkew`). The profile annotations preceded the corresponding
+//! fields.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +19,11 @@ use crate::strategy::same;
 pub(crate) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 pub(crate) const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
-/// Tolerations as JSON, from before there was a field for them.
+/// The JSON annotation that preceded the field `tolerations`.
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const LOCALHOST: &str = "localhost/";
 
-/// Checks the annotations of a pod or a pod template.
+/// Validates the annotations of a pod or a pod template.
 pub(crate) fn validate_pod_annotations(
     errors: &mut Errors,
     object: &Value,
@@ -80,7 +81,7 @@ fn validate_seccomp_profile(errors: &mut Errors, profile: &str, path: &FieldPath
     }
 }
 
-/// Checks how annotations changed: those of AppArmor and of mirror pods may not.
+/// Validates changes of annotations: those of AppArmor and of mirror pods are immutable.
 pub(crate) fn validate_annotation_updates(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath<'_>) {
     let guarded = |key: &str| {
         let app_armor = key.starts_with(APP_ARMOR).then_some("AppArmor annotations");
@@ -102,7 +103,7 @@ pub(crate) fn validate_annotation_updates(errors: &mut Errors, new: &Value, old:
     }
 }
 
-/// Checks that profiles that are said twice, in an annotation and in a field, are the same.
+/// Validates that a profile that is set in an annotation and in a field is the same in both.
 pub(crate) fn validate_annotations_and_fields(errors: &mut Errors, object: &Value, spec_path: &FieldPath<'_>) {
     let spec = &object["spec"];
     let of_pod = spec.at(&["securityContext", "seccompProfile"]);
@@ -155,7 +156,7 @@ fn validate_match(errors: &mut Errors, what: &str, profile: &Value, annotation: 
     }
 }
 
-/// The AppArmor profile that an annotation means.
+/// Returns the AppArmor profile that an annotation describes.
 pub(crate) fn app_armor_of_annotation(annotation: &str) -> Option<Value> {
     let mut profile = Value::object();
     match annotation {

@@ -1,4 +1,4 @@
-//! Binding a pod to a node: what `pods/NAME/binding` and `bindings` do (upstream: `BindingREST`).
+//! Binds a pod to a node for `pods/NAME/binding` and `bindings` (upstream: `BindingREST`).
 
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::time::Time;
@@ -6,15 +6,15 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::status::set_condition;
 
-/// Assigns a pod to the node that a `Binding` names, and copies the binding's annotations and labels to it.
+/// Assigns a pod to the node that a `Binding` names, and copies the binding's annotations and labels to the pod.
 ///
 /// # Errors
-/// Malformed bindings and pods that cannot be bound (now terminating, bound already, gated, or another object than the
-/// binding's uid and resourceVersion say).
+/// Returns an error if the binding is malformed, if the pod is terminating, already assigned or gated, or if the
+/// binding's uid or resourceVersion does not match.
 pub fn bind(pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError> {
     let errors = validate_binding(binding);
     if !errors.is_empty() {
-        // Upstream returns the bare errors here, which become a 500 without a reason.
+        // Upstream returns the bare errors here. They become a 500 without a reason.
         return Err(ApiError::Unclassified(errors.message()));
     }
     let name = pod.name().to_owned();
@@ -26,7 +26,7 @@ pub fn bind(pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError>
     for (field, wanted, found) in
         [("UID", binding.uid(), pod.uid()), ("ResourceVersion", binding.resource_version(), pod.resource_version())]
     {
-        // A tree without a resourceVersion is one that the caller did not number, and says nothing.
+        // If the caller did not set the pod's resourceVersion, there is nothing to compare.
         if !wanted.is_empty() && !found.is_empty() && wanted != found {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{name}, ResourceVersion: 0, AdditionalErrorMsg: \

@@ -1,5 +1,6 @@
-//! Rules of a PersistentVolumeClaim's spec and of templates for claims, which pods hold for ephemeral volumes and stateful
-//! sets for their replicas (upstream: `ValidatePersistentVolumeClaimSpec`, `ValidatePersistentVolumeClaimTemplate`).
+//! Validates the spec of a PersistentVolumeClaim and claim templates. Pods contain templates for ephemeral volumes, and
+//! stateful sets for their replicas (upstream: `ValidatePersistentVolumeClaimSpec`,
+//! `ValidatePersistentVolumeClaimTemplate`).
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -11,10 +12,10 @@ use crate::strategy::same;
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// Fields of metadata that mean something in a template, and those that say that there is nothing.
+/// The fields of metadata that are allowed in a template.
 const TEMPLATE_METADATA: [&str; 2] = ["annotations", "labels"];
 
-/// Checks a claim template: of its metadata only labels and annotations may be set.
+/// Validates a claim template. Only labels and annotations may be set in its metadata.
 pub(crate) fn validate_claim_template(errors: &mut Errors, template: &Value, path: &FieldPath<'_>) {
     let metadata_path = path.child("metadata");
     let metadata = &template["metadata"];
@@ -29,16 +30,16 @@ pub(crate) fn validate_claim_template(errors: &mut Errors, template: &Value, pat
     validate_claim_spec(errors, &template["spec"], ClaimOptions::default(), &path.child("spec"));
 }
 
-/// What the validation of a claim lets pass since the claim had it before.
+/// What the validation of a claim tolerates because the old claim had it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClaimOptions {
-    /// Label values of the selector may be malformed.
+    /// Tolerates malformed label values in the selector.
     pub(crate) any_selector_value: bool,
-    /// API groups of data sources may be malformed.
+    /// Tolerates malformed API groups of data sources.
     pub(crate) any_data_source_group: bool,
 }
 
-/// Checks the spec of a claim.
+/// Validates the spec of a claim.
 pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, options: ClaimOptions, path: &FieldPath<'_>) {
     let modes = strings(spec, &["accessModes"]);
     let modes_path = path.child("accessModes");
@@ -75,7 +76,7 @@ pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, options: Cl
             validate_data_source(errors, source, options, &path.child(field));
         }
     }
-    // Upstream shows the path of the field in place of its value, as an empty struct.
+    // Upstream shows the field path, as an empty struct, in place of the value.
     if let (Some(source), Some(reference)) = (source, reference) {
         if !reference.str_at(&["namespace"]).is_empty() {
             errors.invalid(path, Value::object(), "may not be specified when dataSourceRef.namespace is specified");
@@ -104,7 +105,7 @@ fn validate_data_source(errors: &mut Errors, source: &Value, options: ClaimOptio
     }
 }
 
-/// Warns of storage in fractions of bytes.
+/// Returns the warnings about storage quantities with fractions of bytes.
 pub(crate) fn warnings_for_claim_spec(spec: &Value, path: &FieldPath<'_>) -> Vec<String> {
     let path = path.child("resources");
     ["requests", "limits"]

@@ -1,4 +1,4 @@
-//! Rules of containers, init containers and ephemeral containers (upstream: `validateContainers`,
+//! Validates containers, init containers and ephemeral containers (upstream: `validateContainers`,
 //! `validateInitContainers`, `validateEphemeralContainers`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +15,9 @@ use crate::rules::{dns_label, invalid_each, one_of, required_one_of};
 
 pub(crate) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
-/// What the rules of a container need to know of its pod.
+/// The context of a container: what its rules need to know of its pod.
 pub(crate) struct PodScope<'a> {
-    /// The volumes that are well formed, by name.
+    /// The valid volumes, by name.
     pub(crate) volumes: BTreeMap<&'a str, &'a Value>,
     /// The names of the pod's resource claims.
     pub(crate) claims: BTreeSet<&'a str>,
@@ -25,15 +25,15 @@ pub(crate) struct PodScope<'a> {
     pub(crate) grace: Option<i64>,
     /// The pod's restart policy.
     pub(crate) restart_policy: &'a str,
-    /// The pod's operating system, where it says one.
+    /// The pod's operating system, if it is set.
     pub(crate) os: Option<&'a str>,
     /// True if the pod has no user namespace of its own.
     pub(crate) host_users: bool,
-    /// What is let pass.
+    /// The validation options.
     pub(crate) options: &'a PodOptions,
 }
 
-/// Checks the regular containers.
+/// Validates the regular containers.
 pub(crate) fn validate_containers(errors: &mut Errors, containers: &[Value], pod: &PodScope<'_>, list: &FieldPath<'_>) {
     if containers.is_empty() {
         errors.required(list, "");
@@ -53,7 +53,7 @@ pub(crate) fn validate_containers(errors: &mut Errors, containers: &[Value], pod
     validate_host_ports(errors, containers, list);
 }
 
-/// Checks the init containers.
+/// Validates the init containers.
 pub(crate) fn validate_init_containers(errors: &mut Errors, spec: &Value, pod: &PodScope<'_>, list: &FieldPath<'_>) {
     let mut seen: BTreeSet<&str> = spec.items_at(&["containers"]).iter().map(|c| c.str_at(&["name"])).collect();
     for (i, container) in spec.items_at(&["initContainers"]).iter().enumerate() {
@@ -67,8 +67,8 @@ pub(crate) fn validate_init_containers(errors: &mut Errors, spec: &Value, pod: &
         } else if !name.is_empty() {
             seen.insert(name);
         }
-        // Init containers run one after the other, so their ports conflict with nobody else's; the path is that of the
-        // first container, as upstream has it.
+        // Init containers run one after the other, so their ports cannot conflict. Like in upstream, the path is that
+        // of the first container.
         validate_host_ports(errors, std::slice::from_ref(container), list);
 
         let sidecar = is_sidecar(container);
@@ -97,7 +97,7 @@ pub(crate) fn validate_init_containers(errors: &mut Errors, spec: &Value, pod: &
     }
 }
 
-/// The fields of an ephemeral container that may not be set, in the order of their declaration.
+/// The fields that are forbidden in ephemeral containers, in the order of their declaration.
 const NOT_EPHEMERAL: &[&str] = &[
     "ports",
     "resources",
@@ -110,7 +110,7 @@ const NOT_EPHEMERAL: &[&str] = &[
     "lifecycle",
 ];
 
-/// Checks the ephemeral containers.
+/// Validates the ephemeral containers.
 pub(crate) fn validate_ephemeral_containers(
     errors: &mut Errors,
     spec: &Value,
@@ -136,7 +136,7 @@ pub(crate) fn validate_ephemeral_containers(
             errors.push(pintle_value::FieldError::not_found(&path.child("targetContainerName"), target));
         }
         for field in NOT_EPHEMERAL {
-            // An empty list is none; an empty struct behind a pointer is one.
+            // An empty list counts as unset; an empty struct behind a pointer counts as set.
             let is_set = container.get(field).is_some_and(|value| {
                 !value.is_empty() || !matches!(*field, "ports" | "resources" | "resizePolicy" | "restartPolicyRules")
             });
@@ -155,7 +155,7 @@ pub(crate) fn validate_ephemeral_containers(
     }
 }
 
-/// Refuses an image with white space around it, which templates are allowed to have.
+/// Rejects an image with leading or trailing white space, which is allowed in templates.
 pub(crate) fn validate_padding(errors: &mut Errors, container: &Value, path: &FieldPath<'_>) {
     let image = container.str_at(&["image"]);
     if image.trim() != image {
@@ -163,7 +163,7 @@ pub(crate) fn validate_padding(errors: &mut Errors, container: &Value, path: &Fi
     }
 }
 
-/// What holds for containers of all types.
+/// Validates what is common to containers of all types.
 fn validate_common(errors: &mut Errors, container: &Value, pod: &PodScope<'_>, path: &FieldPath<'_>) {
     let name = container.str_at(&["name"]);
     if name.is_empty() {
@@ -171,7 +171,7 @@ fn validate_common(errors: &mut Errors, container: &Value, pod: &PodScope<'_>, p
     } else {
         dns_label(errors, &path.child("name"), name);
     }
-    // An image of spaces has a meaning for some clients, so only emptiness is refused here.
+    // Some clients give a meaning to an image that consists of spaces, so only an empty one is rejected here.
     if container.str_at(&["image"]).is_empty() {
         errors.required(&path.child("image"), "");
     }
@@ -219,7 +219,7 @@ fn validate_ports(errors: &mut Errors, ports: &[Value], list: &FieldPath<'_>) {
     }
 }
 
-/// Refuses a port of the host that is taken twice.
+/// Rejects host ports that are used twice.
 fn validate_host_ports(errors: &mut Errors, containers: &[Value], list: &FieldPath<'_>) {
     let mut taken = BTreeSet::new();
     for (i, container) in containers.iter().enumerate() {
@@ -247,7 +247,7 @@ fn validate_resize_policy(errors: &mut Errors, policies: &[Value], pod_policy: &
         if !seen.insert(resource) {
             errors.duplicate(&list.index(i), resource);
         }
-        // Upstream reports what follows at the list.
+        // Upstream reports the following errors at the list.
         required_one_of(errors, list, resource, &["cpu", "memory"]);
         let restart = policy.str_at(&["restartPolicy"]);
         required_one_of(errors, list, restart, &["NotRequired", "RestartContainer"]);
@@ -257,7 +257,7 @@ fn validate_resize_policy(errors: &mut Errors, policies: &[Value], pod_policy: &
     }
 }
 
-/// Checks a container's own restart policy and its rules.
+/// Validates the restart policy and the restart rules of a container.
 fn validate_restart_policy(errors: &mut Errors, container: &Value, init: bool, path: &FieldPath<'_>) {
     let policy = container.get("restartPolicy").and_then(Value::as_str);
     let rules = container.items_at(&["restartPolicyRules"]);
@@ -265,7 +265,7 @@ fn validate_restart_policy(errors: &mut Errors, container: &Value, init: bool, p
         None if rules.is_empty() => return,
         None => {
             errors.required(&path.child("restartPolicy"), "must specify restartPolicy when restart rules are used");
-            // Upstream stops here for init containers, and checks the rules of the others nevertheless.
+            // Upstream stops here for init containers, but validates the rules of regular containers.
             if init {
                 return;
             }

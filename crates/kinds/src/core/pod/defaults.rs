@@ -1,15 +1,15 @@
-//! Defaults of a pod template, shared by every kind that has one (upstream: `SetDefaults_PodSpec`, `_Container`, `_Volume`,
-//! `_Probe`, …, and what the conversion through the internal version does besides). Defaults that are plain data, such as
-//! a port's protocol, come from the schema and are not repeated here.
+//! Defaults of pod templates, shared by all kinds that contain one (upstream: `SetDefaults_PodSpec`, `_Container`,
+//! `_Volume`, `_Probe`, ..., and the effects of the conversion through the internal version). Defaults that are plain
+//! data, such as a port's protocol, come from the schema instead.
 
 use pintle_value::{Quantity, Value};
 
 use super::image::default_pull_policy;
 
-/// Mode of the files of projected volumes that say nothing else: 0644.
+/// The default mode of files in projected volumes: 0644.
 const FILE_MODE: i64 = 0o644;
 
-/// Annotations of Kubernetes before 1.8, which no version of today understands and every conversion drops.
+/// Annotations of Kubernetes before 1.8. Every conversion drops them.
 const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-container-statuses",
     "pod.alpha.kubernetes.io/init-containers",
@@ -25,7 +25,7 @@ pub(crate) fn template_defaults(template: &mut Value) {
     }
 }
 
-/// Sets the defaults of a `PodSpec` that hold in pods and in templates alike.
+/// Sets the defaults of a `PodSpec` that apply to pods and templates alike.
 pub(crate) fn pod_spec_defaults(spec: &mut Value) {
     spec.set_default("dnsPolicy", "ClusterFirst");
     spec.set_default("restartPolicy", "Always");
@@ -40,7 +40,7 @@ pub(crate) fn pod_spec_defaults(spec: &mut Value) {
     resource_list_defaults(spec, &["resources", "limits"]);
     resource_list_defaults(spec, &["resources", "requests"]);
 
-    // `serviceAccount` is the old name of `serviceAccountName`, which wins.
+    // `serviceAccount` is the deprecated alias of `serviceAccountName`, which takes precedence.
     if spec.str_at(&["serviceAccountName"]).is_empty() {
         if let Some(old) = spec.get("serviceAccount").cloned() {
             spec.set("serviceAccountName", old);
@@ -50,7 +50,7 @@ pub(crate) fn pod_spec_defaults(spec: &mut Value) {
     }
 }
 
-/// Takes out annotations that conversions drop.
+/// Removes the init container annotations that conversions drop.
 pub(crate) fn drop_init_container_annotations(object: &mut Value) {
     let Some(annotations) = object.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut) else { return };
     annotations.retain(|key, _| !INIT_CONTAINER_ANNOTATIONS.contains(&key));
@@ -129,7 +129,7 @@ fn volume_defaults(volume: &mut Value) {
     }
 }
 
-/// Rounds the quantities of a resource list up to thousandths, which is all that upstream keeps.
+/// Rounds the quantities of a resource list up to thousandths, the precision that upstream stores.
 pub(crate) fn resource_list_defaults(object: &mut Value, path: &[&str]) {
     const MILLI: i32 = -3;
     let Some(list) = object.at_mut(path).and_then(Value::as_object_mut) else { return };

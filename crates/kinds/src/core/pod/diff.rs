@@ -1,16 +1,17 @@
-//! The difference of two values as a unified diff of their JSON, which is how upstream tells what an update of a pod may
-//! not change. Upstream shows the fields of its internal type, we those of the API.
+//! Formats the difference of two values as a unified diff of their JSON. Upstream reports forbidden changes of pods in
+//! this form, with the fields of its internal type; Pintle shows those of the API.
 
 use std::fmt::Write;
 
 use pintle_value::Value;
 
-/// Lines around a change that are shown with it.
+/// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
-/// The most pairs of lines that are compared; beyond, what differs is shown as removed and added whole.
+/// The maximum number of pairs of lines that are compared. Beyond this limit, all lines between the first and the last
+/// difference are shown as removed and added.
 const MAX_PAIRS: usize = 4_000_000;
 
-/// The hunks of the difference; empty if there is none.
+/// Returns the hunks of the difference, or an empty string if there is none.
 pub(crate) fn unified(old: &Value, new: &Value) -> String {
     let (old, new) = (lines(old), lines(new));
     let edits = edits(&old, &new);
@@ -18,7 +19,7 @@ pub(crate) fn unified(old: &Value, new: &Value) -> String {
     let mut i = 0;
     while i < edits.len() {
         let Some(first) = edits[i..].iter().position(|e| e.mark != ' ').map(|n| i + n) else { break };
-        // A hunk goes on until more unchanged lines follow than the context of two changes.
+        // A hunk continues until more unchanged lines follow than the context lines of two changes.
         let mut last = first;
         let mut next = first + 1;
         while next < edits.len() && next - last <= 2 * CONTEXT + 1 {
@@ -48,7 +49,7 @@ fn range(start: usize, length: usize) -> String {
     }
 }
 
-/// One line of the difference, with how many lines of both sides come before it.
+/// One line of the diff, with the number of lines of both sides before it.
 struct Edit<'l> {
     mark: char,
     line: &'l str,
@@ -62,7 +63,7 @@ fn edits<'l>(old: &'l [String], new: &'l [String]) -> Vec<Edit<'l>> {
     let suffix = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
     let (a, b) = (&old[prefix..old.len() - suffix], &new[prefix..new.len() - suffix]);
 
-    // The length of the longest common subsequence of what follows each pair of lines.
+    // The length of the longest common subsequence of the remaining lines, for each pair of lines.
     let width = b.len() + 1;
     let compared = a.len().saturating_mul(b.len()) <= MAX_PAIRS;
     let mut common = vec![0u32; if compared { (a.len() + 1) * width } else { 0 }];
@@ -105,7 +106,7 @@ fn lines(value: &Value) -> Vec<String> {
     out.lines().map(str::to_owned).collect()
 }
 
-/// Writes JSON with one space per level, as upstream's diff does.
+/// Writes JSON with one space of indentation per level, like upstream's diff.
 fn write_value(out: &mut String, value: &Value, level: usize) {
     let line = |out: &mut String, level: usize| {
         out.push('\n');

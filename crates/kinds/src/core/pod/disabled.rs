@@ -1,5 +1,5 @@
-//! Fields of features that are off by default in Kubernetes 1.36: a new object loses them, an object that has them keeps
-//! them (upstream: `DropDisabledPodFields`, `DropDisabledTemplateFields`).
+//! Drops the fields of features that are disabled by default in Kubernetes 1.36 from new objects. Objects that use the
+//! fields keep them (upstream: `DropDisabledPodFields`, `DropDisabledTemplateFields`).
 
 use pintle_gates::Feature;
 use pintle_registry::StrategyContext;
@@ -8,13 +8,13 @@ use pintle_value::Value;
 use super::defaults::each;
 use super::rules::{CONTAINER_LISTS, all_containers};
 
-/// The kinds of projected sources whose features are off: `ClusterTrustBundleProjection` and `PodCertificateRequest`.
+/// The projected sources of the disabled features `ClusterTrustBundleProjection` and `PodCertificateRequest`.
 const PROJECTIONS: [&str; 2] = ["clusterTrustBundle", "podCertificate"];
 
-/// The lists of container statuses of a pod's status.
+/// The lists of container statuses in a pod's status.
 pub(crate) const STATUS_LISTS: [&str; 3] = ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
 
-/// Takes disabled fields out of a pod template, or of the spec of a pod.
+/// Drops disabled fields from a pod template, or from the spec of a pod.
 pub(crate) fn drop_disabled_template_fields(context: &StrategyContext, template: &mut Value, old: Option<&Value>) {
     let empty = Value::object();
     let old_spec = old.and_then(|old| old.get("spec")).unwrap_or(&empty);
@@ -38,7 +38,7 @@ pub(crate) fn drop_disabled_template_fields(context: &StrategyContext, template:
     if old_spec.get("schedulingGroup").is_none() {
         spec.remove("schedulingGroup");
     }
-    // A lifecycle that held nothing else goes too.
+    // Also drop a lifecycle that had no other field.
     let signals = context.gates.enabled(Feature::CONTAINER_STOP_SIGNALS);
     if !signals && !all_containers(old_spec).any(|c| c.at(&["lifecycle", "stopSignal"]).is_some()) {
         for list in CONTAINER_LISTS {
@@ -52,7 +52,7 @@ pub(crate) fn drop_disabled_template_fields(context: &StrategyContext, template:
     }
 }
 
-/// Takes disabled fields out of a pod.
+/// Drops disabled fields from a pod.
 pub(crate) fn drop_disabled_pod_fields(context: &StrategyContext, pod: &mut Value, old: Option<&Value>) {
     drop_disabled_template_fields(context, pod, old);
     let empty = Value::object();

@@ -1,12 +1,12 @@
-//! Rules of a container's environment and of the references to fields and resources of the pod (upstream: `ValidateEnv`,
-//! `ValidateEnvFrom`, `validateObjectFieldSelector`, `validateContainerResourceFieldSelector`).
+//! Validates the environment of a container, and references to fields and resources of the pod (upstream:
+//! `ValidateEnv`, `ValidateEnvFrom`, `validateObjectFieldSelector`, `validateContainerResourceFieldSelector`).
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::rules::no_backsteps;
 use crate::rules::{dns_label, invalid_each, object_name, qualified_name};
 
-/// The fields of a pod that an environment variable may show.
+/// The pod fields that environment variables may refer to.
 const ENV_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -19,11 +19,11 @@ const ENV_FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// The fields that a file of a downward API volume may show.
+/// The pod fields that files of a downward API volume may refer to.
 pub(crate) const VOLUME_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
-/// Fields that can be named at all, beside those above.
+/// Further valid field labels of pods, which neither variables nor volumes may refer to.
 const OTHER_FIELDS: &[&str] = &["spec.restartPolicy", "spec.schedulerName", "status.phase"];
 
 const RESOURCE_FIELDS: &[&str] = &[
@@ -37,7 +37,7 @@ const RESOURCE_FIELDS: &[&str] = &[
 const HUGE_PAGE_PREFIXES: [&str; 2] = ["limits.hugepages-", "requests.hugepages-"];
 const BYTE_DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
-/// Checks the variables of a container.
+/// Validates the environment variables of a container.
 pub(crate) fn validate_env(errors: &mut Errors, variables: &[Value], path: &FieldPath<'_>) {
     for (i, variable) in variables.iter().enumerate() {
         let path = path.index(i);
@@ -111,7 +111,7 @@ fn required_key(errors: &mut Errors, reference: &Value, rule: fn(&str) -> Vec<St
     }
 }
 
-/// Checks the sources that a container takes whole sets of variables from.
+/// Validates the `envFrom` sources of a container.
 pub(crate) fn validate_env_from(errors: &mut Errors, sources: &[Value], path: &FieldPath<'_>) {
     for (i, source) in sources.iter().enumerate() {
         let item = path.index(i);
@@ -129,11 +129,11 @@ pub(crate) fn validate_env_from(errors: &mut Errors, sources: &[Value], path: &F
             if reference_name.is_empty() {
                 errors.required(&path, "");
             } else {
-                // Upstream judges the name as one that something is still added to.
+                // Upstream validates the name as a prefix here.
                 invalid_each(errors, &path, reference_name, names::dns1123_subdomain_name(reference_name, true));
             }
         }
-        // Upstream reports both at the list, not at the item.
+        // Upstream reports both errors at the list, not at the item.
         if found == 0 {
             errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`");
         } else if found > 1 {
@@ -142,7 +142,7 @@ pub(crate) fn validate_env_from(errors: &mut Errors, sources: &[Value], path: &F
     }
 }
 
-/// Checks a reference to a field of the pod.
+/// Validates a reference to a field of the pod.
 pub(crate) fn validate_field_ref(errors: &mut Errors, reference: &Value, known: &[&str], path: &FieldPath<'_>) {
     let version = reference.str_at(&["apiVersion"]);
     let label = reference.str_at(&["fieldPath"]);
@@ -167,7 +167,7 @@ pub(crate) fn validate_field_ref(errors: &mut Errors, reference: &Value, known: 
         }
         return;
     }
-    // The oldest clients know the node's name as `spec.host`.
+    // `spec.host` is the legacy label of the node name.
     let field = if label == "spec.host" { "spec.nodeName" } else { label };
     if known.contains(&field) {
         return;
@@ -185,7 +185,7 @@ fn subscript(label: &str) -> Option<(&str, &str)> {
     (!map.is_empty()).then_some((map, key))
 }
 
-/// Checks a reference to a resource of a container; in a volume it names the container.
+/// Validates a reference to a resource of a container. A reference in a volume names the container.
 pub(crate) fn validate_resource_ref(errors: &mut Errors, reference: &Value, in_volume: bool, path: &FieldPath<'_>) {
     let resource = reference.str_at(&["resource"]);
     let is_huge_page = HUGE_PAGE_PREFIXES.iter().any(|prefix| resource.starts_with(prefix));

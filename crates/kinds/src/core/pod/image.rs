@@ -1,20 +1,20 @@
-//! Image references as the container ecosystem writes them: `registry:5000/path/name:tag@sha256:…`. Only what defaults
-//! and warnings need is read, by the grammar of the `distribution/reference` library that kube-apiserver parses with.
+//! Parses container image references: `registry:5000/path/name:tag@sha256:...`. Follows the grammar of the library
+//! `distribution/reference` that kube-apiserver uses, as far as defaults and warnings need it.
 
-/// What an image reference says beside the name.
+/// The tag and the digest of an image reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ImageReference {
-    /// The tag; `latest` where neither tag nor digest is given.
+    /// The tag; `latest` if there is neither a tag nor a digest.
     pub(crate) tag: String,
-    /// The digest with its algorithm; may be empty.
+    /// The digest with its algorithm, or the empty string.
     pub(crate) digest: String,
 }
 
-/// The longest repository path.
+/// The maximum length of a repository path.
 const MAX_PATH: usize = 255;
 
 impl ImageReference {
-    /// Reads a reference; `None` if it is malformed.
+    /// Parses a reference. Returns `None` if it is malformed.
     pub(crate) fn parse(image: &str) -> Option<Self> {
         if image.len() == 64 && image.bytes().all(is_lower_hex) {
             return None;
@@ -29,7 +29,7 @@ impl ImageReference {
             Some((rest, digest)) => (rest, Some(digest)),
             None => (remainder.as_str(), None),
         };
-        // A colon after the last slash starts the tag: paths have none.
+        // Paths contain no colons, so a colon after the last slash starts the tag.
         let after_slash = rest.rfind('/').map_or(0, |i| i + 1);
         let (path, tag) = match rest[after_slash..].find(':') {
             Some(i) => (&rest[..after_slash + i], Some(&rest[after_slash + i + 1..])),
@@ -53,16 +53,16 @@ impl ImageReference {
     }
 }
 
-/// The pull policy that an image gets which has none: `Always` for the tag `latest`, said or meant.
+/// Returns the default pull policy of an image: `Always` if the tag is `latest` or missing.
 pub(crate) fn default_pull_policy(image: &str) -> &'static str {
-    // A malformed reference has no tag, and is found by validation where that matters.
+    // A malformed reference has no tag. Validation rejects it where that matters.
     match ImageReference::parse(image) {
         Some(reference) if reference.tag == "latest" => "Always",
         _ => "IfNotPresent",
     }
 }
 
-/// Splits the registry off, and fills in Docker's own where there is none.
+/// Splits the registry off. The default is Docker Hub.
 fn split_domain(image: &str) -> (&str, String) {
     const DEFAULT: &str = "docker.io";
     let (domain, remote) = match image.split_once('/') {
@@ -113,7 +113,7 @@ fn is_domain(domain: &str) -> bool {
     port_is_valid && host_is_valid
 }
 
-/// Runs of lower-case letters and digits, held together by `.`, `_`, `__` or dashes.
+/// Returns true for runs of lower-case letters and digits that are joined by `.`, `_`, `__` or dashes.
 fn is_path_component(part: &str) -> bool {
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = part.as_bytes();
@@ -157,7 +157,7 @@ mod tests {
         check(&format!("nginx@{digest}"), "IfNotPresent");
         check(&format!("nginx:latest@{digest}"), "Always");
         check("a__b/c-d---e", "Always");
-        // Malformed references count as having a tag other than latest.
+        // Malformed references count as having a tag other than `latest`.
         for bad in ["", "Nginx", "a___b", "nginx:", "nginx@sha256:00", " nginx", "a//b", &"ab".repeat(32), "-a", "a/"] {
             check(bad, "IfNotPresent");
         }

@@ -1,4 +1,4 @@
-//! The kind Pod: what creating, updating and deleting one does (upstream: `pkg/registry/core/pod/strategy.go`).
+//! The strategy for Pod (upstream: `pkg/registry/core/pod/strategy.go`).
 
 use pintle_registry::{GracefulDeletion, ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Str, Value, names};
@@ -15,7 +15,7 @@ use super::warnings::warnings_for_pod;
 use super::{keep_metadata, set_generation};
 use crate::strategy::keep;
 
-/// The rules of pods.
+/// The strategy for Pod.
 pub(crate) struct Pod;
 
 const SELECTABLE: &[&str] = &[
@@ -27,9 +27,9 @@ const SELECTABLE: &[&str] = &[
     "status.phase",
     "status.podIP",
     "status.nominatedNodeName",
-    // What the oldest clients call the node's name.
+    // The legacy label of the node name.
     "spec.host",
-    // Selectable by name only: upstream knows no value for it, and nothing matches but the empty string.
+    // Upstream accepts this label but never sets a value, so only the empty string matches.
     "status.podIPs",
 ];
 
@@ -43,7 +43,7 @@ impl Strategy for Pod {
         let mut status = Value::object();
         status.set("phase", "Pending");
         let asked = pod.str_at(&["status", "qosClass"]);
-        // Upstream takes over a class that the client gave.
+        // Upstream uses the QoS class that the client sent.
         let class = if asked.is_empty() { qos_class(&pod["spec"]) } else { asked };
         status.set("qosClass", class);
         pod.set("status", status);
@@ -75,7 +75,7 @@ impl Strategy for Pod {
     }
 
     fn warnings(&self, _: &StrategyContext, pod: &Value, old: Option<&Value>) -> Vec<String> {
-        // Updates come from components mostly, so that upstream saves itself the cost.
+        // Updates come mostly from components, so upstream avoids the cost.
         if old.is_some() {
             return Vec::new();
         }
@@ -95,7 +95,7 @@ impl Strategy for Pod {
     fn reset_fields(&self, subresource: &str) -> ResetFields {
         match subresource {
             "status" => ResetFields::These(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"]),
-            // Upstream's strategies say what these two set, but its storage does not ask them.
+            // Upstream's strategies define reset fields for these two, but its storage does not use them.
             "ephemeralcontainers" | "resize" => ResetFields::None,
             _ => ResetFields::These(&["status"]),
         }
@@ -137,7 +137,7 @@ impl Strategy for Pod {
     }
 
     fn selectable_field_sources(&self) -> Vec<&str> {
-        // The address is the first of the list.
+        // `status.podIP` is the first item of `status.podIPs`.
         vec![
             "spec.nodeName",
             "spec.restartPolicy",
@@ -172,13 +172,13 @@ impl GracefulDeletion for Pod {
     }
 }
 
-/// Adds the values of a pod's own labels to the selectors that ask for them by `matchLabelKeys`.
+/// Adds the values of the pod's own labels to the selectors that request this with `matchLabelKeys`.
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod.at(&["metadata", "labels"]).cloned().unwrap_or_default();
     let merge = |term: &mut Value| {
         for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
             let keys = term.items_at(&[field]).to_vec();
-            // Without a selector the term matches nothing, and stays so.
+            // A term without a selector matches nothing and stays unchanged.
             let Some(selector) = term.get_mut("labelSelector") else { return };
             for key in keys.iter().filter_map(Value::as_str) {
                 let Some(value) = labels.get(key) else { continue };
@@ -207,7 +207,7 @@ fn merge_label_keys(pod: &mut Value) {
     each(pod, &["spec", "topologySpreadConstraints"], merge);
 }
 
-/// The rules of `pods/ephemeralcontainers`.
+/// The strategy for `pods/ephemeralcontainers`.
 struct EphemeralContainersStrategy;
 
 impl SubresourceStrategy for EphemeralContainersStrategy {
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::testing::{context, messages, object};
 
-    /// What is stored of a pod that a client sends.
+    /// Returns the pod that is stored if a client sends this JSON.
     fn stored(json: &str) -> Value {
         let catalog = pintle_catalog::shared();
         let schema = catalog.kind_schema("", "v1", "Pod").unwrap();

@@ -1,5 +1,5 @@
-//! Rules of the volume sources of the old in-tree plugins (upstream: `validateISCSIVolumeSource` and the like). Most of
-//! the plugins are gone; the fields, and what is required of them, stayed.
+//! Validates the volume sources of legacy in-tree plugins (upstream: `validateISCSIVolumeSource` and similar). Most of
+//! the plugins were removed, but the fields and their rules remain.
 
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -7,7 +7,7 @@ use super::options::PodOptions;
 use super::rules::descending_path;
 use crate::rules::{dns_label, one_of, require, text};
 
-/// Defines a source of which nothing is known but the fields that it requires.
+/// Defines the rule of a source that only has required fields.
 macro_rules! requires {
     ($($name:ident: $fields:expr;)*) => {$(
         pub(crate) fn $name(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
@@ -42,7 +42,7 @@ pub(crate) fn aws_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>
     byte_range(errors, source, "partition", 1, path);
 }
 
-/// Refuses numbers outside 0 to 255; what the message calls the lowest differs.
+/// Rejects numbers outside of 0 to 255. The message about the lower bound differs between fields.
 fn byte_range(errors: &mut Errors, source: &Value, field: &str, lowest: i64, path: &FieldPath<'_>) {
     if let Some(number) = source.int_at(&[field]).filter(|n| !(0..=255).contains(n)) {
         errors.invalid(&path.child(field), number, format!("must be between {lowest} and 255, inclusive"));
@@ -67,7 +67,7 @@ pub(crate) fn iscsi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _
 
 fn iscsi_name(errors: &mut Errors, path: &FieldPath<'_>, name: &str) {
     let alphanumerics = |rest: &str, count: usize| {
-        // The prefix is followed by any one character.
+        // Any single character may follow the prefix.
         let mut rest = rest.chars();
         rest.next().is_some_and(|c| c != '\n')
             && rest.clone().count() == count
@@ -87,7 +87,7 @@ fn iscsi_name(errors: &mut Errors, path: &FieldPath<'_>, name: &str) {
     }
 }
 
-/// `iqn.`, year and month, a domain, a colon and a name: somewhere in the text, up to its end.
+/// Returns true if the text ends with `iqn.`, year and month, a domain, a colon and a name.
 fn is_qualified_iscsi_name(name: &str) -> bool {
     let digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
     name.match_indices("iqn.").any(|(at, prefix)| {
@@ -143,7 +143,8 @@ pub(crate) fn quobyte(errors: &mut Errors, source: &Value, path: &FieldPath<'_>,
     require(errors, source, &["volume"], path);
 }
 
-/// As Go's `net.SplitHostPort` takes it: one colon, or an address in brackets before the last one.
+/// Returns true if Go's `net.SplitHostPort` accepts the text: one colon, or an address in brackets before the last
+/// colon.
 fn is_host_and_port(pair: &str) -> bool {
     let Some((host, port)) = pair.rsplit_once(':') else { return false };
     let host = match host.strip_prefix('[') {

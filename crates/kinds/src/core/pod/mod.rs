@@ -1,5 +1,5 @@
-//! Pods and what holds a pod template. The rules of a pod template are shared with the workload kinds of other groups,
-//! which call the functions exported here.
+//! Strategies for Pod, PodTemplate and ReplicationController. The workload kinds of other groups use the exported
+//! functions for pod templates.
 
 pub(crate) mod annotations;
 mod binding;
@@ -58,13 +58,13 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     })
 }
 
-/// Raises the generation if the spec changed, and keeps it otherwise.
+/// Increments the generation if the spec changed, and otherwise keeps it.
 fn set_generation(object: &mut Value, old: &Value) {
     keep(object, old, &["metadata", "generation"]);
     crate::strategy::generation_follows_spec(object, old);
 }
 
-/// Takes over what a subresource may not change of the metadata (upstream: `ResetObjectMetaForStatus`).
+/// Restores the metadata that a subresource may not change (upstream: `ResetObjectMetaForStatus`).
 fn keep_metadata(object: &mut Value, old: &Value) {
     for field in
         ["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"]

@@ -1,4 +1,5 @@
-//! Rules of volume mounts and block devices of a container (upstream: `ValidateVolumeMounts`, `ValidateVolumeDevices`).
+//! Validates volume mounts and block devices of a container (upstream: `ValidateVolumeMounts`,
+//! `ValidateVolumeDevices`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 use super::rules::descending_path;
 use crate::rules::one_of;
 
-/// Checks where a container mounts volumes.
+/// Validates the volume mounts of a container.
 pub(crate) fn validate_mounts(
     errors: &mut Errors,
     container: &Value,
@@ -42,7 +43,7 @@ pub(crate) fn validate_mounts(
         if device_paths.contains(target) {
             errors.invalid(&target_path, target, "must not already exist as a path in volumeDevices");
         }
-        // What follows upstream reports at the list, except for the conflict of the two kinds of subpath.
+        // Upstream reports the following errors at the list, except the conflict of `subPath` and `subPathExpr`.
         let sub_path = mount.str_at(&["subPath"]);
         if !sub_path.is_empty() {
             descending_path(errors, &list.child("subPath"), sub_path);
@@ -81,7 +82,7 @@ fn validate_recursive_read_only(errors: &mut Errors, mount: &Value, propagation:
     }
 }
 
-/// Checks which volumes a container uses as block devices.
+/// Validates the block devices of a container.
 pub(crate) fn validate_devices(
     errors: &mut Errors,
     container: &Value,

@@ -1,18 +1,18 @@
-//! What validation lets pass since the object had it before (upstream: `PodValidationOptions`). An update must stay
-//! possible for an object that was stored under older, looser rules.
+//! Options that relax the validation of pods on update (upstream: `PodValidationOptions`). An object that was stored
+//! under older, looser rules must remain updatable.
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::rules::all_containers;
 use super::{resources, scheduling, security, volumes};
 
-/// The cost that a pod's deletion has for its controller.
+/// The annotation with the deletion cost of a pod for its controller.
 pub(crate) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// How strict the validation of a pod or a pod template is. [`PodOptions::default`] is the strictest, for templates.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodOptions {
-    /// The object is a pod, not a template.
+    /// True for a pod, false for a template.
     pub(crate) is_pod: bool,
     pub(crate) any_deletion_cost: bool,
     pub(crate) any_selector_value: bool,
@@ -30,7 +30,7 @@ pub(crate) struct PodOptions {
 }
 
 impl PodOptions {
-    /// The options for a pod template, with the one before if it is an update.
+    /// The options for a pod template, with the old template on update.
     pub(crate) fn for_template(old: Option<&Value>) -> Self {
         let Some(old) = old else { return Self::default() };
         let empty = Value::object();
@@ -57,26 +57,26 @@ impl PodOptions {
         }
     }
 
-    /// The options for a pod.
+    /// The options for a pod, with the old pod on update.
     pub(crate) fn for_pod(old: Option<&Value>) -> Self {
         Self { is_pod: true, ..Self::for_template(old) }
     }
 }
 
-/// Reads the annotation of a pod's deletion cost.
+/// Parses the annotation with the deletion cost of a pod.
 pub(crate) fn deletion_cost(object: &Value) -> Result<i32, ()> {
     let Some(text) = object.annotation(DELETION_COST) else { return Ok(0) };
-    // A plus sign and leading zeros are refused, which Rust's parser takes.
+    // Rust's parser accepts a plus sign and leading zeros, upstream does not.
     let well_formed = text == "0" || text.starts_with(|c: char| c == '-' || ('1'..='9').contains(&c));
     if well_formed { text.parse().map_err(|_| ()) } else { Err(()) }
 }
 
-/// True if the pod has a user namespace of its own.
+/// Returns true if the pod has a user namespace of its own.
 pub(crate) fn user_namespaces(spec: &Value) -> bool {
     spec.get("hostUsers").and_then(Value::as_bool) == Some(false)
 }
 
-/// True for an init container that keeps running beside the containers.
+/// Returns true for an init container that keeps running beside the containers.
 pub(crate) fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == "Always"
 }
@@ -96,7 +96,7 @@ fn has_invalid_required_affinity(spec: &Value) -> bool {
         .any(|value| !names::label_value(value.as_str().unwrap_or_default()).is_empty())
 }
 
-/// True if a check of an old value finds nothing.
+/// Returns true if a check of the old value reports no error.
 pub(crate) fn passes(check: impl FnOnce(&mut Errors, &FieldPath<'_>)) -> bool {
     let mut errors = Errors::new();
     check(&mut errors, &FieldPath::root());

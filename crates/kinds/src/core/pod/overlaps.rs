@@ -1,5 +1,5 @@
-//! Files of one volume that get in each other's way: two with the same path, or one where another needs a folder
-//! (upstream: `warningsForOverlappingVirtualPaths`).
+//! Warnings about conflicting files of one volume: two with the same path, or one at a path where another needs a
+//! directory (upstream: `warningsForOverlappingVirtualPaths`).
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Included, Unbounded};
@@ -9,7 +9,7 @@ use pintle_value::print::quote;
 
 use super::warnings::MAX_WARNINGS;
 
-/// The path of a file, and where it comes from if that is not said already.
+/// The path of a file, and its source unless the warning mentions it already.
 struct File {
     path: String,
     source: String,
@@ -30,7 +30,7 @@ impl File {
     }
 }
 
-/// Warns of overlapping paths, volume by volume.
+/// Adds the warnings about overlapping paths, volume by volume.
 pub(crate) fn warnings_for_overlapping_paths(warnings: &mut Vec<String>, volumes: &[Value]) {
     for volume in volumes {
         let name = volume.str_at(&["name"]);
@@ -73,7 +73,7 @@ fn projected_files(source: &Value) -> Vec<File> {
     }
 }
 
-/// Warns of each file that overlaps one before it. The files before are found by their paths, since there may be many.
+/// Adds a warning for each file that overlaps an earlier one. Looks earlier files up by path, since there may be many.
 fn collisions(warnings: &mut Vec<String>, volume: &str, what: &str, files: Vec<File>) {
     let volume = quote(volume);
     let mut known: BTreeMap<&str, Vec<usize>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Defaults that pods have and templates do not (upstream: `SetDefaults_Pod`): requests from limits, the resources of the
-//! pod as a whole, ports of the host's network; and what the conversion of a pod does besides.
+//! Defaults of pods that do not apply to templates: requests from limits, pod-level resources, host ports; and the
+//! effects of the conversion of a pod (upstream: `SetDefaults_Pod`).
 
 use pintle_value::{Object, Value};
 
@@ -41,7 +41,7 @@ fn requests_from_limits(container: &mut Value) {
     }
 }
 
-/// Huge pages of the containers become a limit of the pod, if the pod has resources of its own and does not say itself.
+/// Sets the pod-level limit of huge pages from its containers, if the pod has pod-level resources but no such limit.
 fn limits_of_huge_pages(spec: &mut Value) {
     let is_set = |kind: &str| spec.at(&["resources", kind]).is_some_and(|list| !list.is_empty());
     if !is_set("limits") && !is_set("requests") {
@@ -55,7 +55,7 @@ fn limits_of_huge_pages(spec: &mut Value) {
     }
 }
 
-/// Requests of the pod are those of its containers or else its limits.
+/// Sets the pod-level requests from the containers, or else from the pod-level limits.
 fn requests_of_pod(spec: &mut Value) {
     let limits = spec.at(&["resources", "limits"]).and_then(Value::as_object).cloned().unwrap_or_default();
     if limits.is_empty() {
@@ -89,7 +89,7 @@ fn host_port(port: &mut Value) {
 }
 
 fn status_defaults(status: &mut Value) {
-    // podIP and the first of podIPs are one; where they differ, podIP counts.
+    // `podIP` is the first of `podIPs`. If they differ, `podIP` takes precedence.
     let first = status["podIPs"][0].str_at(&["ip"]).to_owned();
     let single = status.str_at(&["podIP"]).to_owned();
     if single.is_empty() {

@@ -1,4 +1,4 @@
-//! The kind PodTemplate: a pod template as an object of its own (upstream: `pkg/registry/core/podtemplate/strategy.go`).
+//! The strategy for PodTemplate (upstream: `pkg/registry/core/podtemplate/strategy.go`).
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value};
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::strategy::{first_generation, keep, next_generation, same_at};
 
-/// The rules of pod templates.
+/// The strategy for PodTemplate.
 pub(crate) struct PodTemplate;
 
 impl Strategy for PodTemplate {
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(new.generation(), 1);
         assert_eq!(new["template"]["spec"]["schedulingGroup"], Value::Null);
         assert_eq!(new["template"]["spec"]["dnsPolicy"], Value::from("ClusterFirst"));
-        // The image's spaces are let pass in templates.
+        // Templates may have images with white space around them.
         assert_eq!(
             messages(&PodTemplate.validate(&context(), &new)),
             [

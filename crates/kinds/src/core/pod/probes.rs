@@ -1,10 +1,10 @@
-//! Rules of probes and lifecycle hooks (upstream: `validateProbe`, `validateHandler`, `validateLifecycle`).
+//! Validates probes and lifecycle hooks (upstream: `validateProbe`, `validateHandler`, `validateLifecycle`).
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::rules::{invalid_each, nonnegative, one_of, port_number_or_name, require};
 
-/// Checks the lifecycle and the probes of a container that runs beside others.
+/// Validates the lifecycle and the probes of a regular container or a sidecar.
 pub(crate) fn validate_lifecycle_and_probes(
     errors: &mut Errors,
     container: &Value,
@@ -70,7 +70,7 @@ fn validate_lifecycle(
     }
 }
 
-/// The names of Linux' signals, sorted.
+/// Returns the sorted names of the Linux signals.
 fn linux_signals() -> Vec<String> {
     let plain = [
         "ABRT", "ALRM", "BUS", "CHLD", "CLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "IOT", "KILL", "PIPE", "POLL",
@@ -84,7 +84,7 @@ fn linux_signals() -> Vec<String> {
     all
 }
 
-/// Checks that there is exactly one action and that it is well formed.
+/// Validates that there is exactly one action and that it is well formed.
 fn validate_handler(errors: &mut Errors, handler: &Value, actions: &[&str], grace: Option<i64>, path: &FieldPath<'_>) {
     let mut found = false;
     for name in actions {

@@ -1,4 +1,4 @@
-//! The kind ReplicationController (upstream: `pkg/registry/core/replicationcontroller/strategy.go`,
+//! The strategy for ReplicationController (upstream: `pkg/registry/core/replicationcontroller/strategy.go`,
 //! `ValidateReplicationControllerSpec`).
 
 use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext, SubresourceStrategy};
@@ -12,10 +12,10 @@ use crate::rules::nonnegative;
 use crate::rules::{all_nonnegative, replica_counts};
 use crate::strategy::{StatusStrategy, as_is, first_generation, keep, same_at};
 
-/// Marks fields that another version of the object has and this one cannot show.
+/// The annotation that marks fields that cannot be converted to this version.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 
-/// The rules of replication controllers.
+/// The strategy for ReplicationController.
 pub(crate) struct ReplicationController;
 
 static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
@@ -78,7 +78,7 @@ impl Strategy for ReplicationController {
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let path = FieldPath::new("spec.template");
-        // On updates upstream looks at the old template.
+        // On updates, upstream validates with the options of the old template.
         match old {
             Some(old) if old.generation() == object.generation() => Vec::new(),
             Some(old) => warnings_for_pod_template(&old["spec"]["template"], &path),
@@ -99,7 +99,7 @@ impl Strategy for ReplicationController {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        // The rule of declarative validation, which does not look at what a name is made from.
+        // Upstream's declarative validation ignores `generateName`.
         if prefix { Vec::new() } else { names::long_name(name) }
     }
 

@@ -1,4 +1,4 @@
-//! Changing the CPU and memory of a running pod's containers through `pods/resize` (upstream: `podResizeStrategy`,
+//! Updates of the CPU and memory of a running pod's containers through `pods/resize` (upstream: `podResizeStrategy`,
 //! `ValidatePodResize`).
 
 use pintle_registry::{StrategyContext, SubresourceStrategy};
@@ -12,7 +12,7 @@ use super::update::validate_whole;
 use super::{keep_metadata, set_generation};
 use crate::strategy::{keep, same, same_at};
 
-/// The rules of `pods/resize`.
+/// The strategy for `pods/resize`.
 pub(crate) struct ResizeStrategy;
 
 impl SubresourceStrategy for ResizeStrategy {
@@ -29,7 +29,7 @@ impl SubresourceStrategy for ResizeStrategy {
 
 fn keep_all_but_resources(pod: &mut Value, old: &Value) {
     let count = |pod: &Value, list: &str| pod.items_at(&["spec", list]).len();
-    // Added and removed containers are left for validation to find.
+    // Validation reports added and removed containers.
     if ["containers", "initContainers"].iter().any(|list| count(pod, list) != count(old, list)) {
         return;
     }
@@ -126,7 +126,7 @@ fn validate_resize(pod: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// A node that can resize reports the resources of the containers that run.
+/// Returns true if the kubelet supports resizing: it then reports the resources of running containers.
 fn is_supported(pod: &Value) -> bool {
     let running =
         pod.items_at(&["status", "containerStatuses"]).iter().find(|status| status.at(&["state", "running"]).is_some());
@@ -181,13 +181,13 @@ fn was_removed(new: &Value, old: &Value, kind: &str) -> bool {
     old.entries_at(&[kind]).any(|(name, _)| new.at(&[kind, name]).is_none())
 }
 
-/// Gives resources the CPU and memory of the old ones.
+/// Replaces the CPU and memory of resources by those of the old ones.
 fn put_cpu_and_memory_back(resources: &mut Value, old: &Value) {
     for kind in ["requests", "limits"] {
         for name in ["cpu", "memory"] {
             keep(resources, old, &[kind, name]);
         }
-        // A list that held nothing else is not there any more.
+        // Also remove a list that had no other entry.
         if resources.get(kind).is_some_and(Value::is_empty) && old.get(kind).is_none() {
             resources.remove(kind);
         }
@@ -203,7 +203,7 @@ fn put_container_resources_back(errors: &mut Errors, rest: &mut Value, old: &Val
             let modified = !same(Some(container), Some(old));
             if let Some(resources) = container.get_mut("resources") {
                 put_cpu_and_memory_back(resources, &old["resources"]);
-                // Upstream compares without the claims of the new container, so any claim is a difference there.
+                // Upstream compares without the claims of the new container, so any claim counts as a difference.
                 resources.remove("claims");
             }
             let differs = !same(Some(container), Some(old));

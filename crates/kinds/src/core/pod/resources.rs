@@ -1,6 +1,6 @@
-//! Compute resources of containers and pods: which names there are, what a request and a limit may be, how those of
-//! containers add up to a pod's (upstream: `validateResourceRequirements`, `validatePodResources`, and
-//! `AggregateContainerRequests` of component-helpers).
+//! Compute resources of containers and pods: valid names, requests and limits, and the sum over the containers of a pod
+//! (upstream: `validateResourceRequirements`, `validatePodResources`, and `AggregateContainerRequests` of
+//! component-helpers).
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use super::options::{PodOptions, is_sidecar};
 use super::rules::all_containers;
 use crate::rules::{dns_label, invalid_each};
 
-/// The resources that a pod as a whole may have; the last is a prefix.
+/// The resources that may be set at the pod level; the item that ends in a dash is a prefix.
 const POD_LEVEL: &[&str] = &["cpu", "hugepages-", "memory"];
 const HUGE_PAGES: &str = "hugepages-";
 pub(crate) const COUNTED: &[&str] = &[
@@ -40,45 +40,45 @@ const MEASURED: &[&str] = &[
     "storage",
 ];
 
-/// Quantities by the name of their resource.
+/// Quantities by resource name.
 pub(crate) type ResourceList = BTreeMap<String, Quantity>;
 
-/// A quantity of a normalised object; zero for anything else.
+/// Returns a quantity of a normalized object; zero for any other value.
 pub(crate) fn quantity(value: &Value) -> Quantity {
     Quantity::from_value(value).unwrap_or_default()
 }
 
-/// True for a quantity below zero.
+/// Returns true if a quantity is negative.
 pub(crate) fn is_negative(value: &Value) -> bool {
     quantity(value).sign() < 0
 }
 
-/// True for a quantity that is not a whole number.
+/// Returns true if a quantity is not a whole number.
 pub(crate) fn is_fractional(value: &Value) -> bool {
     quantity(value).milli_value() % 1000 != 0
 }
 
-/// The resource list at a path.
+/// Returns the resource list at a path.
 pub(crate) fn resource_list(object: &Value, path: &[&str]) -> ResourceList {
     object.entries_at(path).map(|(name, value)| (name.to_owned(), quantity(value))).collect()
 }
 
-/// True for the names that belong to Kubernetes.
+/// Returns true for native resource names: those without a domain or with the domain `kubernetes.io`.
 pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// True for the names of resources that devices and others add.
+/// Returns true for extended resources, such as those of device plugins.
 pub(crate) fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// True if requests may be lower than limits.
+/// Returns true if the requests of the resource may be lower than its limits.
 pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !name.starts_with(HUGE_PAGES)
 }
 
-/// True for the resources that a pod as a whole may have.
+/// Returns true if the resource may be set at the pod level.
 pub(crate) fn is_pod_level(name: &str) -> bool {
     POD_LEVEL.contains(&name) || name.starts_with(HUGE_PAGES)
 }
@@ -97,7 +97,7 @@ fn is_divisible(name: &str, amount: &Quantity) -> bool {
         && amount.value().checked_rem(page.value()).is_some_and(|rest| rest == 0)
 }
 
-/// True if a container or the overhead has huge pages that are not whole pages.
+/// Returns true if a container or the overhead has a quantity of huge pages that is no multiple of the page size.
 pub(crate) fn has_indivisible_huge_pages(spec: &Value) -> bool {
     let broken = |object: &Value, path: &[&str]| {
         object
@@ -136,7 +136,7 @@ fn validate_pod_resource_name(errors: &mut Errors, name: &str, path: &FieldPath<
     }
 }
 
-/// Refuses negative quantities, and fractions of what is counted.
+/// Rejects negative quantities, and fractions of integer resources.
 pub(crate) fn validate_quantity(errors: &mut Errors, name: &str, amount: &Quantity, path: &FieldPath<'_>) {
     if amount.sign() < 0 {
         errors.invalid(path, amount.to_string(), "must be greater than or equal to 0");
@@ -146,7 +146,7 @@ pub(crate) fn validate_quantity(errors: &mut Errors, name: &str, amount: &Quanti
     }
 }
 
-/// Checks the resources of a container.
+/// Validates the resources of a container.
 pub(crate) fn validate_container_resources(
     errors: &mut Errors,
     resources: &Value,
@@ -157,7 +157,7 @@ pub(crate) fn validate_container_resources(
     validate_requirements(errors, resources, validate_container_resource_name, claims, options, path);
 }
 
-/// Checks the overhead of a pod, which upstream takes for the limits of a container.
+/// Validates the overhead of a pod. Like upstream, treats it as the limits of a container.
 pub(crate) fn validate_overhead(errors: &mut Errors, overhead: &Value, options: &PodOptions, path: &FieldPath<'_>) {
     let mut requirements = Value::object();
     requirements.set("limits", overhead.clone());
@@ -221,12 +221,12 @@ fn validate_requirements(
     validate_claim_names(errors, resources.items_at(&["claims"]), claims, &path.child("claims"));
 }
 
-/// Checks that the claims that a container refers to are the pod's, each once.
+/// Validates that the claims that a container refers to exist in the pod and are unique.
 fn validate_claim_names(errors: &mut Errors, claims: &[Value], known: &BTreeSet<&str>, list: &FieldPath<'_>) {
-    /// Errors that list all names there are; further ones leave the list out, which may be long.
+    /// The maximum number of errors that list all valid names. Further errors omit the list, which may be long.
     const LISTING: usize = 32;
     let names = || known.iter().copied().collect::<Vec<_>>().join(", ");
-    // The claims that were referred to as a whole, and the requests of others.
+    // The claims that were referred to as a whole, and the referenced requests of the others.
     let mut whole: BTreeSet<&str> = BTreeSet::new();
     let mut requests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut unknown = 0;
@@ -241,7 +241,7 @@ fn validate_claim_names(errors: &mut Errors, claims: &[Value], known: &BTreeSet<
         if whole.contains(name) {
             errors.duplicate(&path, name);
         } else if request.is_empty() {
-            // Each request that was referred to before is one of the whole.
+            // Every earlier reference to a request of the claim conflicts with the reference to the whole claim.
             for _ in requests.get(name).into_iter().flatten() {
                 errors.duplicate(&path, name);
             }
@@ -265,7 +265,7 @@ fn validate_claim_names(errors: &mut Errors, claims: &[Value], known: &BTreeSet<
     }
 }
 
-/// Checks the resources of the pod as a whole.
+/// Validates the pod-level resources.
 pub(crate) fn validate_pod_resources(
     errors: &mut Errors,
     spec: &Value,
@@ -313,8 +313,9 @@ pub(crate) fn validate_pod_resources(
     }
 }
 
-/// What the containers of a pod need together: the sum of those that run side by side, or what an init container needs
-/// beside the sidecars started before it, whichever is more. `kind` is `requests` or `limits`.
+/// Returns the resources that the containers of a pod need together: the sum of the containers that run in parallel, or
+/// the requirement of an init container and the sidecars started before it, whichever is higher. `kind` is `requests`
+/// or `limits`.
 pub(crate) fn aggregate(spec: &Value, kind: &str) -> ResourceList {
     let mut total = ResourceList::new();
     for container in spec.items_at(&["containers"]) {
@@ -357,7 +358,7 @@ fn raise(list: &mut ResourceList, other: &ResourceList) {
     }
 }
 
-/// The quality of service that the resources of a pod promise (upstream: `ComputePodQOS`).
+/// Returns the quality of service class of a pod (upstream: `ComputePodQOS`).
 pub(crate) fn qos_class(spec: &Value) -> &'static str {
     let mut guaranteed = true;
     let mut totals = [ResourceList::new(), ResourceList::new()];

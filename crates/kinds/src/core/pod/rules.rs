@@ -1,8 +1,8 @@
-//! What many rules of pods are made of: the walk over all containers of a pod, and checks of paths and modes of files.
+//! Helpers for the validation of pods: iteration over all containers, and checks of file paths and modes.
 
 use pintle_value::{Errors, FieldPath, Value};
 
-/// The lists of containers in the order in which upstream visits them.
+/// The lists of containers, in the order in which upstream visits them.
 pub(crate) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Calls `visit` for each container of a pod spec: init containers, containers, ephemeral containers.
@@ -19,26 +19,26 @@ pub(crate) fn visit_containers<'v>(
     }
 }
 
-/// All containers of a pod spec, in the order of [`visit_containers`].
+/// Iterates over all containers of a pod spec, in the order of [`visit_containers`].
 pub(crate) fn all_containers(spec: &Value) -> impl Iterator<Item = &Value> {
     CONTAINER_LISTS.into_iter().flat_map(|list| spec.items_at(&[list]))
 }
 
-/// Refuses what is not the mode of a file.
+/// Rejects a number that is not a valid file mode.
 pub(crate) fn file_mode(errors: &mut Errors, path: &FieldPath<'_>, mode: Option<i64>) {
     if let Some(mode) = mode.filter(|m| !(0..=0o777).contains(m)) {
         errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
     }
 }
 
-/// Refuses a path with an element `..`.
+/// Rejects a path with an element `..`.
 pub(crate) fn no_backsteps(errors: &mut Errors, path: &FieldPath<'_>, target: &str) {
     if target.split('/').any(|part| part == "..") {
         errors.invalid(path, target, "must not contain '..'");
     }
 }
 
-/// Refuses an absolute path and one that leaves its folder.
+/// Rejects an absolute path, and a path with an element `..`.
 pub(crate) fn descending_path(errors: &mut Errors, path: &FieldPath<'_>, target: &str) {
     if target.starts_with('/') {
         errors.invalid(path, target, "must be a relative path");
@@ -46,7 +46,7 @@ pub(crate) fn descending_path(errors: &mut Errors, path: &FieldPath<'_>, target:
     no_backsteps(errors, path, target);
 }
 
-/// The same, and names that start with `..`, which the kubelet keeps for itself.
+/// Like [`descending_path`], but also rejects names that start with `..`, which are reserved for the kubelet.
 pub(crate) fn non_reserved_path(errors: &mut Errors, path: &FieldPath<'_>, target: &str) {
     descending_path(errors, path, target);
     if target.starts_with("..") && !target.starts_with("../") {

@@ -1,5 +1,5 @@
-//! Rules of where a pod may run: node selectors and affinity, pod affinity, tolerations, topology spread, scheduling gates
-//! (upstream: `validateAffinity`, `ValidateTolerations`, `validateTopologySpreadConstraints`).
+//! Validates scheduling constraints: node selectors and affinity, pod affinity, tolerations, topology spread,
+//! scheduling gates (upstream: `validateAffinity`, `ValidateTolerations`, `validateTopologySpreadConstraints`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use super::options::{PodOptions, passes};
 use crate::labels::{self, validate_selector};
 use crate::rules::{invalid_each, one_of, positive, qualified_name, strings};
 
-/// Checks the keys and values of labels.
+/// Validates the keys and values of labels.
 pub(crate) fn validate_labels(errors: &mut Errors, labels: Option<&Value>, path: &FieldPath<'_>) {
     errors.append(metadata::validate_labels(labels.unwrap_or(&Value::Null), path));
 }
 
-/// Checks the affinity of a pod.
+/// Validates the affinity of a pod.
 pub(crate) fn validate_affinity(errors: &mut Errors, affinity: &Value, options: &PodOptions, path: &FieldPath<'_>) {
     if let Some(node) = affinity.get("nodeAffinity") {
         validate_node_affinity(errors, node, options, &path.child("nodeAffinity"));
@@ -53,12 +53,12 @@ fn validate_node_affinity(errors: &mut Errors, affinity: &Value, options: &PodOp
     for (i, term) in affinity.items_at(&["preferredDuringSchedulingIgnoredDuringExecution"]).iter().enumerate() {
         let path = list.index(i);
         validate_weight(errors, term, &path);
-        // Malformed label values were always let pass in preferences.
+        // Upstream always tolerated malformed label values in preferences.
         validate_node_selector_term(errors, &term["preference"], true, &path.child("preference"));
     }
 }
 
-/// Checks a `NodeSelector`.
+/// Validates a `NodeSelector`.
 pub(crate) fn validate_node_selector(errors: &mut Errors, selector: &Value, any_value: bool, path: &FieldPath<'_>) {
     let list = path.child("nodeSelectorTerms");
     let terms = selector.items_at(&["nodeSelectorTerms"]);
@@ -150,7 +150,7 @@ fn validate_pod_affinity_term(errors: &mut Errors, term: &Value, options: &PodOp
     invalid_each(errors, &path.child("topologyKey"), key, names::label_key(key));
 }
 
-/// Checks the label keys whose values a pod adds to its own selectors, after they were added.
+/// Validates the `matchLabelKeys` of a term, after their values were added to the selector.
 fn validate_match_label_keys(errors: &mut Errors, term: &Value, path: &FieldPath<'_>) {
     let selector = term.get("labelSelector");
     let keys = strings(term, &["matchLabelKeys"]);
@@ -166,7 +166,8 @@ fn validate_match_label_keys(errors: &mut Errors, term: &Value, path: &FieldPath
         }
     }
     if let Some(selector) = selector {
-        // A key that occurs again beside the requirement that it gave rise to was in the selector before.
+        // If the selector contains a key in addition to the requirement that was generated from it, it contained the
+        // key before.
         let last: BTreeMap<&str, usize> = keys.iter().enumerate().map(|(i, key)| (*key, i)).collect();
         let mut seen: BTreeSet<&str> = selector.entries_at(&["matchLabels"]).map(|(key, _)| key).collect();
         for expression in selector.items_at(&["matchExpressions"]) {
@@ -184,7 +185,7 @@ fn validate_match_label_keys(errors: &mut Errors, term: &Value, path: &FieldPath
     }
 }
 
-/// The check of Kubernetes before 1.34, when label keys were not added to the selector.
+/// The check of Kubernetes before 1.34, which did not add label keys to the selector.
 fn validate_match_label_keys_as_before(errors: &mut Errors, constraint: &Value, path: &FieldPath<'_>) {
     let keys = strings(constraint, &["matchLabelKeys"]);
     if keys.is_empty() {
@@ -207,7 +208,7 @@ fn validate_match_label_keys_as_before(errors: &mut Errors, constraint: &Value, 
     }
 }
 
-/// Checks how the pods of a group spread over the topology.
+/// Validates the topology spread constraints of a pod.
 pub(crate) fn validate_spread<'s>(errors: &mut Errors, spec: &'s Value, options: &PodOptions, list: &FieldPath<'_>) {
     let constraints = spec.items_at(&["topologySpreadConstraints"]);
     let kind = |constraint: &'s Value| (constraint.str_at(&["topologyKey"]), constraint.str_at(&["whenUnsatisfiable"]));
@@ -248,19 +249,19 @@ pub(crate) fn validate_spread<'s>(errors: &mut Errors, spec: &'s Value, options:
     }
 }
 
-/// True if a spread constraint has a selector that is not allowed today.
+/// Returns true if a spread constraint has a selector that new objects may not have.
 pub(crate) fn has_invalid_spread_selector(spec: &Value) -> bool {
     spec.items_at(&["topologySpreadConstraints"]).iter().filter_map(|c| c.get("labelSelector")).any(labels::is_invalid)
 }
 
-/// True if a spread constraint has label keys that are not allowed today.
+/// Returns true if a spread constraint has label keys that new objects may not have.
 pub(crate) fn has_invalid_match_label_keys(spec: &Value) -> bool {
     spec.items_at(&["topologySpreadConstraints"])
         .iter()
         .any(|constraint| !passes(|errors, path| validate_match_label_keys(errors, constraint, path)))
 }
 
-/// True if a pod affinity term has a selector that is not allowed today.
+/// Returns true if a pod affinity term has a selector that new objects may not have.
 pub(crate) fn has_invalid_affinity_selector(spec: &Value) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().filter_map(|field| spec.at(&["affinity", field])).any(|affinity| {
         let required = affinity.items_at(&["requiredDuringSchedulingIgnoredDuringExecution"]).iter();
@@ -271,7 +272,7 @@ pub(crate) fn has_invalid_affinity_selector(spec: &Value) -> bool {
     })
 }
 
-/// Checks which taints a pod tolerates.
+/// Validates the tolerations of a pod.
 pub(crate) fn validate_tolerations(
     errors: &mut Errors,
     tolerations: &[Value],
@@ -317,7 +318,7 @@ pub(crate) fn validate_tolerations(
                     errors.invalid(&path.child("value"), value, detail);
                 }
             }
-            // While the feature is off, upstream names the operators that it refuses all the same.
+            // While the feature is disabled, upstream rejects these operators but still lists them as supported.
             "Lt" | "Gt" => errors.not_supported(&operator_path, operator, &["Equal", "Exists", "Lt", "Gt"]),
             _ => errors.not_supported(&operator_path, operator, &["Equal", "Exists"]),
         }
@@ -328,7 +329,7 @@ pub(crate) fn validate_tolerations(
     }
 }
 
-/// Checks what holds a pod back from being scheduled.
+/// Validates scheduling gates.
 pub(crate) fn validate_gates(errors: &mut Errors, gates: &[Value], list: &FieldPath<'_>) {
     let mut seen = BTreeSet::new();
     for (i, gate) in gates.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Rules of security contexts: users and groups, sysctls, seccomp, AppArmor, SELinux (upstream: `ValidateSecurityContext`,
-//! `validatePodSpecSecurityContext`). What is Windows' own is in `windows`.
+//! Validates security contexts: users and groups, sysctls, seccomp, AppArmor, SELinux (upstream:
+//! `ValidateSecurityContext`, `validatePodSpecSecurityContext`). The rules for Windows are in `windows`.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use super::windows::validate_windows_options;
 use crate::gojson;
 use crate::rules::{invalid_each, one_of, text};
 
-/// The longest path of an AppArmor profile: `PATH_MAX` without its end.
+/// The maximum length of an AppArmor profile's path: `PATH_MAX` without the terminating NUL.
 const MAX_PROFILE_PATH: usize = 4095;
 const MAX_SYSCTL: usize = 253;
 const SYSCTL_FORMAT: &str = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
-/// Checks a container's security context.
+/// Validates a container's security context.
 pub(crate) fn validate_security_context(errors: &mut Errors, context: &Value, host_users: bool, path: &FieldPath<'_>) {
     validate_ids(errors, context, &["runAsUser", "runAsGroup"], path);
     let mount = text(context, "procMount");
@@ -32,7 +32,7 @@ pub(crate) fn validate_security_context(errors: &mut Errors, context: &Value, ho
             errors.push(gojson::invalid(path, context, &SECURITY_CONTEXT, detail));
         }
         let mut added = context.items_at(&["capabilities", "add"]).iter().filter_map(Value::as_str);
-        // Once is enough: every error holds the whole context.
+        // Report this once, because the error contains the whole context.
         if added.any(|capability| capability == "CAP_SYS_ADMIN") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
             errors.push(gojson::invalid(path, context, &SECURITY_CONTEXT, detail));
@@ -42,7 +42,7 @@ pub(crate) fn validate_security_context(errors: &mut Errors, context: &Value, ho
     validate_app_armor(errors, context.get("appArmorProfile"), &path.child("appArmorProfile"));
 }
 
-/// Checks a pod's security context, and the host's namespaces, which are fields of the spec itself.
+/// Validates a pod's security context, and the host namespaces, which are fields of the spec itself.
 pub(crate) fn validate_pod_security_context(
     errors: &mut Errors,
     context: &Value,
@@ -68,7 +68,7 @@ pub(crate) fn validate_pod_security_context(
     validate_app_armor(errors, context.get("appArmorProfile"), &path.child("appArmorProfile"));
     let policy = text(context, "supplementalGroupsPolicy");
     one_of(errors, &path.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
-    // `MountOption` belongs to a feature that is off; objects that have it keep it.
+    // `MountOption` belongs to a disabled feature; objects that have it keep it.
     let known: &[&str] = if options.any_selinux_change_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
     one_of(errors, &path.child("seLinuxChangePolicy"), text(context, "seLinuxChangePolicy"), known);
 }
@@ -102,9 +102,9 @@ fn validate_sysctls(errors: &mut Errors, sysctls: &[Value], spec: &Value, option
     }
 }
 
-/// The field by which the pod shares the namespace of a sysctl with the host.
+/// Returns the field through which the pod shares the namespace of a sysctl with the host.
 fn host_namespace(sysctl: &str, spec: &Value) -> Option<&'static str> {
-    // Either of dot and slash may separate the parts; which one it is, the first of them says.
+    // Either a dot or a slash separates the parts; the first separator decides which.
     let slashes = sysctl.find(['.', '/']).is_some_and(|i| sysctl[i..].starts_with('/'));
     let name = if slashes {
         sysctl
@@ -134,7 +134,7 @@ fn host_namespace(sysctl: &str, spec: &Value) -> Option<&'static str> {
     spec.bool_at(&[field]).then_some(field)
 }
 
-/// True if a pod has a sysctl of a namespace that it shares with the host.
+/// Returns true if a pod sets a sysctl in a namespace that it shares with the host.
 pub(crate) fn has_host_sysctl(spec: &Value) -> bool {
     let sysctls = spec.items_at(&["securityContext", "sysctls"]);
     sysctls.iter().any(|sysctl| host_namespace(sysctl.str_at(&["name"]), spec).is_some())
@@ -171,7 +171,7 @@ fn validate_seccomp(errors: &mut Errors, profile: Option<&Value>, path: &FieldPa
     }
 }
 
-/// Checks an AppArmor profile.
+/// Validates an AppArmor profile.
 pub(crate) fn validate_app_armor(errors: &mut Errors, profile: Option<&Value>, path: &FieldPath<'_>) {
     let Some(profile) = profile else { return };
     let file = text(profile, "localhostProfile");

@@ -1,5 +1,5 @@
-//! How structs of a pod print in error messages: by the Go names of upstream's internal version, all fields in the order of
-//! `pkg/apis/core/types.go`.
+//! How error messages print the structs of a pod: with the Go names of upstream's internal version, and all fields in
+//! the order of `pkg/apis/core/types.go`.
 
 use crate::gojson::Shape;
 
@@ -37,7 +37,7 @@ pub(super) const PROFILE: Shape =
 
 /// The terms of a node selector.
 pub(super) const NODE_SELECTOR_TERMS: Shape = Shape::List(&NODE_SELECTOR_TERM);
-/// One of them.
+/// One term of a node selector.
 pub(super) const NODE_SELECTOR_TERM: Shape = Shape::Struct(&[
     ("MatchExpressions", "matchExpressions", Shape::List(&REQUIREMENT)),
     ("MatchFields", "matchFields", Shape::List(&REQUIREMENT)),

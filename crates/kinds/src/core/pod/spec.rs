@@ -1,5 +1,5 @@
-//! The rules of a pod's spec as a whole, and of a pod template (upstream: `ValidatePodSpec`, `ValidatePodTemplateSpec`). The
-//! parts have files of their own.
+//! Validates the spec of a pod as a whole, and pod templates (upstream: `ValidatePodSpec`, `ValidatePodTemplateSpec`).
+//! Other files validate the parts of the spec.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::volumes::validate_volumes;
 use super::windows::{validate_host_processes, validate_os};
 use crate::rules::{dns_label, dns_subdomain, invalid_each, object_name, qualified_name, required_one_of, text};
 
-/// Marks a pod that a node runs by itself and only shows to the API server.
+/// The annotation of mirror pods: static pods of a node, which the API server only displays.
 pub(crate) const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
 const MAX_NAMESERVERS: usize = 3;
@@ -25,7 +25,7 @@ const MAX_SEARCH_PATHS: usize = 32;
 const MAX_SEARCH_CHARS: usize = 2048;
 const MAX_HOSTNAME_OVERRIDE: usize = 64;
 
-/// Checks a pod template.
+/// Validates a pod template.
 pub(crate) fn validate_pod_template_spec(template: &Value, path: &FieldPath<'_>, options: &PodOptions) -> Errors {
     let mut errors = Errors::new();
     let spec = &template["spec"];
@@ -44,7 +44,7 @@ pub(crate) fn validate_pod_template_spec(template: &Value, path: &FieldPath<'_>,
     errors
 }
 
-/// Checks a pod's spec; `pod` is the whole pod where there is one, and `None` for a template.
+/// Validates a pod's spec. `pod` is the whole pod, or `None` for a template.
 pub(crate) fn validate_pod_spec(
     spec: &Value,
     pod: Option<&Value>,
@@ -105,7 +105,7 @@ pub(crate) fn validate_pod_spec(
     errors
 }
 
-/// The fields at the end of upstream's list, each with a rule of its own.
+/// Validates the fields at the end of upstream's list, each with a rule of its own.
 fn validate_simple_fields(errors: &mut Errors, spec: &Value, options: &PodOptions, path: &FieldPath<'_>) {
     let set = |field: &str| Some(spec.str_at(&[field])).filter(|value| !value.is_empty());
     if let Some(name) = set("serviceAccountName") {
@@ -173,7 +173,7 @@ fn validate_resource_claims(errors: &mut Errors, claims: &[Value], pod: Option<&
         }
         let sources = ["resourceClaimName", "resourceClaimTemplateName"];
         let given = sources.iter().filter(|field| claim.get(field).is_some()).count();
-        // The internal type, which upstream shows here, has no JSON names of its own.
+        // Upstream prints the internal type here, which has no JSON names.
         let shown = || {
             ["Name", "ResourceClaimName", "ResourceClaimTemplateName"]
                 .into_iter()
@@ -197,7 +197,7 @@ fn validate_resource_claims(errors: &mut Errors, claims: &[Value], pod: Option<&
     }
 }
 
-/// With the host's network, a container's port is the host's. In templates it may be left to the pod's defaults.
+/// With `hostNetwork`, container ports must equal host ports. In templates, host ports may be left to the defaults.
 fn validate_host_network(errors: &mut Errors, spec: &Value, options: &PodOptions, path: &FieldPath<'_>) {
     if !spec.bool_at(&["hostNetwork"]) {
         return;
@@ -301,9 +301,9 @@ fn validate_hostname_override(errors: &mut Errors, spec: &Value, path: &FieldPat
     dns_subdomain(errors, &path, name);
 }
 
-/// Files with variables are in `emptyDir` volumes.
+/// Validates that file key references point to `emptyDir` volumes.
 fn validate_file_keys(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
-    // Of volumes with one name the last counts.
+    // If several volumes have the same name, the last one counts.
     let volumes: BTreeMap<&str, &Value> =
         spec.items_at(&["volumes"]).iter().map(|volume| (volume.str_at(&["name"]), volume)).collect();
     visit_containers(spec, path, |container, path| {

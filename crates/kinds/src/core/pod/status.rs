@@ -1,4 +1,4 @@
-//! Rules of a pod's status: conditions, and what the `status` subresource may change (upstream:
+//! Validates a pod's status: conditions, and the changes that the `status` subresource allows (upstream:
 //! `ValidatePodStatusUpdate`, `podStatusStrategy`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use crate::strategy::keep;
 
 const MAX_HEALTH_MESSAGE: usize = 1024;
 
-/// Sets the condition of its type, with the time of its last change (upstream: `UpdatePodCondition`).
+/// Sets the condition of a type, and its transition time if the status changed (upstream: `UpdatePodCondition`).
 pub(crate) fn set_condition(pod: &mut Value, mut condition: Value, now: Time) {
     condition.set("lastProbeTime", Value::Null);
     condition.set("lastTransitionTime", now.rfc3339());
@@ -43,7 +43,7 @@ pub(crate) fn set_condition(pod: &mut Value, mut condition: Value, now: Time) {
     }
 }
 
-/// The rules of `pods/status`.
+/// The strategy for `pods/status`.
 pub(crate) struct StatusStrategy;
 
 impl SubresourceStrategy for StatusStrategy {
@@ -64,14 +64,14 @@ impl SubresourceStrategy for StatusStrategy {
     }
 }
 
-/// Keeps generations that a client leaves out, in the status and in conditions of the same type.
+/// Restores observed generations that a client omits, in the status and in conditions of the same type.
 fn keep_observed_generations(pod: &mut Value, old: &Value) {
     const FIELD: &str = "observedGeneration";
     let is_unset = |object: &Value| object.int_at(&[FIELD]).unwrap_or(0) == 0;
     if is_unset(&pod["status"]) {
         keep(pod, old, &["status", FIELD]);
     }
-    // A type may occur more than once, and then its conditions correspond in their order.
+    // If a type occurs more than once, its conditions correspond in their order.
     let mut known: BTreeMap<&str, Vec<Option<&Value>>> = BTreeMap::new();
     for condition in old.items_at(&["status", "conditions"]).iter().rev() {
         known.entry(condition.str_at(&["type"])).or_default().push(condition.get(FIELD));
@@ -100,7 +100,7 @@ fn validate_status_update(pod: &Value, old: &Value) -> Errors {
         validate_generation(&mut errors, condition, &path);
         let kind = condition.str_at(&["type"]);
         if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
-            // Upstream writes this one with a capital letter.
+            // Upstream writes this field with a capital letter.
             qualified_name(&mut errors, &path.child("Type"), kind);
         }
     }
@@ -111,7 +111,7 @@ fn validate_status_update(pod: &Value, old: &Value) -> Errors {
     errors.append(metadata::validate_immutable_field(&class(status), &class(old_status), &qos));
 
     for list in STATUS_LISTS {
-        // Upstream looks at the regular containers first.
+        // Upstream visits the regular containers first.
         let list = match list {
             "initContainerStatuses" => "containerStatuses",
             "containerStatuses" => "initContainerStatuses",
@@ -157,7 +157,7 @@ fn validate_nomination(errors: &mut Errors, status: &Value, old_status: &Value, 
     }
 }
 
-/// A container that ended and is not to be restarted stays ended.
+/// Validates that terminated containers that must not restart stay terminated.
 fn validate_transitions(errors: &mut Errors, status: &Value, old: &Value, list: &str, path: &FieldPath<'_>) {
     let spec = &old["spec"];
     let containers = match list {
@@ -182,7 +182,7 @@ fn validate_transitions(errors: &mut Errors, status: &Value, old: &Value, list: 
         let exit = ended.int_at(&["exitCode"]).unwrap_or(0);
         let may_restart = containers.get(name).is_some_and(|container| restarts(container, spec, exit));
         let again = running.get(name).copied().unwrap_or(0);
-        // Of regular and init containers upstream reports the first only.
+        // For regular and init containers, upstream reports only the first error.
         for _ in 0..if ephemeral { again } else { again.min(1) } {
             if !may_restart {
                 let path = path.index(i);
@@ -192,12 +192,12 @@ fn validate_transitions(errors: &mut Errors, status: &Value, old: &Value, list: 
     }
 }
 
-/// Containers by their names; of those with one name the first counts.
+/// Returns containers by name. If several have the same name, the first one counts.
 fn by_name(containers: &[Value]) -> BTreeMap<&str, &Value> {
     containers.iter().rev().map(|container| (container.str_at(&["name"]), container)).collect()
 }
 
-/// True if a container that ended with an exit code is started again (upstream: `ContainerShouldRestart`).
+/// Returns true if a container that terminated with an exit code restarts (upstream: `ContainerShouldRestart`).
 fn restarts(container: &Value, spec: &Value, exit: i64) -> bool {
     let by_policy = |policy: &str| match policy {
         "Always" => Some(true),
@@ -321,7 +321,7 @@ fn validate_allocatable_claim_statuses(errors: &mut Errors, pod: &Value, list: &
     }
 }
 
-/// Addresses are valid, those that were there excepted, and at most one of each family.
+/// Validates IP addresses: new ones must be valid, and at most one of each family is allowed.
 fn validate_ips(errors: &mut Errors, status: &Value, old: &Value, path: &FieldPath<'_>) {
     for field in ["podIPs", "hostIPs"] {
         let addresses = |status: &Value| -> Vec<String> {
@@ -382,7 +382,7 @@ fn validate_users(errors: &mut Errors, pod: &Value, list: &str, path: &FieldPath
     }
 }
 
-/// The health of devices that a container has.
+/// Validates the allocated resources of containers and the health of their devices.
 fn validate_allocated(errors: &mut Errors, pod: &Value, list: &str, containers: &str, path: &FieldPath<'_>) {
     let containers = by_name(pod.items_at(&["spec", containers]));
     for (i, status) in pod.items_at(&["status", list]).iter().enumerate() {

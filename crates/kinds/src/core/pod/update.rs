@@ -1,5 +1,6 @@
-//! What an update of a pod may change: images, the deadline, added tolerations, removed scheduling gates and, while there
-//! are gates, where the pod may run (upstream: `ValidatePodUpdate`, `ValidatePodEphemeralContainersUpdate`).
+//! Validates updates of pods. Mutable are images, the deadline, added tolerations, removed scheduling gates and, while
+//! there are gates, the node selector and affinity (upstream: `ValidatePodUpdate`,
+//! `ValidatePodEphemeralContainersUpdate`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,7 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
                          `spec.tolerations` (only additions to existing tolerations),\
                          `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Checks a new pod.
+/// Validates a new pod.
 pub(crate) fn validate_create(pod: &Value) -> Errors {
     let mut errors = validate_whole(pod, &PodOptions::for_pod(None));
     let path = FieldPath::new("spec");
@@ -37,7 +38,7 @@ pub(crate) fn validate_create(pod: &Value) -> Errors {
     errors
 }
 
-/// Checks a pod as it is, but for its metadata (upstream: `validatePodMetadataAndSpec`).
+/// Validates a pod without its object metadata (upstream: `validatePodMetadataAndSpec`).
 pub(crate) fn validate_whole(pod: &Value, options: &PodOptions) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
@@ -64,7 +65,7 @@ pub(crate) fn validate_whole(pod: &Value, options: &PodOptions) -> Errors {
     errors
 }
 
-/// Checks an update of a pod.
+/// Validates an update of a pod.
 pub(crate) fn validate_update(pod: &Value, old: &Value) -> Errors {
     let options = PodOptions::for_pod(Some(old));
     let mut errors = validate_whole(pod, &options);
@@ -116,7 +117,7 @@ pub(crate) fn validate_update(pod: &Value, old: &Value) -> Errors {
         return errors;
     }
 
-    // What may change is put back, and then nothing must be left.
+    // Restores all mutable fields. Nothing else may differ.
     let mut rest = new_spec.clone();
     put_images_back(&mut rest, old_spec);
     for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
@@ -146,7 +147,7 @@ fn put_images_back(spec: &mut Value, old: &Value) {
     }
 }
 
-/// A gated pod's choice of nodes may become narrower.
+/// Restores the node selector and affinity of a gated pod. They may only become more restrictive.
 fn put_node_choice_back(errors: &mut Errors, spec: &mut Value, old: &Value, path: &FieldPath<'_>) {
     if !same_at(spec, old, &["nodeSelector"]) {
         let selector = &spec["nodeSelector"];
@@ -161,7 +162,7 @@ fn put_node_choice_back(errors: &mut Errors, spec: &mut Value, old: &Value, path
         let node_path = path.child("affinity");
         validate_node_affinity(errors, spec.at(&affinity), old.at(&affinity), &node_path.child("nodeAffinity"));
         keep(spec, old, &affinity);
-        // An affinity that held nothing but the node's was not there before.
+        // Also remove an affinity that contained nothing but the node affinity.
         if old.get("affinity").is_none() && spec.get("affinity").is_some_and(Value::is_empty) {
             spec.remove("affinity");
         }
@@ -203,7 +204,7 @@ fn validate_added_tolerations(
     options: &PodOptions,
     path: &FieldPath<'_>,
 ) {
-    // All of a toleration but its seconds.
+    // All fields of a toleration except `tolerationSeconds`.
     fn taint(toleration: &Value) -> [&str; 4] {
         ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]))
     }
@@ -231,7 +232,7 @@ fn validate_removed_gates(errors: &mut Errors, new: &Value, old: &Value, list: &
     }
 }
 
-/// Checks an update through `pods/ephemeralcontainers`, which adds containers and touches none.
+/// Validates an update through `pods/ephemeralcontainers`, which may only add containers.
 pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
     let options = PodOptions::for_pod(Some(old));
     if old.annotation(MIRROR_POD).is_some() {
@@ -244,7 +245,7 @@ pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
     validate_annotation_updates(&mut errors, pod, old, &annotations);
     validate_pod_annotations(&mut errors, pod, &options, &annotations);
     let path = FieldPath::new("spec.ephemeralContainers");
-    // Of containers with one name the last counts.
+    // If several containers have the same name, the last one counts.
     let containers: BTreeMap<&str, &Value> = pod
         .items_at(&["spec", "ephemeralContainers"])
         .iter()
@@ -272,7 +273,7 @@ mod tests {
     use super::*;
     use crate::testing::{messages, object};
 
-    /// The fields of a spec that validation asks for, with others.
+    /// A pod spec with the required fields and additional ones.
     fn pod(fields: &str) -> Value {
         object(&format!(
             r#"{{"metadata":{{"name":"p"}},"spec":{{"containers":[{{"name":"c","image":"a","imagePullPolicy":"Always",

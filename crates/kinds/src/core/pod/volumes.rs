@@ -1,5 +1,5 @@
-//! Rules of a pod's volumes (upstream: `ValidateVolumes`, `validateVolumeSource`): names, exactly one source, and the
-//! sources that are in use today. Those of the old in-tree plugins are in `legacy_volumes`.
+//! Validates the volumes of a pod: names, exactly one source, and the sources in current use (upstream:
+//! `ValidateVolumes`, `validateVolumeSource`). The sources of legacy in-tree plugins are in `legacy_volumes`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ use crate::rules::{dns_label, invalid_each, object_name, one_of, require, requir
 const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// A rule of a volume source.
+/// The rule of a volume source.
 type SourceRule = fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions);
 
-/// The sources in the order in which upstream looks at them. Two paths per source: the one of the error that there is
-/// more than one source, and the one of the source's own errors, since upstream's are not all the field's name.
+/// The sources in upstream's order. Each has two error paths, since upstream's do not always equal the field name: the
+/// first for the error about more than one source, the second for the errors of the source itself.
 const SOURCES: &[(&str, &str, &str, SourceRule)] = &[
     ("hostPath", "hostPath", "hostPath", host_path),
     ("gitRepo", "gitRepo", "gitRepo", legacy::git_repo),
@@ -55,7 +55,7 @@ const SOURCES: &[(&str, &str, &str, SourceRule)] = &[
     ("image", "image", "image", image),
 ];
 
-/// Checks the volumes of a pod. Returns those that are well formed, by name; `pod_name` is empty for templates.
+/// Validates the volumes of a pod. Returns the valid ones by name. `pod_name` is empty for templates.
 pub(crate) fn validate_volumes<'v>(
     errors: &mut Errors,
     volumes: &'v [Value],
@@ -158,7 +158,7 @@ fn config_map(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &Pod
     keys_to_paths(errors, source, path, None);
 }
 
-/// The paths that the sources of a projected volume have taken, and where a conflict is reported.
+/// The paths in use in a projected volume, and the field path of conflicts.
 struct Taken<'p, 'v> {
     paths: BTreeSet<&'v str>,
     report_at: &'p FieldPath<'p>,
@@ -206,7 +206,7 @@ fn claim(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptio
 fn downward_api(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
     for file in source.items_at(&["items"]) {
-        // Upstream leaves the item's index out.
+        // Upstream omits the index of the item.
         downward_file(errors, file, path);
     }
 }
@@ -227,7 +227,8 @@ fn downward_file(errors: &mut Errors, file: &Value, path: &FieldPath<'_>) {
     file_mode(errors, &path.child("mode"), file.int_at(&["mode"]));
 }
 
-/// `clusterTrustBundle` and `podCertificate` never get here: their features are off, and the fields are dropped.
+/// `clusterTrustBundle` and `podCertificate` are never set here, because their features are disabled and the fields are
+/// dropped.
 fn projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
     file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
     let mut taken = Taken { paths: BTreeSet::new(), report_at: path };
@@ -311,7 +312,7 @@ fn image(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &Po
     required_one_of(errors, &path.child("pullPolicy"), source.str_at(&["pullPolicy"]), PULL_POLICIES);
 }
 
-/// The service account tokens that volumes project, with the indices of volume and source.
+/// Iterates over the projected service account tokens, with the indexes of volume and source.
 pub(crate) fn projected_tokens(spec: &Value) -> impl Iterator<Item = (usize, usize, &Value)> {
     spec.items_at(&["volumes"]).iter().enumerate().flat_map(|(i, volume)| {
         let sources = volume.items_at(&["projected", "sources"]).iter().enumerate();
@@ -319,7 +320,7 @@ pub(crate) fn projected_tokens(spec: &Value) -> impl Iterator<Item = (usize, usi
     })
 }
 
-/// True if a token is projected to a path that is not allowed today.
+/// Returns true if a token is projected to a path that new objects may not have.
 pub(crate) fn has_non_local_token_path(spec: &Value) -> bool {
     projected_tokens(spec)
         .any(|(_, _, token)| !passes(|errors, path| non_reserved_path(errors, path, token.str_at(&["path"]))))

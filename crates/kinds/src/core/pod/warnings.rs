@@ -1,5 +1,5 @@
-//! Warnings about pods and pod templates: what is deprecated, does nothing, or hides something else (upstream:
-//! `GetWarningsForPod`, `GetWarningsForPodTemplate`).
+//! Warnings about pods and pod templates: deprecated, ineffective or shadowing fields (upstream: `GetWarningsForPod`,
+//! `GetWarningsForPodTemplate`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use super::rules::visit_containers;
 use crate::core::cluster::deprecated_node_label;
 use crate::strategy::same;
 
-/// More warnings than these are not collected: a response carries 4 KiB of them at most, and some kinds of them come in
-/// pairs of whatever a client repeats.
+/// The maximum number of collected warnings. A response contains at most 4 KiB of them, and some warnings are about
+/// pairs of items, so their number may grow with the square of the size of the object.
 pub(crate) const MAX_WARNINGS: usize = 256;
 
 const ANNOTATIONS: [(&str, &str); 3] = [
@@ -28,7 +28,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
     ("security.alpha.kubernetes.io/unsafe-sysctls", r#"non-functional in v1.11+; use the "sysctls" field instead"#),
 ];
 
-/// Volume plugins that are gone: the field, the path that upstream names, the text.
+/// Removed volume plugins: the field, the path that upstream reports, the text.
 const VOLUMES: [(&str, &str, &str); 7] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -40,14 +40,14 @@ const VOLUMES: [(&str, &str, &str); 7] = [
 ];
 const CEPH: &str = "deprecated in v1.28, non-functional in v1.31+";
 
-/// The warnings for a pod.
+/// Returns the warnings for a pod.
 pub(crate) fn warnings_for_pod(pod: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     collect(&mut warnings, pod, &FieldPath::root(), false);
     warnings
 }
 
-/// The warnings for a pod template, which is at `path`.
+/// Returns the warnings for a pod template at `path`.
 pub(crate) fn warnings_for_pod_template(template: &Value, path: &FieldPath<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     collect(&mut warnings, template, path, true);
@@ -107,7 +107,7 @@ fn collect(warnings: &mut Vec<String>, object: &Value, path: &FieldPath<'_>, is_
     }
 }
 
-/// Old labels in node selectors, node affinity and topology spread.
+/// Adds the warnings about deprecated node labels in node selectors, node affinity and topology spread.
 fn node_labels(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
     let selector = spec_path.child("nodeSelector");
     for (key, _) in spec.entries_at(&["nodeSelector"]) {
@@ -141,7 +141,8 @@ fn node_labels(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'
     }
 }
 
-/// Warnings for a `NodeSelectorTerm`; the values of preferences are looked at here, since validation does not.
+/// Adds the warnings for a `NodeSelectorTerm`. With `check_values`, includes malformed label values, which validation
+/// tolerates in preferences.
 pub(crate) fn node_term(warnings: &mut Vec<String>, term: &Value, check_values: bool, path: &FieldPath<'_>) {
     let list = path.child("matchExpressions");
     for (i, expression) in term.items_at(&["matchExpressions"]).iter().enumerate() {
@@ -234,7 +235,7 @@ fn fraction(warnings: &mut Vec<String>, amount: Option<&Value>, path: &FieldPath
     }
 }
 
-/// Seccomp and AppArmor annotations of a container that has no such field.
+/// Adds the warnings about seccomp and AppArmor annotations of a container without the corresponding field.
 fn profiles(
     warnings: &mut Vec<String>,
     object: &Value,
@@ -253,7 +254,7 @@ fn profiles(
     let meant = app_armor_of_annotation(annotation);
     let of_pod = object.at(&["spec", "securityContext", "appArmorProfile"]);
     let own = container.at(&["securityContext", "appArmorProfile"]);
-    // In a pod the annotation was copied to the field by now; it is superfluous only where the pod's profile says it.
+    // The annotation of a pod has been copied to the field by now. It is redundant only if the pod's profile equals it.
     let warns = if is_template {
         own.is_none() && (of_pod.is_none() || !same(of_pod, meant.as_ref()))
     } else {
@@ -265,7 +266,7 @@ fn profiles(
     }
 }
 
-/// Variables that are defined again without making use of what they were.
+/// Adds the warnings about variables that are redefined without a reference to their earlier value.
 fn hidden_variables(warnings: &mut Vec<String>, container: &Value, path: &FieldPath<'_>) {
     let list = path.child("env");
     let mut seen = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Tests of the rules of pods together: a pod with most of what there is, and what becomes of it when any part of it is
-//! replaced by nonsense.
+//! Tests of the pod rules together: with a pod that uses most features, and with random parts of it replaced by invalid
+//! values.
 
 use pintle_registry::Strategy;
 use pintle_value::Value;
@@ -7,7 +7,7 @@ use pintle_value::Value;
 use super::kind::Pod;
 use crate::testing::{context, messages, object};
 
-/// A pod that uses most features and is valid.
+/// A valid pod that uses most features.
 const RICH: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"rich","namespace":"default",
 "labels":{"app":"rich","pod-template-hash":"x"},"annotations":{"controller.kubernetes.io/pod-deletion-cost":"-5",
 "container.apparmor.security.beta.kubernetes.io/main":"runtime/default",
@@ -90,7 +90,7 @@ fn rich() -> Value {
     pod
 }
 
-/// Runs the rules on a pod, and an update from `old` to it, through a subresource as well.
+/// Runs all rules for a pod and for an update from `old` to it, also through a subresource.
 fn run_all(mut pod: Value, old: &Value, subresource: &str) {
     let context = context();
     Pod.defaults(&mut pod);
@@ -120,7 +120,7 @@ fn a_valid_pod_is_let_pass() {
     let once = pod.clone();
     Pod.defaults(&mut pod);
     assert_eq!(pod, once);
-    // What normalising makes of the result is the result.
+    // Normalization is idempotent.
     let schema = pintle_catalog::shared().kind_schema("", "v1", "Pod").unwrap();
     let mut problems = pintle_schema::Problems::default();
     pintle_schema::normalise(&schema.types, schema.root, &mut pod, &mut problems);
@@ -128,7 +128,7 @@ fn a_valid_pod_is_let_pass() {
     assert_eq!(pod, once);
 }
 
-/// The paths of all values below this one.
+/// Collects the paths of all values below a value.
 fn paths(value: &Value, here: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) {
     let children: Vec<&Value> = match value {
         Value::Object(object) => object.values().collect(),
@@ -181,7 +181,7 @@ fn no_part_of_a_pod_makes_rules_panic() {
     .map(|json| object(json))
     .collect();
     for (i, path) in all.iter().enumerate().step_by(2) {
-        // Every second place gets one kind of nonsense, and one subresource, so that the whole stays quick.
+        // Cycle through the replacements and subresources, so that the test stays fast.
         let mut broken = pod.clone();
         replace(&mut broken, path, &nonsense[i / 2 % nonsense.len()]);
         run_all(broken, &stored, ["status", "resize", "ephemeralcontainers"][i / 2 % 3]);

@@ -1,5 +1,5 @@
-//! What depends on a pod's operating system: Windows' own options, host process containers, and the fields that one of the
-//! systems does not have (upstream: `validateWindowsSecurityContextOptions`, `validateWindowsHostProcessPod`,
+//! Validates what depends on a pod's operating system: Windows options, host process containers, and fields that one of
+//! the systems does not support (upstream: `validateWindowsSecurityContextOptions`, `validateWindowsHostProcessPod`,
 //! `validateLinux`, `validateWindows`).
 
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -7,12 +7,12 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::rules::visit_containers;
 use crate::rules::{invalid_each, one_of, text};
 
-/// The most bytes of a credential spec.
+/// The maximum size of a credential spec, in bytes.
 const MAX_CREDENTIAL_SPEC: usize = 64 * 1024;
 const MAX_DOMAIN: usize = 256;
 const MAX_USER: usize = 104;
 
-/// Checks the Windows options of a security context.
+/// Validates the Windows options of a security context.
 pub(crate) fn validate_windows_options(errors: &mut Errors, options: Option<&Value>, path: &FieldPath<'_>) {
     let Some(options) = options else { return };
     if let Some(name) = text(options, "gmsaCredentialSpecName") {
@@ -32,7 +32,7 @@ pub(crate) fn validate_windows_options(errors: &mut Errors, options: Option<&Val
     }
 }
 
-/// What is wrong with a user's name, which may have a domain before a backslash.
+/// Returns what is wrong with a user name, which may have a domain before a backslash.
 fn wrong_user_name(name: &str) -> Vec<String> {
     let one = |text: &str| vec![format!("runAsUserName{text}")];
     if name.is_empty() {
@@ -88,7 +88,7 @@ fn is_dns_domain(domain: &str) -> bool {
     })
 }
 
-/// Checks that host process containers keep among themselves, on the host's network.
+/// Validates that host process containers are not mixed with others and use the host network.
 pub(crate) fn validate_host_processes(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     let host_process = |context: Option<&Value>| {
         context.and_then(|c| c.at(&["windowsOptions", "hostProcess"])).and_then(Value::as_bool)
@@ -123,7 +123,7 @@ pub(crate) fn validate_host_processes(errors: &mut Errors, spec: &Value, path: &
     }
 }
 
-/// Checks the operating system that a pod says it is for, and that it sets nothing that this system does not have.
+/// Validates the operating system of a pod, and that the pod sets no field that this system does not support.
 pub(crate) fn validate_os(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     let Some(os) = spec.get("os") else { return };
     let os_path = path.child("os");
@@ -144,7 +144,8 @@ pub(crate) fn validate_os(errors: &mut Errors, spec: &Value, path: &FieldPath<'_
     }
 }
 
-/// The fields of a pod that Windows does not have, in upstream's order; those of the security context say so.
+/// The fields of a pod that Windows does not support, in upstream's order. The flag marks fields of the security
+/// context.
 const NOT_FOR_WINDOWS: &[(bool, &str)] = &[
     (true, "appArmorProfile"),
     (true, "seLinuxOptions"),
@@ -163,7 +164,7 @@ const NOT_FOR_WINDOWS: &[(bool, &str)] = &[
     (true, "seLinuxChangePolicy"),
 ];
 
-/// The same of a container's security context.
+/// The fields of a container's security context that Windows does not support.
 const NOT_FOR_WINDOWS_CONTAINERS: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
@@ -182,7 +183,7 @@ fn validate_windows(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     let context = path.child("securityContext");
     for (in_context, field) in NOT_FOR_WINDOWS {
         let (holder, path) = if *in_context { (&spec["securityContext"], &context) } else { (spec, path) };
-        // hostPID and hostIPC are plain booleans, sysctls a list: false and empty are as good as absent.
+        // `hostPID` and `hostIPC` are plain booleans and `sysctls` is a list, so false and empty count as unset.
         let is_plain = matches!(*field, "hostPID" | "hostIPC" | "sysctls");
         if holder.get(field).is_some_and(|value| !is_plain || !value.is_empty()) {
             errors.forbidden(&path.child(field), DETAIL);

@@ -1,7 +1,7 @@
-//! Cluster IPs: an address is taken by creating the IPAddress object of its name, so that two services cannot have the
-//! same one, whichever server they are created at. Addresses come from the ranges of ServiceCIDR objects, and without a
-//! wish from the upper part of a range first, since people pick theirs by hand in the lower part (KEP-1880, KEP-3070;
-//! upstream: `pkg/registry/core/service/ipallocator`).
+//! Allocates cluster IPs by creating an IPAddress object for each, so that two services never share an address, even
+//! across servers. The addresses come from the ranges of ServiceCIDR objects. Automatic allocation prefers the upper
+//! part of a range, because users choose from the lower part (KEP-1880, KEP-3070; upstream:
+//! `pkg/registry/core/service/ipallocator`).
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,46 +15,46 @@ use crate::rules::strings;
 const GROUP: &str = "networking.k8s.io";
 const ALLOCATOR: &str = "ipallocator.k8s.io";
 
-/// Why an address could not be had.
+/// Why an address cannot be allocated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(super) enum AddressError {
-    /// Someone has it.
+    /// The address is already allocated.
     #[error("provided IP is already allocated")]
     Allocated,
-    /// No range holds it.
+    /// No range contains the address.
     #[error("the provided network does not match the current range")]
     OutOfRanges,
-    /// The range does not hold it.
+    /// The range does not contain the address.
     #[error("the provided IP ({0}) is not in the valid range. The range of valid IPs is {1}")]
     OutOfRange(IpAddr, Network),
-    /// All are taken.
+    /// All addresses are allocated.
     #[error("range is full")]
     Full,
-    /// There is no range yet.
+    /// There is no ready range yet.
     #[error("allocator not ready")]
     NotReady,
-    /// The record could not be written or read.
+    /// The IPAddress object cannot be written or read.
     #[error("{0}")]
     Storage(ApiError),
 }
 
-/// Any 64 bits.
+/// Returns 64 random bits.
 pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// The addresses of a range that can be given to services.
+/// The allocatable addresses of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     cidr: Network,
     first: u128,
     last: u128,
-    /// How many addresses at the start are left to people who choose by themselves.
+    /// The number of addresses at the start that are reserved for manual allocation.
     reserved: u128,
 }
 
 impl Range {
-    /// The range of a network; `None` where it has no address to give or upstream refuses it.
+    /// Returns the range of a network, or `None` if it has no usable address or upstream rejects it.
     fn of(cidr: Network) -> Option<Self> {
         let host_bits = cidr.host_bits();
         let v4 = cidr.address.is_ipv4();
@@ -63,9 +63,9 @@ impl Range {
         }
         let size = 1_u128 << host_bits;
         let network = number(cidr.address);
-        // Neither the network itself nor, for IPv4, its broadcast address.
+        // Exclude the network address and, for IPv4, the broadcast address.
         let (first, last) = (network + 1, network + size - 1 - u128::from(v4));
-        // Upstream's count of a range is 0 where it is nearly all of IPv4.
+        // Upstream computes a size of 0 for ranges of nearly all of IPv4.
         let counted = if v4 && host_bits >= 31 { 0 } else { size };
         let reserved = if counted <= 16 { 0 } else { (counted / 16).clamp(16, 256) };
         (host_bits > u32::from(v4) && first + reserved <= last).then_some(Self { cidr, first, last, reserved })
@@ -75,7 +75,8 @@ impl Range {
         ip.is_ipv4() == self.cidr.address.is_ipv4() && (self.first..=self.last).contains(&number(ip))
     }
 
-    /// The addresses in the order in which they are tried: the dynamic part from anywhere on, then the static part.
+    /// Returns the addresses in the order in which they are tried: the dynamic part from a random offset, then the
+    /// static part.
     fn candidates(&self, seed: u64) -> impl Iterator<Item = IpAddr> + use<> {
         let v4 = self.cidr.address.is_ipv4();
         let dynamic = self.first + self.reserved;
@@ -101,22 +102,22 @@ fn address(number: u128, v4: bool) -> IpAddr {
     }
 }
 
-/// The first address of a range, which the API server's own service has.
+/// Returns the first address of a range, which belongs to the service `kubernetes`.
 pub(super) fn first_address(range: &Network) -> IpAddr {
     address(number(range.address) + 1, range.address.is_ipv4())
 }
 
-/// The resource of the records.
+/// The resource `ipaddresses`.
 pub(super) fn ip_addresses() -> GroupResource {
     GroupResource::new(GROUP, "ipaddresses")
 }
 
-/// The resource of the ranges.
+/// The resource `servicecidrs`.
 pub(super) fn service_cidrs() -> GroupResource {
     GroupResource::new(GROUP, "servicecidrs")
 }
 
-/// The ranges of a family that addresses can be taken from.
+/// Returns the ready ranges of a family.
 fn ranges(objects: &dyn ObjectClient, of: &str) -> Result<Vec<Range>, AddressError> {
     let cidrs = objects.list(&service_cidrs(), "").map_err(AddressError::Storage)?;
     let mut ranges: Vec<Range> = Vec::new();
@@ -131,7 +132,7 @@ fn ranges(objects: &dyn ObjectClient, of: &str) -> Result<Vec<Range>, AddressErr
     Ok(ranges)
 }
 
-/// True unless a range goes away or is said not to be ready.
+/// Returns true unless a ServiceCIDR is terminating or its `Ready` condition is false.
 fn is_ready(service_cidr: &Value) -> bool {
     let ready = service_cidr
         .items_at(&["status", "conditions"])
@@ -140,7 +141,8 @@ fn is_ready(service_cidr: &Value) -> bool {
     !service_cidr.is_terminating() && ready.is_none_or(|condition| condition.str_at(&["status"]) == "True")
 }
 
-/// Takes the address that a service asks for. A dry run takes nothing, and does not ask whether it is taken.
+/// Allocates the address that a service requests. A dry run allocates nothing and does not check whether the address is
+/// free.
 pub(super) async fn take(
     objects: &dyn ObjectClient,
     service: &Value,
@@ -157,7 +159,7 @@ pub(super) async fn take(
     if dry_run { Ok(()) } else { record(objects, service, ip).await }
 }
 
-/// Takes any free address of a family. A dry run answers with the address of the network, which no service can have.
+/// Allocates any free address of a family. A dry run returns the network address, which no service can have.
 pub(super) async fn take_any(
     objects: &dyn ObjectClient,
     service: &Value,
@@ -177,7 +179,7 @@ pub(super) async fn take_any(
             }
             match record(objects, service, ip).await {
                 Ok(()) => return Ok(ip),
-                // Another service was faster.
+                // Another service was faster, or the address was in use.
                 Err(AddressError::Allocated) => {}
                 Err(other) => return Err(other),
             }
@@ -186,7 +188,7 @@ pub(super) async fn take_any(
     Err(AddressError::Full)
 }
 
-/// Writes the record that a service has an address.
+/// Creates the IPAddress object for a service.
 async fn record(objects: &dyn ObjectClient, service: &Value, ip: IpAddr) -> Result<(), AddressError> {
     match objects.create(&ip_addresses(), ip_address(service, ip)).await {
         Ok(_) => Ok(()),
@@ -195,7 +197,7 @@ async fn record(objects: &dyn ObjectClient, service: &Value, ip: IpAddr) -> Resu
     }
 }
 
-/// The record that a service has an address.
+/// Returns the IPAddress object for a service.
 fn ip_address(service: &Value, ip: IpAddr) -> Value {
     let mut object = Value::object();
     object.set("apiVersion", "networking.k8s.io/v1");
@@ -212,8 +214,7 @@ fn ip_address(service: &Value, ip: IpAddr) -> Value {
     object
 }
 
-/// Gives an address back that a service has. That it is not there any more, or that someone else has it by now, is as
-/// good.
+/// Releases an address of a service. Ignores an address that no longer exists or belongs to another service.
 pub(super) async fn release(objects: &dyn ObjectClient, namespace: &str, service: &str, ip: &str) {
     let Some(name) = parse_ip(ip).map(|ip| ip.to_string()) else { return };
     let Ok(Some(record)) = objects.get(&ip_addresses(), "", &name) else { return };
@@ -256,7 +257,7 @@ mod tests {
             range("10.0.0.0/26").into_iter().flat_map(|r| r.candidates(40)).map(|ip| ip.to_string()).collect();
         assert_eq!(tried.len(), 62);
         assert_eq!(tried.iter().collect::<std::collections::BTreeSet<_>>().len(), 62);
-        // 46 dynamic addresses from 10.0.0.17 on, the first of them the 41st; then 16 static ones.
+        // 46 dynamic addresses from 10.0.0.17 on, starting with the 41st; then 16 static ones.
         assert_eq!((tried[0].as_str(), tried[45].as_str(), tried[46].as_str()), ("10.0.0.57", "10.0.0.56", "10.0.0.9"));
     }
 

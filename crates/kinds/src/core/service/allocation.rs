@@ -1,6 +1,6 @@
-//! What happens around the commit of a service: addresses and node ports are taken before it, and given back after it or,
-//! if nothing was stored, instead of it (upstream: `pkg/registry/core/service/storage/{storage,alloc}.go`). The ticket
-//! between the two says what was taken and what is to be given back.
+//! Allocates addresses and node ports around the write of a service: before the commit, and releases them after it, or
+//! instead of it if nothing was stored (upstream: `pkg/registry/core/service/storage/{storage,alloc}.go`). The ticket
+//! between the two steps lists what was allocated and what is to be released.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use super::view::{
 use crate::networking::address::parse_ip;
 use crate::rules::strings;
 
-/// What a cluster's services take from: families of addresses and node ports.
+/// Allocates the cluster IPs and node ports of a cluster's services.
 #[derive(Debug)]
 pub(super) struct Allocator {
     families: Vec<&'static str>,
@@ -79,7 +79,8 @@ impl AllocationHooks for Allocator {
     fn commit<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.give_back(objects, &ticket, "freed").await;
-            // Upstream does not trust the controller to remove the endpoints before a service of the same name appears.
+            // Upstream does not rely on the controller to remove the endpoints before a service of the same name is
+            // created.
             if ticket.bool_at(&["deleted"]) {
                 let endpoints = GroupResource::new("", "endpoints");
                 let _ = objects.delete(&endpoints, ticket.str_at(&["namespace"]), ticket.str_at(&["name"])).await;
@@ -133,7 +134,7 @@ impl Allocator {
     }
 }
 
-/// What one write takes and gives back.
+/// The allocations and releases of one write.
 struct Claim<'a> {
     objects: &'a dyn ObjectClient,
     /// The service's namespace.
@@ -141,9 +142,9 @@ struct Claim<'a> {
     /// The service's name.
     name: String,
     dry_run: bool,
-    /// The addresses that were taken.
+    /// The allocated addresses.
     taken: Vec<String>,
-    /// The addresses to give back if the write is stored.
+    /// The addresses to release once the write is stored.
     freed: Vec<String>,
     ports: PortOperation<'a>,
 }
@@ -172,7 +173,7 @@ impl Claim<'_> {
         ticket
     }
 
-    /// Gives back all that a service has.
+    /// Releases everything that a service has.
     fn free_all(&mut self, service: &Value) {
         if needs_cluster_ip(service) && !is_headless(service) {
             self.freed.extend(cluster_ips(service).into_iter().map(str::to_owned));
@@ -183,7 +184,7 @@ impl Claim<'_> {
         }
     }
 
-    /// Takes an address for each family; those that the service names, where it does.
+    /// Allocates an address for each family; a requested one if the service names it.
     async fn take_cluster_ips(&mut self, service: &mut Value) -> Result<(), ApiError> {
         if !needs_cluster_ip(service) || cluster_ips(service).first() == Some(&NONE) {
             return Ok(());
@@ -194,7 +195,7 @@ impl Claim<'_> {
         Ok(())
     }
 
-    /// Takes the address of the family at an index.
+    /// Allocates the address of the family at an index.
     async fn take_cluster_ip(&mut self, service: &mut Value, i: usize) -> Result<(), ApiError> {
         let wanted = cluster_ips(service).get(i).map_or_else(String::new, |ip| (*ip).to_owned());
         let ip = if wanted.is_empty() {
@@ -239,7 +240,7 @@ impl Claim<'_> {
         }
     }
 
-    /// Takes node ports for a new service. Ports with the same number, for different protocols, share one.
+    /// Allocates node ports for a new service. Ports with the same number and different protocols share one.
     fn take_node_ports(&mut self, service: &mut Value) -> Result<(), ApiError> {
         let allocates = allocates_node_ports(service);
         let mut by_port: BTreeMap<i64, i64> = BTreeMap::new();
@@ -270,7 +271,7 @@ impl Claim<'_> {
         Ok(())
     }
 
-    /// Takes the node ports that are new in an update and gives those back that are gone.
+    /// Allocates the node ports that an update adds and releases those that it removes.
     fn change_node_ports(&mut self, service: &mut Value, old: &Value) -> Result<(), ApiError> {
         let allocates = allocates_node_ports(service);
         let before = node_ports(old);
@@ -291,7 +292,7 @@ impl Claim<'_> {
             let protocol = ports(service).get(i).map_or("", |p| p.str_at(&["protocol"]));
             let entry = (protocol.to_owned(), port);
             if seen.contains(&entry) {
-                // Nobody upstream says what kind of error this is.
+                // Upstream gives this error no reason.
                 return Err(ApiError::Unclassified(format!("duplicate nodePort: {{{} {}}}", entry.0, entry.1)));
             }
             seen.push(entry);
@@ -301,7 +302,7 @@ impl Claim<'_> {
         Ok(())
     }
 
-    /// Takes a node port that the port at an index asks for.
+    /// Allocates the node port that the port at an index requests.
     fn take_node_port(&mut self, service: &Value, i: usize, port: i64) -> Result<(), ApiError> {
         self.ports.take(port).map_err(|error| {
             let path = FieldPath::new("spec.ports");
@@ -331,7 +332,7 @@ impl Claim<'_> {
     }
 }
 
-/// The number and the node port of the port at an index.
+/// Returns the number and the node port of the port at an index.
 fn port_at(service: &Value, i: usize) -> (i64, i64) {
     ports(service).get(i).map_or((0, 0), |port| (port.int_at(&["port"]).unwrap_or(0), node_port(port)))
 }
@@ -359,14 +360,14 @@ fn invalid(service: &Value, errors: Errors) -> ApiError {
     ApiError::Invalid { kind: GroupVersionKind::new("", "v1", "Service"), name: service.name().into(), errors }
 }
 
-/// The error about an address that a service asks for.
+/// The error about a requested address.
 fn wrong_address(service: &Value, problem: &str) -> ApiError {
     let mut errors = Errors::new();
     errors.invalid(&FieldPath::new("spec.clusterIPs"), shown_cluster_ips(service), problem);
     invalid(service, errors)
 }
 
-/// The error about an address that could not be found.
+/// The error about a failed automatic allocation.
 fn no_address(service: &Value, error: AddressError) -> ApiError {
     match error {
         AddressError::Full => ApiError::Internal(format!(

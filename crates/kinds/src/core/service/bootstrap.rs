@@ -1,5 +1,5 @@
-//! The objects that a cluster's services start with: the range of their addresses and the service of the API server itself
-//! (upstream: `pkg/controlplane/controller/{defaultservicecidr,kubernetesservice}`).
+//! The initial objects for services: the ServiceCIDR and the service of the API server itself (upstream:
+//! `pkg/controlplane/controller/{defaultservicecidr,kubernetesservice}`).
 
 use pintle_registry::GroupResource;
 use pintle_value::time::Time;
@@ -11,15 +11,16 @@ use super::network::ServiceNetwork;
 
 const NAME: &str = "kubernetes";
 
-/// The objects that a cluster with kube-apiserver's default network starts with, each to be created unless it is there.
+/// Returns the initial objects of a cluster with kube-apiserver's default network. Each is to be created unless it
+/// exists.
 #[must_use]
 pub fn bootstrap_objects(now: Time) -> Vec<(GroupResource, Value)> {
     ServiceNetwork::default().bootstrap_objects(now)
 }
 
 impl ServiceNetwork {
-    /// The objects that must exist before services are created, each to be created unless it is there: the ServiceCIDR
-    /// `kubernetes`.
+    /// Returns the objects that must exist before services can be created: the ServiceCIDR `kubernetes`. Each is to be
+    /// created unless it exists.
     #[must_use]
     pub fn bootstrap_objects(&self, now: Time) -> Vec<(GroupResource, Value)> {
         vec![(service_cidrs(), self.service_cidr(now))]
@@ -40,8 +41,8 @@ impl ServiceNetwork {
         object
     }
 
-    /// The service that clients in the cluster reach the API server by, to be created after the ServiceCIDR: it has the
-    /// first address of the range, and its port leads to `secure_port`.
+    /// Returns the service `kubernetes`, through which clients in the cluster reach the API server. It is to be created
+    /// after the ServiceCIDR. It has the first address of the range, and its target port is `secure_port`.
     #[must_use]
     pub fn kubernetes_service(&self, secure_port: u16) -> (GroupResource, Value) {
         let mut object = named("v1", "Service");

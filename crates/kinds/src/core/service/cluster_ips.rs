@@ -1,4 +1,4 @@
-//! Checks of `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`, alone and against the old object (upstream:
+//! Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`, alone and against the old object (upstream:
 //! `ValidateServiceClusterIPsRelatedFields` and `validateUpgradeDowngrade*` in `pkg/apis/core/validation`).
 
 use pintle_value::{Errors, FieldPath, Value};
@@ -14,7 +14,7 @@ const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack
 
 const UNCHANGEABLE: &str = "may not change once set";
 
-/// Checks the four fields; addresses that the old object has are accepted as they are.
+/// Validates the four fields. Unchanged addresses of the old object are accepted.
 pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     if !needs_cluster_ip(service) {
@@ -51,7 +51,7 @@ pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
     if plural.len() > 2 {
         errors.invalid(&path, shown(), "may only hold up to 2 values");
     }
-    // The checks below would only repeat in other words that an address is none.
+    // For a malformed address, the checks below would only report redundant errors.
     if malformed {
         return errors;
     }
@@ -87,7 +87,7 @@ fn check_families(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value) {
     }
 }
 
-/// Refuses changes of the primary address, and the loss of the secondary one without a word about it.
+/// Rejects changes of the primary address, and the removal of the secondary one without a change of the family policy.
 pub(super) fn check_address_change(errors: &mut Errors, service: &Value, old: &Value) {
     if !needs_cluster_ip(service) || !needs_cluster_ip(old) || (is_headless(service) && is_headless(old)) {
         return;
@@ -114,7 +114,7 @@ pub(super) fn check_address_change(errors: &mut Errors, service: &Value, old: &V
     }
 }
 
-/// The same for families.
+/// Rejects the corresponding changes of `ipFamilies`.
 pub(super) fn check_family_change(errors: &mut Errors, service: &Value, old: &Value) {
     if !needs_cluster_ip(service) || !needs_cluster_ip(old) || is_headless(service) || is_headless(old) {
         return;
@@ -124,7 +124,7 @@ pub(super) fn check_family_change(errors: &mut Errors, service: &Value, old: &Va
     let (new, old) = (families(service), families(old));
     let shown = || service["spec"]["ipFamilies"].clone();
     if old.len() == new.len() {
-        // Upstream blames the first family for each that changed.
+        // Upstream reports the first family for each family that changed.
         for _ in (0..new.len()).filter(|i| new[*i] != old[*i]) {
             errors.invalid(&path.index(0), shown(), UNCHANGEABLE);
         }

@@ -1,4 +1,5 @@
-//! Endpoints (upstream: `ValidateEndpoints` in `pkg/apis/core/validation`, `pkg/registry/core/endpoint`).
+//! The strategy for Endpoints (upstream: `ValidateEndpoints` in `pkg/apis/core/validation`,
+//! `pkg/registry/core/endpoint`).
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::ip_warnings;
@@ -14,7 +15,7 @@ const ADDRESS_LISTS: [&str; 2] = ["addresses", "notReadyAddresses"];
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpoint-controller";
 
-/// The rules of Endpoints.
+/// The strategy for Endpoints.
 pub(super) struct Endpoints;
 
 impl Strategy for Endpoints {
@@ -38,7 +39,7 @@ impl Strategy for Endpoints {
     }
 
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        // What an older server accepted stays acceptable as long as it does not change.
+        // Unchanged subsets are not validated, since an older server may have accepted them.
         if same_at(object, old, &["subsets"]) { Errors::new() } else { self.validate(context, object) }
     }
 

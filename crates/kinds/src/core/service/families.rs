@@ -1,5 +1,5 @@
-//! The families of a service's addresses: what a client leaves open is settled by what the cluster has, before addresses
-//! are allocated (upstream: `initIPFamilyFields` in `pkg/registry/core/service/storage/alloc.go`).
+//! Defaults the IP families of a service from the families of the cluster, before addresses are allocated (upstream:
+//! `initIPFamilyFields` in `pkg/registry/core/service/storage/alloc.go`).
 
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -17,10 +17,10 @@ const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
 const REQUIRE: &str = "RequireDualStack";
 
-/// Settles `ipFamilyPolicy` and `ipFamilies`; `configured` are the cluster's families, the default one first.
+/// Defaults `ipFamilyPolicy` and `ipFamilies`. `configured` are the cluster's families, the default one first.
 ///
 /// # Errors
-/// Where the fields contradict each other or the cluster.
+/// Returns an error if the fields contradict each other or the cluster's families.
 pub(super) fn settle(service: &mut Value, old: Option<&Value>, configured: &[&'static str]) -> Result<(), Errors> {
     if !needs_cluster_ip(service) || old.is_some_and(|old| prefers_dual_stack_still(service, old)) {
         return Ok(());
@@ -67,7 +67,7 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>, configured: &[&'s
 
     let default = configured.first().copied().unwrap_or("IPv4");
     if is_headless_without_selector(service) {
-        // Whoever maintains the endpoints may use families that the cluster's own services do not have.
+        // Endpoints that are managed by the user may have families that the cluster's own services do not support.
         if families(service).is_empty() {
             set_families(service, &[default]);
         }
@@ -100,8 +100,8 @@ fn none(errors: Errors) -> Result<(), Errors> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// True if nothing about addresses changes for a service that takes two families where it can get them: such a service
-/// is not touched when the cluster gains or loses a family.
+/// Returns true if an update changes nothing about the addresses of a service that prefers dual-stack. Such a service
+/// stays unchanged if the cluster gains or loses a family.
 pub(super) fn prefers_dual_stack_still(service: &Value, old: &Value) -> bool {
     family_policy(service) == Some(PREFER)
         && family_policy(old).is_none_or(|policy| policy == PREFER)
@@ -111,7 +111,7 @@ pub(super) fn prefers_dual_stack_still(service: &Value, old: &Value) -> bool {
         && families(service) == families(old)
 }
 
-/// Drops the secondary address and family of a service that becomes single-stack and says nothing else about them.
+/// Drops the secondary address and family of a service that becomes single-stack without setting these fields.
 fn shrink(service: &mut Value, old: &Value) {
     let lists = [(&["spec", "clusterIPs"], ips_of as fn(&Value) -> Vec<&str>), (&FAMILIES, families)];
     for (path, of) in lists {
@@ -123,7 +123,7 @@ fn shrink(service: &mut Value, old: &Value) {
     }
 }
 
-/// Adds the families of addresses that have none.
+/// Adds the families of the requested addresses.
 fn infer_from_addresses(errors: &mut Errors, service: &mut Value, configured: &[&'static str]) {
     let ips: Vec<String> = ips_of(service).into_iter().map(str::to_owned).collect();
     let mut named: Vec<String> = families(service).into_iter().map(str::to_owned).collect();
@@ -263,7 +263,7 @@ mod tests {
                 "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": must be 'SingleStack' to release the secondary IP family",
             ],
         );
-        // The cluster lost a family; the service keeps what it has.
+        // The cluster lost a family; the service stays unchanged.
         let preferring = dual.replace("RequireDualStack", "PreferDualStack");
         check(V4, Some(&preferring), &preferring, &["PreferDualStack IPv4,IPv6"]);
     }

@@ -1,4 +1,4 @@
-//! Service: defaults, what the server sets and clears, selectable fields and warnings (upstream:
+//! The strategy for Service: defaults, fields that the server sets and clears, field selectors and warnings (upstream:
 //! `pkg/apis/core/v1/defaults.go`, `pkg/registry/core/service/strategy.go`, `pkg/api/service/warnings.go`).
 
 use pintle_registry::{AllocationHooks, Strategy, StrategyContext, SubresourceStrategy};
@@ -14,13 +14,13 @@ use crate::networking::balancer::no_balancer;
 use crate::rules::strings;
 use crate::strategy::keep;
 
-/// Three hours.
+/// The default timeout of client IP affinity: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
 
 const OLD_TOPOLOGY: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY: &str = "service.kubernetes.io/topology-mode";
 
-/// The rules of Service, and what the services of the cluster hold.
+/// The strategy for Service, with the allocator for the services of the cluster.
 #[derive(Debug)]
 pub(super) struct Service {
     allocator: Allocator,
@@ -69,7 +69,7 @@ impl Strategy for Service {
     }
 
     fn canonicalize(&self, object: &mut Value) {
-        // Upstream stores the policy of services without endpoints but never shows it.
+        // Upstream stores the policy of `ExternalName` services but never shows it.
         if kind(object) == "ExternalName" {
             object.remove_at(&["spec", "internalTrafficPolicy"]);
         }

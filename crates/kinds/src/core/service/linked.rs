@@ -1,7 +1,7 @@
-//! Fields of a service that follow from each other or from the old object: `clusterIP` and `clusterIPs`, values that were
-//! allocated and are missing in an update, and what a change of type makes void (upstream:
-//! `pkg/registry/core/service/strategy.go` `dropTypeDependentFields`, `storage.go` `normalizeClusterIPs` and
-//! `patchAllocatedValues`). All three change nothing when they run again.
+//! Synchronizes fields of a service: `clusterIP` with `clusterIPs`, allocated values that an update omits, and fields
+//! that a change of the type invalidates (upstream: `dropTypeDependentFields` in
+//! `pkg/registry/core/service/strategy.go`, `normalizeClusterIPs` and `patchAllocatedValues` in `storage.go`). All
+//! three functions are idempotent.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use super::view::{
 };
 use crate::strategy::{keep, same_at};
 
-/// Brings `clusterIPs` in line with `clusterIP`, for clients that know the latter only.
+/// Synchronizes `clusterIPs` with `clusterIP`, for clients that only know the latter.
 pub(super) fn align_cluster_ips(service: &mut Value, old: Option<&Value>) {
     let singular = cluster_ip(service).to_owned();
     let Some(old) = old else {
@@ -39,8 +39,8 @@ fn set_only_cluster_ip(service: &mut Value, ip: &str) {
     service.set_at(&["spec", "clusterIPs"], vec![Value::from(ip)]);
 }
 
-/// Fills in what was allocated for the old object and is not said in the new one, so that the manifest that a service was
-/// created from can be sent again.
+/// Copies allocated values of the old object that the new one omits, so that the original manifest of a service can be
+/// applied again.
 pub(super) fn keep_allocated(service: &mut Value, old: &Value) {
     if needs_cluster_ip(old) && needs_cluster_ip(service) {
         if cluster_ip(service).is_empty() && !cluster_ip(old).is_empty() {
@@ -68,8 +68,8 @@ pub(super) fn keep_allocated(service: &mut Value, old: &Value) {
     }
 }
 
-/// Clears what no longer applies after a change of type, where the server may have set it and the client did not change
-/// it. What the client did change is left for validation to refuse.
+/// Clears the fields that no longer apply after a change of the type, if the client left them unchanged. Validation
+/// rejects those that the client changed.
 pub(super) fn drop_type_dependent(service: &mut Value, old: &Value) {
     if needs_cluster_ip(old) && !needs_cluster_ip(service) {
         if cluster_ip(old) == cluster_ip(service) && cluster_ips(old) == cluster_ips(service) {

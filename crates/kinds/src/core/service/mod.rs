@@ -1,5 +1,5 @@
-//! Services and endpoints. A service is checked in `validation`, `cluster_ips`; what its fields imply for each other is in
-//! `linked` and `families`; addresses and node ports are allocated in `allocation`.
+//! Strategies for Service and Endpoints. `validation` and `cluster_ips` validate a service, `linked` and `families` set
+//! dependent fields, and `allocation` allocates addresses and node ports.
 
 mod addresses;
 mod allocation;
@@ -23,7 +23,8 @@ use pintle_registry::Strategy;
 pub use bootstrap::bootstrap_objects;
 pub use network::{NetworkError, ServiceNetwork};
 
-/// The rules of services of a cluster with this network. They hold what is allocated, so that each cluster needs its own.
+/// Returns the strategy for services of a cluster with this network. It contains the allocator, so each cluster needs
+/// its own.
 #[must_use]
 pub fn services(network: ServiceNetwork) -> Arc<dyn Strategy> {
     Arc::new(kind::Service::new(network))

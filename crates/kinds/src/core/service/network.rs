@@ -1,39 +1,40 @@
-//! What a cluster's services get their addresses and node ports from: kube-apiserver's flags
-//! `--service-cluster-ip-range` and `--service-node-port-range`.
+//! The address and port ranges for services: kube-apiserver's flags `--service-cluster-ip-range` and
+//! `--service-node-port-range`.
 
 use std::ops::RangeInclusive;
 
 use crate::networking::address::Network;
 
-/// The ranges for services of a cluster.
+/// The address ranges and the node port range for the services of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceNetwork {
     ranges: Vec<Network>,
     node_ports: RangeInclusive<u16>,
 }
 
-/// Why ranges for services are refused.
+/// Why the ranges for services are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// A range is no CIDR value.
+    /// A range is not a valid CIDR.
     #[error("invalid CIDR value {0:?}")]
     Malformed(String),
-    /// An IPv6 range is too large, or a range has no address to give.
+    /// An IPv6 range is too large, or a range has no allocatable address.
     #[error("range {0} has an unsuitable size: at most /64 for IPv6 and at least two free addresses")]
     Size(String),
-    /// There is no range, or there are more than two, or two of one family.
+    /// There is no range, or there are more than two, or two of the same family.
     #[error("one range, or two of different families, are needed")]
     Count,
-    /// The node ports are no range within 1-65535.
+    /// The node port range is not a range within 1-65535.
     #[error("invalid range of node ports {0}-{1}")]
     NodePorts(u16, u16),
 }
 
 impl ServiceNetwork {
-    /// Ranges of addresses (one, or one of each family, the first of which is the default) and of node ports.
+    /// Creates a network from address ranges (one, or one of each family, the default family first) and the node port
+    /// range.
     ///
     /// # Errors
-    /// Where a range is malformed or does not fit.
+    /// Returns an error if a range is malformed or unsuitable.
     pub fn new(ranges: &[&str], node_ports: RangeInclusive<u16>) -> Result<Self, NetworkError> {
         let ranges: Vec<Network> = ranges
             .iter()
@@ -53,24 +54,24 @@ impl ServiceNetwork {
         Ok(Self { ranges, node_ports })
     }
 
-    /// The families that services can have, the default one first.
+    /// Returns the IP families of services, the default one first.
     pub(super) fn families(&self) -> Vec<&'static str> {
         self.ranges.iter().map(Network::family).collect()
     }
 
-    /// The ranges of addresses.
+    /// Returns the address ranges.
     pub(super) fn ranges(&self) -> &[Network] {
         &self.ranges
     }
 
-    /// The node ports.
+    /// Returns the node port range.
     pub(super) fn node_ports(&self) -> RangeInclusive<u16> {
         self.node_ports.clone()
     }
 }
 
 impl Default for ServiceNetwork {
-    /// What kube-apiserver takes without flags: `10.0.0.0/24` and 30000-32767.
+    /// kube-apiserver's defaults: `10.0.0.0/24` and 30000-32767.
     fn default() -> Self {
         let range = Network { address: std::net::IpAddr::from([10, 0, 0, 0]), bits: 24 };
         Self { ranges: vec![range], node_ports: 30000..=32767 }

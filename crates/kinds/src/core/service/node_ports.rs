@@ -1,6 +1,6 @@
-//! Node ports: which of them services hold, kept in memory and read from the stored services once. A port is held from the
-//! moment that a write asks for it, and given back only when a write that drops it is stored, since a port held in vain
-//! does less harm than one held twice (upstream: `pkg/registry/core/service/portallocator`).
+//! Allocates node ports. The allocator is in memory and reads the stored services once. A port is allocated as soon as
+//! a write requests it, and released only when a write that drops it is stored: a leaked port does less harm than one
+//! that is allocated twice (upstream: `pkg/registry/core/service/portallocator`).
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -11,30 +11,30 @@ use pintle_registry::{ApiError, GroupResource, ObjectClient};
 use super::addresses::random;
 use super::view::{health_check_node_port, needs_health_check, node_ports};
 
-/// Why a node port could not be had.
+/// Why a node port cannot be allocated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PortError {
-    /// Someone has it.
+    /// The port is already allocated.
     #[error("provided port is already allocated")]
     Allocated,
-    /// It is no node port.
+    /// The port is outside of the node port range.
     #[error("provided port is not in the valid range. The range of valid ports is {0}-{1}")]
     OutOfRange(u16, u16),
-    /// All are taken.
+    /// All ports are allocated.
     #[error("range is full")]
     Full,
 }
 
-/// The node ports of a cluster.
+/// The node port allocator of a cluster.
 #[derive(Debug)]
 pub(super) struct NodePorts {
     range: RangeInclusive<u16>,
-    /// The ports that are held; `None` until the stored services have been read.
+    /// The allocated ports; `None` until the stored services are loaded.
     held: Mutex<Option<BTreeSet<u16>>>,
 }
 
 impl NodePorts {
-    /// The node ports of a range, with none of them known to be held.
+    /// Creates an allocator for a range, without loading the allocated ports.
     pub(super) fn new(range: RangeInclusive<u16>) -> Self {
         Self { range, held: Mutex::new(None) }
     }
@@ -43,7 +43,7 @@ impl NodePorts {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what the stored services hold, the first time that it is called.
+    /// Loads the allocated ports from the stored services on the first call.
     pub(super) fn load(&self, objects: &dyn ObjectClient) -> Result<(), ApiError> {
         let mut held = self.held();
         if held.is_none() {
@@ -62,7 +62,7 @@ impl NodePorts {
         u16::try_from(port).ok().filter(|port| self.range.contains(port))
     }
 
-    /// True if the port is held.
+    /// Returns true if the port is allocated.
     fn is_held(&self, port: i64) -> bool {
         self.known(port).is_some_and(|port| self.held().as_ref().is_some_and(|held| held.contains(&port)))
     }
@@ -72,7 +72,7 @@ impl NodePorts {
         if self.held().get_or_insert_default().insert(port) { Ok(()) } else { Err(PortError::Allocated) }
     }
 
-    /// Takes any port: one of those above the part that is left to people who choose by themselves, while there are some.
+    /// Allocates any port, preferably one above the part that is reserved for manual allocation.
     fn take_any(&self) -> Result<i64, PortError> {
         let mut held = self.held();
         let held = held.get_or_insert_default();
@@ -93,7 +93,7 @@ impl NodePorts {
         Err(PortError::Full)
     }
 
-    /// Gives ports back; others than held ones are ignored.
+    /// Releases ports. Ignores ports that are not allocated.
     pub(super) fn release(&self, ports: impl IntoIterator<Item = i64>) {
         let mut held = self.held();
         for port in ports {
@@ -104,26 +104,26 @@ impl NodePorts {
     }
 }
 
-/// What one write takes and gives back. Ports are taken at once; they are given back when the write is stored. What was
-/// taken and not claimed by the time that the operation is dropped is given back, so that a request that is abandoned
-/// holds nothing.
+/// The node ports that one write allocates and releases. Ports are allocated immediately and released when the write is
+/// stored. Dropping an unclaimed operation releases the ports that it allocated, so that an abandoned request leaks
+/// nothing.
 #[derive(Debug)]
 pub(super) struct PortOperation<'a> {
     ports: &'a NodePorts,
     dry_run: bool,
-    /// The ports that were taken.
+    /// The allocated ports.
     pub(super) taken: Vec<i64>,
-    /// The ports to give back if the write is stored.
+    /// The ports to release once the write is stored.
     pub(super) freed: Vec<i64>,
 }
 
 impl<'a> PortOperation<'a> {
-    /// An operation that has taken nothing yet.
+    /// Creates an operation without allocations.
     pub(super) fn new(ports: &'a NodePorts, dry_run: bool) -> Self {
         Self { ports, dry_run, taken: Vec::new(), freed: Vec::new() }
     }
 
-    /// Takes the port that a service asks for. A dry run does not ask whether it is in the range, as upstream.
+    /// Allocates the port that a service requests. Like upstream, a dry run does not check that it is in the range.
     pub(super) fn take(&mut self, port: i64) -> Result<(), PortError> {
         if !self.dry_run {
             self.ports.take(port)?;
@@ -134,7 +134,7 @@ impl<'a> PortOperation<'a> {
         Ok(())
     }
 
-    /// Takes any port. A dry run answers with numbers beyond the usual range, as upstream.
+    /// Allocates any port. Like upstream, a dry run returns numbers beyond the usual range.
     pub(super) fn take_any(&mut self) -> Result<i64, PortError> {
         let port = if self.dry_run {
             self.taken.iter().max().map_or(32769, |port| port.saturating_add(1))
@@ -145,7 +145,8 @@ impl<'a> PortOperation<'a> {
         Ok(port)
     }
 
-    /// Ends the operation; the caller answers for what it took and is to give back.
+    /// Ends the operation. Returns the allocated ports and the ports to release, for which the caller is responsible
+    /// from then on.
     pub(super) fn claim(mut self) -> (Vec<i64>, Vec<i64>) {
         (std::mem::take(&mut self.taken), std::mem::take(&mut self.freed))
     }

@@ -1,4 +1,5 @@
-//! Services through their whole life, as the server leads them: defaults, preparation, allocation, validation, storing.
+//! Tests of services through their whole life cycle, in the steps of the server: defaults, preparation, allocation,
+//! validation, storage.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -15,7 +16,7 @@ use super::kind::Service;
 use super::network::ServiceNetwork;
 use crate::testing::{context, object};
 
-/// Runs a future whose parts are always ready.
+/// Runs a future that is always ready.
 fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
@@ -29,7 +30,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 #[derive(Default)]
 struct Store {
     objects: Mutex<BTreeMap<(String, String, String), Value>>,
-    /// Makes reads find nothing, as they do just before another write is stored.
+    /// Makes reads return nothing, as if another write had not been stored yet.
     blind: AtomicBool,
 }
 
@@ -43,7 +44,7 @@ impl Store {
         self.objects.lock().unwrap().insert(key, object);
     }
 
-    /// The names of all objects of a resource.
+    /// Returns the names of all objects of a resource.
     fn names(&self, resource: &str) -> Vec<String> {
         self.objects.lock().unwrap().keys().filter(|(r, ..)| r == resource).map(|(.., name)| name.clone()).collect()
     }
@@ -98,7 +99,7 @@ impl ObjectClient for Store {
     }
 }
 
-/// A cluster with a network.
+/// A cluster with a service network.
 struct Cluster {
     store: Store,
     rules: Service,
@@ -116,7 +117,7 @@ impl Cluster {
         self.store.get(&GroupResource::new("", "services"), "ns", name).unwrap().unwrap_or_default()
     }
 
-    /// Writes a service: a creation, or an update where there is one of this name.
+    /// Creates a service, or updates the service of this name.
     fn apply(&self, name: &str, spec: &str, dry_run: bool) -> Result<Value, ApiError> {
         let mut new = object(&format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}},"spec":{spec}}}"#));
         let context = StrategyContext { dry_run, ..context() };
@@ -155,19 +156,19 @@ impl Cluster {
         run(allocation.commit(&self.store, ticket));
     }
 
-    /// Expects a write to work, and returns the service's spec.
+    /// Expects a write to succeed, and returns the service's spec.
     #[track_caller]
     fn write(&self, name: &str, spec: &str) -> Value {
         self.apply(name, spec, false).unwrap()["spec"].clone()
     }
 
-    /// Expects a write to fail with this text.
+    /// Expects a write to fail with this message.
     #[track_caller]
     fn refuse(&self, name: &str, spec: &str, expect: &str) {
         assert_eq!(self.apply(name, spec, false).map_err(|error| error.to_string()), Err(expect.to_owned()), "{spec}");
     }
 
-    /// Expects these addresses to be taken.
+    /// Expects exactly these addresses to be allocated.
     #[track_caller]
     fn taken(&self, expect: &[&str]) {
         assert_eq!(self.store.names("ipaddresses.networking.k8s.io"), expect);
@@ -191,7 +192,7 @@ fn a_new_service_is_completed() {
     );
     assert_eq!(spec, object(&expect));
     cluster.taken(&[&ip]);
-    // The manifest can be sent again.
+    // The manifest can be applied again.
     assert_eq!(cluster.write("web", PLAIN), spec);
     cluster.taken(&[&ip]);
     cluster.delete("web");
@@ -210,7 +211,7 @@ fn addresses_are_given_once() {
         &with("10.0.0.8"),
         "Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: [\"10.0.0.8\"]: may not change once set",
     );
-    // What fails later gives back what it took.
+    // A write that fails after the allocation releases its address.
     cluster.refuse("c", r#"{"ports":[]}"#, "Service \"c\" is invalid: spec.ports: Required value");
     cluster.taken(&["10.0.0.9"]);
 }
@@ -219,7 +220,7 @@ fn addresses_are_given_once() {
 fn a_range_can_be_full() {
     let cluster = Cluster::new(&["10.0.0.0/30"]);
     cluster.write("a", PLAIN);
-    // A read that comes too early does not hand out an address twice.
+    // A stale read does not cause an address to be allocated twice.
     cluster.store.blind.store(true, Ordering::Relaxed);
     cluster.write("b", PLAIN);
     cluster.store.blind.store(false, Ordering::Relaxed);
@@ -241,7 +242,7 @@ fn services_without_addresses() {
     let spec = cluster.write("elsewhere", r#"{"type":"ExternalName","externalName":"a.example.com"}"#);
     assert_eq!(spec, object(r#"{"type":"ExternalName","externalName":"a.example.com","sessionAffinity":"None"}"#));
     cluster.taken(&[]);
-    // It may become an ordinary one, and go back.
+    // The service can change to another type and back.
     let spec = cluster.write("elsewhere", r#"{"clusterIP":"10.0.0.7","ports":[{"port":80}]}"#);
     assert_eq!(spec["clusterIPs"], object(r#"["10.0.0.7"]"#));
     cluster.taken(&["10.0.0.7"]);
@@ -261,7 +262,7 @@ fn node_ports_come_and_go() {
     );
     cluster.refuse("b", &node_port(80), "Service \"b\" is invalid: spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767");
     assert_eq!(cluster.store.names("ipaddresses.networking.k8s.io").len(), 1);
-    // Moving on frees the port, and so does a change of type.
+    // A changed port and a changed type release the node port.
     cluster.write("a", &node_port(30002));
     cluster.write("b", &node_port(30001));
     cluster.write("b", PLAIN);
@@ -269,13 +270,13 @@ fn node_ports_come_and_go() {
     cluster.write("c", &node_port(30001));
     cluster.delete("c");
     cluster.write("d", &node_port(30001));
-    // Ports of one number share a node port.
+    // Ports with the same number share a node port.
     let spec = cluster.write(
         "dns",
         r#"{"type":"NodePort","ports":[{"name":"u","port":53,"protocol":"UDP"},{"name":"t","port":53}]}"#,
     );
     assert_eq!(spec["ports"][0]["nodePort"], spec["ports"][1]["nodePort"]);
-    // After a restart the stored services say what is held.
+    // After a restart, the allocated ports are loaded from the stored services.
     let restarted = Cluster { store: cluster.store, rules: Service::new(ServiceNetwork::default()) };
     restarted.refuse(
         "e",

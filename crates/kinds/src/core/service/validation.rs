@@ -1,5 +1,5 @@
-//! Checks of a service (upstream: `ValidateServiceCreate`, `ValidateServiceUpdate` and `ValidateServiceStatusUpdate` in
-//! `pkg/apis/core/validation`), in upstream's order.
+//! Validates a service in upstream's order (upstream: `ValidateServiceCreate`, `ValidateServiceUpdate` and
+//! `ValidateServiceStatusUpdate` in `pkg/apis/core/validation`).
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ran
 
 const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
-/// Checks a change of a service.
+/// Validates an update of a service.
 pub(super) fn check_update(service: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     cluster_ips::check_address_change(&mut errors, service, old);
@@ -47,7 +47,7 @@ pub(super) fn check_update(service: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// Checks all of a service; what the old one has and would not be accepted today is accepted as it is.
+/// Validates a whole service. Values of the old service that are no longer valid are accepted unchanged.
 pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let spec = FieldPath::new("spec");
@@ -69,7 +69,7 @@ pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
     let allocates = service.at(&["spec", "allocateLoadBalancerNodePorts"]).is_some();
     match (kind(service) == "LoadBalancer", allocates) {
         (false, true) => errors.forbidden(&spec.child("allocateLoadBalancerNodePorts"), ONLY_BALANCERS),
-        // Upstream leaves `spec` out of this path.
+        // Upstream omits `spec` from this path.
         (true, false) => errors.required(&FieldPath::new("allocateLoadBalancerNodePorts"), ""),
         _ => {}
     }
@@ -179,7 +179,7 @@ fn check_external_ips(errors: &mut Errors, path: &FieldPath<'_>, service: &Value
     }
 }
 
-/// Checks what ports may not have in common.
+/// Validates that ports do not conflict with each other.
 fn check_port_pairs(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) {
     let ports = ports(service);
     if kind(service) == "ClusterIP" {
@@ -197,7 +197,7 @@ fn check_port_pairs(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) 
     for (i, port) in ports.iter().enumerate() {
         let (protocol, number) = (port.str_at(&["protocol"]), port.int_at(&["port"]).unwrap_or(0));
         if !seen.insert((protocol, number)) {
-            // Upstream shows its internal struct, with nothing but the two fields set.
+            // Upstream prints its internal struct with only these two fields set.
             let protocol = pintle_value::field::quote(protocol);
             let shown = format!(
                 r#"{{"Name":"","Protocol":{protocol},"AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#
@@ -215,7 +215,7 @@ fn check_source_ranges(errors: &mut Errors, spec: &FieldPath<'_>, service: &Valu
     let balancer = kind(service) == "LoadBalancer";
     let ranges = trimmed(service);
     if !ranges.is_empty() {
-        // Upstream's path has a capital letter.
+        // Upstream writes this path with a capital letter.
         let path = spec.child("LoadBalancerSourceRanges");
         if !balancer {
             errors.forbidden(&path, ONLY_BALANCERS);
@@ -240,7 +240,7 @@ fn check_source_ranges(errors: &mut Errors, spec: &FieldPath<'_>, service: &Valu
     }
 }
 
-/// Checks the class of a load balancer; against the old object only where there is one.
+/// Validates the load balancer class, and on update that it did not change.
 fn check_class(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     let path = FieldPath::new("spec.loadBalancerClass");
     let field = ["spec", "loadBalancerClass"];
@@ -288,7 +288,7 @@ fn check_traffic(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value) {
     }
 }
 
-/// The rules of the `status` subresource.
+/// The strategy for the `status` subresource.
 pub(super) static STATUS: BalancerStatus = BalancerStatus {
     forbidden: |service| {
         (kind(service) != "LoadBalancer").then_some("may only be used when `spec.type` is 'LoadBalancer'")
@@ -313,7 +313,7 @@ mod tests {
 
     use crate::testing::{context, messages, object};
 
-    /// A service with these fields in addition to, or in place of, those of a plain one.
+    /// A service with these fields added to, or replacing, those of a minimal one.
     fn service(fields: &str) -> Value {
         let mut service = object(
             r#"{"metadata":{"name":"s"},"spec":{"type":"ClusterIP","clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ipFamilies":["IPv4"],
