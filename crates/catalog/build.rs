@@ -1,5 +1,6 @@
-//! Takes the field descriptions out of the published `k8s-openapi` sources and packs them for `descriptions.rs`. The
-//! package is found through Cargo itself and is never compiled: its types cost most of a minute, its texts 110 KB.
+//! Extracts the field descriptions from the sources of the `k8s-openapi` package and compresses them for
+//! `descriptions.rs`. The package is located through Cargo and never compiled: compiling its types takes most of a
+//! minute, while its descriptions are 110 KB.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -7,24 +8,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The Kubernetes version whose texts are taken, as the package names its folder.
+/// The Kubernetes version of the descriptions, as the package names its folder.
 const VERSION: &str = "v1_36";
 
-/// A type's text (under the empty name) and its fields' texts.
-type Texts = BTreeMap<String, String>;
+/// The descriptions of a type (under the empty name) and of its fields.
+type Descriptions = BTreeMap<String, String>;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=Cargo.toml");
-    let sources = package_folder().join("src").join(VERSION);
+    let sources = k8s_openapi_folder().join("src").join(VERSION);
     let mut models = BTreeMap::new();
-    read_folder(&sources, &mut models);
-    assert!(models.len() > 600, "{} holds {} types; it is not what it was", sources.display(), models.len());
-    models.insert("List".to_owned(), of_lists(&sources.join("list.rs"), &models));
+    read_models_of_folder(&sources, &mut models);
+    assert!(models.len() > 600, "{} has {} types, fewer than expected", sources.display(), models.len());
+    models.insert("List".to_owned(), list_descriptions(&sources.join("list.rs"), &models));
     let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
-    for (model, texts) in &models {
+    for (model, descriptions) in &models {
         write!(packed, "\x1d{model}").expect("memory");
-        for (name, text) in texts {
+        for (name, text) in descriptions {
             write!(packed, "\x1e{name}\x1f{text}").expect("memory");
         }
     }
@@ -32,14 +33,15 @@ fn main() {
     fs::write(target, packed.finish().expect("memory")).expect("the output folder is writable");
 }
 
-/// Where Cargo keeps the package's sources. The feature puts it into the graph, so that Cargo pins and fetches it.
-fn package_folder() -> PathBuf {
-    let here = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).expect("set by cargo");
+/// The folder of the package's sources. The feature adds the package to the dependency graph, so that Cargo pins and
+/// fetches it.
+fn k8s_openapi_folder() -> PathBuf {
+    let manifest_dir = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).expect("set by cargo");
     let output = Command::new(env::var_os("CARGO").expect("set by cargo"))
         .args(["metadata", "--format-version=1", "--features=descriptions-source", "--filter-platform"])
         .arg(env::var_os("HOST").expect("set by cargo"))
         .arg("--manifest-path")
-        .arg(here.join("Cargo.toml"))
+        .arg(manifest_dir.join("Cargo.toml"))
         .output()
         .expect("cargo starts");
     assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
@@ -54,15 +56,15 @@ fn package_folder() -> PathBuf {
     Path::new(manifest).parent().expect("a manifest is in a folder").to_path_buf()
 }
 
-fn read_folder(folder: &Path, models: &mut BTreeMap<String, Texts>) {
+fn read_models_of_folder(folder: &Path, models: &mut BTreeMap<String, Descriptions>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     for entry in entries {
         let path = entry.expect("a readable folder").path();
         if path.is_dir() {
-            read_folder(&path, models);
+            read_models_of_folder(&path, models);
         } else if path.extension().is_some_and(|e| e == "rs") {
             let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-            let tokens = tokens(&text);
+            let tokens = tokenize(&text);
             for start in 0..tokens.len() {
                 if tokens[start] == Token::Word("schema_name".to_owned()) {
                     read_model(&tokens[start..], models);
@@ -72,23 +74,23 @@ fn read_folder(folder: &Path, models: &mut BTreeMap<String, Texts>) {
     }
 }
 
-/// What the text of a source file is made of, as far as schemas go.
+/// A token of a Rust source file, as far as schemas need it.
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     Text(String),
     Word(String),
-    Mark(char),
+    Punctuation(char),
 }
 
-fn tokens(text: &str) -> Vec<Token> {
+fn tokenize(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
-            '"' => tokens.push(Token::Text(string(&mut chars))),
+            '"' => tokens.push(Token::Text(read_string_literal(&mut chars))),
             '/' if chars.peek() == Some(&'/') => while chars.next_if(|c| *c != '\n').is_some() {},
             '\'' => {
-                // A character, or a lifetime; quotes inside of characters must not start a string.
+                // A character literal or a lifetime. Quotes in character literals must not start a string.
                 if chars.next_if_eq(&'"').is_some() {
                     chars.next();
                 }
@@ -101,14 +103,14 @@ fn tokens(text: &str) -> Vec<Token> {
                 tokens.push(Token::Word(word));
             }
             c if c.is_whitespace() => {}
-            c => tokens.push(Token::Mark(c)),
+            c => tokens.push(Token::Punctuation(c)),
         }
     }
     tokens
 }
 
-/// The rest of a string literal.
-fn string(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
+/// Reads the rest of a string literal.
+fn read_string_literal(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
     let mut text = String::new();
     while let Some(c) = chars.next() {
         match c {
@@ -130,59 +132,61 @@ fn string(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
     text
 }
 
-/// Reads `schema_name() { "NAME" … } … json_schema!({ … })` from its first word on.
-fn read_model(tokens: &[Token], models: &mut BTreeMap<String, Texts>) {
+/// Parses `schema_name() { "NAME" ... } ... json_schema!({ ... })` from its first token on.
+fn read_model(tokens: &[Token], models: &mut BTreeMap<String, Descriptions>) {
     let Some(Token::Text(name)) = tokens.iter().find(|t| matches!(t, Token::Text(_))) else { return };
     let Some(start) = tokens.windows(4).position(|w| {
-        w[0] == Token::Word("json_schema".to_owned()) && w[1] == Token::Mark('!') && w[3] == Token::Mark('{')
+        w[0] == Token::Word("json_schema".to_owned())
+            && w[1] == Token::Punctuation('!')
+            && w[3] == Token::Punctuation('{')
     }) else {
         return;
     };
     let schema = entries(&tokens[start + 3..]);
-    let mut texts = Texts::new();
-    texts.extend(description(&schema).map(|text| (String::new(), text)));
+    let mut descriptions = Descriptions::new();
+    descriptions.extend(description(&schema).map(|text| (String::new(), text)));
     if let Some((_, properties)) = schema.iter().find(|(key, _)| key == "properties") {
         for (field, value) in entries(properties) {
             let text = match value.first() {
-                Some(Token::Mark('{')) => description(&entries(value)),
+                Some(Token::Punctuation('{')) => description(&entries(value)),
                 _ => inserted_description(value),
             };
-            texts.extend(text.map(|text| (field, text)));
+            descriptions.extend(text.map(|text| (field, text)));
         }
     }
-    models.insert(name.clone(), texts);
+    models.insert(name.clone(), descriptions);
 }
 
-/// The entries of an object: its keys, each with the tokens of its value.
+/// The entries of an object literal: each key with the tokens of its value.
 fn entries(tokens: &[Token]) -> Vec<(String, &[Token])> {
-    let mut found: Vec<(String, &[Token])> = Vec::new();
+    let mut entries: Vec<(String, &[Token])> = Vec::new();
     let mut depth = 0;
     let mut key: Option<(String, usize)> = None;
     for (i, token) in tokens.iter().enumerate() {
         let end = match token {
-            Token::Mark('{' | '[' | '(') => {
+            Token::Punctuation('{' | '[' | '(') => {
                 depth += 1;
                 false
             }
-            Token::Mark('}' | ']' | ')') => {
+            Token::Punctuation('}' | ']' | ')') => {
                 depth -= 1;
                 depth == 0
             }
-            Token::Mark(',') => depth == 1,
-            Token::Text(text) if depth == 1 && key.is_none() && tokens.get(i + 1) == Some(&Token::Mark(':')) => {
+            Token::Punctuation(',') => depth == 1,
+            Token::Text(text) if depth == 1 && key.is_none() && tokens.get(i + 1) == Some(&Token::Punctuation(':')) => {
                 key = Some((text.clone(), i + 2));
                 false
             }
             _ => false,
         };
         if end && let Some((name, start)) = key.take() {
-            found.push((name, &tokens[start..i]));
+            entries.push((name, &tokens[start..i]));
         }
         if depth == 0 {
             break;
         }
     }
-    found
+    entries
 }
 
 fn description(schema: &[(String, &[Token])]) -> Option<String> {
@@ -193,7 +197,7 @@ fn description(schema: &[(String, &[Token])]) -> Option<String> {
     }
 }
 
-/// The text in `insert("description".into(), "TEXT".into())`, which stands where a field refers to another type.
+/// The text in `insert("description".into(), "TEXT".into())`, which is used for fields that refer to another type.
 fn inserted_description(tokens: &[Token]) -> Option<String> {
     let start = tokens.iter().position(|t| *t == Token::Text("description".to_owned()))?;
     tokens[start + 1..].iter().find_map(|token| match token {
@@ -202,22 +206,23 @@ fn inserted_description(tokens: &[Token]) -> Option<String> {
     })
 }
 
-/// The texts of a list kind's fields. The package has one generic type for all of them, with comments alone.
-fn of_lists(path: &Path, models: &BTreeMap<String, Texts>) -> Texts {
+/// The descriptions of a list kind's fields. The package has one generic type for all list kinds, with doc comments
+/// only.
+fn list_descriptions(path: &Path, models: &BTreeMap<String, Descriptions>) -> Descriptions {
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let mut texts = Texts::new();
+    let mut descriptions = Descriptions::new();
     let mut comment = "";
     for line in text.lines().map(str::trim) {
         if let Some(text) = line.strip_prefix("/// ") {
             comment = text;
         } else if let Some((field, _)) = line.strip_prefix("pub ").and_then(|l| l.split_once(": ")) {
-            texts.insert(field.to_owned(), comment.to_owned());
+            descriptions.insert(field.to_owned(), comment.to_owned());
         }
     }
     if let Some(status) = models.get("io.k8s.apimachinery.pkg.apis.meta.v1.Status") {
         for field in ["apiVersion", "kind"] {
-            texts.extend(status.get(field).map(|text| (field.to_owned(), text.clone())));
+            descriptions.extend(status.get(field).map(|text| (field.to_owned(), text.clone())));
         }
     }
-    texts
+    descriptions
 }

@@ -1,5 +1,5 @@
-//! Makes the arena of types from the type facts: resolves names, flattens inlined structs as Go's JSON encoder does
-//! and keeps where Protobuf nests them.
+//! Builds the arena of types from the type metadata: resolves names, flattens embedded structs as Go's JSON encoder
+//! does, and records their nesting in Protobuf.
 
 use std::collections::HashMap;
 
@@ -11,29 +11,29 @@ use pintle_value::{Str, Value};
 
 use crate::facts::{Alias, FactsError, FieldFacts, Package, StructFacts};
 
-/// A declared name: package and name in it.
-type Name = (&'static str, &'static str);
+/// The name of a type: its package and its name in the package.
+type TypeName = (&'static str, &'static str);
 
-/// What the facts become.
-pub(crate) struct Built {
+/// The result of [`build`].
+pub(crate) struct BuiltTypes {
     pub(crate) types: Types,
     /// Structs by Go name (`core/v1.Pod`), sorted.
     pub(crate) structs: Vec<(Str, TypeId)>,
     /// Registered kinds by group, version and kind, sorted.
-    pub(crate) kinds: Vec<(Kind, TypeId)>,
+    pub(crate) kinds: Vec<(GroupVersionKind, TypeId)>,
 }
 
 /// Group, version and kind of a registered type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kind {
+pub(crate) struct GroupVersionKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
 }
 
 /// Builds the types of all packages.
-pub(crate) fn build(packages: &[Package<'static>]) -> Result<Built, FactsError> {
-    let mut builder = Builder::default();
+pub(crate) fn build(packages: &[Package<'static>]) -> Result<BuiltTypes, FactsError> {
+    let mut builder = TypesBuilder::default();
     for package in packages {
         for alias in &package.aliases {
             builder.aliases.insert((package.name, alias.name), alias.clone());
@@ -45,49 +45,49 @@ pub(crate) fn build(packages: &[Package<'static>]) -> Result<Built, FactsError> 
             builder.structs.insert(name, facts.clone());
         }
     }
-    let mut built = Built { types: Types::default(), structs: Vec::new(), kinds: Vec::new() };
+    let mut result = BuiltTypes { types: Types::default(), structs: Vec::new(), kinds: Vec::new() };
     for package in packages {
         for facts in &package.structs {
             let Some(id) = builder.ids.get(&(package.name, facts.name)).copied() else { continue };
             builder.define(package, facts, id)?;
-            built.structs.push((qualified(package.name, facts.name), id));
+            result.structs.push((qualified_name(package.name, facts.name), id));
             if let (true, Some(group)) = (facts.kind, package.group) {
-                built.kinds.push((Kind { group, version: package.version, kind: facts.name }, id));
+                result.kinds.push((GroupVersionKind { group, version: package.version, kind: facts.name }, id));
             }
         }
     }
     builder.finish_variants();
-    built.types = builder.types;
-    built.structs.sort_unstable();
-    built.kinds.sort_unstable();
-    Ok(built)
+    result.types = builder.types;
+    result.structs.sort_unstable();
+    result.kinds.sort_unstable();
+    Ok(result)
 }
 
-/// Everything that makes two uses of a list type differ.
-type ListKey = (TypeId, bool, &'static str, &'static str, Str);
+/// The attributes that distinguish uses of a list type.
+type ListUse = (TypeId, bool, &'static str, &'static str, Str);
 
 #[derive(Default)]
-struct Builder {
+struct TypesBuilder {
     types: Types,
-    aliases: HashMap<Name, Alias<'static>>,
-    structs: HashMap<Name, StructFacts<'static>>,
-    /// Structs and named scalars; basic types have no package.
-    ids: HashMap<Name, TypeId>,
-    lists: HashMap<ListKey, TypeId>,
+    aliases: HashMap<TypeName, Alias<'static>>,
+    structs: HashMap<TypeName, StructFacts<'static>>,
+    /// Structs and named scalars. Basic types have an empty package.
+    ids: HashMap<TypeName, TypeId>,
+    lists: HashMap<ListUse, TypeId>,
     maps: HashMap<(TypeId, bool, Str, Str), TypeId>,
-    /// Copies of a struct that merge in another way than the struct declares, by (struct, atomic).
+    /// Copies of structs with another map topology than declared, by (struct, atomic).
     variants: HashMap<(TypeId, bool), TypeId>,
 }
 
-/// How a field says that its list or map merges.
+/// The list and map topology of a field.
 #[derive(Clone, Copy, Default)]
-struct Topology {
+struct FieldTopology {
     list: &'static str,
     keys: &'static str,
     map: &'static str,
 }
 
-fn qualified(package: &str, name: &str) -> Str {
+fn qualified_name(package: &str, name: &str) -> Str {
     let mut full = Str::with_capacity(package.len() + name.len() + 1);
     full.push_str(package);
     full.push('.');
@@ -95,8 +95,8 @@ fn qualified(package: &str, name: &str) -> Str {
     full
 }
 
-/// The leaf that a basic type or a type with JSON of its own is.
-fn leaf(package: &str, name: &str) -> Option<Scalar> {
+/// The scalar of a basic type or of a type with its own JSON encoding.
+fn scalar_of(package: &str, name: &str) -> Option<Scalar> {
     Some(match (package, name) {
         ("", "string") => Scalar::String,
         ("", "bool") => Scalar::Bool,
@@ -118,7 +118,7 @@ fn leaf(package: &str, name: &str) -> Option<Scalar> {
     })
 }
 
-fn union(package: &str, name: &str) -> Option<UnionKind> {
+fn union_kind(package: &str, name: &str) -> Option<UnionKind> {
     match (package, name) {
         ("apiextensions/v1", "JSONSchemaPropsOrArray") => Some(UnionKind::SchemaOrArray),
         ("apiextensions/v1", "JSONSchemaPropsOrBool") => Some(UnionKind::SchemaOrBool),
@@ -127,12 +127,12 @@ fn union(package: &str, name: &str) -> Option<UnionKind> {
     }
 }
 
-impl Builder {
-    /// A place for a struct; types with JSON of their own are there at once.
-    fn declare(&mut self, (package, name): Name) -> TypeId {
-        match leaf(package, name) {
+impl TypesBuilder {
+    /// Reserves the ID of a struct. Types with their own JSON encoding are added at once.
+    fn declare(&mut self, (package, name): TypeName) -> TypeId {
+        match scalar_of(package, name) {
             Some(kind) => {
-                self.types.add(Type::Scalar(ScalarType { kind, name: qualified(package, name), values: None }))
+                self.types.add(Type::Scalar(ScalarType { kind, name: qualified_name(package, name), values: None }))
             }
             None => self.types.add(Type::Any),
         }
@@ -144,26 +144,27 @@ impl Builder {
         facts: &StructFacts<'static>,
         id: TypeId,
     ) -> Result<(), FactsError> {
-        if leaf(package.name, facts.name).is_some() {
+        if scalar_of(package.name, facts.name).is_some() {
             return Ok(());
         }
-        if let Some(kind) = union(package.name, facts.name) {
-            let (schema, _) = self.resolve(package.name, "JSONSchemaProps", Topology::default())?;
+        if let Some(kind) = union_kind(package.name, facts.name) {
+            let (schema, _) = self.resolve(package.name, "JSONSchemaProps", FieldTopology::default())?;
             self.types.replace(id, Type::Union(Union { kind, schema }));
             return Ok(());
         }
         let mut fields = Vec::with_capacity(facts.fields.len() + 1);
         let mut embedded = Vec::new();
         self.flatten(package.name, facts, Some(0), &mut fields, &mut embedded)?;
-        let mut made = Struct::new(qualified(package.name, facts.name), qualified(package.model, facts.name), fields);
-        made.embedded = embedded;
-        made.atomic = facts.atomic;
-        self.types.replace(id, Type::Struct(made));
+        let mut built =
+            Struct::new(qualified_name(package.name, facts.name), qualified_name(package.model, facts.name), fields);
+        built.embedded = embedded;
+        built.atomic = facts.atomic;
+        self.types.replace(id, Type::Struct(built));
         Ok(())
     }
 
-    /// Adds a struct's fields, with those of inlined structs in their place. `message` is the Protobuf message that
-    /// they are in; it is `None` for a struct that Protobuf does not have (TypeMeta).
+    /// Adds a struct's fields, with the fields of embedded structs in their place. `message` is the index of the
+    /// Protobuf message that contains them, or `None` for a struct that Protobuf does not have (TypeMeta).
     fn flatten(
         &mut self,
         package: &'static str,
@@ -174,8 +175,8 @@ impl Builder {
     ) -> Result<(), FactsError> {
         for field in facts.fields.iter().filter(|f| !f.hidden) {
             if !field.inline {
-                let made = self.field(package, field, message)?;
-                fields.push(made);
+                let built = self.field(package, field, message)?;
+                fields.push(built);
                 continue;
             }
             let name = split_name(package, field.ty.trim_start_matches('*'));
@@ -200,7 +201,7 @@ impl Builder {
         facts: &FieldFacts<'static>,
         message: Option<u8>,
     ) -> Result<Field, FactsError> {
-        let topology = Topology { list: facts.list, keys: facts.list_keys, map: facts.map };
+        let topology = FieldTopology { list: facts.list, keys: facts.list_keys, map: facts.map };
         let (ty, pointer) = self.resolve(package, facts.ty, topology)?;
         let omit = match (facts.omit_zero, facts.omit_empty) {
             (true, _) => Omit::Zero,
@@ -217,7 +218,7 @@ impl Builder {
             }
         }
         let default = match facts.default {
-            Some(text) => Some(scalar(text).ok_or_else(|| {
+            Some(text) => Some(parse_scalar(text).ok_or_else(|| {
                 FactsError::new(0, format!("{package} {}: the default {text} is not a scalar", facts.name))
             })?),
             None => None,
@@ -235,32 +236,32 @@ impl Builder {
         })
     }
 
-    /// The type of a Go type expression, and whether it is a pointer.
+    /// Resolves a Go type expression to its type and whether it is a pointer.
     fn resolve(
         &mut self,
         package: &'static str,
         text: &'static str,
-        topology: Topology,
+        topology: FieldTopology,
     ) -> Result<(TypeId, bool), FactsError> {
         if let Some(text) = text.strip_prefix('*') {
             return Ok((self.resolve(package, text, topology)?.0, true));
         }
         let id = if text == "[]byte" {
-            self.named(("", "[]byte"), |_| Type::Scalar(basic(Scalar::Bytes)))
+            self.intern_named(("", "[]byte"), |_| Type::Scalar(unnamed_scalar(Scalar::Bytes)))
         } else if let Some(item) = text.strip_prefix("[]") {
             self.list(package, item, topology, Str::default())?
         } else if let Some(rest) = text.strip_prefix("map[") {
             let of = rest.split_once(']').ok_or_else(|| FactsError::new(0, format!("map type {text}")))?;
             self.map(package, of, topology, Str::default())?
         } else if text == "interface{}" {
-            self.named(("", "interface{}"), |_| Type::Any)
+            self.intern_named(("", "interface{}"), |_| Type::Any)
         } else {
-            self.by_name(split_name(package, text), topology)?
+            self.resolve_name(split_name(package, text), topology)?
         };
         Ok((id, false))
     }
 
-    fn named(&mut self, name: Name, make: impl FnOnce(&Self) -> Type) -> TypeId {
+    fn intern_named(&mut self, name: TypeName, make: impl FnOnce(&Self) -> Type) -> TypeId {
         if let Some(id) = self.ids.get(&name) {
             return *id;
         }
@@ -270,9 +271,9 @@ impl Builder {
         id
     }
 
-    fn by_name(&mut self, name: Name, topology: Topology) -> Result<TypeId, FactsError> {
-        if let Some(kind) = leaf(name.0, name.1) {
-            return Ok(self.named(name, |_| Type::Scalar(basic(kind))));
+    fn resolve_name(&mut self, name: TypeName, topology: FieldTopology) -> Result<TypeId, FactsError> {
+        if let Some(kind) = scalar_of(name.0, name.1) {
+            return Ok(self.intern_named(name, |_| Type::Scalar(unnamed_scalar(kind))));
         }
         if let (Some(id), Some(facts)) = (self.ids.get(&name).copied(), self.structs.get(&name)) {
             let atomic = match topology.map {
@@ -285,39 +286,39 @@ impl Builder {
             return Err(FactsError::new(0, format!("no type {}.{}", name.0, name.1)));
         };
         if let Some(item) = alias.ty.strip_prefix("[]") {
-            // A name makes the list a message in Protobuf, so only those that are get one.
+            // A named list is a Protobuf message, so only lists that are messages get a name.
             return self.list(
                 name.0,
                 item,
                 topology,
-                if alias.message { qualified(name.0, name.1) } else { Str::default() },
+                if alias.message { qualified_name(name.0, name.1) } else { Str::default() },
             );
         }
         if let Some(rest) = alias.ty.strip_prefix("map[") {
             let of = rest.split_once(']').unwrap_or_default();
-            return self.map(name.0, of, topology, qualified(name.0, name.1));
+            return self.map(name.0, of, topology, qualified_name(name.0, name.1));
         }
         if let Some(id) = self.ids.get(&name) {
             return Ok(*id);
         }
-        let kind =
-            leaf("", alias.ty).ok_or_else(|| FactsError::new(0, format!("{}.{} is a {}", name.0, name.1, alias.ty)))?;
+        let kind = scalar_of("", alias.ty)
+            .ok_or_else(|| FactsError::new(0, format!("{}.{} is a {}", name.0, name.1, alias.ty)))?;
         let values = (!alias.values.is_empty()).then(|| EnumValues {
             values: alias.values.iter().map(|v| Str::const_new(v)).collect(),
             closed: alias.closed,
         });
-        Ok(self.named(name, |_| Type::Scalar(ScalarType { kind, name: qualified(name.0, name.1), values })))
+        Ok(self.intern_named(name, |_| Type::Scalar(ScalarType { kind, name: qualified_name(name.0, name.1), values })))
     }
 
     fn list(
         &mut self,
         package: &'static str,
         item: &'static str,
-        topology: Topology,
+        topology: FieldTopology,
         name: Str,
     ) -> Result<TypeId, FactsError> {
-        let (item, pointers) = self.resolve(package, item, Topology::default())?;
-        let key: ListKey = (item, pointers, topology.list, topology.keys, name.clone());
+        let (item, pointers) = self.resolve(package, item, FieldTopology::default())?;
+        let key: ListUse = (item, pointers, topology.list, topology.keys, name.clone());
         if let Some(id) = self.lists.get(&key) {
             return Ok(*id);
         }
@@ -337,25 +338,25 @@ impl Builder {
         &mut self,
         package: &'static str,
         (key, value): (&'static str, &'static str),
-        topology: Topology,
+        topology: FieldTopology,
         name: Str,
     ) -> Result<TypeId, FactsError> {
-        let (value, _) = self.resolve(package, value, Topology::default())?;
+        let (value, _) = self.resolve(package, value, FieldTopology::default())?;
         let key = match split_name(package, key) {
             ("", _) => Str::default(),
-            (package, name) => qualified(package, name),
+            (package, name) => qualified_name(package, name),
         };
-        let known = (value, topology.map == "atomic", name, key);
-        if let Some(id) = self.maps.get(&known) {
+        let map_key = (value, topology.map == "atomic", name, key);
+        if let Some(id) = self.maps.get(&map_key) {
             return Ok(*id);
         }
-        let (value, atomic, name, key) = known.clone();
+        let (value, atomic, name, key) = map_key.clone();
         let id = self.types.add(Type::Map(Map { value, atomic, name, key }));
-        self.maps.insert(known, id);
+        self.maps.insert(map_key, id);
         Ok(id)
     }
 
-    /// A place for a copy of a struct that merges in the other way; filled in when all structs are there.
+    /// Reserves the ID of a copy of a struct with the other topology. It is defined when all structs are.
     fn variant(&mut self, id: TypeId, atomic: bool) -> TypeId {
         if let Some(variant) = self.variants.get(&(id, atomic)) {
             return *variant;
@@ -377,12 +378,12 @@ impl Builder {
     }
 }
 
-fn basic(kind: Scalar) -> ScalarType {
+fn unnamed_scalar(kind: Scalar) -> ScalarType {
     ScalarType { kind, name: Str::default(), values: None }
 }
 
-/// Splits `core/v1.Pod`; a name that stands alone is a basic type or one of the same package.
-fn split_name(package: &'static str, text: &'static str) -> Name {
+/// Splits `core/v1.Pod`. An unqualified name is a basic type or a type of the same package.
+fn split_name(package: &'static str, text: &'static str) -> TypeName {
     match text.rsplit_once('.') {
         Some(name) => name,
         None if text.starts_with(|c: char| c.is_ascii_lowercase()) => ("", text),
@@ -390,8 +391,8 @@ fn split_name(package: &'static str, text: &'static str) -> Name {
     }
 }
 
-/// A scalar in JSON. Defaults are booleans, integers and strings without escapes.
-fn scalar(text: &str) -> Option<Value> {
+/// Parses a JSON scalar. Defaults are booleans, integers and strings without escapes.
+fn parse_scalar(text: &str) -> Option<Value> {
     match text {
         "true" => Some(Value::Bool(true)),
         "false" => Some(Value::Bool(false)),

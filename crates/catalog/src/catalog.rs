@@ -1,4 +1,4 @@
-//! The catalog itself: types and resource facts, found by name. It is immutable and shared by all clusters of a
+//! The catalog: types and resource metadata, looked up by name. It is immutable and shared by all clusters in the
 //! process.
 
 use std::sync::{Arc, OnceLock};
@@ -7,25 +7,25 @@ use pintle_gates::Gates;
 use pintle_schema::{Schema, TypeId, Types};
 use pintle_value::Str;
 
-use crate::build::{self, Kind};
+use crate::build::{self, GroupVersionKind};
 use crate::facts::{self, FactsError, FieldFacts, Package};
 use crate::resources::{self, GroupFacts, ResourceFacts};
 
-/// The type facts; the head of the file documents the format.
+/// The type metadata. The head of the file documents the format.
 const TYPES: &str = include_str!("../data/types.txt");
 
-/// The resource facts; the head of the file documents the format.
+/// The resource metadata. The head of the file documents the format.
 const RESOURCES: &str = include_str!("../data/resources.txt");
 
-/// What types.txt does not say of gated fields; the head of the file documents the format.
+/// Feature gates of fields that types.txt does not have. The head of the file documents the format.
 const GATES: &str = include_str!("../data/gates.txt");
 
-/// What is said of gates beside the fields.
+/// The contents of the feature gate file.
 #[derive(Default)]
 struct GateFacts {
-    /// Names that fields give, and those of the gates that are meant.
+    /// Gate names in types.txt, and the names of the actual gates.
     names: Vec<(&'static str, &'static str)>,
-    /// Fields of which the types do not say it: where it is said, the gate, the field.
+    /// Further gated fields: line number, gate, field.
     fields: Vec<(usize, &'static str, &'static str)>,
 }
 
@@ -45,64 +45,64 @@ impl GateFacts {
         facts
     }
 
-    fn name_of(&self, gate: &'static str) -> &'static str {
-        self.names.iter().find(|(name, _)| *name == gate).map_or(gate, |(_, meant)| meant)
+    fn actual_gate(&self, gate: &'static str) -> &'static str {
+        self.names.iter().find(|(name, _)| *name == gate).map_or(gate, |(_, actual)| actual)
     }
 }
 
-/// The facts of the built-in kinds.
+/// The metadata of the built-in kinds.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     types: Arc<Types>,
     structs: Vec<(Str, TypeId)>,
-    kinds: Vec<(Kind, TypeId)>,
+    kinds: Vec<(GroupVersionKind, TypeId)>,
     groups: Vec<GroupFacts>,
     resources: Vec<ResourceFacts>,
     unions: Vec<UnionFacts>,
     gated: Vec<GatedField>,
 }
 
-/// A struct of which at most one member is set (`+union`, published as `x-kubernetes-unions`).
+/// A struct of which at most one field may be set (`+union`, published as `x-kubernetes-unions`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnionFacts {
-    /// The struct.
+    /// The type of the struct.
     pub owner: TypeId,
-    /// The field that tells which member is set.
+    /// The field that names the member that is set.
     pub discriminator: Option<&'static str>,
     /// The members: all other fields.
     pub members: Vec<&'static str>,
 }
 
-/// A field that depends on features.
+/// A field that depends on feature gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatedField {
-    /// The struct.
+    /// The type of the struct.
     pub owner: TypeId,
     /// The field's JSON name.
     pub field: &'static str,
-    /// The feature gates, all of which have to be open. Some are of features that have no gate any more.
+    /// The feature gates, all of which must be enabled. Some are of graduated features whose gates have been removed.
     pub gates: Vec<&'static str>,
 }
 
 impl GatedField {
-    /// True if one of its features is off.
+    /// Returns whether one of its feature gates is disabled.
     #[must_use]
     pub fn is_disabled(&self, gates: &Gates) -> bool {
         self.gates.iter().any(|gate| gates.is_off(gate))
     }
 }
 
-/// Loads the catalog that ships with the program.
+/// Loads the catalog that is compiled into the program.
 ///
 /// # Panics
-/// Never with the facts in the repository, which the tests load.
+/// Never panics with the data files in the repository, which the tests load.
 #[must_use]
 pub fn load() -> Catalog {
-    #[expect(clippy::expect_used, reason = "the facts are part of the program, and every test loads them")]
-    Catalog::parse(TYPES, RESOURCES, GATES).expect("the catalog's own facts")
+    #[expect(clippy::expect_used, reason = "the data files are compiled in, and every test loads them")]
+    Catalog::parse(TYPES, RESOURCES, GATES).expect("valid catalog data")
 }
 
-/// The catalog that ships with the program, loaded once.
+/// The catalog that is compiled into the program, loaded once.
 #[must_use]
 pub fn shared() -> &'static Arc<Catalog> {
     static SHARED: OnceLock<Arc<Catalog>> = OnceLock::new();
@@ -110,10 +110,10 @@ pub fn shared() -> &'static Arc<Catalog> {
 }
 
 impl Catalog {
-    /// Reads a catalog from its texts.
+    /// Parses a catalog from its data files.
     ///
     /// # Errors
-    /// The first fact that is not of the format, or that refers to a type that is not there.
+    /// Returns an error for the first line with a syntax error or a reference to an unknown type.
     pub fn parse(types: &'static str, resources: &'static str, gates: &'static str) -> Result<Self, FactsError> {
         let packages = facts::parse(types)?;
         let built = build::build(&packages)?;
@@ -129,7 +129,7 @@ impl Catalog {
         };
         let gates = GateFacts::parse(gates);
         catalog.add_unions_and_gated_fields(&packages, &gates);
-        catalog.add_gated_fields_of_others(&gates)?;
+        catalog.add_declared_gated_fields(&gates)?;
         Ok(catalog)
     }
 
@@ -141,7 +141,7 @@ impl Catalog {
             }
             let Some(owner) = self.struct_type(&format!("{}.{}", package.name, facts.name)) else { continue };
             for field in gated {
-                let gates = field.gates.split(',').map(|gate| gates.name_of(gate)).collect();
+                let gates = field.gates.split(',').map(|gate| gates.actual_gate(gate)).collect();
                 self.gated.push(GatedField { owner, field: field.name, gates });
             }
             if facts.union {
@@ -156,42 +156,42 @@ impl Catalog {
         }
     }
 
-    fn add_gated_fields_of_others(&mut self, gates: &GateFacts) -> Result<(), FactsError> {
-        for (line, gate, word) in &gates.fields {
-            let found = word.rsplit_once('.').and_then(|(name, field)| Some((self.struct_type(name)?, field)));
-            let (owner, field) = found.ok_or_else(|| FactsError::new(*line, format!("no field {word}")))?;
+    fn add_declared_gated_fields(&mut self, gates: &GateFacts) -> Result<(), FactsError> {
+        for (line, gate, path) in &gates.fields {
+            let resolved = path.rsplit_once('.').and_then(|(name, field)| Some((self.struct_type(name)?, field)));
+            let (owner, field) = resolved.ok_or_else(|| FactsError::new(*line, format!("no field {path}")))?;
             self.gated.push(GatedField { owner, field, gates: vec![*gate] });
         }
         Ok(())
     }
 
-    /// The structs of which at most one member is set.
+    /// The structs of which at most one field may be set.
     #[must_use]
     pub fn unions(&self) -> &[UnionFacts] {
         &self.unions
     }
 
-    /// The fields that depend on features. Where one is off, kube-apiserver clears its fields unless the old object has
-    /// them; how far around them it clears is a matter of the kind.
+    /// The fields that depend on feature gates. If a gate is disabled, kube-apiserver clears the field unless the old
+    /// object has it. The strategy of the kind decides which fields around it are cleared too.
     #[must_use]
     pub fn gated_fields(&self) -> &[GatedField] {
         &self.gated
     }
 
-    /// The groups in discovery's order, each with its preferred version first.
+    /// The groups in discovery order, each with its preferred version first.
     #[must_use]
     pub fn groups(&self) -> &[GroupFacts] {
         &self.groups
     }
 
-    /// All versions of all resources, those that are not served included; of one group and version they are sorted by
-    /// plural name.
+    /// All versions of all resources, including those that are not served. The resources of a group and version are
+    /// sorted by plural name.
     #[must_use]
     pub fn resources(&self) -> &[ResourceFacts] {
         &self.resources
     }
 
-    /// The facts of one version of a resource.
+    /// The metadata of one version of a resource.
     #[must_use]
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&ResourceFacts> {
         self.resources.iter().find(|r| (r.group, r.version, r.plural) == (group, version, plural))
@@ -203,25 +203,25 @@ impl Catalog {
         &self.types
     }
 
-    /// The struct of a Go name (`core/v1.Pod`, `meta/v1.DeleteOptions`).
+    /// The struct with a Go name (`core/v1.Pod`, `meta/v1.DeleteOptions`).
     #[must_use]
     pub fn struct_type(&self, name: &str) -> Option<TypeId> {
-        let at = self.structs.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
-        Some(self.structs[at].1)
+        let index = self.structs.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
+        Some(self.structs[index].1)
     }
 
-    /// All structs by Go name, sorted by it.
+    /// All structs with their Go names, sorted.
     pub fn structs(&self) -> impl ExactSizeIterator<Item = (&str, TypeId)> {
         self.structs.iter().map(|(name, id)| (name.as_str(), *id))
     }
 
-    /// The type of a registered kind. Core's group is empty; the options of every group (`DeleteOptions`, …) are
-    /// structs of `meta/v1`.
+    /// The type of a registered kind. The core group is empty. The options that are registered in every group
+    /// (`DeleteOptions`, ...) are structs of `meta/v1`.
     #[must_use]
     pub fn kind_type(&self, group: &str, version: &str, kind: &str) -> Option<TypeId> {
-        let at =
+        let index =
             self.kinds.binary_search_by(|(k, _)| (k.group, k.version, k.kind).cmp(&(group, version, kind))).ok()?;
-        Some(self.kinds[at].1)
+        Some(self.kinds[index].1)
     }
 
     /// All registered kinds as (group, version, kind, type), sorted.

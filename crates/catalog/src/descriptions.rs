@@ -1,46 +1,46 @@
-//! What `kubectl explain` shows: the descriptions of types and fields, taken from the `k8s-openapi` package when the
-//! program is built (see `build.rs`). They are unpacked when first asked for and given back with the last holder.
+//! The descriptions of types and fields for `kubectl explain`. They are extracted from the `k8s-openapi` package at
+//! build time (see `build.rs`), decompressed on first use, and freed with the last reference.
 
 use std::io::Read as _;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The packed descriptions.
-const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions.z"));
+/// The compressed descriptions.
+const COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions.z"));
 
-/// Starts a type: its OpenAPI name follows.
+/// Starts a type. Its OpenAPI name follows.
 const TYPE: char = '\x1d';
-/// Starts a field of the type before it: its name follows, empty for the type itself.
+/// Starts a field of the preceding type. Its name follows; it is empty for the description of the type itself.
 const FIELD: char = '\x1e';
-/// Starts the field's text.
+/// Starts the description of the field.
 const TEXT: char = '\x1f';
 
-/// The descriptions, unpacked: about 1 MB while it is held.
+/// The decompressed descriptions. They take about 1 MB of memory.
 #[derive(Debug)]
 pub struct Descriptions {
     text: String,
-    /// The places of the types in the text, sorted by OpenAPI name.
+    /// The range of each type in the text, sorted by OpenAPI name.
     types: Vec<Range<usize>>,
 }
 
-/// The descriptions of all types. Hold the value for as long as there are more to look up, then drop it.
+/// The descriptions of all types. Drop the value when there is nothing more to look up, so that the memory is freed.
 #[must_use]
 pub fn descriptions() -> Arc<Descriptions> {
-    static HELD: Mutex<Weak<Descriptions>> = Mutex::new(Weak::new());
-    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = held.upgrade() {
-        return found;
+    static CACHE: Mutex<Weak<Descriptions>> = Mutex::new(Weak::new());
+    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(shared) = cache.upgrade() {
+        return shared;
     }
-    let unpacked = Arc::new(Descriptions::unpack());
-    *held = Arc::downgrade(&unpacked);
-    unpacked
+    let decompressed = Arc::new(Descriptions::decompress());
+    *cache = Arc::downgrade(&decompressed);
+    decompressed
 }
 
 impl Descriptions {
-    fn unpack() -> Self {
+    fn decompress() -> Self {
         let mut text = String::new();
-        // The bytes are part of the program; were they damaged, there would be no descriptions.
-        if flate2::read::ZlibDecoder::new(PACKED).read_to_string(&mut text).is_err() {
+        // The data is compiled in. If it were corrupt, there would be no descriptions.
+        if flate2::read::ZlibDecoder::new(COMPRESSED).read_to_string(&mut text).is_err() {
             text.clear();
         }
         let starts: Vec<usize> = text.match_indices(TYPE).map(|(at, _)| at + 1).collect();
@@ -49,13 +49,13 @@ impl Descriptions {
         Self { text, types }
     }
 
-    /// The description of a type, by its OpenAPI name (`io.k8s.api.core.v1.Pod`).
+    /// The description of a type by its OpenAPI name (`io.k8s.api.core.v1.Pod`).
     #[must_use]
-    pub fn of(&self, model: &str) -> Option<&str> {
+    pub fn type_description(&self, model: &str) -> Option<&str> {
         self.find(model, "")
     }
 
-    /// The description of a type's field. List kinds share the texts of theirs.
+    /// The description of a field of a type. The fields of all list kinds have the same descriptions.
     #[must_use]
     pub fn field(&self, model: &str, field: &str) -> Option<&str> {
         self.find(model, field).or_else(|| if model.ends_with("List") { self.find("List", field) } else { None })
@@ -79,10 +79,10 @@ mod tests {
     use pintle_schema::Type;
 
     #[test]
-    fn texts_are_found() {
+    fn descriptions_are_found_by_model_and_field() {
         let texts = descriptions();
         let check = |model: &str, field: &str, start: &str| {
-            let found = if field.is_empty() { texts.of(model) } else { texts.field(model, field) };
+            let found = if field.is_empty() { texts.type_description(model) } else { texts.field(model, field) };
             assert!(found.is_some_and(|text| text.starts_with(start)), "{model} {field}: {found:?}");
         };
         check("io.k8s.api.core.v1.Pod", "", "Pod is ");
@@ -91,13 +91,13 @@ mod tests {
         check("io.k8s.api.core.v1.PodList", "metadata", "");
         check("io.k8s.api.core.v1.PodList", "kind", "Kind is ");
         check("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "labels", "Map of string keys ");
-        assert_eq!(texts.of("io.k8s.api.core.v1.Nothing"), None);
+        assert_eq!(texts.type_description("io.k8s.api.core.v1.Nothing"), None);
         assert_eq!(texts.field("io.k8s.api.core.v1.Pod", "nothing"), None);
     }
 
-    /// Every field of the types that resources are made of has its text, but for a few that have none upstream.
+    /// All fields of the types of resources have descriptions, except for a few that have none upstream.
     #[test]
-    fn served_fields_have_texts() {
+    fn fields_of_served_types_have_descriptions() {
         let catalog = shared();
         let texts = descriptions();
         let mut open: Vec<_> =
@@ -109,11 +109,11 @@ mod tests {
                 continue;
             }
             match catalog.types().get(id) {
-                Type::Struct(found) => {
-                    for field in &found.fields {
+                Type::Struct(declared) => {
+                    for field in &declared.fields {
                         all += 1;
-                        if texts.field(&found.model, &field.name).is_none() {
-                            without.push(format!("{} {}", found.name, field.name));
+                        if texts.field(&declared.model, &field.name).is_none() {
+                            without.push(format!("{} {}", declared.name, field.name));
                         }
                         open.push(field.ty);
                     }
@@ -139,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn holders_share() {
-        let held = descriptions();
-        assert!(Arc::ptr_eq(&held, &descriptions()), "one copy serves all holders");
+    fn concurrent_users_share_one_copy() {
+        let first = descriptions();
+        assert!(Arc::ptr_eq(&first, &descriptions()), "both must be the same copy");
     }
 }

@@ -1,13 +1,13 @@
-//! The type facts as `data/types.txt` has them, line by line; the head of that file documents the format. The loader
-//! makes types of them, the importer compares them with other sources.
+//! Parses the type metadata in `data/types.txt`; the head of that file documents the format. The catalog builds types
+//! from it, and the importer compares it with other sources.
 
-/// A line that is not of the format.
+/// A syntax error in a data file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct FactsError {
-    /// The line, counted from 1.
+    /// The line number, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error message.
     pub problem: String,
 }
 
@@ -17,18 +17,18 @@ impl FactsError {
     }
 }
 
-/// One Go package.
+/// A Go package.
 #[derive(Clone, Debug, Default)]
 pub struct Package<'a> {
-    /// The name that types of other packages use for it (`core/v1`).
+    /// The name by which other packages refer to it (`core/v1`).
     pub name: &'a str,
     /// The Go import path.
     pub path: &'a str,
-    /// The API group (empty for core), if the package is a version of one.
+    /// The API group (empty for core), if the package is an API version.
     pub group: Option<&'a str>,
     /// The API version, if the package is one.
     pub version: &'a str,
-    /// The prefix of OpenAPI names.
+    /// The prefix of the OpenAPI names of its types.
     pub model: &'a str,
     /// Named types other than structs.
     pub aliases: Vec<Alias<'a>>,
@@ -41,11 +41,11 @@ pub struct Package<'a> {
 pub struct Alias<'a> {
     /// The name in its package.
     pub name: &'a str,
-    /// The Go type that it stands for.
+    /// The underlying Go type.
     pub ty: &'a str,
-    /// True for a slice that is a Protobuf message with the items in field 1.
+    /// Whether it is a slice that is a Protobuf message with the items in field 1.
     pub message: bool,
-    /// True if the values are published as an enum.
+    /// Whether the values are published as an enum.
     pub closed: bool,
     /// The constants of the type.
     pub values: Vec<&'a str>,
@@ -56,13 +56,13 @@ pub struct Alias<'a> {
 pub struct StructFacts<'a> {
     /// The name in its package.
     pub name: &'a str,
-    /// True if it is registered as a kind of the package's group and version.
+    /// Whether it is registered as a kind of the package's group and version.
     pub kind: bool,
-    /// True if it writes its JSON itself.
+    /// Whether it has its own `MarshalJSON`.
     pub custom: bool,
-    /// True if apply owns it as a whole.
+    /// Whether it is atomic for server-side apply.
     pub atomic: bool,
-    /// True if at most one of its members is set.
+    /// Whether at most one of its fields may be set.
     pub union: bool,
     /// The fields in declaration order.
     pub fields: Vec<FieldFacts<'a>>,
@@ -71,25 +71,25 @@ pub struct StructFacts<'a> {
 /// A field of a struct.
 #[derive(Clone, Debug, Default)]
 pub struct FieldFacts<'a> {
-    /// The JSON name; the Go name where JSON does not have the field; empty where it is inlined.
+    /// The JSON name, the Go name if JSON does not have the field, or empty if the field is inlined.
     pub name: &'a str,
-    /// The Go type, with names of the same package standing alone.
+    /// The Go type. Types of the same package are unqualified.
     pub ty: &'a str,
-    /// The Protobuf number, or 0.
+    /// The Protobuf field number, or 0.
     pub number: u32,
-    /// True for a struct whose fields are the outer struct's fields in JSON.
+    /// Whether it is an embedded struct whose fields are inlined in JSON.
     pub inline: bool,
-    /// True if JSON does not have the field.
+    /// Whether JSON does not have the field.
     pub hidden: bool,
     /// `omitempty`
     pub omit_empty: bool,
     /// `omitzero`
     pub omit_zero: bool,
-    /// True if the published schema lists it as required.
+    /// Whether the published schema lists it as required.
     pub required: bool,
     /// `+listType`, or empty.
     pub list: &'a str,
-    /// `+listMapKey`, separated by commas.
+    /// `+listMapKey`, comma-separated.
     pub list_keys: &'a str,
     /// `+mapType` or `+structType`, or empty.
     pub map: &'a str,
@@ -97,20 +97,20 @@ pub struct FieldFacts<'a> {
     pub patch: &'a str,
     /// `patchMergeKey`, or empty.
     pub patch_key: &'a str,
-    /// The feature gates that the field depends on, separated by commas.
+    /// The feature gates of the field, comma-separated.
     pub gates: &'a str,
-    /// True for the field that tells which member of the union is set.
+    /// Whether it is the discriminator of the union.
     pub discriminator: bool,
-    /// True for a member of a union.
+    /// Whether it is a member of a union.
     pub member: bool,
     /// `+default` as JSON.
     pub default: Option<&'a str>,
 }
 
-/// Reads the type facts.
+/// Parses the type metadata.
 ///
 /// # Errors
-/// The first line that is not of the format.
+/// Returns an error for the first line with a syntax error.
 pub fn parse(text: &str) -> Result<Vec<Package<'_>>, FactsError> {
     let mut packages: Vec<Package<'_>> = Vec::with_capacity(40);
     for (i, line) in text.lines().enumerate() {
@@ -119,29 +119,29 @@ pub fn parse(text: &str) -> Result<Vec<Package<'_>>, FactsError> {
         }
         let fail = |problem: &str| FactsError::new(i + 1, problem);
         if let Some(rest) = line.strip_prefix("package ") {
-            packages.push(package(rest).map_err(fail)?);
+            packages.push(parse_package(rest).map_err(fail)?);
             continue;
         }
-        let package = packages.last_mut().ok_or_else(|| fail("no package before it"))?;
+        let package = packages.last_mut().ok_or_else(|| fail("no preceding package"))?;
         if let Some(rest) = line.strip_prefix("  ") {
-            let owner = package.structs.last_mut().ok_or_else(|| fail("a field outside of a struct"))?;
-            owner.fields.push(field(rest).map_err(fail)?);
+            let owner = package.structs.last_mut().ok_or_else(|| fail("a field outside a struct"))?;
+            owner.fields.push(parse_field(rest).map_err(fail)?);
         } else if let Some(rest) = line.strip_prefix("struct ") {
-            package.structs.push(structure(rest).map_err(fail)?);
+            package.structs.push(parse_struct(rest).map_err(fail)?);
         } else if let Some(rest) = line.strip_prefix("alias ") {
-            package.aliases.push(alias(rest).map_err(fail)?);
+            package.aliases.push(parse_alias(rest).map_err(fail)?);
         } else {
-            return Err(fail("neither package, alias, struct nor field"));
+            return Err(fail("expected a package, alias, struct or field"));
         }
     }
     Ok(packages)
 }
 
-fn package(line: &str) -> Result<Package<'_>, &'static str> {
+fn parse_package(line: &str) -> Result<Package<'_>, &'static str> {
     let mut words = line.split(' ');
     let mut package = Package {
         name: words.next().unwrap_or_default(),
-        path: words.next().ok_or("a package without its path")?,
+        path: words.next().ok_or("missing package path")?,
         ..Package::default()
     };
     for word in words {
@@ -149,13 +149,13 @@ fn package(line: &str) -> Result<Package<'_>, &'static str> {
             Some(("group", value)) => package.group = Some(value.trim_matches('"')),
             Some(("version", value)) => package.version = value,
             Some(("model", value)) => package.model = value,
-            _ => return Err("an unknown word of a package"),
+            _ => return Err("unknown attribute of a package"),
         }
     }
     Ok(package)
 }
 
-fn alias(line: &str) -> Result<Alias<'_>, &'static str> {
+fn parse_alias(line: &str) -> Result<Alias<'_>, &'static str> {
     // Values may contain spaces, so the enum is the rest of the line.
     let (line, values) = match line.split_once(" enum=") {
         Some((line, values)) => (line, values.split('|').collect()),
@@ -164,7 +164,7 @@ fn alias(line: &str) -> Result<Alias<'_>, &'static str> {
     let mut words = line.split(' ');
     let mut alias = Alias {
         name: words.next().unwrap_or_default(),
-        ty: words.next().ok_or("an alias without its type")?,
+        ty: words.next().ok_or("missing type of the alias")?,
         values,
         ..Alias::default()
     };
@@ -173,13 +173,13 @@ fn alias(line: &str) -> Result<Alias<'_>, &'static str> {
             "message" => alias.message = true,
             "closed" => alias.closed = true,
             "custom" => {}
-            _ => return Err("an unknown word of an alias"),
+            _ => return Err("unknown attribute of an alias"),
         }
     }
     Ok(alias)
 }
 
-fn structure(line: &str) -> Result<StructFacts<'_>, &'static str> {
+fn parse_struct(line: &str) -> Result<StructFacts<'_>, &'static str> {
     let mut words = line.split(' ');
     let mut structure = StructFacts { name: words.next().unwrap_or_default(), ..StructFacts::default() };
     for word in words {
@@ -188,13 +188,13 @@ fn structure(line: &str) -> Result<StructFacts<'_>, &'static str> {
             "custom" => structure.custom = true,
             "atomic" => structure.atomic = true,
             "union" => structure.union = true,
-            _ => return Err("an unknown word of a struct"),
+            _ => return Err("unknown attribute of a struct"),
         }
     }
     Ok(structure)
 }
 
-fn field(line: &str) -> Result<FieldFacts<'_>, &'static str> {
+fn parse_field(line: &str) -> Result<FieldFacts<'_>, &'static str> {
     let (line, default) = match line.split_once(" default=") {
         Some((line, default)) => (line, Some(default)),
         None => (line, None),
@@ -213,11 +213,11 @@ fn field(line: &str) -> Result<FieldFacts<'_>, &'static str> {
     } else {
         (field.name, field.required) = (name, true);
     }
-    field.ty = words.next().ok_or("a field without its type")?;
+    field.ty = words.next().ok_or("missing field type")?;
     field.number = match words.next() {
         Some("-") => 0,
-        Some(number) => number.parse().map_err(|_| "a field number that is none")?,
-        None => return Err("a field without its number"),
+        Some(number) => number.parse().map_err(|_| "invalid field number")?,
+        None => return Err("missing field number"),
     };
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
@@ -225,18 +225,18 @@ fn field(line: &str) -> Result<FieldFacts<'_>, &'static str> {
             ("optional", "") => field.required = false,
             ("discriminator", "") => field.discriminator = true,
             ("member", "") => field.member = true,
-            ("list", value) => (field.list, field.list_keys) = with_keys(value),
+            ("list", value) => (field.list, field.list_keys) = split_keys(value),
             ("map", value) => field.map = value,
-            ("patch", value) => (field.patch, field.patch_key) = with_keys(value),
+            ("patch", value) => (field.patch, field.patch_key) = split_keys(value),
             ("gate", value) => field.gates = value,
-            _ => return Err("an unknown word of a field"),
+            _ => return Err("unknown attribute of a field"),
         }
     }
     Ok(field)
 }
 
 /// Splits `map(a,b)` into `map` and `a,b`.
-fn with_keys(text: &str) -> (&str, &str) {
+fn split_keys(text: &str) -> (&str, &str) {
     match text.split_once('(') {
         Some((name, keys)) => (name, keys.trim_end_matches(')')),
         None => (text, ""),
@@ -297,8 +297,8 @@ mod tests {
             "ports []P 6 omitempty member list:map keys:a,b patch:merge,retainKeys by:a gate:F,G",
         );
         check("p? string 4 default=\"a b\"", "p string 4 omitempty default:\"a b\"");
-        check("p? string", "line 3: a field without its number");
-        check("p? string x", "line 3: a field number that is none");
-        check("p? string 1 what", "line 3: an unknown word of a field");
+        check("p? string", "line 3: missing field number");
+        check("p? string x", "line 3: invalid field number");
+        check("p? string 1 what", "line 3: unknown attribute of a field");
     }
 }

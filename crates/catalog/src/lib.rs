@@ -1,5 +1,5 @@
-//! The facts of the built-in kinds and the code that loads them: types with all that codecs, merging and publishing
-//! need, and what resources there are. Facts only: how a kind behaves is the business of `kinds`.
+//! The metadata of the built-in kinds and the code that loads it: types with all that codecs, patching and OpenAPI
+//! need, and the resources. This crate does not know how a kind behaves; that is in `kinds`.
 
 mod build;
 mod catalog;

@@ -1,14 +1,13 @@
-//! The resource facts: `data/resources.txt` read into plain structs. The head of that file documents the format and
-//! says where the facts are from.
+//! Parses the resource metadata in `data/resources.txt`. The head of that file documents the format and the sources.
 
 use crate::facts::FactsError;
 
-/// A group and its priority in discovery.
+/// An API group and its priority in discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupFacts {
     /// The name, empty for the core group.
     pub name: &'static str,
-    /// Groups with a higher one come first.
+    /// Groups with a higher priority come first.
     pub priority: u32,
     /// The versions, the preferred one first.
     pub versions: Vec<VersionFacts>,
@@ -19,11 +18,11 @@ pub struct GroupFacts {
 pub struct VersionFacts {
     /// The name.
     pub name: &'static str,
-    /// Versions with a higher one come first in their group.
+    /// Versions with a higher priority come first in their group.
     pub priority: u32,
 }
 
-/// One version of one resource.
+/// One version of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceFacts {
     /// The group, empty for the core group.
@@ -36,9 +35,9 @@ pub struct ResourceFacts {
     pub singular: String,
     /// The kind.
     pub kind: &'static str,
-    /// The kind of a list; of no meaning for resources that cannot be listed.
+    /// The list kind. Meaningless for resources that cannot be listed.
     pub list_kind: String,
-    /// True if its objects are in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
     /// Short names for kubectl.
     pub short_names: Vec<&'static str>,
@@ -46,18 +45,18 @@ pub struct ResourceFacts {
     pub categories: Vec<&'static str>,
     /// The verbs, sorted.
     pub verbs: Vec<&'static str>,
-    /// False for what is known but not built yet.
+    /// False if the resource is known but not implemented.
     pub served: bool,
-    /// What stands behind it.
+    /// How the resource is implemented.
     pub backing: BackingFacts,
     /// The subresources, sorted.
     pub subresources: Vec<SubresourceFacts>,
-    /// The warning that every request for a deprecated kind is answered with.
+    /// The warning for requests to a deprecated version.
     pub deprecation: Option<String>,
 }
 
 impl ResourceFacts {
-    /// Where and how the objects are stored; `None` for a resource that stores nothing.
+    /// How the objects are stored. `None` if nothing is stored.
     #[must_use]
     pub fn storage(&self) -> Option<&StorageFacts> {
         match &self.backing {
@@ -67,76 +66,76 @@ impl ResourceFacts {
     }
 }
 
-/// What stands behind a resource.
+/// How a resource is implemented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackingFacts {
-    /// Objects that are stored.
+    /// Stored objects.
     Stored(StorageFacts),
-    /// Objects that are worked out when asked for, by the source of this name.
+    /// Objects that are computed on request by the source with this name.
     Computed(&'static str),
-    /// Nothing is kept: a create does what this is the name of.
+    /// Nothing is stored. A create runs the action with this name.
     Action(&'static str),
 }
 
 /// A subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubresourceFacts {
-    /// The last part of the path.
+    /// The last segment of the path.
     pub name: &'static str,
     /// The group of its kind.
     pub group: &'static str,
     /// The version of its kind.
     pub version: &'static str,
-    /// The kind of bodies and answers: the resource's own, or another one (`Scale`).
+    /// The kind of request and response bodies: the resource's own, or another one (`Scale`).
     pub kind: &'static str,
     /// The verbs, sorted.
     pub verbs: Vec<&'static str>,
-    /// False for what is known but not built yet.
+    /// False if the subresource is known but not implemented.
     pub served: bool,
-    /// The name of what a create does there, where it does something else than write the object.
+    /// The action that a create runs, if it does not write the object.
     pub action: Option<&'static str>,
-    /// Where the object keeps what the subresource shows, if that is its scale.
+    /// The paths for the scale subresource.
     pub scale: Option<ScaleFacts>,
 }
 
-/// Where an object keeps its scale; paths have dots between their keys.
+/// The paths of the scale in an object, dot-separated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScaleFacts {
-    /// How many replicas there should be.
+    /// The desired number of replicas.
     pub replicas: &'static str,
-    /// How many there are.
+    /// The current number of replicas.
     pub current: &'static str,
-    /// A label selector, or a map of labels, that selects their pods.
+    /// The label selector, or the map of labels, that selects the pods.
     pub selector: &'static str,
-    /// True if that is a map of labels.
+    /// Whether `selector` is a map of labels.
     pub labels: bool,
 }
 
-/// Where and how the objects of a resource are kept.
+/// How the objects of a resource are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageFacts {
-    /// The part of a key between the root and the namespace or name: `pods`, `minions`, `services/specs`.
+    /// The part of the storage key between the root and the namespace or name: `pods`, `minions`, `services/specs`.
     pub prefix: &'static str,
-    /// The group of the version that objects are kept at; another than the resource's own for a view of its objects.
+    /// The group of the storage version. Differs from the resource's own group if the resource is a view of another
+    /// one.
     pub hub_group: &'static str,
-    /// The version that objects are kept at.
+    /// The storage version.
     pub hub_version: &'static str,
-    /// The group that kube-apiserver stores objects at; discovery's storage version hash is made of it.
+    /// The group in which kube-apiserver stores objects. It is part of the storage version hash in discovery.
     pub upstream_group: &'static str,
-    /// The version that kube-apiserver stores objects at.
+    /// The version in which kube-apiserver stores objects.
     pub upstream_version: &'static str,
-    /// True if a DELETE that removes an object answers with it, false if with a `Status` (upstream:
-    /// `ReturnDeletedObject`).
+    /// Whether a DELETE returns the deleted object instead of a `Status` (upstream: `ReturnDeletedObject`).
     pub returns_deleted: bool,
 }
 
 /// All verbs of a stored resource.
 const ALL_VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// The verbs of a subresource that writes the object.
+/// The verbs of a subresource that updates the object.
 const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
 
-/// Reads the resource facts. Groups come out in discovery's order: by priority, then by name.
+/// Parses the resource metadata. The groups are sorted in discovery order: by priority, then by name.
 pub(crate) fn parse(text: &'static str) -> Result<(Vec<GroupFacts>, Vec<ResourceFacts>), FactsError> {
     let mut groups: Vec<GroupFacts> = Vec::new();
     let mut resources: Vec<ResourceFacts> = Vec::new();
@@ -145,25 +144,25 @@ pub(crate) fn parse(text: &'static str) -> Result<(Vec<GroupFacts>, Vec<Resource
             continue;
         }
         let fail = |problem: &str| FactsError::new(i + 1, problem);
-        let priority = |text: &str| text.parse::<u32>().map_err(|_| fail("a priority that is no number"));
+        let priority = |text: &str| text.parse::<u32>().map_err(|_| fail("invalid priority"));
         if let Some((name, number)) = line.strip_prefix("group ").and_then(|l| l.split_once(' ')) {
             groups.push(GroupFacts { name: group_name(name), priority: priority(number)?, versions: Vec::new() });
             continue;
         }
-        let group = groups.last_mut().ok_or_else(|| fail("no group before it"))?;
+        let group = groups.last_mut().ok_or_else(|| fail("no preceding group"))?;
         if let Some((name, number)) = line.strip_prefix("version ").and_then(|l| l.split_once(' ')) {
             group.versions.push(VersionFacts { name, priority: priority(number)? });
             continue;
         }
-        let version = group.versions.last().ok_or_else(|| fail("no version before it"))?.name;
+        let version = group.versions.last().ok_or_else(|| fail("no preceding version"))?.name;
         if let Some(line) = line.strip_prefix("    /") {
-            let owner = resources.last_mut().ok_or_else(|| fail("no resource before it"))?;
-            let made = subresource(owner, line).map_err(fail)?;
-            owner.subresources.push(made);
+            let resource = resources.last_mut().ok_or_else(|| fail("no preceding resource"))?;
+            let parsed = subresource(resource, line).map_err(fail)?;
+            resource.subresources.push(parsed);
         } else if let Some(line) = line.strip_prefix("  ") {
             resources.push(resource(group.name, version, line).map_err(fail)?);
         } else {
-            return Err(fail("neither group, version, resource nor subresource"));
+            return Err(fail("expected a group, version, resource or subresource"));
         }
     }
     for group in &mut groups {
@@ -176,12 +175,12 @@ pub(crate) fn parse(text: &'static str) -> Result<(Vec<GroupFacts>, Vec<Resource
 fn resource(group: &'static str, version: &'static str, line: &'static str) -> Result<ResourceFacts, &'static str> {
     let mut words = line.split(' ');
     let (Some(plural), Some(kind), Some(scope)) = (words.next(), words.next(), words.next()) else {
-        return Err("a resource needs plural, kind and scope");
+        return Err("missing plural name, kind or scope");
     };
     let namespaced = match scope {
         "namespaced" => true,
         "cluster" => false,
-        _ => return Err("a scope that is neither namespaced nor cluster"),
+        _ => return Err("invalid scope, expected namespaced or cluster"),
     };
     let mut storage = StorageFacts {
         prefix: plural,
@@ -191,7 +190,7 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         upstream_version: version,
         returns_deleted: false,
     };
-    let mut made = ResourceFacts {
+    let mut parsed = ResourceFacts {
         group,
         version,
         plural,
@@ -210,12 +209,12 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
     let (mut unstored, mut deprecated, mut instead) = (None, None, None);
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
-            ("short", names) => made.short_names = names.split(',').collect(),
-            ("categories", names) => made.categories = names.split(',').collect(),
-            ("verbs", verbs) => made.verbs = verbs.split(',').collect(),
+            ("short", names) => parsed.short_names = names.split(',').collect(),
+            ("categories", names) => parsed.categories = names.split(',').collect(),
+            ("verbs", verbs) => parsed.verbs = verbs.split(',').collect(),
             ("computed", source) => unstored = Some(BackingFacts::Computed(source)),
             ("action", name) => unstored = Some(BackingFacts::Action(name)),
-            ("unserved", "") => made.served = false,
+            ("unserved", "") => parsed.served = false,
             ("returned", "") => storage.returns_deleted = true,
             ("prefix", prefix) => storage.prefix = prefix,
             ("hub", hub) => {
@@ -225,25 +224,25 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
             ("upstream", hub) => (storage.upstream_group, storage.upstream_version) = api_version(hub),
             ("deprecated", since) => deprecated = Some(since),
             ("instead", kind) => instead = kind.rsplit_once('/'),
-            _ => return Err("an unknown word of a resource"),
+            _ => return Err("unknown attribute of a resource"),
         }
     }
-    made.backing = unstored.unwrap_or(BackingFacts::Stored(storage));
-    made.deprecation = deprecated.map(|since| {
+    parsed.backing = unstored.unwrap_or(BackingFacts::Stored(storage));
+    parsed.deprecation = deprecated.map(|since| {
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let advice = instead.map(|(api, kind)| format!("; use {api} {kind}")).unwrap_or_default();
         format!("{api_version} {kind} is deprecated in v{since}+{advice}")
     });
-    Ok(made)
+    Ok(parsed)
 }
 
-fn subresource(owner: &ResourceFacts, line: &'static str) -> Result<SubresourceFacts, &'static str> {
+fn subresource(resource: &ResourceFacts, line: &'static str) -> Result<SubresourceFacts, &'static str> {
     let mut words = line.split(' ');
-    let mut made = SubresourceFacts {
+    let mut parsed = SubresourceFacts {
         name: words.next().unwrap_or_default(),
-        group: owner.group,
-        version: owner.version,
-        kind: owner.kind,
+        group: resource.group,
+        version: resource.version,
+        kind: resource.kind,
         verbs: SUBRESOURCE_VERBS.to_vec(),
         served: true,
         action: None,
@@ -252,30 +251,30 @@ fn subresource(owner: &ResourceFacts, line: &'static str) -> Result<SubresourceF
     let mut scale = ScaleFacts::default();
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
-            ("verbs", verbs) => made.verbs = verbs.split(',').collect(),
-            ("unserved", "") => made.served = false,
-            ("action", name) => made.action = Some(name),
+            ("verbs", verbs) => parsed.verbs = verbs.split(',').collect(),
+            ("unserved", "") => parsed.served = false,
+            ("action", name) => parsed.action = Some(name),
             ("replicas", path) => scale.replicas = path,
             ("current", path) => scale.current = path,
             ("selector", path) => scale.selector = path,
             ("labels", path) => (scale.selector, scale.labels) = (path, true),
             (kind, "") => {
-                let (api_version, kind) = kind.rsplit_once('/').ok_or("an unknown word of a subresource")?;
-                let (group, version) = api_version.split_once('/').ok_or("a kind without its group")?;
-                (made.group, made.version, made.kind) = (group_name(group), version, kind);
+                let (api_version, kind) = kind.rsplit_once('/').ok_or("unknown attribute of a subresource")?;
+                let (group, version) = api_version.split_once('/').ok_or("missing group of the kind")?;
+                (parsed.group, parsed.version, parsed.kind) = (group_name(group), version, kind);
             }
-            _ => return Err("an unknown word of a subresource"),
+            _ => return Err("unknown attribute of a subresource"),
         }
     }
-    made.scale = (!scale.replicas.is_empty()).then_some(scale);
-    Ok(made)
+    parsed.scale = (!scale.replicas.is_empty()).then_some(scale);
+    Ok(parsed)
 }
 
 fn group_name(text: &'static str) -> &'static str {
     if text == "core" { "" } else { text }
 }
 
-/// Splits an `apiVersion` as objects have it.
+/// Splits an `apiVersion` into group and version.
 fn api_version(text: &'static str) -> (&'static str, &'static str) {
     text.split_once('/').unwrap_or(("", text))
 }

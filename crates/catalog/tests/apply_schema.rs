@@ -1,6 +1,6 @@
-//! The types merge as the published schema of server-side apply says: each type of ours, written in that schema's
-//! form, is the same text. It is read from the Go module cache (`cargo xtask fetch-modules`) and was made from the Go
-//! types by other means than ours.
+//! Compares the types with the published schema of server-side apply: each type, written in the format of that schema,
+//! must give the same text. The schema is read from the Go module cache (`cargo xtask fetch-modules`) and was generated
+//! independently from the Go types.
 
 mod modules;
 
@@ -11,18 +11,19 @@ use pintle_catalog::shared;
 use pintle_schema::{Field, ListTopology, Omit, Scalar, Struct, Type, TypeId, Types};
 use pintle_value::Value;
 
-/// The types of the published schema by name, each as its lines.
+/// The types of the published schema by name, each with its lines.
 fn published() -> BTreeMap<String, String> {
     let path = modules::folder("k8s.io/client-go").join("applyconfigurations/internal/internal.go");
     let text = std::fs::read_to_string(&path).expect("the module has a schema");
     let start = text.find("types:\n").expect("the schema starts with its types") + "types:\n".len();
     let end = start + text[start..].find('`').expect("the schema ends");
-    // A map is separable where nothing is said; one field says it nevertheless.
+    // A map is separable by default. One field declares it explicitly.
     text[start..end]
         .replace("\n          elementRelationship: separable\n", "\n")
         .split("- name: ")
         .fold((BTreeMap::new(), String::new()), |(mut types, mut open), part| {
-            // Fields are named in the same way, two columns further in; only a name at the start of a line is a type's.
+            // Fields are named in the same way, two columns further in. Only a name at the start of a line is that of a
+            // type.
             if open.is_empty() || open.ends_with('\n') {
                 if let Some((name, body)) = open.split_once('\n') {
                     types.insert(name.to_owned(), body.to_owned());
@@ -37,8 +38,8 @@ fn published() -> BTreeMap<String, String> {
         .0
 }
 
-/// True for types with JSON of their own, which the published schema refers to by name.
-fn special(scalar: Scalar) -> bool {
+/// Returns whether a type has its own JSON encoding. The published schema refers to such types by name.
+fn has_own_json(scalar: Scalar) -> bool {
     !matches!(
         scalar,
         Scalar::String
@@ -64,9 +65,9 @@ impl Writer<'_> {
         let mut fields: Vec<&Field> = declared.fields.iter().collect();
         fields.sort_by(|a, b| a.name.cmp(&b.name));
         for field in fields {
-            let _ = writeln!(self.out, "    - name: {}\n      type:", quoted(&field.name));
-            self.reference(field.ty, 8);
-            if let Some(default) = default_of(self.types, field) {
+            let _ = writeln!(self.out, "    - name: {}\n      type:", yaml_string(&field.name));
+            self.type_reference(field.ty, 8);
+            if let Some(default) = published_default(self.types, field) {
                 let _ = writeln!(self.out, "      default: {default}");
             }
         }
@@ -91,15 +92,15 @@ impl Writer<'_> {
         }
     }
 
-    /// What a field or an item is, indented by `columns`.
-    fn reference(&mut self, id: TypeId, columns: usize) {
+    /// Writes a type reference, indented by `columns`.
+    fn type_reference(&mut self, id: TypeId, columns: usize) {
         let indent = " ".repeat(columns);
         match self.types.get(id) {
             Type::Scalar(scalar) if scalar.kind == Scalar::RawExtension => {
                 let _ = writeln!(self.out, "{indent}namedType: __untyped_atomic_");
             }
-            Type::Scalar(scalar) if special(scalar.kind) => {
-                let _ = writeln!(self.out, "{indent}namedType: {}", model(&scalar.name));
+            Type::Scalar(scalar) if has_own_json(scalar.kind) => {
+                let _ = writeln!(self.out, "{indent}namedType: {}", openapi_name(&scalar.name));
             }
             Type::Scalar(scalar) => {
                 let name = match scalar.kind {
@@ -121,14 +122,14 @@ impl Writer<'_> {
             }
             Type::Map(map) => {
                 let _ = writeln!(self.out, "{indent}map:\n{indent}  elementType:");
-                self.reference(map.value, columns + 4);
+                self.type_reference(map.value, columns + 4);
                 if map.atomic {
                     let _ = writeln!(self.out, "{indent}  elementRelationship: atomic");
                 }
             }
             Type::List(list) => {
                 let _ = writeln!(self.out, "{indent}list:\n{indent}  elementType:");
-                self.reference(list.item, columns + 4);
+                self.type_reference(list.item, columns + 4);
                 match &list.topology {
                     ListTopology::Undeclared | ListTopology::Atomic => {
                         let _ = writeln!(self.out, "{indent}  elementRelationship: atomic");
@@ -151,8 +152,8 @@ impl Writer<'_> {
     }
 }
 
-/// The OpenAPI name of a type with JSON of its own.
-fn model(name: &str) -> String {
+/// The OpenAPI name of a type with its own JSON encoding.
+fn openapi_name(name: &str) -> String {
     match name.rsplit_once('.') {
         Some(("meta/v1", name)) => format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"),
         Some(("resource", name)) => format!("io.k8s.apimachinery.pkg.api.resource.{name}"),
@@ -161,11 +162,11 @@ fn model(name: &str) -> String {
     }
 }
 
-/// The published default of a field: what the source says, or the zero value that an absent field decodes to.
-fn default_of(types: &Types, field: &Field) -> Option<String> {
+/// The published default of a field: the declared one, or the zero value of an absent field.
+fn published_default(types: &Types, field: &Field) -> Option<String> {
     if let Some(default) = &field.default {
         return Some(match default {
-            Value::String(text) => quoted(text),
+            Value::String(text) => yaml_string(text),
             Value::Int(number) => number.to_string(),
             Value::Bool(set) => set.to_string(),
             other => format!("{other:?}"),
@@ -176,7 +177,7 @@ fn default_of(types: &Types, field: &Field) -> Option<String> {
     }
     match types.get(field.ty) {
         Type::Struct(_) => Some("{}".to_owned()),
-        Type::Scalar(scalar) if field.omit == Omit::Never && !special(scalar.kind) => match scalar.kind {
+        Type::Scalar(scalar) if field.omit == Omit::Never && !has_own_json(scalar.kind) => match scalar.kind {
             Scalar::String => Some("\"\"".to_owned()),
             Scalar::Bool => Some("false".to_owned()),
             Scalar::Bytes => None,
@@ -186,14 +187,14 @@ fn default_of(types: &Types, field: &Field) -> Option<String> {
     }
 }
 
-/// Text as YAML has it.
-fn quoted(text: &str) -> String {
+/// Formats a string as YAML.
+fn yaml_string(text: &str) -> String {
     let plain = !text.is_empty() && text.starts_with(|c: char| c.is_alphabetic() || c == '/');
     if plain { text.to_owned() } else { format!("\"{text}\"") }
 }
 
 #[test]
-fn types_merge_as_published() {
+fn types_match_the_published_apply_schema() {
     let catalog = shared();
     let published = published();
     let mut compared = 0;

@@ -1,5 +1,5 @@
-//! The published fixtures (one fully populated object of every kind) have exactly the catalog's fields, in its order.
-//! They are read from the Go module cache, where `cargo xtask fetch-modules` puts them.
+//! Checks that the published fixtures (one fully populated object of every kind) have exactly the catalog's fields, in
+//! the same order. They are read from the Go module cache (`cargo xtask fetch-modules`).
 
 mod modules;
 
@@ -11,7 +11,7 @@ use pintle_catalog::{Catalog, shared};
 use pintle_schema::{Scalar, Type, TypeId};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// JSON that remembers the order of keys.
+/// JSON that preserves the order of keys.
 #[derive(Debug)]
 enum Json {
     Null,
@@ -67,47 +67,47 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-struct Walk<'a> {
+struct FixtureChecker<'a> {
     catalog: &'a Catalog,
     problems: Vec<String>,
 }
 
-impl Walk<'_> {
-    /// Compares a value with its type. `inside` holds the structs around it: the fixtures stop at recursion.
-    fn compare(&mut self, path: &str, ty: TypeId, value: &Json, inside: &mut Vec<TypeId>) {
+impl FixtureChecker<'_> {
+    /// Compares a value with its type. `enclosing` contains the enclosing structs: the fixtures stop at recursion.
+    fn compare(&mut self, path: &str, ty: TypeId, value: &Json, enclosing: &mut Vec<TypeId>) {
         let fits = match (self.catalog.types().get(ty), value) {
             (_, Json::Null) | (Type::Any | Type::Union(_), _) => true,
             (Type::List(list), Json::Array(items)) => {
                 for item in items {
-                    self.compare(&format!("{path}[]"), list.item, item, inside);
+                    self.compare(&format!("{path}[]"), list.item, item, enclosing);
                 }
                 true
             }
             (Type::Map(map), Json::Object(entries)) => {
                 for (_, value) in entries {
-                    self.compare(&format!("{path}{{}}"), map.value, value, inside);
+                    self.compare(&format!("{path}{{}}"), map.value, value, enclosing);
                 }
                 true
             }
             (Type::Struct(declared), Json::Object(entries)) => {
                 let found: Vec<&str> = entries.iter().map(|(key, _)| key.as_str()).collect();
-                // An object inside of another one has no kind of its own: these fields are empty there.
-                let nested = |name: &str| !inside.is_empty() && ["kind", "apiVersion"].contains(&name);
+                // A nested object has no type metadata, so these fields are empty there.
+                let nested = |name: &str| !enclosing.is_empty() && ["kind", "apiVersion"].contains(&name);
                 let all = declared.fields.iter().filter(|f| f.number > 0 || !nested(&f.name));
                 let expected: Vec<&str> = all.map(|f| f.name.as_str()).collect();
-                let recursive = inside.contains(&ty) || declared.name == "apiextensions/v1.JSONSchemaProps";
-                let same = if recursive { in_order(&found, &expected) } else { found == expected };
-                if !same {
+                let recursive = enclosing.contains(&ty) || declared.name == "apiextensions/v1.JSONSchemaProps";
+                let matches = if recursive { is_subsequence(&found, &expected) } else { found == expected };
+                if !matches {
                     self.problems
                         .push(format!("{path} ({}):\n  found    {found:?}\n  expected {expected:?}", declared.name));
                 }
-                inside.push(ty);
+                enclosing.push(ty);
                 for (key, value) in entries {
                     if let Some(field) = declared.field(key) {
-                        self.compare(&format!("{path}.{key}"), field.ty, value, inside);
+                        self.compare(&format!("{path}.{key}"), field.ty, value, enclosing);
                     }
                 }
-                inside.pop();
+                enclosing.pop();
                 true
             }
             (Type::Scalar(scalar), value) => match scalar.kind {
@@ -135,16 +135,16 @@ impl Walk<'_> {
     }
 }
 
-/// True if `some` are among `all`, in the same order.
-fn in_order(some: &[&str], all: &[&str]) -> bool {
+/// Returns whether the items of `some` are in `all` in the same order.
+fn is_subsequence(some: &[&str], all: &[&str]) -> bool {
     let mut rest = all.iter();
     some.iter().all(|name| rest.any(|other| other == name))
 }
 
-/// Compares all fixtures of a folder; returns how many kinds there were.
+/// Compares all fixtures of a folder. Returns the number of kinds.
 fn check(folder: &Path) -> usize {
     let catalog = shared();
-    let mut walk = Walk { catalog, problems: Vec::new() };
+    let mut checker = FixtureChecker { catalog, problems: Vec::new() };
     let mut kinds = 0;
     for entry in fs::read_dir(folder).expect("the module has fixtures") {
         let path = entry.expect("a readable folder").path();
@@ -152,7 +152,7 @@ fn check(folder: &Path) -> usize {
         let Some((head, kind)) = name.strip_suffix(".json").and_then(|n| n.rsplit_once('.')) else { continue };
         let Some((group, version)) = head.rsplit_once('.') else { continue };
         let group = if group == "core" { "" } else { group };
-        // The options and meta types are registered in every group, so the fixtures have them under core.
+        // The options and meta types are registered in every group. Their fixtures are with those of the core group.
         let ty = catalog.kind_type(group, version, kind).or_else(|| {
             (group.is_empty() && version == "v1").then(|| catalog.struct_type(&format!("meta/v1.{kind}"))).flatten()
         });
@@ -164,9 +164,9 @@ fn check(folder: &Path) -> usize {
         kinds += 1;
         let text = fs::read_to_string(&path).expect("a readable file");
         let value: Json = serde_json::from_str(&text).expect("a fixture is JSON");
-        walk.compare(&name, ty, &value, &mut Vec::new());
+        checker.compare(&name, ty, &value, &mut Vec::new());
     }
-    assert!(walk.problems.is_empty(), "{}", walk.problems.join("\n"));
+    assert!(checker.problems.is_empty(), "{}", checker.problems.join("\n"));
     kinds
 }
 

@@ -1,4 +1,4 @@
-//! The shipped resource facts agree with the types and with what kube-apiserver publishes.
+//! Checks that the resource metadata agrees with the types and with what kube-apiserver publishes.
 
 use pintle_catalog::shared;
 
@@ -20,8 +20,9 @@ fn every_resource_has_its_types() {
         assert!(catalog.groups().iter().any(|g| g.name == resource.group), "{what}");
         if let Some(storage) = resource.storage() {
             let hub = catalog.resource(storage.hub_group, storage.hub_version, resource.plural);
-            let hub = hub.and_then(|r| r.storage()).unwrap_or_else(|| panic!("{what}: its hub is not stored"));
-            assert_eq!(hub.prefix, storage.prefix, "{what} is kept elsewhere than its hub");
+            let hub =
+                hub.and_then(|r| r.storage()).unwrap_or_else(|| panic!("{what}: its storage version is not stored"));
+            assert_eq!(hub.prefix, storage.prefix, "{what} has another prefix than its storage version");
             assert_eq!((hub.hub_group, hub.hub_version), (storage.hub_group, storage.hub_version), "{what}");
         } else {
             assert!(!resource.verbs.contains(&"watch"), "{what}");
@@ -29,7 +30,7 @@ fn every_resource_has_its_types() {
     }
 }
 
-/// Every kind with a list kind is a resource; a kind that nothing lists is not forgotten but part of something else.
+/// Every kind with a list kind must be a resource.
 #[test]
 fn every_listed_kind_is_a_resource() {
     let catalog = shared();
@@ -55,9 +56,9 @@ fn prefixes_are_unique() {
     assert_eq!(prefixes.len(), all);
 }
 
-/// Groups as kube-apiserver's `/apis` lists them.
+/// Groups in the order of kube-apiserver's `/apis`.
 #[test]
-fn groups_come_by_priority() {
+fn groups_are_sorted_by_priority() {
     let names: Vec<_> = shared().groups().iter().map(|g| g.name).collect();
     assert_eq!(names[..4], ["apiregistration.k8s.io", "", "apps", "events.k8s.io"]);
     assert_eq!(
@@ -78,7 +79,7 @@ fn groups_come_by_priority() {
 }
 
 #[test]
-fn deprecated_kinds_warn() {
+fn deprecated_kinds_have_warnings() {
     let endpoints = shared().resource("", "v1", "endpoints").unwrap();
     assert_eq!(
         endpoints.deprecation.as_deref(),

@@ -1,4 +1,4 @@
-//! The shipped types hold what the published sources are known to say in the places that are easy to get wrong.
+//! Checks parts of the types that are easy to get wrong against the published sources.
 
 use std::fmt::Write as _;
 
@@ -6,23 +6,23 @@ use pintle_catalog::shared;
 use pintle_gates::Gates;
 use pintle_schema::{ListTopology, Omit, Struct, Type, TypeId, Types};
 
-fn structure(name: &str) -> &'static Struct {
+fn struct_named(name: &str) -> &'static Struct {
     let catalog = shared();
     let id = catalog.struct_type(name).unwrap_or_else(|| panic!("no struct {name}"));
     match catalog.types().get(id) {
-        Type::Struct(found) => found,
+        Type::Struct(actual) => actual,
         other => panic!("{name} is {other:?}"),
     }
 }
 
-/// A type in a few words.
-fn words(types: &Types, id: TypeId) -> String {
+/// A short description of a type.
+fn describe(types: &Types, id: TypeId) -> String {
     match types.get(id) {
         Type::Scalar(s) if s.name.is_empty() => format!("{:?}", s.kind),
         Type::Scalar(s) => format!("{:?} {}", s.kind, s.name),
         Type::Struct(s) => format!("{}{}", s.name, if s.atomic { " atomic" } else { "" }),
         Type::Map(m) => {
-            format!("map of {}{} {}", words(types, m.value), if m.atomic { " atomic" } else { "" }, m.name)
+            format!("map of {}{} {}", describe(types, m.value), if m.atomic { " atomic" } else { "" }, m.name)
         }
         Type::List(l) => {
             let topology = match &l.topology {
@@ -31,7 +31,7 @@ fn words(types: &Types, id: TypeId) -> String {
                 ListTopology::Set => " set".to_owned(),
                 ListTopology::Map(keys) => format!(" map({})", keys.join(",")),
             };
-            format!("list of {}{topology} {}", words(types, l.item), l.name)
+            format!("list of {}{topology} {}", describe(types, l.item), l.name)
         }
         Type::Union(u) => format!("{:?}", u.kind),
         Type::Any => "any".to_owned(),
@@ -42,40 +42,40 @@ fn words(types: &Types, id: TypeId) -> String {
 
 /// Compares one field, written as `number[@embedded] [*]type [omit] [required] [patch] [default]`.
 fn check(owner: &str, field: &str, expect: &str) {
-    let owner_type = structure(owner);
-    let found = owner_type.field(field).unwrap_or_else(|| panic!("{owner} has no {field}"));
-    let mut text = found.number.to_string();
-    if found.embedded > 0 {
-        let outer = &owner_type.embedded[usize::from(found.embedded) - 1];
+    let owner_type = struct_named(owner);
+    let actual = owner_type.field(field).unwrap_or_else(|| panic!("{owner} has no {field}"));
+    let mut text = actual.number.to_string();
+    if actual.embedded > 0 {
+        let outer = &owner_type.embedded[usize::from(actual.embedded) - 1];
         let _ = write!(text, "@{}/{}", outer.parent, outer.number);
     }
-    let _ = write!(text, " {}{}", if found.pointer { "*" } else { "" }, words(shared().types(), found.ty));
-    text.push_str(match found.omit {
+    let _ = write!(text, " {}{}", if actual.pointer { "*" } else { "" }, describe(shared().types(), actual.ty));
+    text.push_str(match actual.omit {
         Omit::Never => "",
         Omit::Empty => " omitempty",
         Omit::Zero => " omitzero",
     });
-    if found.required {
+    if actual.required {
         text.push_str(" required");
     }
     for (set, word) in
-        [(found.patch.merge, "merge"), (found.patch.replace, "replace"), (found.patch.retain_keys, "retainKeys")]
+        [(actual.patch.merge, "merge"), (actual.patch.replace, "replace"), (actual.patch.retain_keys, "retainKeys")]
     {
         if set {
             let _ = write!(text, " {word}");
         }
     }
-    if !found.patch.merge_key.is_empty() {
-        let _ = write!(text, " by {}", found.patch.merge_key);
+    if !actual.patch.merge_key.is_empty() {
+        let _ = write!(text, " by {}", actual.patch.merge_key);
     }
-    if let Some(default) = &found.default {
+    if let Some(default) = &actual.default {
         let _ = write!(text, " = {default:?}");
     }
     assert_eq!(text, expect, "{owner}.{field}");
 }
 
 #[test]
-fn fields() {
+fn fields_match_their_go_declarations() {
     check("core/v1.Pod", "kind", "0 String omitempty");
     check("core/v1.Pod", "metadata", "1 meta/v1.ObjectMeta omitempty");
     check("meta/v1.ObjectMeta", "creationTimestamp", "8 Time meta/v1.Time omitzero");
@@ -113,7 +113,7 @@ fn fields() {
 }
 
 #[test]
-fn inlined_structs_are_flat_and_keep_their_message() {
+fn embedded_structs_are_flattened_and_keep_their_message() {
     check("core/v1.Volume", "emptyDir", "2@0/2 *core/v1.EmptyDirVolumeSource omitempty");
     check("core/v1.Probe", "grpc", "4@0/1 *core/v1.GRPCAction omitempty");
     check("core/v1.ConfigMapKeySelector", "name", "1@0/1 String omitempty = String(\"\")");
@@ -128,13 +128,13 @@ fn inlined_structs_are_flat_and_keep_their_message() {
 }
 
 #[test]
-fn a_field_may_merge_unlike_its_struct() {
+fn field_topology_may_differ_from_its_struct() {
     check("core/v1.PersistentVolumeSpec", "claimRef", "4 *core/v1.ObjectReference omitempty");
     check("core/v1.Event", "involvedObject", "2 core/v1.ObjectReference atomic required");
 }
 
 #[test]
-fn json_schemas_refer_to_themselves() {
+fn json_schemas_are_recursive() {
     check("apiextensions/v1.JSONSchemaProps", "items", "24 *SchemaOrArray omitempty");
     check("apiextensions/v1.JSONSchemaProps", "additionalProperties", "30 *SchemaOrBool omitempty");
     check("apiextensions/v1.JSONSchemaProps", "properties", "29 map of apiextensions/v1.JSONSchemaProps omitempty");
@@ -142,7 +142,7 @@ fn json_schemas_refer_to_themselves() {
 }
 
 #[test]
-fn nothing_is_left_open() {
+fn all_types_are_resolved() {
     let catalog = shared();
     for (id, ty) in catalog.types().iter() {
         if let Type::Struct(s) = ty {
@@ -162,7 +162,7 @@ fn nothing_is_left_open() {
 }
 
 #[test]
-fn unions_and_disabled_fields_are_known() {
+fn unions_and_gated_fields_are_known() {
     let catalog = shared();
     let union = |name: &str| {
         let owner = catalog.struct_type(name);
@@ -172,14 +172,14 @@ fn unions_and_disabled_fields_are_known() {
     assert_eq!((subject.discriminator, &subject.members[..]), (Some("kind"), &["user", "group", "serviceAccount"][..]));
     assert_eq!(union("core/v1.PodSchedulingGroup").discriminator, None);
     let gates = Gates::default();
-    let disabled = |name: &str, field: &str| {
+    let is_disabled = |name: &str, field: &str| {
         let owner = catalog.struct_type(name);
-        let found = catalog.gated_fields().iter().filter(|gated| Some(gated.owner) == owner && gated.field == field);
-        found.into_iter().any(|gated| gated.is_disabled(&gates))
+        let actual = catalog.gated_fields().iter().filter(|gated| Some(gated.owner) == owner && gated.field == field);
+        actual.into_iter().any(|gated| gated.is_disabled(&gates))
     };
-    assert!(disabled("core/v1.Lifecycle", "stopSignal"));
-    assert!(disabled("coordination/v1.LeaseSpec", "strategy"));
-    assert!(disabled("core/v1.VolumeProjection", "podCertificate"));
-    assert!(!disabled("core/v1.PodSpec", "resources"), "a feature that is on");
-    assert!(!disabled("storage/v1.CSIDriverSpec", "storageCapacity"), "a feature whose gate is gone");
+    assert!(is_disabled("core/v1.Lifecycle", "stopSignal"));
+    assert!(is_disabled("coordination/v1.LeaseSpec", "strategy"));
+    assert!(is_disabled("core/v1.VolumeProjection", "podCertificate"));
+    assert!(!is_disabled("core/v1.PodSpec", "resources"), "a feature that is on");
+    assert!(!is_disabled("storage/v1.CSIDriverSpec", "storageCapacity"), "a feature whose gate is gone");
 }

@@ -122,7 +122,7 @@ impl<'a> Definitions<'a> {
             let made = match source {
                 Source::Struct(id) => self.definition(id),
                 Source::Leaf(mut words) => {
-                    words.extend(self.texts.of(&name).map(|text| word("description", text)));
+                    words.extend(self.texts.type_description(&name).map(|text| word("description", text)));
                     Value::Object(Object::from_entries(words))
                 }
                 Source::Custom(resource) => self.custom(&resource),
@@ -266,7 +266,7 @@ impl<'a> Definitions<'a> {
         let types: &Types = catalog.types();
         let Type::Struct(found) = types.get(id) else { return Value::object() };
         let mut words = self.structure(types, found);
-        words.extend(self.texts.of(&found.model).map(|text| word("description", text)));
+        words.extend(self.texts.type_description(&found.model).map(|text| word("description", text)));
         if found.atomic {
             words.push(word("x-kubernetes-map-type", "atomic"));
         }

@@ -1,4 +1,4 @@
-//! Finds published Go modules for tests.
+//! Locates published Go modules for tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
