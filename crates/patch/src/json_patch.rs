@@ -1,26 +1,26 @@
-//! JSON Patch (RFC 6902) as `evanphx/json-patch` v4 applies it, which kube-apiserver uses: indexes may be negative, a
-//! field that is not there may be replaced, a missing value is null, and only the part of a path behind its first slash
-//! counts.
+//! JSON Patch (RFC 6902) with the behaviour of `evanphx/json-patch` v4, which kube-apiserver uses: indexes may be
+//! negative, a missing field may be replaced, a missing value is null, and a path is used from its first slash on.
 
 use std::borrow::Cow;
 
 use pintle_value::{Str, Value, atoi};
 
-use crate::opened::Node;
+use crate::document::LazyNode;
 use crate::{PatchError, PatchErrorKind, cannot_unmarshal, json_kind};
 
-/// The most operations that kube-apiserver takes in one patch.
+/// Maximum number of operations in a patch.
 pub const MAX_OPERATIONS: usize = 10_000;
-/// The most bytes by which `copy` operations of one patch may make the object grow (`JSONPatchMaxCopyBytes`).
+/// Maximum number of bytes by which the `copy` operations of a patch may increase the object's size
+/// (`JSONPatchMaxCopyBytes`).
 pub const MAX_COPY_BYTES: usize = 3 * 1024 * 1024;
-/// How deep a value may come to nest by one operation. Go's decoder ends at 10,000; nothing real comes near this, and the
-/// work on trees is recursive.
+/// Maximum nesting depth of a value that an operation sets. Go's decoder allows 10,000; real objects are far less deep,
+/// and functions on trees are recursive.
 pub const MAX_DEPTH: usize = 1_000;
-/// How many steps one patch may take before it is refused, where a step is an item of a list that is shifted, or a value
-/// that is looked at for its depth: far beyond what an object of allowed size needs.
+/// Maximum number of steps of a patch. A step is a list item that is shifted, or a value that is visited to compute a
+/// depth. The limit is far beyond what an object of allowed size needs.
 const MAX_STEPS: usize = 1 << 26;
 
-/// One operation. What is missing is told apart from what is null only where that shows.
+/// An operation. Missing and null members are distinguished only where it matters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     /// `op`.
@@ -38,8 +38,9 @@ pub struct Operation {
 pub struct JsonPatch {
     /// The operations in order.
     pub operations: Vec<Operation>,
-    /// The fields of operations that are not known, as strict decoding reports them: `json patch unknown field "[0].x"`.
-    pub unknown: Vec<String>,
+    /// The errors for unknown fields of operations, as strict decoding reports them:
+    /// `json patch unknown_fields field "[0].x"`.
+    pub unknown_fields: Vec<String>,
 }
 
 fn not_applicable(message: String) -> PatchError {
@@ -47,10 +48,10 @@ fn not_applicable(message: String) -> PatchError {
 }
 
 impl JsonPatch {
-    /// Decodes a patch. With `typed` its fields must have the right types, as upstream checks it first unless unknown
-    /// fields are to be ignored; without, an operation with a field of the wrong type fails when it is applied.
+    /// Decodes a patch. With `typed`, fields must have the right types; upstream checks this unless field validation
+    /// ignores unknown fields. Otherwise an operation with a field of the wrong type fails when it is applied.
     pub fn decode(patch: &Value, typed: bool) -> Result<Self, PatchError> {
-        let refused = |cause: String| {
+        let malformed = |cause: String| {
             let prefix = if typed { "error decoding patch: " } else { "" };
             PatchError::malformed(format!("{prefix}{cause}"))
         };
@@ -59,15 +60,15 @@ impl JsonPatch {
             Value::Null => &[],
             other => {
                 let name = if typed { "[]handlers.jsonPatchOp" } else { "jsonpatch.Patch" };
-                return Err(refused(cannot_unmarshal(other, name)));
+                return Err(malformed(cannot_unmarshal(other, name)));
             }
         };
-        let mut unknown = Vec::new();
+        let mut unknown_fields = Vec::new();
         let mut operations = Vec::with_capacity(items.len().min(MAX_OPERATIONS));
         for (i, item) in items.iter().enumerate() {
             if !matches!(item, Value::Object(_) | Value::Null) {
                 let name = if typed { "handlers.jsonPatchOp" } else { "jsonpatch.Operation" };
-                return Err(refused(cannot_unmarshal(item, name)));
+                return Err(malformed(cannot_unmarshal(item, name)));
             }
             for (key, value) in item.entries_at(&[]) {
                 match key {
@@ -75,11 +76,11 @@ impl JsonPatch {
                         if typed && !matches!(value, Value::String(_) | Value::Null) {
                             let kind = json_kind(value);
                             let field = format!("Go struct field jsonPatchOp.{key} of type string");
-                            return Err(refused(format!("json: cannot unmarshal {kind} into {field}")));
+                            return Err(malformed(format!("json: cannot unmarshal {kind} into {field}")));
                         }
                     }
                     "value" => {}
-                    other => unknown.push(format!("json patch unknown field \"[{i}].{other}\"")),
+                    other => unknown_fields.push(format!("json patch unknown field \"[{i}].{other}\"")),
                 }
             }
             let text = |field: &str| item.get(field).and_then(Value::as_str).map(Str::from);
@@ -91,72 +92,72 @@ impl JsonPatch {
             let message = format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {got}");
             return Err(PatchError::new(PatchErrorKind::TooLarge, message));
         }
-        Ok(Self { operations, unknown })
+        Ok(Self { operations, unknown_fields })
     }
 
-    /// Applies all operations in order, or none.
+    /// Applies all operations in order, or returns an error and applies none.
     pub fn apply(&self, document: Value) -> Result<Value, PatchError> {
         self.apply_counted(document, MAX_STEPS).map(|(document, _)| document)
     }
 
-    /// The same, and how many steps it took beyond one for each operation and part of a path.
-    fn apply_counted(&self, document: Value, most_steps: usize) -> Result<(Value, usize), PatchError> {
-        let document = Node::Closed(document);
+    /// The same with a limit on steps. Also returns the number of steps beyond one for each operation and path segment.
+    fn apply_counted(&self, document: Value, max_steps: usize) -> Result<(Value, usize), PatchError> {
+        let document = LazyNode::Raw(document);
         let depth = document.depth(&mut 0);
-        let mut work = Work { document, depth, copied: 0, steps: 0, most_steps };
+        let mut state = PatchState { document, depth, copied: 0, steps: 0, max_steps };
         for operation in &self.operations {
-            work.apply(operation).map_err(not_applicable)?;
+            state.apply(operation).map_err(not_applicable)?;
         }
-        Ok((work.document.close(), work.steps))
+        Ok((state.document.into_value(), state.steps))
     }
 }
 
-struct Work {
-    document: Node,
-    /// At least how deep the document nests.
+struct PatchState {
+    document: LazyNode,
+    /// A lower bound of the document's nesting depth.
     depth: usize,
-    /// How many bytes have been copied.
+    /// The number of bytes that have been copied.
     copied: usize,
-    /// How many steps have been taken.
+    /// The number of steps so far.
     steps: usize,
-    /// How many may be.
-    most_steps: usize,
+    /// The maximum number of steps.
+    max_steps: usize,
 }
 
-/// A container in the document and the key or index within, still as text.
-type Place<'d, 'p> = (&'d mut Node, Cow<'p, str>);
+/// A container in the document, and the encoded key or index in it.
+type ContainerAndKey<'d, 'p> = (&'d mut LazyNode, Cow<'p, str>);
 
-/// The container that a path leads to; `None` if there is none.
-fn find<'d, 'p>(document: &'d mut Node, path: &'p str) -> Option<Place<'d, 'p>> {
-    // What stands before the first slash is not looked at.
+/// The container that a path leads to, or `None` if there is none.
+fn find_container<'d, 'p>(document: &'d mut LazyNode, path: &'p str) -> Option<ContainerAndKey<'d, 'p>> {
+    // The text before the first slash is ignored.
     let (_, rest) = path.split_once('/')?;
     let (parents, key) = rest.rsplit_once('/').map_or((None, rest), |(parents, key)| (Some(parents), key));
-    let mut here = document.open();
+    let mut container = document.expand();
     for part in parents.into_iter().flat_map(|p| p.split('/')) {
         let key = decode_key(part);
-        let next = match here {
-            Node::Map(map) => map.get_mut(key.as_ref())?,
-            Node::List(list) => {
-                let index = index(&key, list.len()).ok()?;
+        let next = match container {
+            LazyNode::Object(map) => map.get_mut(key.as_ref())?,
+            LazyNode::Array(list) => {
+                let index = parse_index(&key, list.len()).ok()?;
                 list.get_mut(index)?
             }
-            Node::Closed(_) => return None,
+            LazyNode::Raw(_) => return None,
         };
-        here = next.open();
+        container = next.expand();
     }
-    matches!(here, Node::Map(_) | Node::List(_)).then(|| (here, decode_key(key)))
+    matches!(container, LazyNode::Object(_) | LazyNode::Array(_)).then(|| (container, decode_key(key)))
 }
 
-/// What stands at a place of a container; a field that is not there is `None`.
-fn look<'d>(container: &'d Node, key: &str) -> Result<Option<&'d Node>, String> {
+/// The value of a key or index in a container. `None` for a missing field.
+fn get_value<'d>(container: &'d LazyNode, key: &str) -> Result<Option<&'d LazyNode>, String> {
     match container {
-        Node::List(list) => index(key, list.len()).map(|at| list.get(at)),
-        Node::Map(map) => Ok(map.get(key)),
-        Node::Closed(_) => Ok(None),
+        LazyNode::Array(list) => parse_index(key, list.len()).map(|at| list.get(at)),
+        LazyNode::Object(map) => Ok(map.get(key)),
+        LazyNode::Raw(_) => Ok(None),
     }
 }
 
-/// Undoes the escapes of a JSON pointer: `~1` is a slash, `~0` a tilde.
+/// Decodes a segment of a JSON pointer: `~1` is a slash, `~0` a tilde.
 fn decode_key(text: &str) -> Cow<'_, str> {
     if !text.contains('~') {
         return Cow::Borrowed(text);
@@ -181,17 +182,17 @@ fn decode_key(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The index that a text means in a list of this many places; a negative one counts from the end.
-fn index(text: &str, places: usize) -> Result<usize, String> {
+/// Parses the index of an item in a list of `len` items. A negative index counts from the end.
+fn parse_index(text: &str, len: usize) -> Result<usize, String> {
     let number = atoi(text).map_err(|e| e.to_string())?;
-    let from_start = if number < 0 { number.checked_add_unsigned(places as u64) } else { Some(number) };
+    let from_start = if number < 0 { number.checked_add_unsigned(len as u64) } else { Some(number) };
     from_start
         .and_then(|i| usize::try_from(i).ok())
-        .filter(|i| *i < places)
+        .filter(|i| *i < len)
         .ok_or_else(|| format!("Unable to access invalid index: {number}: invalid index referenced"))
 }
 
-impl Work {
+impl PatchState {
     fn apply(&mut self, operation: &Operation) -> Result<(), String> {
         match operation.op.as_deref() {
             Some("add") => self.add(operation),
@@ -207,27 +208,28 @@ impl Work {
     /// Counts steps.
     fn count(&mut self, steps: usize) -> Result<(), String> {
         self.steps = self.steps.saturating_add(steps);
-        if self.steps > self.most_steps {
+        if self.steps > self.max_steps {
             return Err("the patch takes too many steps".to_owned());
         }
         Ok(())
     }
 
-    /// Makes sure that a value set at a path does not nest too deep. `from` is where it was in the document, if it was.
-    fn check_depth(&mut self, path: &str, value: &Node, from: Option<&str>) -> Result<(), String> {
+    /// Checks that a value that is set at `path` does not nest too deep. `from` is its previous path in the document,
+    /// if it has one.
+    fn check_depth(&mut self, path: &str, value: &LazyNode, from: Option<&str>) -> Result<(), String> {
         let parts = |path: &str| path.bytes().filter(|b| *b == b'/').count();
         let above = parts(path);
-        // Exact depths are looked up only where the bound does not do; then the bound is made exact, too.
+        // The exact depths are computed only if the bound exceeds the limit. Then the bound is updated as well.
         let bound = from.map(|from| self.depth.saturating_sub(parts(from))).filter(|below| above + below <= MAX_DEPTH);
         let below = match bound {
             Some(below) => below,
             None => {
-                let mut looked_at = 0;
-                let below = value.depth(&mut looked_at);
+                let mut visited = 0;
+                let below = value.depth(&mut visited);
                 if from.is_some() {
-                    self.depth = self.document.depth(&mut looked_at);
+                    self.depth = self.document.depth(&mut visited);
                 }
-                self.count(looked_at)?;
+                self.count(visited)?;
                 below
             }
         };
@@ -238,43 +240,48 @@ impl Work {
         Ok(())
     }
 
-    /// Puts a value at a place: sets a field, or inserts an item.
-    fn put(&mut self, path: &str, value: Node, missing: impl Fn() -> String) -> Result<Result<(), String>, String> {
-        let (container, key) = find(&mut self.document, path).ok_or_else(missing)?;
+    /// Adds a value at a path: sets a field or inserts an item.
+    fn add_value(
+        &mut self,
+        path: &str,
+        value: LazyNode,
+        missing: impl Fn() -> String,
+    ) -> Result<Result<(), String>, String> {
+        let (container, key) = find_container(&mut self.document, path).ok_or_else(missing)?;
         let steps = match container {
-            Node::Map(map) => {
+            LazyNode::Object(map) => {
                 map.insert(Str::from(key.as_ref()), value);
                 1
             }
-            Node::List(list) if key == "-" => {
+            LazyNode::Array(list) if key == "-" => {
                 list.push(value);
                 1
             }
-            Node::List(list) => {
+            LazyNode::Array(list) => {
                 if let Err(cause) = atoi(&key) {
                     return Ok(Err(format!("value was not a proper array index: '{key}': {cause}")));
                 }
-                match index(&key, list.len() + 1) {
+                match parse_index(&key, list.len() + 1) {
                     Ok(at) => list.insert(at, value),
                     Err(cause) => return Ok(Err(cause)),
                 }
             }
-            Node::Closed(_) => 0,
+            LazyNode::Raw(_) => 0,
         };
         self.count(steps)?;
         Ok(Ok(()))
     }
 
-    /// Takes the value at a place out.
-    fn take(&mut self, path: &str, missing: impl Fn() -> String) -> Result<Result<Node, String>, String> {
-        let (container, key) = find(&mut self.document, path).ok_or_else(missing)?;
+    /// Removes the value at a path and returns it.
+    fn remove_value(&mut self, path: &str, missing: impl Fn() -> String) -> Result<Result<LazyNode, String>, String> {
+        let (container, key) = find_container(&mut self.document, path).ok_or_else(missing)?;
         let taken = match container {
-            Node::List(list) => match index(&key, list.len()) {
+            LazyNode::Array(list) => match parse_index(&key, list.len()) {
                 Ok(at) => list.remove(at),
                 Err(cause) => return Ok(Err(cause)),
             },
-            Node::Map(map) => map.remove(key.as_ref()).map(|value| (value, 1)),
-            Node::Closed(_) => None,
+            LazyNode::Object(map) => map.remove(key.as_ref()).map(|value| (value, 1)),
+            LazyNode::Raw(_) => None,
         };
         let Some((value, steps)) = taken else {
             return Ok(Err(format!("Unable to remove nonexistent key: {key}: missing value")));
@@ -285,9 +292,9 @@ impl Work {
 
     fn add(&mut self, operation: &Operation) -> Result<(), String> {
         let path = operation.path.as_deref().ok_or("add operation failed to decode path: missing value")?;
-        let value = Node::Closed(operation.value.clone().unwrap_or_default());
+        let value = LazyNode::Raw(operation.value.clone().unwrap_or_default());
         self.check_depth(path, &value, None)?;
-        self.put(path, value, || {
+        self.add_value(path, value, || {
             format!("add operation does not apply: doc is missing path: \"{path}\": missing value")
         })?
         .map_err(|cause| format!("error in add for path: '{path}': {cause}"))
@@ -295,8 +302,10 @@ impl Work {
 
     fn remove(&mut self, operation: &Operation) -> Result<(), String> {
         let path = operation.path.as_deref().ok_or("remove operation failed to decode path: missing value")?;
-        self.take(path, || format!("remove operation does not apply: doc is missing path: \"{path}\": missing value"))?
-            .map_err(|cause| format!("error in remove for path: '{path}': {cause}"))?;
+        self.remove_value(path, || {
+            format!("remove operation does not apply: doc is missing path: \"{path}\": missing value")
+        })?
+        .map_err(|cause| format!("error in remove for path: '{path}': {cause}"))?;
         Ok(())
     }
 
@@ -307,7 +316,7 @@ impl Work {
             .ok_or("replace operation failed to decode path: operation missing path field: missing value")?;
         let value = operation.value.clone().unwrap_or_default();
         let is_container = matches!(value, Value::Object(_) | Value::Array(_));
-        let value = Node::Closed(value);
+        let value = LazyNode::Raw(value);
         self.check_depth(path, &value, None)?;
         if path.is_empty() {
             if !is_container {
@@ -316,21 +325,21 @@ impl Work {
             self.document = value;
             return Ok(());
         }
-        let Some((container, key)) = find(&mut self.document, path) else {
+        let Some((container, key)) = find_container(&mut self.document, path) else {
             return Err(format!("replace operation does not apply: doc is missing path: {path}: missing value"));
         };
         match container {
-            Node::List(list) => match index(&key, list.len()).ok().and_then(|at| list.get_mut(at)) {
+            LazyNode::Array(list) => match parse_index(&key, list.len()).ok().and_then(|at| list.get_mut(at)) {
                 Some(item) => *item = value,
                 None => {
                     let text = "replace operation does not apply: doc is missing key";
                     return Err(format!("{text}: {path}: missing value"));
                 }
             },
-            Node::Map(map) => {
+            LazyNode::Object(map) => {
                 map.insert(Str::from(key.as_ref()), value);
             }
-            Node::Closed(_) => {}
+            LazyNode::Raw(_) => {}
         }
         Ok(())
     }
@@ -342,14 +351,16 @@ impl Work {
             .ok_or("move operation failed to decode from: operation, missing from field: missing value")?;
         let key = decode_key(from.rsplit('/').next().unwrap_or_default());
         let value = self
-            .take(from, || format!("move operation does not apply: doc is missing from path: {from}: missing value"))?
+            .remove_value(from, || {
+                format!("move operation does not apply: doc is missing from path: {from}: missing value")
+            })?
             .map_err(|cause| format!("error in move for path: '{key}': {cause}"))?;
         let path = operation
             .path
             .as_deref()
             .ok_or("move operation failed to decode path: operation missing path field: missing value")?;
         self.check_depth(path, &value, Some(from))?;
-        self.put(path, value, || {
+        self.add_value(path, value, || {
             format!("move operation does not apply: doc is missing destination path: {path}: missing value")
         })?
         .map_err(|cause| format!("error in move for path: '{path}': {cause}"))
@@ -360,25 +371,27 @@ impl Work {
             .from
             .as_deref()
             .ok_or("copy operation failed to decode from: operation, missing from field: missing value")?;
-        let Some((container, key)) = find(&mut self.document, from) else {
+        let Some((container, key)) = find_container(&mut self.document, from) else {
             return Err(format!("copy operation does not apply: doc is missing from path: {from}: missing value"));
         };
-        let source = look(container, &key).map_err(|cause| format!("error in copy for from: '{from}': {cause}"))?;
-        // What is not there is copied as null. Measured before anything is copied, and only as far as the limit.
-        let left = MAX_COPY_BYTES - self.copied;
-        let size = source.map_or(4, |source| source.json_size(left));
-        if size > left {
+        let source =
+            get_value(container, &key).map_err(|cause| format!("error in copy for from: '{from}': {cause}"))?;
+        // A missing value is copied as null. The size is checked before anything is copied, and computed only up to the
+        // limit.
+        let remaining = MAX_COPY_BYTES - self.copied;
+        let size = source.map_or(4, |source| source.json_size(remaining));
+        if size > remaining {
             let reached = self.copied + size;
             return Err(format!(
                 "Unable to complete the copy, the accumulated size increase of copy is {reached}, exceeding the limit \
                  {MAX_COPY_BYTES}"
             ));
         }
-        let value = source.cloned().unwrap_or(Node::Closed(Value::Null));
+        let value = source.cloned().unwrap_or(LazyNode::Raw(Value::Null));
         self.copied += size;
         let path = operation.path.as_deref().ok_or("copy operation failed to decode path: missing value")?;
         self.check_depth(path, &value, Some(from))?;
-        self.put(path, value, || {
+        self.add_value(path, value, || {
             format!("copy operation does not apply: doc is missing destination path: {path}: missing value")
         })?
         .map_err(|cause| format!("error while adding value during copy: {cause}"))
@@ -390,16 +403,17 @@ impl Work {
             .as_deref()
             .ok_or("test operation failed to decode path: operation missing path field: missing value")?;
         let expected = operation.value.as_ref().unwrap_or(&Value::Null);
-        let holds = if path.is_empty() {
+        let is_equal = if path.is_empty() {
             self.document.equals(expected)
         } else {
-            let Some((container, key)) = find(&mut self.document, path) else {
+            let Some((container, key)) = find_container(&mut self.document, path) else {
                 return Err(format!("test operation does not apply: is missing path: {path}: missing value"));
             };
-            let found = look(container, &key).map_err(|cause| format!("error in test for path: '{path}': {cause}"))?;
+            let found =
+                get_value(container, &key).map_err(|cause| format!("error in test for path: '{path}': {cause}"))?;
             found.map_or(expected.is_null(), |found| found.equals(expected))
         };
-        if holds { Ok(()) } else { Err(format!("testing value {path} failed: test failed")) }
+        if is_equal { Ok(()) } else { Err(format!("testing value {path} failed: test failed")) }
     }
 }
 
@@ -409,54 +423,54 @@ mod tests {
 
     use super::*;
 
-    /// How many steps `count` operations take on an object with a list of so many items and a map of so many fields.
-    fn steps(operation: impl Fn(usize) -> Operation, count: usize, size: usize, most: usize) -> Result<usize, String> {
+    /// The number of steps that `count` operations take on an object with a list and a map of `size` entries each.
+    fn steps(operation: impl Fn(usize) -> Operation, count: usize, size: usize, max: usize) -> Result<usize, String> {
         let fields: Object = (0..size).map(|i| (format!("k{i:06}"), Value::from("0123456789"))).collect();
         let list = vec![Value::Int(1); size];
         let document = object! {"list": list, "map": fields};
-        let patch = JsonPatch { operations: (0..count).map(operation).collect(), unknown: Vec::new() };
-        patch.apply_counted(document, most).map(|(_, steps)| steps).map_err(|error| error.message)
+        let patch = JsonPatch { operations: (0..count).map(operation).collect(), unknown_fields: Vec::new() };
+        patch.apply_counted(document, max).map(|(_, steps)| steps).map_err(|error| error.message)
     }
 
     fn operation(op: &str, from: Option<&str>, path: &str, value: Option<Value>) -> Operation {
         Operation { op: Some(op.into()), path: Some(path.into()), from: from.map(Str::from), value }
     }
 
-    /// As many operations as there may be, on a list of as many items.
+    /// The maximum number of operations on a list with as many items.
     #[test]
-    fn operations_on_large_objects() {
-        let most = MAX_OPERATIONS;
+    fn step_counts_of_operations_on_large_objects() {
+        let max = MAX_OPERATIONS;
         let add = |path: &str| operation("add", None, path, Some(Value::Int(1)));
         let test = |path: &str| operation("test", None, path, Some(Value::Int(1)));
-        let moved = |i: usize| {
+        let move_operation = |i: usize| {
             let names = ["/map", "/other"];
             operation("move", Some(names[i % 2]), names[(i + 1) % 2], None)
         };
         let check = |operation: &dyn Fn(usize) -> Operation, expect: usize| {
-            assert_eq!(steps(operation, most, most, MAX_STEPS), Ok(expect), "{:?}", operation(0));
+            assert_eq!(steps(operation, max, max, MAX_STEPS), Ok(expect), "{:?}", operation(0));
         };
-        // Each value is looked at, and put at its place.
-        check(&|_| add("/list/-"), 2 * most);
-        check(&|_| operation("replace", None, "/list/10", Some(Value::Int(2))), most);
+        // Each value is visited once and inserted once.
+        check(&|_| add("/list/-"), 2 * max);
+        check(&|_| operation("replace", None, "/list/10", Some(Value::Int(2))), max);
         check(&|_| test("/list/-1"), 0);
-        check(&|i| add(&format!("/map/n{i}")), 2 * most);
-        check(&|i| operation("remove", None, &format!("/map/k{i:06}"), None), most);
-        // What is large is moved like what is small.
-        check(&moved, 2 * most);
-        // In the middle of a list few items are shifted, however long it is.
+        check(&|i| add(&format!("/map/n{i}")), 2 * max);
+        check(&|i| operation("remove", None, &format!("/map/k{i:06}"), None), max);
+        // Moving a large value costs the same as a small one.
+        check(&move_operation, 2 * max);
+        // Inserting into a list shifts few items, whatever its length.
         for path in ["/list/0", "/list/5000"] {
             let (short, long) =
-                (steps(|_| add(path), most, most, MAX_STEPS), steps(|_| add(path), most, 10 * most, MAX_STEPS));
-            assert!(short.is_ok_and(|steps| steps < 1_200 * most), "{path}");
-            assert!(long.is_ok_and(|steps| steps < 1_500 * most), "{path}");
+                (steps(|_| add(path), max, max, MAX_STEPS), steps(|_| add(path), max, 10 * max, MAX_STEPS));
+            assert!(short.is_ok_and(|steps| steps < 1_200 * max), "{path}");
+            assert!(long.is_ok_and(|steps| steps < 1_500 * max), "{path}");
         }
     }
 
-    /// What would take too long is refused: here a large map is looked at for its depth again and again.
+    /// Patches that take too many steps are rejected: here the depth of a large map is computed repeatedly.
     #[test]
-    fn no_patch_takes_more_steps_than_it_may() {
+    fn patches_with_too_many_steps_are_rejected() {
         let deep = (0..MAX_DEPTH - 1).fold(Value::Int(1), |inner, _| Value::Array(vec![inner]));
-        let moved = |i: usize| match i {
+        let move_operation = |i: usize| match i {
             0 => operation("add", None, "/deep", Some(deep.clone())),
             1 => operation("add", None, "/x", Some(object! {"y": Value::object()})),
             _ => {
@@ -464,7 +478,7 @@ mod tests {
                 operation("move", Some(names[i % 2]), names[(i + 1) % 2], None)
             }
         };
-        assert!(steps(moved, 100, 1_000, MAX_STEPS).is_ok_and(|steps| steps >= 49 * 1_000));
-        assert_eq!(steps(moved, 100, 1_000, 10_000), Err("the patch takes too many steps".to_owned()));
+        assert!(steps(move_operation, 100, 1_000, MAX_STEPS).is_ok_and(|steps| steps >= 49 * 1_000));
+        assert_eq!(steps(move_operation, 100, 1_000, 10_000), Err("the patch takes too many steps".to_owned()));
     }
 }

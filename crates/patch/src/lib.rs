@@ -1,42 +1,42 @@
-//! The three patches that a client can send, as pure functions on trees: JSON Patch (RFC 6902), JSON Merge Patch
-//! (RFC 7386) and strategic merge patch, each with the leniencies and the words of kube-apiserver. Knows nothing of HTTP.
+//! The three patch formats as pure functions on trees: JSON Patch (RFC 6902), JSON Merge Patch (RFC 7386) and strategic
+//! merge patch, each with kube-apiserver's leniency and messages. This crate does not know about HTTP.
 
-mod convert;
+mod document;
+mod from_unstructured;
 mod json_patch;
 mod merge_patch;
-mod opened;
+mod remaining_patch;
 mod retain_keys;
-mod spent;
 mod strategic;
 mod strategic_list;
 
-pub use convert::convert;
+pub use from_unstructured::from_unstructured;
 pub use json_patch::{JsonPatch, MAX_COPY_BYTES, MAX_DEPTH, MAX_OPERATIONS, Operation};
 pub use merge_patch::{check_merge_patch, merge_patch};
-pub use spent::spent;
-pub use strategic::{check_strategic_patch, strategic};
+pub use remaining_patch::remaining_patch;
+pub use strategic::{strategic_merge_patch, validate_strategic_merge_patch};
 
 use pintle_value::Value;
 
-/// Whose fault it is that a patch was not applied, which decides the answer's code.
+/// Why a patch was not applied, which determines the status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchErrorKind {
     /// The patch is malformed: 400 `BadRequest`, with the message.
     Malformed,
     /// The patch has too many operations: 413 `RequestEntityTooLarge`, with the message.
     TooLarge,
-    /// The patch does not fit the object: 422 `Invalid`. Upstream keeps the message to itself and says "the server
-    /// rejected our request due to an error in our request".
+    /// The patch does not fit the object: 422 `Invalid`. Upstream does not send the message, but "the server rejected
+    /// our request due to an error in our request".
     NotApplicable,
-    /// What upstream returns as a plain error: 500 without a reason, with the message.
+    /// A plain Go error upstream: 500 without a reason, with the message.
     Plain,
 }
 
-/// Why a patch was not applied.
+/// An error of applying a patch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PatchError {
-    /// Whose fault it is.
+    /// The kind of the error.
     pub kind: PatchErrorKind,
     /// Upstream's message.
     pub message: String,
@@ -56,7 +56,7 @@ impl PatchError {
     }
 }
 
-/// How Go's JSON decoder names the kind of a value that it could not use.
+/// The name of a value's JSON type in the messages of Go's decoder.
 const fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -68,7 +68,7 @@ const fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-/// Go's error for a value of the wrong kind.
+/// Go's error for a value of the wrong JSON type.
 fn cannot_unmarshal(value: &Value, go_type: &str) -> String {
     format!("json: cannot unmarshal {} into Go value of type {go_type}", json_kind(value))
 }

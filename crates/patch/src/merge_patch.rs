@@ -1,12 +1,12 @@
-//! JSON Merge Patch (RFC 7386), with what json-patch v4 does beyond it: nulls inside of values that are newly set are
-//! dropped, those inside of an array that replaces an object are kept.
+//! JSON Merge Patch (RFC 7386) with the deviations of json-patch v4: nulls in newly set values are dropped, but nulls
+//! in an array that replaces an object are kept.
 
 use pintle_value::{Object, Str, Value};
 
 use crate::{PatchError, cannot_unmarshal};
 
-/// Checks the patch as upstream does first unless unknown fields are to be ignored: it must be an object (or null, which
-/// is refused only when the patch is applied).
+/// Checks the patch as upstream does first, unless field validation ignores unknown fields: it must be an object, or
+/// null, which is rejected only when the patch is applied.
 pub fn check_merge_patch(patch: &Value) -> Result<(), PatchError> {
     match patch {
         Value::Object(_) | Value::Null => Ok(()),
@@ -17,7 +17,7 @@ pub fn check_merge_patch(patch: &Value) -> Result<(), PatchError> {
     }
 }
 
-/// Applies a merge patch to an object. An array as patch becomes the result, which can then be no object.
+/// Applies a merge patch to an object. If the patch is an array, it becomes the result, which then is not an object.
 pub fn merge_patch(document: Value, patch: Value) -> Result<Value, PatchError> {
     match (document, patch) {
         (Value::Object(document), Value::Object(patch)) => Ok(Value::Object(merge_objects(document, patch))),
@@ -29,13 +29,13 @@ pub fn merge_patch(document: Value, patch: Value) -> Result<Value, PatchError> {
     }
 }
 
-/// Merges in one pass over both, which are sorted, so that large patches of large objects stay cheap.
+/// Merges in one pass over both objects, which are sorted, so that large patches of large objects stay cheap.
 fn merge_objects(document: Object, patch: Object) -> Object {
     let mut merged = Vec::with_capacity(document.len() + patch.len());
     let mut patch = patch.into_iter().peekable();
     for (key, current) in document {
         while let Some((new_key, value)) = patch.next_if(|(new_key, _)| *new_key < key) {
-            merged.extend(added(new_key, value));
+            merged.extend(added_field(new_key, value));
         }
         let Some((_, value)) = patch.next_if(|(new_key, _)| *new_key == key) else {
             merged.push((key, current));
@@ -44,7 +44,7 @@ fn merge_objects(document: Object, patch: Object) -> Object {
         let value = match (current, value) {
             (_, Value::Null) => continue,
             (Value::Object(current), Value::Object(patch)) => Value::Object(merge_objects(current, patch)),
-            // Nulls within are kept here, by upstream's oversight.
+            // Nulls in it are kept, because of a bug upstream.
             (Value::Object(_), other) => other,
             (_, mut other) => {
                 prune_nulls(&mut other);
@@ -53,17 +53,17 @@ fn merge_objects(document: Object, patch: Object) -> Object {
         };
         merged.push((key, value));
     }
-    merged.extend(patch.filter_map(|(key, value)| added(key, value)));
+    merged.extend(patch.filter_map(|(key, value)| added_field(key, value)));
     Object::from_entries(merged)
 }
 
-/// A field that the object did not have.
-fn added(key: Str, mut value: Value) -> Option<(Str, Value)> {
+/// Adds a field that the object does not have.
+fn added_field(key: Str, mut value: Value) -> Option<(Str, Value)> {
     prune_nulls(&mut value);
     (!value.is_null()).then_some((key, value))
 }
 
-/// Drops the null fields of all objects within; null items of arrays stay.
+/// Removes the null fields of all objects in the value. Null items of arrays are kept.
 fn prune_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => object.retain(|_, value| {

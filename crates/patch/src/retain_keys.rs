@@ -1,15 +1,15 @@
-//! The `$retainKeys` directive: of the object that is patched, only the listed fields stay.
+//! The `$retainKeys` directive: only the listed fields of the patched object are kept.
 
 use std::collections::HashSet;
 
 use pintle_value::{Object, Value};
 
 use crate::PatchError;
-use crate::strategic::{DELETE_LIST, ORDER_LIST, is_unhashable};
+use crate::strategic::{DELETE_FROM_PRIMITIVE_LIST, SET_ELEMENT_ORDER, is_unhashable};
 
 pub(crate) const RETAIN_KEYS: &str = "$retainKeys";
 
-/// Takes the directive out of the patch and obeys it. Every field that the patch sets must be listed.
+/// Removes the directive from the patch and applies it. Every field that the patch sets must be listed.
 pub(crate) fn apply(original: &mut Object, patch: &mut Object) -> Result<(), PatchError> {
     let Some(listed) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let invalid = || PatchError::malformed("invalid patch format of retainKeys");
@@ -19,7 +19,7 @@ pub(crate) fn apply(original: &mut Object, patch: &mut Object) -> Result<(), Pat
         return Err(invalid());
     }
     let listed: HashSet<&str> = listed.iter().filter_map(Value::as_str).collect();
-    let is_directive = |key: &str| key.starts_with(DELETE_LIST) || key.starts_with(ORDER_LIST);
+    let is_directive = |key: &str| key.starts_with(DELETE_FROM_PRIMITIVE_LIST) || key.starts_with(SET_ELEMENT_ORDER);
     if patch.iter().any(|(key, value)| !value.is_null() && !is_directive(key) && !listed.contains(key)) {
         return Err(invalid());
     }

@@ -1,21 +1,21 @@
-//! Strategic merge patch: a merge patch that knows the types of the object, so that lists can be merged by a key. After
-//! apimachinery's `util/strategicpatch`, whose directives (`$patch`, `$retainKeys`, `$deleteFromPrimitiveList/…`,
-//! `$setElementOrder/…`), oversights and error texts are kept.
+//! Strategic merge patch: a merge patch that uses the types of the object, so that lists can be merged by a key. After
+//! apimachinery's `util/strategicpatch`, including its directives (`$patch`, `$retainKeys`,
+//! `$deleteFromPrimitiveList/...`, `$setElementOrder/...`), its bugs and its error messages.
 
 use std::collections::BTreeMap;
 
 use pintle_schema::{Scalar, Type, TypeId, Types, bare_name};
 use pintle_value::{Object, Str, Value, print};
 
-use crate::strategic_list::{merge_list, order_list};
+use crate::strategic_list::{merge_and_order_list, merge_list};
 use crate::{PatchError, cannot_unmarshal, retain_keys};
 
-pub(crate) const MARKER: &str = "$patch";
-pub(crate) const DELETE_LIST: &str = "$deleteFromPrimitiveList";
-pub(crate) const ORDER_LIST: &str = "$setElementOrder";
+pub(crate) const DIRECTIVE_MARKER: &str = "$patch";
+pub(crate) const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
+pub(crate) const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 
-/// Checks that the patch is an object, or null, which changes nothing.
-pub fn check_strategic_patch(patch: &Value) -> Result<(), PatchError> {
+/// Checks that the patch is an object, or null, which is an empty patch.
+pub fn validate_strategic_merge_patch(patch: &Value) -> Result<(), PatchError> {
     match patch {
         Value::Object(_) | Value::Null => Ok(()),
         other => Err(PatchError::malformed(cannot_unmarshal(other, "map[string]interface {}"))),
@@ -23,39 +23,39 @@ pub fn check_strategic_patch(patch: &Value) -> Result<(), PatchError> {
 }
 
 /// Applies a strategic merge patch to an object of the type `root`.
-pub fn strategic(document: Value, patch: Value, types: &Types, root: TypeId) -> Result<Value, PatchError> {
-    check_strategic_patch(&patch)?;
+pub fn strategic_merge_patch(document: Value, patch: Value, types: &Types, root: TypeId) -> Result<Value, PatchError> {
+    validate_strategic_merge_patch(&patch)?;
     match (document, patch) {
         (Value::Object(document), Value::Object(patch)) => {
-            merge_object(document, patch, Place::new(types, root)).map(Value::Object)
+            merge_object(document, patch, PatchSchema::new(types, root)).map(Value::Object)
         }
         (document @ Value::Object(_), _) => Ok(document),
-        (document, _) => Err(bad_type("map[string]interface {}", &document)),
+        (document, _) => Err(bad_arg_type("map[string]interface {}", &document)),
     }
 }
 
-/// A type in its arena.
+/// A type in its arena (`LookupPatchMeta` of strategicpatch).
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'t> {
+pub(crate) struct PatchSchema<'t> {
     types: &'t Types,
     ty: TypeId,
 }
 
-/// What the type says about a field that is merged.
-pub(crate) struct FieldRule<'t> {
+/// The patch metadata of a field (`PatchMeta` of strategicpatch).
+pub(crate) struct PatchMeta<'t> {
     /// The type of the field, or of the items of a list.
-    pub(crate) place: Place<'t>,
-    /// The field is a Go pointer.
+    pub(crate) schema: PatchSchema<'t>,
+    /// Whether the field is a Go pointer.
     pointer: bool,
-    /// The strategy is to merge.
+    /// Whether the patch strategy is merge.
     pub(crate) merge: bool,
-    /// The strategy is to replace.
+    /// Whether the patch strategy is replace.
     pub(crate) replace: bool,
-    /// The field that identifies the items of a list, or empty.
+    /// The merge key of a list's items, or empty.
     pub(crate) merge_key: Str,
 }
 
-impl<'t> Place<'t> {
+impl<'t> PatchSchema<'t> {
     pub(crate) const fn new(types: &'t Types, ty: TypeId) -> Self {
         Self { types, ty }
     }
@@ -64,7 +64,7 @@ impl<'t> Place<'t> {
         self.types.get(self.ty)
     }
 
-    /// Go's name of the kind of the type.
+    /// The name of the type's Go kind (`reflect.Kind`).
     pub(crate) fn kind(self) -> &'static str {
         match self.get() {
             Type::Struct(_) | Type::Union(_) => "struct",
@@ -86,21 +86,21 @@ impl<'t> Place<'t> {
         }
     }
 
-    /// What is known of a field whose value is an object.
-    pub(crate) fn field(self, name: &str) -> Result<FieldRule<'t>, PatchError> {
+    /// The patch metadata of a field whose value is an object.
+    pub(crate) fn field(self, name: &str) -> Result<PatchMeta<'t>, PatchError> {
         let unknown = |of: &str| {
             let field = print::quote(name);
             PatchError::plain(format!("unable to find api field in struct {of} for the json field {field}"))
         };
         match self.get() {
             Type::Struct(ty) => {
-                // Go's decoder takes a name in another case where there is none in the right one.
+                // Go's decoder falls back to a field whose name differs only in case.
                 let field = ty
                     .field(name)
                     .or_else(|| ty.fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)))
                     .ok_or_else(|| unknown(bare_name(&ty.name)))?;
-                Ok(FieldRule {
-                    place: Place { types: self.types, ty: field.ty },
+                Ok(PatchMeta {
+                    schema: PatchSchema { types: self.types, ty: field.ty },
                     pointer: field.pointer,
                     merge: field.patch.merge && !field.patch.replace,
                     replace: field.patch.replace,
@@ -117,26 +117,26 @@ impl<'t> Place<'t> {
         }
     }
 
-    /// What is known of a field whose value is a list: the type is that of its items.
-    pub(crate) fn list_field(self, name: &str) -> Result<FieldRule<'t>, PatchError> {
-        let rule = self.field(name)?;
-        let Type::List(list) = rule.place.get() else {
-            // Upstream lets a pointer pass, whatever it points to.
-            if rule.pointer {
-                return Ok(rule);
+    /// The patch metadata of a field whose value is a list. The type is that of its items.
+    pub(crate) fn list_field(self, name: &str) -> Result<PatchMeta<'t>, PatchError> {
+        let meta = self.field(name)?;
+        let Type::List(list) = meta.schema.get() else {
+            // Upstream accepts any pointer here.
+            if meta.pointer {
+                return Ok(meta);
             }
             let kind = self.kind();
             return Err(PatchError::plain(format!("expected slice or array type, but got: {kind}")));
         };
-        let place = Place { types: self.types, ty: list.item };
-        if place.kind() == "slice" {
+        let schema = PatchSchema { types: self.types, ty: list.item };
+        if schema.kind() == "slice" {
             return Err(PatchError::plain("unexpected slice of slice"));
         }
-        Ok(FieldRule { place, ..rule })
+        Ok(PatchMeta { schema, ..meta })
     }
 }
 
-/// Go's name of the type of a decoded value, as messages print it.
+/// The Go type of a decoded value, as messages print it.
 pub(crate) const fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
@@ -144,7 +144,7 @@ pub(crate) const fn go_type(value: &Value) -> &'static str {
     }
 }
 
-pub(crate) fn bad_type(expected: &str, actual: &Value) -> PatchError {
+pub(crate) fn bad_arg_type(expected: &str, actual: &Value) -> PatchError {
     PatchError::plain(format!("expected a {expected}, but received a {}", go_type(actual)))
 }
 
@@ -152,50 +152,54 @@ pub(crate) fn no_merge_key(item: &Value, key: &str) -> PatchError {
     PatchError::plain(format!("map: {} does not contain declared merge key: {key}", print::plain(item)))
 }
 
-pub(crate) fn bad_directive(directive: &Value, item: &Value) -> PatchError {
-    let shown = if directive.is_null() { "%!s(<nil>)".to_owned() } else { as_text(directive) };
-    PatchError::plain(format!("unknown patch type: {shown} in map: {}", print::plain(item)))
+pub(crate) fn bad_patch_type(directive: &Value, item: &Value) -> PatchError {
+    let printed = if directive.is_null() { "%!s(<nil>)".to_owned() } else { go_string(directive) };
+    PatchError::plain(format!("unknown patch type: {printed} in map: {}", print::plain(item)))
 }
 
-/// A value as Go's `%s` prints it, with its complaints about what is no string.
-fn as_text(value: &Value) -> String {
+/// Formats a value as Go's `%s` does, including the errors for values that are not strings.
+fn go_string(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
         Value::Null => "<nil>".to_owned(),
         Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
             format!("%!s({}={})", go_type(value), print::plain(value))
         }
-        Value::Array(items) => format!("[{}]", items.iter().map(as_text).collect::<Vec<_>>().join(" ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_string).collect::<Vec<_>>().join(" ")),
         Value::Object(object) => {
-            let fields: Vec<_> = object.iter().map(|(key, value)| format!("{key}:{}", as_text(value))).collect();
+            let fields: Vec<_> = object.iter().map(|(key, value)| format!("{key}:{}", go_string(value))).collect();
             format!("map[{}]", fields.join(" "))
         }
     }
 }
 
-/// What Go cannot use as a key of a map: upstream panics where it tries.
+/// Returns whether Go cannot use the value as a map key. Upstream panics if it tries.
 pub(crate) const fn is_unhashable(value: &Value) -> bool {
     matches!(value, Value::Array(_) | Value::Object(_))
 }
 
 /// Merges a patch into an object.
-pub(crate) fn merge_object(mut original: Object, mut patch: Object, place: Place<'_>) -> Result<Object, PatchError> {
-    if let Some(directive) = patch.get(MARKER) {
+pub(crate) fn merge_object(
+    mut original: Object,
+    mut patch: Object,
+    schema: PatchSchema<'_>,
+) -> Result<Object, PatchError> {
+    if let Some(directive) = patch.get(DIRECTIVE_MARKER) {
         match directive.as_str() {
             Some("replace") => {
-                patch.remove(MARKER);
+                patch.remove(DIRECTIVE_MARKER);
                 return Ok(patch);
             }
             Some("delete") => return Ok(Object::new()),
-            _ => return Err(bad_directive(directive, &Value::Object(patch.clone()))),
+            _ => return Err(bad_patch_type(directive, &Value::Object(patch.clone()))),
         }
     }
     retain_keys::apply(&mut original, &mut patch)?;
-    let (mut original, patch) = order_lists(original, patch, place)?;
+    let (mut original, patch) = apply_element_orders(original, patch, schema)?;
     let mut changes = Changes::new();
     for (key, value) in patch {
-        let delete_from = key.strip_prefix(DELETE_LIST);
-        let deletes = delete_from.is_some();
+        let delete_from = key.strip_prefix(DELETE_FROM_PRIMITIVE_LIST);
+        let is_deletion = delete_from.is_some();
         let key = match delete_from {
             None => key,
             Some(list) => match list.strip_prefix('/') {
@@ -210,18 +214,18 @@ pub(crate) fn merge_object(mut original: Object, mut patch: Object, place: Place
         };
         let merged = match value {
             Value::Null => None,
-            value => merge_field(current, &key, value, deletes, place)?,
+            value => merge_field(current, &key, value, is_deletion, schema)?,
         };
         changes.insert(key, merged);
     }
-    Ok(overlay(original, changes))
+    Ok(apply_changes(original, changes))
 }
 
-/// What becomes of fields of an object; `None` for those that go.
+/// The changed fields of an object. `None` for removed fields.
 type Changes = BTreeMap<Str, Option<Value>>;
 
-/// An object with changes, made in one pass over both, so that large patches of large objects stay cheap.
-fn overlay(original: Object, changes: Changes) -> Object {
+/// Applies changes in one pass over both, so that large patches of large objects stay cheap.
+fn apply_changes(original: Object, changes: Changes) -> Object {
     let mut entries = Vec::with_capacity(original.len() + changes.len());
     let mut changes = changes.into_iter().peekable();
     for (key, value) in original {
@@ -237,40 +241,40 @@ fn overlay(original: Object, changes: Changes) -> Object {
     Object::from_entries(entries)
 }
 
-/// Merges one field of a patch into what the object has there; `None` if the field goes.
+/// Merges one field of a patch into the current value. Returns `None` if the field is removed.
 fn merge_field(
     current: Option<Value>,
     key: &str,
     value: Value,
-    deletes: bool,
-    place: Place<'_>,
+    is_deletion: bool,
+    schema: PatchSchema<'_>,
 ) -> Result<Option<Value>, PatchError> {
     Ok(Some(match (current, value) {
         (Some(Value::Object(current)), Value::Object(patch)) => {
-            let rule = place.field(key)?;
-            // A field that is replaced takes the patch as it is, directives and nulls included.
-            Value::Object(if rule.replace { patch } else { merge_object(current, patch, rule.place)? })
+            let meta = schema.field(key)?;
+            // A field with the replace strategy takes the patch unchanged, including directives and nulls.
+            Value::Object(if meta.replace { patch } else { merge_object(current, patch, meta.schema)? })
         }
         (Some(Value::Array(current)), Value::Array(patch)) => {
-            let rule = place.list_field(key)?;
-            if rule.merge || deletes {
-                Value::Array(merge_list(current, patch, &rule, deletes)?)
+            let meta = schema.list_field(key)?;
+            if meta.merge || is_deletion {
+                Value::Array(merge_list(current, patch, &meta, is_deletion)?)
             } else {
                 Value::Array(patch)
             }
         }
-        (current, _) if deletes => return Ok(current),
+        (current, _) if is_deletion => return Ok(current),
         (current, mut value) => {
             let same_leaf = current.is_some_and(|c| go_type(&c) == go_type(&value));
             if !same_leaf {
                 discard_nulls(&mut value);
             }
-            return Ok(without_directives(value));
+            return Ok(remove_directives(value));
         }
     }))
 }
 
-/// Drops the null fields of all objects within a value that is newly set.
+/// Removes the null fields of all objects in a newly set value.
 pub(crate) fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => object.retain(|_, value| {
@@ -282,43 +286,49 @@ pub(crate) fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// A value that is newly set, without the objects within that hold a directive; `None` if it does itself.
-pub(crate) fn without_directives(value: Value) -> Option<Value> {
+/// Removes the objects with a directive from a newly set value. `None` if the value itself has one.
+pub(crate) fn remove_directives(value: Value) -> Option<Value> {
     match value {
-        Value::Object(object) if object.contains_key(MARKER) => None,
+        Value::Object(object) if object.contains_key(DIRECTIVE_MARKER) => None,
         Value::Object(object) => {
-            let kept = object.into_iter().filter_map(|(key, value)| Some((key, without_directives(value)?)));
-            Some(Value::Object(Object::from_entries(kept.collect())))
+            let retained = object.into_iter().filter_map(|(key, value)| Some((key, remove_directives(value)?)));
+            Some(Value::Object(Object::from_entries(retained.collect())))
         }
-        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(without_directives).collect())),
+        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(remove_directives).collect())),
         leaf => Some(leaf),
     }
 }
 
-/// Obeys the `$setElementOrder/…` directives: merges the lists that they name, and brings their items into order.
-/// Returns the object with those lists, and what is left of the patch.
-fn order_lists(original: Object, patch: Object, place: Place<'_>) -> Result<(Object, Object), PatchError> {
-    if !patch.keys().any(|key| key.starts_with(ORDER_LIST)) {
+/// Applies the `$setElementOrder/...` directives: merges the lists that they name and sorts their items. Returns the
+/// object with those lists, and the rest of the patch.
+fn apply_element_orders(
+    original: Object,
+    patch: Object,
+    schema: PatchSchema<'_>,
+) -> Result<(Object, Object), PatchError> {
+    if !patch.keys().any(|key| key.starts_with(SET_ELEMENT_ORDER)) {
         return Ok((original, patch));
     }
-    let (directives, rest): (Vec<_>, Vec<_>) = patch.into_iter().partition(|(key, _)| key.starts_with(ORDER_LIST));
+    let (directives, rest): (Vec<_>, Vec<_>) =
+        patch.into_iter().partition(|(key, _)| key.starts_with(SET_ELEMENT_ORDER));
     let mut patch = Object::from_entries(rest);
     let mut changes = Changes::new();
     for (directive, order) in directives {
-        let Value::Array(order) = order else { return Err(bad_type("[]interface {}", &order)) };
+        let Value::Array(order) = order else { return Err(bad_arg_type("[]interface {}", &order)) };
         let invalid = || PatchError::malformed("invalid patch format of setElementOrder list");
-        let key = directive.strip_prefix(ORDER_LIST).and_then(|rest| rest.strip_prefix('/')).ok_or_else(invalid)?;
+        let key =
+            directive.strip_prefix(SET_ELEMENT_ORDER).and_then(|rest| rest.strip_prefix('/')).ok_or_else(invalid)?;
         let list = |object: &Object| match object.get(key) {
             None => Ok(None),
             Some(Value::Array(items)) => Ok(Some(items.clone())),
-            Some(other) => Err(bad_type("[]interface {}", other)),
+            Some(other) => Err(bad_arg_type("[]interface {}", other)),
         };
         let (current, patched) = (list(&original)?, list(&patch)?);
-        let rule = place.list_field(key)?;
-        if let Some(ordered) = order_list(current, patched, &order, &rule)? {
+        let meta = schema.list_field(key)?;
+        if let Some(ordered) = merge_and_order_list(current, patched, &order, &meta)? {
             changes.insert(Str::from(key), Some(Value::Array(ordered)));
         }
     }
     patch.retain(|key, _| !changes.contains_key(key));
-    Ok((overlay(original, changes), patch))
+    Ok((apply_changes(original, changes), patch))
 }

@@ -1,20 +1,20 @@
-//! Lists in strategic merge patch: merging by key, deletion of single items, and the order of the result, in which the
-//! patch's items follow the patch (or its `$setElementOrder`), the others the object, and the two are interleaved as the
-//! object had them.
+//! Lists in strategic merge patch: merging by key, deleting single items, and ordering the result. The patch's items
+//! have the order of the patch (or of its `$setElementOrder`), the server-only items that of the object, and the two
+//! are interleaved in the order of the object.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pintle_value::{Value, print};
 
 use crate::strategic::{
-    FieldRule, MARKER, ORDER_LIST, bad_directive, bad_type, is_unhashable, merge_object, no_merge_key,
-    without_directives,
+    DIRECTIVE_MARKER, PatchMeta, SET_ELEMENT_ORDER, bad_arg_type, bad_patch_type, is_unhashable, merge_object,
+    no_merge_key, remove_directives,
 };
 use crate::{PatchError, PatchErrorKind};
 
 const MAP: &str = "map[string]interface {}";
 
-/// A value as a key of a hash map, equal only for values that Go finds equal: of the same type, too.
+/// A hash key of a value. Equal only for values that are equal in Go, which includes their type.
 pub(crate) fn identity(value: &Value) -> String {
     match value {
         Value::String(text) => format!("s{text}"),
@@ -23,13 +23,13 @@ pub(crate) fn identity(value: &Value) -> String {
     }
 }
 
-/// The value of the merge key, where an item is an object that has it.
+/// The value of the merge key, if the item is an object that has it.
 fn key_value<'v>(item: &'v Value, key: &str) -> Option<&'v Value> {
     item.as_object()?.get(key)
 }
 
-/// True if the items are objects. All items of all lists must be of one type.
-fn items_are_objects(lists: [&[Value]; 2]) -> Result<bool, PatchError> {
+/// Returns whether the items are objects. All items of both lists must have the same type.
+fn are_objects(lists: [&[Value]; 2]) -> Result<bool, PatchError> {
     let mut items = lists.iter().flat_map(|list| list.iter());
     let Some(first) = items.next() else {
         return Err(PatchError::plain("no elements in any of the given slices"));
@@ -39,25 +39,25 @@ fn items_are_objects(lists: [&[Value]; 2]) -> Result<bool, PatchError> {
     }
     let kind = std::mem::discriminant(first);
     if first.is_null() || items.any(|item| std::mem::discriminant(item) != kind) {
-        let shown = lists.map(|list| print::plain(&Value::Array(list.to_vec())));
-        return Err(PatchError::plain(format!("list element types are not identical: [{}]", shown.join(" "))));
+        let printed = lists.map(|list| print::plain(&Value::Array(list.to_vec())));
+        return Err(PatchError::plain(format!("list element types are not identical: [{}]", printed.join(" "))));
     }
     Ok(first.as_object().is_some())
 }
 
-/// Where the items of a list come first.
-struct Ranks<'k> {
-    places: HashMap<String, usize>,
+/// The index of the first occurrence of each item of a list.
+struct ItemRanks<'k> {
+    indexes: HashMap<String, usize>,
     /// The merge key, if the items are objects.
     key: Option<&'k str>,
 }
 
-impl<'k> Ranks<'k> {
+impl<'k> ItemRanks<'k> {
     fn new(list: &[Value], key: &'k str, objects: bool) -> Self {
-        let mut ranks = Self { places: HashMap::with_capacity(list.len()), key: objects.then_some(key) };
+        let mut ranks = Self { indexes: HashMap::with_capacity(list.len()), key: objects.then_some(key) };
         for (i, item) in list.iter().enumerate() {
             let identity = ranks.identity(item);
-            ranks.places.entry(identity).or_insert(i);
+            ranks.indexes.entry(identity).or_insert(i);
         }
         ranks
     }
@@ -70,15 +70,15 @@ impl<'k> Ranks<'k> {
     }
 
     fn of(&self, item: &Value) -> Option<usize> {
-        self.places.get(&self.identity(item)).copied()
+        self.indexes.get(&self.identity(item)).copied()
     }
 }
 
-/// Every item must be an object with the merge key.
-fn check_keys(list: &[Value], key: &str) -> Result<(), PatchError> {
+/// Checks that every item is an object with the merge key.
+fn validate_merge_keys(list: &[Value], key: &str) -> Result<(), PatchError> {
     for item in list {
         if item.as_object().is_none() {
-            return Err(bad_type(MAP, item));
+            return Err(bad_arg_type(MAP, item));
         }
         if key_value(item, key).is_none() {
             return Err(no_merge_key(item, key));
@@ -87,68 +87,68 @@ fn check_keys(list: &[Value], key: &str) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Merges a list of the patch into one of the object. With `deletes` the patch lists the scalars to take out.
+/// Merges a list of the patch into one of the object. With `is_deletion`, the patch lists the scalars to delete.
 pub(crate) fn merge_list(
     mut current: Vec<Value>,
     mut patch: Vec<Value>,
-    rule: &FieldRule<'_>,
-    deletes: bool,
+    meta: &PatchMeta<'_>,
+    is_deletion: bool,
 ) -> Result<Vec<Value>, PatchError> {
     if current.is_empty() && patch.is_empty() {
         return Ok(current);
     }
-    let key = rule.merge_key.as_str();
-    let objects = items_are_objects([&current, &patch])?;
+    let key = meta.merge_key.as_str();
+    let objects = are_objects([&current, &patch])?;
     if !objects {
-        if deletes {
-            let gone: HashSet<String> = patch.iter().map(identity).collect();
-            current.retain(|item| !gone.contains(&identity(item)));
+        if is_deletion {
+            let deleted: HashSet<String> = patch.iter().map(identity).collect();
+            current.retain(|item| !deleted.contains(&identity(item)));
             return Ok(current);
         }
         if patch.is_empty() {
-            return Ok(without_repeats(current));
+            return Ok(deduplicate(current));
         }
-        let (in_patch, in_object) = (Ranks::new(&patch, key, false), Ranks::new(&current, key, false));
+        let (patch_ranks, server_ranks) = (ItemRanks::new(&patch, key, false), ItemRanks::new(&current, key, false));
         let mut seen = HashSet::new();
         let merged = current.into_iter().chain(patch.iter().cloned()).filter(|item| seen.insert(identity(item)));
         let merged = merged.collect();
-        let (mut ours, mut others) = partition(merged, &patch, key)?;
-        sort(&mut ours, &in_patch);
-        sort(&mut others, &in_object);
-        return Ok(interleave(others, ours, &in_object));
+        let (mut patch_items, mut server_only) = partition(merged, &patch, key)?;
+        sort_by_rank(&mut patch_items, &patch_ranks);
+        sort_by_rank(&mut server_only, &server_ranks);
+        return Ok(interleave(server_only, patch_items, &server_ranks));
     }
     if key.is_empty() {
-        return Err(PatchError::plain(format!("cannot merge lists without merge key for {}", rule.place.kind())));
+        return Err(PatchError::plain(format!("cannot merge lists without merge key for {}", meta.schema.kind())));
     }
-    (current, patch) = obey_item_directives(current, patch, key)?;
-    let (in_patch, in_object) = (Ranks::new(&patch, key, true), Ranks::new(&current, key, true));
-    let merged = merge_items(current, patch.clone(), rule)?;
-    let (mut ours, mut others) = partition(merged, &patch, key)?;
-    sort(&mut ours, &in_patch);
-    sort(&mut others, &in_object);
-    Ok(interleave(others, ours, &in_object))
+    (current, patch) = apply_item_directives(current, patch, key)?;
+    let (patch_ranks, server_ranks) = (ItemRanks::new(&patch, key, true), ItemRanks::new(&current, key, true));
+    let merged = merge_items(current, patch.clone(), meta)?;
+    let (mut patch_items, mut server_only) = partition(merged, &patch, key)?;
+    sort_by_rank(&mut patch_items, &patch_ranks);
+    sort_by_rank(&mut server_only, &server_ranks);
+    Ok(interleave(server_only, patch_items, &server_ranks))
 }
 
-/// A list of scalars without repeated items. Where one goes, upstream puts the last item in its place; with an empty
-/// patch that order stays.
-fn without_repeats(mut list: Vec<Value>) -> Vec<Value> {
-    let mut places: HashMap<String, BTreeSet<usize>> = HashMap::with_capacity(list.len());
+/// Removes repeated items from a list of scalars. Upstream replaces a removed item by the last one, and with an empty
+/// patch that order remains.
+fn deduplicate(mut list: Vec<Value>) -> Vec<Value> {
+    let mut indexes: HashMap<String, BTreeSet<usize>> = HashMap::with_capacity(list.len());
     for (i, item) in list.iter().enumerate() {
-        places.entry(identity(item)).or_default().insert(i);
+        indexes.entry(identity(item)).or_default().insert(i);
     }
-    if places.len() == list.len() {
+    if indexes.len() == list.len() {
         return list;
     }
     let mut at = 0;
     while at < list.len() {
-        let own = identity(&list[at]);
-        while let Some(repeat) = places.get(&own).and_then(|own| own.range(at + 1..).next().copied()) {
-            places.entry(own.clone()).or_default().remove(&repeat);
+        let item = identity(&list[at]);
+        while let Some(repeat) = indexes.get(&item).and_then(|same| same.range(at + 1..).next().copied()) {
+            indexes.entry(item.clone()).or_default().remove(&repeat);
             list.swap_remove(repeat);
             if let Some(moved) = list.get(repeat) {
-                let of_moved = places.entry(identity(moved)).or_default();
-                of_moved.remove(&list.len());
-                of_moved.insert(repeat);
+                let indexes_of_moved = indexes.entry(identity(moved)).or_default();
+                indexes_of_moved.remove(&list.len());
+                indexes_of_moved.insert(repeat);
             }
         }
         at += 1;
@@ -156,55 +156,55 @@ fn without_repeats(mut list: Vec<Value>) -> Vec<Value> {
     list
 }
 
-/// Takes the items with a directive out of the patch and obeys them: `delete` takes items out of the object's list,
-/// `replace` makes the rest of the patch the list.
-fn obey_item_directives(
+/// Removes the items with a directive from the patch and applies them: `delete` deletes items from the object's list,
+/// `replace` replaces the list by the rest of the patch.
+fn apply_item_directives(
     mut current: Vec<Value>,
     patch: Vec<Value>,
     key: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
-    let mut gone = HashSet::new();
+    let mut deleted = HashSet::new();
     let mut replace = false;
     for item in patch {
-        let Some(directive) = key_value(&item, MARKER) else {
+        let Some(directive) = key_value(&item, DIRECTIVE_MARKER) else {
             rest.push(item);
             continue;
         };
         match directive.as_str() {
             Some("delete") => {
                 let value = key_value(&item, key).ok_or_else(|| no_merge_key(&item, key))?;
-                gone.insert(identity(value));
+                deleted.insert(identity(value));
             }
             Some("replace") => replace = true,
             Some("merge") => return Err(PatchError::plain("merging lists cannot yet be specified in the patch")),
-            _ => return Err(bad_directive(directive, &item)),
+            _ => return Err(bad_patch_type(directive, &item)),
         }
     }
     if replace {
         return Ok((rest, Vec::new()));
     }
-    if !gone.is_empty() {
-        current.retain(|item| key_value(item, key).is_none_or(|value| !gone.contains(&identity(value))));
+    if !deleted.is_empty() {
+        current.retain(|item| key_value(item, key).is_none_or(|value| !deleted.contains(&identity(value))));
     }
     Ok((current, rest))
 }
 
-/// Merges each item of the patch into the one of the same key, or adds it as it is.
-fn merge_items(mut current: Vec<Value>, patch: Vec<Value>, rule: &FieldRule<'_>) -> Result<Vec<Value>, PatchError> {
-    let key = rule.merge_key.as_str();
-    let mut places = HashMap::with_capacity(current.len());
+/// Merges each item of the patch into the item with the same merge key, or appends it.
+fn merge_items(mut current: Vec<Value>, patch: Vec<Value>, meta: &PatchMeta<'_>) -> Result<Vec<Value>, PatchError> {
+    let key = meta.merge_key.as_str();
+    let mut indexes = HashMap::with_capacity(current.len());
     for (i, item) in current.iter().enumerate() {
         if let Some(value) = key_value(item, key) {
-            places.entry(identity(value)).or_insert(i);
+            indexes.entry(identity(value)).or_insert(i);
         }
     }
     for item in patch {
         let value = key_value(&item, key).ok_or_else(|| no_merge_key(&item, key))?;
-        let place = *places.entry(identity(value)).or_insert(current.len());
-        match (current.get_mut(place).map(Value::take), item) {
+        let index = *indexes.entry(identity(value)).or_insert(current.len());
+        match (current.get_mut(index).map(Value::take), item) {
             (Some(Value::Object(before)), Value::Object(patch)) => {
-                current[place] = Value::Object(merge_object(before, patch, rule.place)?);
+                current[index] = Value::Object(merge_object(before, patch, meta.schema)?);
             }
             (_, item) => current.push(item),
         }
@@ -212,39 +212,39 @@ fn merge_items(mut current: Vec<Value>, patch: Vec<Value>, rule: &FieldRule<'_>)
     Ok(current)
 }
 
-/// Parts a merged list into the items that `by` lists as well and the others.
+/// Splits a merged list into the items that are in `by` and the others.
 fn partition(merged: Vec<Value>, by: &[Value], key: &str) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
     if key.is_empty() {
         let listed: HashSet<String> = by.iter().map(identity).collect();
         return Ok(merged.into_iter().partition(|item| listed.contains(&identity(item))));
     }
-    // Looking for a key stops at the first item that is no object.
+    // Upstream's search for a key stops at the first item that is not an object.
     let end = by.iter().position(|item| item.as_object().is_none());
     let searched = &by[..end.unwrap_or(by.len())];
     let listed: HashSet<String> = searched.iter().filter_map(|item| key_value(item, key)).map(identity).collect();
-    let (mut ours, mut others) = (Vec::with_capacity(by.len()), Vec::new());
+    let (mut patch_items, mut server_only) = (Vec::with_capacity(by.len()), Vec::new());
     for item in merged {
         if item.as_object().is_none() {
-            return Err(bad_type(MAP, &item));
+            return Err(bad_arg_type(MAP, &item));
         }
         let value = key_value(&item, key).ok_or_else(|| no_merge_key(&item, key))?;
         if listed.contains(&identity(value)) {
-            ours.push(item);
+            patch_items.push(item);
         } else if let Some(end) = end {
             return Err(PatchError::plain(format!("value for key {end} is not a map")));
         } else {
-            others.push(item);
+            server_only.push(item);
         }
     }
-    Ok((ours, others))
+    Ok((patch_items, server_only))
 }
 
-/// Sorts items by their ranks. Upstream's comparison puts an item that has none before any other; kept for lists that
-/// Go sorts by insertion.
-fn sort(items: &mut Vec<Value>, ranks: &Ranks<'_>) {
+/// Sorts items by their ranks. Upstream's comparison puts an item without a rank before any other. This is only matched
+/// for short lists, which Go sorts by insertion.
+fn sort_by_rank(items: &mut Vec<Value>, ranks: &ItemRanks<'_>) {
     let mut ranked: Vec<(Option<usize>, Value)> =
         std::mem::take(items).into_iter().map(|item| (ranks.of(&item), item)).collect();
-    let deleted = |item: &Value| ranks.key.is_some() && item.str_at(&[MARKER]) == "delete";
+    let deleted = |item: &Value| ranks.key.is_some() && item.str_at(&[DIRECTIVE_MARKER]) == "delete";
     if ranked.len() <= 20 && ranked.iter().any(|(rank, _)| rank.is_none()) {
         let before = |a: Option<usize>, b: Option<usize>| a.zip(b).is_none_or(|(a, b)| a < b);
         for i in 1..ranked.len() {
@@ -257,100 +257,104 @@ fn sort(items: &mut Vec<Value>, ranks: &Ranks<'_>) {
     } else {
         ranked.sort_by_key(|(rank, _)| *rank);
     }
-    // Items that are to be deleted go last.
+    // Items with the delete directive go last.
     let (last, first): (Vec<_>, Vec<_>) = ranked.into_iter().map(|(_, item)| item).partition(deleted);
     *items = first.into_iter().chain(last).collect();
 }
 
-/// Merges two sorted lists: an item of the object stands before one of the patch only if the object had both so.
-fn interleave(others: Vec<Value>, ours: Vec<Value>, in_object: &Ranks<'_>) -> Vec<Value> {
-    let mut merged = Vec::with_capacity(others.len() + ours.len());
-    let mut others = others.into_iter().map(|item| (in_object.of(&item), item)).peekable();
-    let mut ours = ours.into_iter().map(|item| (in_object.of(&item), item)).peekable();
+/// Interleaves two sorted lists: a server-only item precedes an item of the patch only if the object has both in this
+/// order.
+fn interleave(server_only: Vec<Value>, patch_items: Vec<Value>, server_ranks: &ItemRanks<'_>) -> Vec<Value> {
+    let mut merged = Vec::with_capacity(server_only.len() + patch_items.len());
+    let mut server_only = server_only.into_iter().map(|item| (server_ranks.of(&item), item)).peekable();
+    let mut patch_items = patch_items.into_iter().map(|item| (server_ranks.of(&item), item)).peekable();
     loop {
-        let take_other = match (others.peek(), ours.peek()) {
+        let take_server_only = match (server_only.peek(), patch_items.peek()) {
             (None, None) => return merged,
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (Some((a, _)), Some((b, _))) => a.zip(*b).is_some_and(|(a, b)| a < b),
         };
-        let next = if take_other { others.next() } else { ours.next() };
+        let next = if take_server_only { server_only.next() } else { patch_items.next() };
         merged.extend(next.map(|(_, item)| item));
     }
 }
 
-/// Merges a list and brings it into the order of a `$setElementOrder` directive; `None` if there is no such list.
-pub(crate) fn order_list(
+/// Merges a list and sorts it by a `$setElementOrder` directive. `None` if neither the object nor the patch has the
+/// list.
+pub(crate) fn merge_and_order_list(
     current: Option<Vec<Value>>,
     patch: Option<Vec<Value>>,
     order: &[Value],
-    rule: &FieldRule<'_>,
+    meta: &PatchMeta<'_>,
 ) -> Result<Option<Vec<Value>>, PatchError> {
-    let key = rule.merge_key.as_str();
+    let key = meta.merge_key.as_str();
     let nothing: &[Value] = &[];
-    let (had, patched) = (current.as_deref().unwrap_or(nothing), patch.as_deref().unwrap_or(nothing));
-    check_order(patched, order, key)?;
-    let objects = items_are_objects([had, patched]);
+    let (current_items, patched) = (current.as_deref().unwrap_or(nothing), patch.as_deref().unwrap_or(nothing));
+    validate_element_order(patched, order, key)?;
+    let objects = are_objects([current_items, patched]);
     let server_order = match (&current, &patch) {
-        (Some(_), Some(_)) if rule.merge && matches!(objects, Ok(true)) => order_after(had, patched, key),
-        (Some(_), Some(_)) if rule.merge && patched.is_empty() => without_repeats(had.to_vec()),
-        _ => had.to_vec(),
+        (Some(_), Some(_)) if meta.merge && matches!(objects, Ok(true)) => {
+            order_after_merge(current_items, patched, key)
+        }
+        (Some(_), Some(_)) if meta.merge && patched.is_empty() => deduplicate(current_items.to_vec()),
+        _ => current_items.to_vec(),
     };
     let merged = match (current, patch) {
         (None, None) => return Ok(None),
         (Some(current), None) => current,
-        (None, Some(patch)) => patch.into_iter().filter_map(without_directives).collect(),
-        (Some(current), Some(patch)) if rule.merge => merge_list(current, patch, rule, false)?,
+        (None, Some(patch)) => patch.into_iter().filter_map(remove_directives).collect(),
+        (Some(current), Some(patch)) if meta.merge => merge_list(current, patch, meta, false)?,
         (Some(_), Some(patch)) => patch,
     };
     // Upstream panics on these.
     if key.is_empty() && order.iter().any(is_unhashable) {
         return Err(PatchError::malformed("invalid patch format of setElementOrder list"));
     }
-    let (mut ours, mut others) = partition(merged, order, key)?;
+    let (mut patch_items, mut server_only) = partition(merged, order, key)?;
     let objects = objects?;
     if objects {
-        check_keys(&ours, key)?;
-        check_keys(order, key)?;
-        check_keys(&others, key)?;
-        check_keys(&server_order, key)?;
+        validate_merge_keys(&patch_items, key)?;
+        validate_merge_keys(order, key)?;
+        validate_merge_keys(&server_only, key)?;
+        validate_merge_keys(&server_order, key)?;
     }
-    let in_object = Ranks::new(&server_order, key, objects);
-    sort(&mut ours, &Ranks::new(order, key, objects));
-    sort(&mut others, &in_object);
-    Ok(Some(interleave(others, ours, &in_object)))
+    let server_ranks = ItemRanks::new(&server_order, key, objects);
+    sort_by_rank(&mut patch_items, &ItemRanks::new(order, key, objects));
+    sort_by_rank(&mut server_only, &server_ranks);
+    Ok(Some(interleave(server_only, patch_items, &server_ranks)))
 }
 
-/// The order that the object's list has for what comes after merging. Upstream deletes and adds items in place, so that
-/// the first of the added items stand where items were deleted.
-fn order_after(current: &[Value], patch: &[Value], key: &str) -> Vec<Value> {
-    let marked = |item: &Value, directive| key_value(item, MARKER).and_then(Value::as_str) == Some(directive);
+/// The order of the object's list after merging. Upstream deletes and adds items in place, so the first added items
+/// take the place of deleted ones.
+fn order_after_merge(current: &[Value], patch: &[Value], key: &str) -> Vec<Value> {
+    let marked = |item: &Value, directive| key_value(item, DIRECTIVE_MARKER).and_then(Value::as_str) == Some(directive);
     let of = |item: &Value| key_value(item, key).map(identity);
-    let gone: HashSet<String> = patch.iter().filter(|item| marked(item, "delete")).filter_map(of).collect();
-    let is_gone = |item: &&Value| of(item).is_some_and(|value| gone.contains(&value));
-    let mut order: Vec<Value> = current.iter().filter(|item| !is_gone(item)).cloned().collect();
+    let deleted: HashSet<String> = patch.iter().filter(|item| marked(item, "delete")).filter_map(of).collect();
+    let is_deleted = |item: &&Value| of(item).is_some_and(|value| deleted.contains(&value));
+    let mut order: Vec<Value> = current.iter().filter(|item| !is_deleted(item)).cloned().collect();
     if patch.iter().any(|item| marked(item, "replace")) {
         return order;
     }
-    let mut known: HashSet<String> = order.iter().filter_map(of).collect();
+    let mut seen: HashSet<String> = order.iter().filter_map(of).collect();
     let free = current.len() - order.len();
-    let added = patch.iter().filter(|item| key_value(item, MARKER).is_none());
-    let added = added.filter(|item| of(item).is_some_and(|value| known.insert(value)));
+    let added = patch.iter().filter(|item| key_value(item, DIRECTIVE_MARKER).is_none());
+    let added = added.filter(|item| of(item).is_some_and(|value| seen.insert(value)));
     order.extend(added.take(free).cloned());
     order
 }
 
-/// The items of the patch must stand in the order that the directive asks for.
-fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchError> {
+/// Checks that the items of the patch are in the order of the directive.
+fn validate_element_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
     }
     let mut listed = Vec::with_capacity(patch.len());
     for item in patch {
         if !key.is_empty() && item.as_object().is_none() {
-            return Err(bad_type(MAP, item));
+            return Err(bad_arg_type(MAP, item));
         }
-        if key.is_empty() || item.str_at(&[MARKER]) != "delete" {
+        if key.is_empty() || item.str_at(&[DIRECTIVE_MARKER]) != "delete" {
             listed.push(item);
         }
     }
@@ -360,7 +364,7 @@ fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchE
         }
         for item in [a, b] {
             if item.as_object().is_none() {
-                return Err(bad_type(MAP, item));
+                return Err(bad_arg_type(MAP, item));
             }
         }
         let value = |item: &Value| key_value(item, key).cloned().ok_or_else(|| no_merge_key(item, key));
@@ -368,7 +372,7 @@ fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchE
     };
     let (mut next, mut at) = (0, 0);
     while next < listed.len() && at < order.len() {
-        if key_value(listed[next], MARKER).is_some() {
+        if key_value(listed[next], DIRECTIVE_MARKER).is_some() {
             next += 1;
             continue;
         }
@@ -378,7 +382,7 @@ fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchE
     if next < listed.len() && at >= order.len() {
         let (patch, order) = (Value::Array(patch.to_vec()), Value::Array(order.to_vec()));
         return Err(PatchError::plain(format!(
-            "The order in patch list:\n{}\n doesn't match {ORDER_LIST} list:\n{}\n",
+            "The order in patch list:\n{}\n doesn't match {SET_ELEMENT_ORDER} list:\n{}\n",
             print::plain(&patch),
             print::plain(&order)
         )));

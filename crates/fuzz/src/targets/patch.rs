@@ -1,7 +1,7 @@
 //! Patches. An input is a document and a patch, with a zero byte between them.
 
 use pintle_codec::json::{self, DecodeOptions};
-use pintle_patch::{JsonPatch, check_merge_patch, check_strategic_patch};
+use pintle_patch::{JsonPatch, check_merge_patch, validate_strategic_merge_patch};
 use pintle_value::Value;
 
 fn document_and_patch(input: &[u8]) -> Option<(Value, Value)> {
@@ -40,12 +40,12 @@ pub(super) fn merge_patch(input: &[u8]) {
 
 pub(super) fn strategic(input: &[u8]) {
     let Some((document, patch)) = document_and_patch(input) else { return };
-    if check_strategic_patch(&patch).is_err() {
+    if validate_strategic_merge_patch(&patch).is_err() {
         return;
     }
     let catalog = pintle_catalog::shared();
     let Some(pod) = catalog.kind_type("", "v1", "Pod") else { return };
-    if let Ok(patched) = pintle_patch::strategic(document, patch, catalog.types(), pod) {
+    if let Ok(patched) = pintle_patch::strategic_merge_patch(document, patch, catalog.types(), pod) {
         is_json(&patched);
     }
 }

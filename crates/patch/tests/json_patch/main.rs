@@ -1,5 +1,5 @@
-//! JSON Patch: what each operation does, and what it says when it cannot. The table has three lines a row: the document,
-//! `+` the patch, and `=` the result or `!` the error.
+//! Tests of JSON Patch operations and their errors. The table has three lines per case: the document, `+` the patch,
+//! and `=` the result or `!` the error.
 
 use pintle_patch::{JsonPatch, MAX_OPERATIONS, PatchError, PatchErrorKind};
 use pintle_value::{Object, Value, print};
@@ -17,25 +17,25 @@ fn apply(document: Value, patch: &Value) -> Result<Value, PatchError> {
 fn operations() {
     let table = include_str!("operations.txt");
     let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    let mut wrong = Vec::new();
-    for row in lines.chunks(3) {
-        let [document, patch, expect] = *row else { panic!("no whole row: {row:?}") };
-        let found = match apply(read(document), &read(patch.trim_start_matches("+ "))) {
+    let mut failures = Vec::new();
+    for case in lines.chunks(3) {
+        let [document, patch, expect] = *case else { panic!("an incomplete case: {case:?}") };
+        let actual = match apply(read(document), &read(patch.trim_start_matches("+ "))) {
             Ok(value) => format!("= {}", print::json(&value)),
             Err(error) => {
                 assert_eq!(error.kind, PatchErrorKind::NotApplicable, "{patch}");
                 format!("! {error}")
             }
         };
-        if found != expect {
-            wrong.push(format!("{document}\n{patch}\n  expected {expect}\n  found    {found}\n"));
+        if actual != expect {
+            failures.push(format!("{document}\n{patch}\n  expected {expect}\n  found    {actual}\n"));
         }
     }
-    assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(failures.is_empty(), "{} cases differ:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
-fn what_is_no_patch() {
+fn malformed_patches_are_rejected() {
     for (patch, typed, untyped) in [
         (
             r#"{"op":"remove"}"#,
@@ -60,8 +60,9 @@ fn what_is_no_patch() {
             }
         }
     }
-    let unknown = JsonPatch::decode(&read(r#"[{"op":"add","Path":"/a","x":1}]"#), true).expect("a patch").unknown;
-    assert_eq!(unknown, [r#"json patch unknown field "[0].Path""#, r#"json patch unknown field "[0].x""#]);
+    let unknown_fields =
+        JsonPatch::decode(&read(r#"[{"op":"add","Path":"/a","x":1}]"#), true).expect("a patch").unknown_fields;
+    assert_eq!(unknown_fields, [r#"json patch unknown field "[0].Path""#, r#"json patch unknown field "[0].x""#]);
     let many = Value::Array(vec![Value::object(); MAX_OPERATIONS + 1]);
     let error = JsonPatch::decode(&many, true).expect_err("too many");
     assert_eq!(error.kind, PatchErrorKind::TooLarge);
@@ -69,18 +70,18 @@ fn what_is_no_patch() {
 }
 
 #[test]
-fn copies_are_bounded_in_size_and_depth() {
+fn size_and_depth_of_copies_are_limited() {
     let bomb = |op: &str| format!("[{}]", vec![op; 30].join(","));
-    // Each copies the object into itself, so that it doubles.
+    // Each operation copies the object into itself, which doubles its size.
     let error = |document: &str, patch: &str| {
         JsonPatch::decode(&read(patch), true).and_then(|p| p.apply(read(document))).expect_err("an error").message
     };
     let wide = bomb(r#"{"op":"copy","from":"/a","path":"/a/-"}"#);
     assert!(error(r#"{"a":["0123456789"]}"#, &wide).starts_with("Unable to complete the copy"));
-    // Copying to the same place again and again does not nest.
+    // Repeatedly copying to the same path does not increase the depth.
     let flat = bomb(r#"{"op":"copy","from":"/a","path":"/b"}"#);
     assert!(JsonPatch::decode(&read(&flat), true).and_then(|p| p.apply(read(r#"{"a":{"b":1}}"#))).is_ok());
-    // Each of these puts the whole object at its own deepest place.
+    // Each pair puts the whole object at its own deepest path.
     let deep: Vec<String> = (0..12)
         .map(|i| {
             let path = "/a".repeat(1 << i);
@@ -90,7 +91,7 @@ fn copies_are_bounded_in_size_and_depth() {
     assert_eq!(error(r#"{"a":{}}"#, &format!("[{}]", deep.join(","))), "exceeded max depth");
 }
 
-/// Small values with the keys that paths below have.
+/// Small values with the keys that occur in the paths below.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![Just(Value::Null), Just(Value::Int(1)), Just(Value::from("x")), Just(Value::Float(1.5))];
     leaf.prop_recursive(3, 24, 4, |inner| {
@@ -121,14 +122,14 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_no_patch_is_refused_without_panic(document in values(), patch in values()) {
+    fn malformed_patches_never_panic(document in values(), patch in values()) {
         for typed in [true, false] {
             let _ = JsonPatch::decode(&patch, typed).and_then(|patch| patch.apply(document.clone()));
         }
     }
 
     #[test]
-    fn patches_are_applied_one_operation_after_the_other(
+    fn operations_are_applied_in_order(
         document in values(),
         operations in prop::collection::vec(operation(), 0..6),
     ) {
@@ -139,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_added_can_be_tested_and_removed(document in values(), value in values()) {
+    fn added_values_can_be_tested_and_removed(document in values(), value in values()) {
         prop_assume!(document.as_object().is_some_and(|object| !object.contains_key("new")));
         let place = |op: &str| pintle_value::object! {"op": op, "path": "/new", "value": value.clone()};
         let patch = Value::Array(["add", "test", "replace", "test", "remove"].map(place).to_vec());

@@ -1,5 +1,5 @@
-//! JSON Merge Patch: the RFC's cases, upstream's deviations, and the algebra of diffs. The table has three lines a row:
-//! the document, `+` the patch, and `=` the result or `!` the error.
+//! Tests of JSON Merge Patch: the RFC's cases, upstream's deviations, and properties of diffs. The table has three
+//! lines per case: the document, `+` the patch, and `=` the result or `!` the error.
 
 use pintle_patch::{PatchErrorKind, check_merge_patch, merge_patch};
 use pintle_value::{Object, Str, Value, print};
@@ -13,18 +13,18 @@ fn read(text: &str) -> Value {
 fn cases() {
     let table = include_str!("cases.txt");
     let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    for row in lines.chunks(3) {
-        let [document, patch, expect] = *row else { panic!("no whole row: {row:?}") };
-        let found = match merge_patch(read(document), read(patch.trim_start_matches("+ "))) {
+    for case in lines.chunks(3) {
+        let [document, patch, expect] = *case else { panic!("an incomplete case: {case:?}") };
+        let actual = match merge_patch(read(document), read(patch.trim_start_matches("+ "))) {
             Ok(value) => format!("= {}", print::json(&value)),
             Err(error) => format!("! {error}"),
         };
-        assert_eq!(found, expect, "{document} {patch}");
+        assert_eq!(actual, expect, "{document} {patch}");
     }
 }
 
 #[test]
-fn what_is_no_object_is_refused_first() {
+fn patches_that_are_not_objects_are_rejected() {
     for (patch, shape) in [("[]", "array"), ("1", "number"), (r#""x""#, "string"), ("false", "bool")] {
         let error = check_merge_patch(&read(patch)).expect_err(patch);
         let expect = format!(
@@ -32,11 +32,11 @@ fn what_is_no_object_is_refused_first() {
         );
         assert_eq!((error.kind, error.message), (PatchErrorKind::Malformed, expect), "{patch}");
     }
-    // Null is refused only when it is applied.
+    // Null is rejected only when the patch is applied.
     assert_eq!(check_merge_patch(&Value::Null), Ok(()));
 }
 
-/// The patch that makes one object into another.
+/// The patch that turns one object into another.
 fn diff(from: &Object, to: &Object) -> Object {
     let removed = from.keys().filter(|key| !to.contains_key(key)).map(|key| (Str::from(key), Value::Null));
     let changed = to.iter().filter_map(|(key, new)| match (from.get(key), new) {
@@ -58,22 +58,22 @@ fn objects() -> impl Strategy<Value = Object> {
 
 proptest! {
     #[test]
-    fn the_patch_of_a_diff_gives_the_target(from in objects(), to in objects()) {
+    fn patch_of_a_diff_gives_the_target(from in objects(), to in objects()) {
         let patch = Value::Object(diff(&from, &to));
         prop_assert_eq!(merge_patch(Value::Object(from), patch).expect("a result"), Value::Object(to));
     }
 
     #[test]
-    fn applying_twice_changes_nothing_more(from in objects(), patch in objects()) {
+    fn applying_twice_gives_the_same_result(from in objects(), patch in objects()) {
         let once = merge_patch(Value::Object(from), Value::Object(patch.clone())).expect("a result");
         let twice = merge_patch(once.clone(), Value::Object(patch)).expect("a result");
         prop_assert_eq!(once, twice);
     }
 }
 
-/// Neither adding nor removing many fields of a large object may take time that grows with their product.
+/// Adding and removing many fields of a large object must not take time in proportion to the product of their sizes.
 #[test]
-fn large_patches_of_large_objects() {
+fn large_patches_of_large_objects_are_merged_in_linear_time() {
     let fields = |from: usize, value: &Value| -> Value {
         Value::Object((from..from + 100_000).map(|i| (format!("k{i:07}"), value.clone())).collect())
     };

@@ -1,8 +1,8 @@
-//! Strategic merge patch on built-in kinds: what the directives do, the order of lists, and the errors. The tables in the
-//! text files have four lines a row: a kind and a path in it, what the object has there (`-` for nothing), `+` the patch
+//! Tests of strategic merge patch on built-in kinds: directives, the order of lists, and errors. The tables in the text
+//! files have four lines per case: a kind and a path in it, the current value at the path (`-` for none), `+` the patch
 //! of it, and `=` the result or `!` the error.
 
-use pintle_patch::{PatchErrorKind, strategic};
+use pintle_patch::{PatchErrorKind, strategic_merge_patch};
 use pintle_value::{Object, Value, print};
 use proptest::prelude::*;
 
@@ -18,42 +18,42 @@ fn apply(kind: &str, document: &str, patch: &str) -> Result<Value, pintle_patch:
         _ => "",
     };
     let root = catalog.kind_type(group, "v1", kind).expect(kind);
-    strategic(read(document), read(patch), catalog.types(), root)
+    strategic_merge_patch(read(document), read(patch), catalog.types(), root)
 }
 
-/// A document that has a text at a path; without the last step of the path where there is none.
-fn at(path: &[&str], text: &str) -> String {
+/// A document with the given JSON at a path, or without the last path segment if the JSON is `-`.
+fn nest_at(path: &[&str], text: &str) -> String {
     match path {
         [] | [_] if text == "-" => "{}".to_owned(),
         [] => text.to_owned(),
-        [first, rest @ ..] => format!(r#"{{"{first}":{}}}"#, at(rest, text)),
+        [first, rest @ ..] => format!(r#"{{"{first}":{}}}"#, nest_at(rest, text)),
     }
 }
 
-/// Applies a patch and says what is at the path then, or the error.
-fn outcome(kind: &str, path: &[&str], document: &str, patch: &str) -> String {
-    match apply(kind, &at(path, document), &at(path, patch)) {
+/// Applies a patch and returns the value at the path, or the error.
+fn apply_at(kind: &str, path: &[&str], document: &str, patch: &str) -> String {
+    match apply(kind, &nest_at(path, document), &nest_at(path, patch)) {
         Ok(object) => format!("= {}", object.at(path).map_or_else(|| "-".to_owned(), print::json)),
         Err(error) => format!("! {}", error.message.replace('\n', "\\n")),
     }
 }
 
-/// Checks all rows of a table.
+/// Checks all cases of a table.
 #[track_caller]
 fn check(table: &str) {
     let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    let mut wrong = Vec::new();
-    for row in lines.chunks(4) {
-        let [subject, document, patch, expect] = *row else { panic!("no whole row: {row:?}") };
+    let mut failures = Vec::new();
+    for case in lines.chunks(4) {
+        let [subject, document, patch, expect] = *case else { panic!("an incomplete case: {case:?}") };
         let (kind, path) = subject.split_once(' ').expect(subject);
         let path: Vec<&str> = path.split('.').filter(|step| *step != "-").collect();
         let patch = patch.strip_prefix("+ ").expect(patch);
-        let found = outcome(kind, &path, document.trim(), patch);
-        if found != expect {
-            wrong.push(format!("{subject}\n{document}\n+ {patch}\n  expected {expect}\n  found    {found}\n"));
+        let actual = apply_at(kind, &path, document.trim(), patch);
+        if actual != expect {
+            failures.push(format!("{subject}\n{document}\n+ {patch}\n  expected {expect}\n  found    {actual}\n"));
         }
     }
-    assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(failures.is_empty(), "{} cases differ:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
@@ -62,32 +62,32 @@ fn objects() {
 }
 
 #[test]
-fn lists_that_merge_by_a_key() {
+fn lists_are_merged_by_key() {
     check(include_str!("lists.txt"));
 }
 
 #[test]
-fn lists_of_scalars() {
+fn lists_of_scalars_are_merged() {
     check(include_str!("scalars.txt"));
 }
 
 #[test]
-fn the_order_of_elements() {
+fn lists_are_ordered_as_by_upstream() {
     check(include_str!("order.txt"));
 }
 
 #[test]
-fn retained_keys() {
+fn retain_keys_removes_other_fields() {
     check(include_str!("retain.txt"));
 }
 
 #[test]
-fn errors() {
+fn invalid_patches_return_upstreams_errors() {
     check(include_str!("errors.txt"));
 }
 
 #[test]
-fn patches_that_are_no_objects() {
+fn patches_that_are_not_objects_are_rejected() {
     let document = r#"{"data":{"a":"1"}}"#;
     assert_eq!(apply("ConfigMap", document, "null").map(|v| print::json(&v)).as_deref(), Ok(document));
     for (patch, shape) in [("[]", "array"), ("1", "number"), (r#""x""#, "string"), ("true", "bool")] {
@@ -98,7 +98,7 @@ fn patches_that_are_no_objects() {
 }
 
 #[test]
-fn errors_have_the_codes_of_upstream() {
+fn error_kinds_match_upstream() {
     use PatchErrorKind::{Malformed, NotApplicable, Plain};
     let document = r#"{"metadata":{"finalizers":["a"]},"spec":{"containers":[{"name":"a"}],"x":{}}}"#;
     for (patch, kind, expect) in [
@@ -134,9 +134,9 @@ fn errors_have_the_codes_of_upstream() {
     assert_eq!((error.kind, error.message.as_str()), (NotApplicable, "lists of lists are not supported"));
 }
 
-/// Neither lists nor maps may take time that grows with the product of the patch's and the object's size.
+/// Merging must not take time in proportion to the product of the sizes of patch and object, for lists and maps.
 #[test]
-fn large_patches_of_large_objects() {
+fn large_patches_of_large_objects_are_merged_in_linear_time() {
     let count = 50_000;
     let containers =
         |from: usize| (from..from + count).map(|i| format!(r#"{{"name":"c{i}"}}"#)).collect::<Vec<_>>().join(",");
@@ -152,7 +152,8 @@ fn large_patches_of_large_objects() {
     assert_eq!(merged["data"].as_object().map(|o| o.len()), Some(count / 2));
 }
 
-/// Specs of pods and patches of them: real fields with values that fit or not, and directives with sense or none.
+/// Pod specs and patches of them: real fields with valid and invalid values, and directives with valid and invalid
+/// values.
 fn specs(directives: bool) -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -195,27 +196,27 @@ proptest! {
         let catalog = pintle_catalog::shared();
         let root = catalog.kind_type("", "v1", "Pod").expect("a kind");
         let (document, patch) = (in_pod(spec), in_pod(patch));
-        if let Ok(mut merged) = strategic(document.clone(), patch.clone(), catalog.types(), root) {
-            let _ = pintle_patch::convert(&mut merged, catalog.types(), root);
+        if let Ok(mut merged) = strategic_merge_patch(document.clone(), patch.clone(), catalog.types(), root) {
+            let _ = pintle_patch::from_unstructured(&mut merged, catalog.types(), root);
         }
-        let _ = pintle_patch::spent(&document, patch, catalog.types(), root);
+        let _ = pintle_patch::remaining_patch(&document, patch, catalog.types(), root);
     }
 
     #[test]
-    fn an_empty_patch_changes_nothing(spec in specs(false)) {
+    fn empty_patch_changes_nothing(spec in specs(false)) {
         let catalog = pintle_catalog::shared();
         let root = catalog.kind_type("", "v1", "Pod").expect("a kind");
         let document = in_pod(spec);
-        prop_assert_eq!(strategic(document.clone(), Value::object(), catalog.types(), root), Ok(document));
+        prop_assert_eq!(strategic_merge_patch(document.clone(), Value::object(), catalog.types(), root), Ok(document));
     }
 
     #[test]
-    fn replacing_makes_the_patch_the_object(spec in specs(false), new in specs(false)) {
+    fn replace_directive_makes_the_patch_the_object(spec in specs(false), new in specs(false)) {
         prop_assume!(spec.as_object().is_some() && new.as_object().is_some());
         let catalog = pintle_catalog::shared();
         let root = catalog.kind_type("", "v1", "Pod").expect("a kind");
         let mut patch = new.clone();
         patch.set("$patch", "replace");
-        prop_assert_eq!(strategic(in_pod(spec), in_pod(patch), catalog.types(), root), Ok(in_pod(new)));
+        prop_assert_eq!(strategic_merge_patch(in_pod(spec), in_pod(patch), catalog.types(), root), Ok(in_pod(new)));
     }
 }

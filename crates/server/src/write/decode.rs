@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pintle_codec::{json, protobuf, yaml};
-use pintle_patch::convert;
+use pintle_patch::from_unstructured;
 use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource};
 use pintle_schema::{Problems, Schema, normalise, static_defaults};
 use pintle_value::metadata::MANAGED_FIELDS;
@@ -278,7 +278,7 @@ pub(crate) fn patched(
 /// Upstream's message: something does not fit its type.
 pub(crate) fn converted(mut object: Value, expected: &ExpectedKind<'_>) -> Result<(Value, Vec<String>), String> {
     if expected.is_built_in() {
-        convert(&mut object, &expected.schema.types, expected.schema.root)?;
+        from_unstructured(&mut object, &expected.schema.types, expected.schema.root)?;
     }
     let found = expected.normalise(&mut object);
     if let Some(error) = found.errors.into_iter().next() {

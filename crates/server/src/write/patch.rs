@@ -7,7 +7,8 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use pintle_codec::{cbor, json, yaml};
 use pintle_patch::{
-    JsonPatch, PatchError, PatchErrorKind, check_merge_patch, check_strategic_patch, merge_patch, spent, strategic,
+    JsonPatch, PatchError, PatchErrorKind, check_merge_patch, merge_patch, remaining_patch, strategic_merge_patch,
+    validate_strategic_merge_patch,
 };
 use pintle_registry::{ApiError, GroupVersionKind, Resource};
 use pintle_value::{Errors, FieldPath, Str, Value, print};
@@ -100,7 +101,7 @@ impl Patch {
         let patch = match kind {
             PatchKind::Json => {
                 let patch = JsonPatch::decode(&decoded.value, strict).map_err(patch_error)?;
-                problems.extend(patch.unknown.iter().cloned());
+                problems.extend(patch.unknown_fields.iter().cloned());
                 Patch::Json(patch)
             }
             PatchKind::Merge => {
@@ -108,7 +109,7 @@ impl Patch {
                 Patch::Merge(decoded.value)
             }
             PatchKind::Strategic | PatchKind::Apply(_) => {
-                check_strategic_patch(&decoded.value).map_err(patch_error)?;
+                validate_strategic_merge_patch(&decoded.value).map_err(patch_error)?;
                 Patch::Strategic(decoded.value)
             }
         };
@@ -236,7 +237,7 @@ impl Prepared {
             Patch::Json(patch) => patch.apply(live.clone()),
             Patch::Merge(patch) => merge_patch(live.clone(), patch.clone()),
             Patch::Strategic(patch) => {
-                strategic(live.clone(), patch.clone(), &expected.schema.types, expected.schema.root)
+                strategic_merge_patch(live.clone(), patch.clone(), &expected.schema.types, expected.schema.root)
             }
             Patch::Apply(config) => {
                 let object = ownership.apply(live, config, self.options.force)?;
@@ -271,7 +272,7 @@ impl Prepared {
         };
         let patch_or_result = || match patch {
             Patch::Strategic(patch) => {
-                print::plain(&spent(live, patch.clone(), &expected.schema.types, expected.schema.root))
+                print::plain(&remaining_patch(live, patch.clone(), &expected.schema.types, expected.schema.root))
             }
             Patch::Merge(patch) => {
                 shown(&object, live, &opened_by_merge(patch), &expected.schema.types, expected.schema.root)

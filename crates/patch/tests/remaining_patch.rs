@@ -1,28 +1,32 @@
-//! What merging leaves of a strategic merge patch, as upstream shows it in errors.
+//! Tests of what remains of a strategic merge patch, as upstream prints it in errors.
 
-use pintle_patch::spent;
+use pintle_patch::remaining_patch;
 use pintle_value::{Value, print};
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).expect(text)
 }
 
-/// Prints what is left of a patch of a pod.
+/// Prints what remains of a patch of a pod.
 #[track_caller]
 fn check(document: &str, patch: &str, expect: &str) {
     let catalog = pintle_catalog::shared();
     let root = catalog.kind_type("", "v1", "Pod").expect("a kind");
-    assert_eq!(print::plain(&spent(&read(document), read(patch), catalog.types(), root)), expect, "{document} {patch}");
+    assert_eq!(
+        print::plain(&remaining_patch(&read(document), read(patch), catalog.types(), root)),
+        expect,
+        "{document} {patch}"
+    );
 }
 
 #[test]
-fn what_is_left() {
+fn directives_and_new_nulls_are_removed() {
     let document = r#"{"metadata":{"labels":{"a":"1"}},"spec":{"containers":[{"name":"a","env":[{"name":"e"}]}]}}"#;
     for (patch, expect) in [
         ("{}", "map[]"),
         ("null", "<nil>"),
         (r#"{"metadata":{"labels":{"a":null,"b":"2"}}}"#, "map[metadata:map[labels:map[a:<nil> b:2]]]"),
-        // Directives that were obeyed.
+        // Applied directives.
         (r#"{"metadata":{"labels":{"$patch":"replace","b":null}}}"#, "map[metadata:map[labels:map[b:<nil>]]]"),
         (
             r#"{"metadata":{"labels":{"$patch":"delete","b":null}}}"#,
@@ -38,7 +42,7 @@ fn what_is_left() {
             r#"{"metadata":{"$deleteFromPrimitiveList/finalizers":["a"]}}"#,
             "map[metadata:map[$deleteFromPrimitiveList/finalizers:[a]]]",
         ),
-        // Nulls in what is newly set.
+        // Nulls in newly set values.
         (r#"{"metadata":{"annotations":{"a":null,"b":"2"}}}"#, "map[metadata:map[annotations:map[b:2]]]"),
         (r#"{"metadata":{"labels":[{"a":null}]}}"#, "map[metadata:map[labels:[map[]]]]"),
         (
@@ -46,12 +50,12 @@ fn what_is_left() {
             "map[spec:map[volumes:[map[name:v] map[$patch:delete name:w]]]]",
         ),
         (r#"{"status":{"x":{"$patch":"delete"},"y":[{"$patch":"delete"}],"z":1}}"#, "map[status:map[y:[] z:1]]"),
-        // What retainKeys took out of the object is newly set.
+        // Values that `$retainKeys` removed from the object are newly set.
         (
             r#"{"spec":{"$retainKeys":["volumes"],"volumes":[{"name":"v","x":null}]}}"#,
             "map[spec:map[volumes:[map[name:v]]]]",
         ),
-        // Items: those that were there are merged, others are taken as they are.
+        // Existing items are merged, new items are unchanged.
         (
             r#"{"spec":{"containers":[{"name":"a","env":[{"name":"e","x":{"b":null}}]},{"name":"b","c":null}]}}"#,
             "map[spec:map[containers:[map[env:[map[name:e x:map[]]] name:a] map[c:<nil> name:b]]]]",

@@ -1,21 +1,22 @@
-//! Patched trees as structs: what upstream's converter takes that its JSON decoder refuses, and its words.
+//! Tests of the conversion of patched trees to structs: values that upstream's converter accepts and its JSON decoder
+//! rejects, and its error messages.
 
-use pintle_patch::convert;
+use pintle_patch::from_unstructured;
 use pintle_value::{Value, print};
 
-/// Converts an object of a kind and prints it, or the error.
+/// Converts an object of a kind and prints the result or the error.
 #[track_caller]
 fn check(kind: &str, object: &str, expect: &str) {
     let catalog = pintle_catalog::shared();
     let group = if kind == "Deployment" { "apps" } else { "" };
     let root = catalog.kind_type(group, "v1", kind).expect(kind);
     let mut value: Value = serde_json::from_str(object).expect(object);
-    let found = convert(&mut value, catalog.types(), root).map_or_else(|e| e, |()| print::json(&value));
-    assert_eq!(found, expect, "{kind} {object}");
+    let actual = from_unstructured(&mut value, catalog.types(), root).map_or_else(|e| e, |()| print::json(&value));
+    assert_eq!(actual, expect, "{kind} {object}");
 }
 
 #[test]
-fn numbers_take_the_size_of_their_type() {
+fn numbers_are_converted_to_their_types() {
     for (kind, object, expect) in [
         ("Deployment", r#"{"spec":{"replicas":3.0}}"#, r#"{"spec":{"replicas":3}}"#),
         ("Deployment", r#"{"spec":{"replicas":4294967297}}"#, r#"{"spec":{"replicas":1}}"#),
@@ -32,7 +33,7 @@ fn numbers_take_the_size_of_their_type() {
 }
 
 #[test]
-fn what_does_not_fit() {
+fn values_of_wrong_types_are_rejected() {
     for (kind, object, expect) in [
         ("ConfigMap", r#"{"data":{"a":1}}"#, "cannot convert int64 to string"),
         ("ConfigMap", r#"{"data":{"a":1.5}}"#, "unrecognized type: string"),
@@ -51,7 +52,7 @@ fn what_does_not_fit() {
         ("Pod", r#"{"spec":{"containers":[{"ports":[{"containerPort":"80"}]}]}}"#, "unrecognized type: int32"),
         ("Pod", r#"{"spec":{"containers":[{"ports":[{"protocol":6}]}]}}"#, "cannot convert int64 to v1.Protocol"),
         ("Deployment", r#"{"spec":{"replicas":1.5}}"#, "cannot convert float64 to int32"),
-        // Types with JSON of their own say what their decoders say.
+        // Types with their own `UnmarshalJSON` return its errors.
         (
             "Service",
             r#"{"spec":{"ports":[{"targetPort":true}]}}"#,
@@ -67,7 +68,7 @@ fn what_does_not_fit() {
             r#"{"metadata":{"creationTimestamp":"noon"}}"#,
             r#"parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006""#,
         ),
-        // The first field that is declared comes first, whatever the keys' order.
+        // The first field in declaration order is reported, independently of the order of keys.
         (
             "Deployment",
             r#"{"metadata":{"labels":[]},"spec":{"minReadySeconds":"x","replicas":{}}}"#,
