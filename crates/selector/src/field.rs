@@ -1,33 +1,33 @@
-//! Field selectors: terms such as `metadata.name=a` or `status.phase!=Running`, of which all must hold, after
-//! apimachinery's `fields` package. Which fields a kind can be selected by is not known here.
+//! Field selectors: requirements such as `metadata.name=a` or `status.phase!=Running`, which must all match (upstream:
+//! apimachinery's `fields` package). The caller validates whether a kind supports a field.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use pintle_value::Str;
 
-use crate::ParseError;
+use crate::SelectorParseError;
 
-/// One condition on one field.
+/// A requirement on one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRequirement {
-    /// The field as it was written.
+    /// The name of the field, as written.
     pub field: Str,
-    /// True if the field must not have the value.
+    /// True for `!=`.
     pub negated: bool,
-    /// The value; an absent field has the empty one.
+    /// The value; an absent field has the empty value.
     pub value: Str,
 }
 
 impl FieldRequirement {
-    /// True if a field of this value (`None`: no such field) does what is asked.
+    /// True if the value of the field (`None` if absent) meets the requirement.
     #[must_use]
     pub fn matches(&self, value: Option<&str>) -> bool {
         (value.unwrap_or_default() == self.value) != self.negated
     }
 }
 
-/// Terms that must all hold.
+/// A field selector: requirements that must all match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     requirements: Vec<FieldRequirement>,
@@ -40,29 +40,29 @@ impl FieldSelector {
         Self { requirements: Vec::new() }
     }
 
-    /// A selector of these terms.
+    /// A selector with the given requirements.
     #[must_use]
     pub const fn new(requirements: Vec<FieldRequirement>) -> Self {
         Self { requirements }
     }
 
-    /// The selector of one field and its value.
+    /// A selector with one field and its value (upstream: `fields.OneTermEqualSelector`).
     #[must_use]
     pub fn equal(field: &str, value: &str) -> Self {
         Self::new(vec![FieldRequirement { field: field.into(), negated: false, value: value.into() }])
     }
 
-    /// Reads the text of a selector (`fields.ParseSelector`). The terms come out in the order of their text.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
+    /// Parses a field selector (upstream: `fields.ParseSelector`). The requirements are sorted by their text.
+    pub fn parse(text: &str) -> Result<Self, SelectorParseError> {
         let mut terms = split_terms(text);
         terms.sort_unstable();
         let mut requirements = Vec::with_capacity(terms.len());
         for term in terms.into_iter().filter(|term| !term.is_empty()) {
             let Some((field, negated, value)) = split_term(term) else {
-                return Err(ParseError(format!("invalid selector: '{text}'; can't understand '{term}'")));
+                return Err(SelectorParseError(format!("invalid selector: '{text}'; can't understand '{term}'")));
             };
             let value = unescape(value)?;
-            // A term without field and value says nothing.
+            // Upstream ignores a term with an empty field and an empty value.
             if !(field.is_empty() && value.is_empty()) {
                 requirements.push(FieldRequirement { field: field.into(), negated, value });
             }
@@ -70,32 +70,32 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// True if fields match; `lookup` gives the value of a field.
+    /// True if the fields match; `lookup` returns the value of a field.
     #[must_use]
     pub fn matches<'l>(&self, lookup: impl Fn(&str) -> Option<&'l str>) -> bool {
         self.requirements.iter().all(|r| r.matches(lookup(&r.field)))
     }
 
-    /// True if every object matches.
+    /// True if the selector matches every object.
     #[must_use]
     pub const fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The terms.
+    /// The requirements.
     #[must_use]
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// The only value with which a field matches, if the selector says so (`RequiresExactMatch`).
+    /// The only value of a field that matches, if there is exactly one (upstream: `RequiresExactMatch`).
     #[must_use]
     pub fn required_value(&self, field: &str) -> Option<&str> {
         self.requirements.iter().find(|r| r.field == field && !r.negated).map(|r| r.value.as_str())
     }
 }
 
-/// Splits at the commas that no backslash stands before.
+/// Splits at commas that are not escaped.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let mut start = 0;
@@ -115,7 +115,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// Splits a term at its first operator: the field, whether it is negated, and the value as written.
+/// Splits a term at its first operator: the field, whether it is negated, and the escaped value.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     term.char_indices().find_map(|(i, _)| {
         let (field, rest) = term.split_at(i);
@@ -124,11 +124,12 @@ fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     })
 }
 
-fn unescape(text: &str) -> Result<Str, ParseError> {
+fn unescape(text: &str) -> Result<Str, SelectorParseError> {
     if !text.contains(['\\', ',', '=']) {
         return Ok(text.into());
     }
-    let invalid = |sequence: &str| ParseError(format!("invalid field selector: invalid escape sequence: {sequence}"));
+    let invalid =
+        |sequence: &str| SelectorParseError(format!("invalid field selector: invalid escape sequence: {sequence}"));
     let mut out = Str::default();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -139,9 +140,11 @@ fn unescape(text: &str) -> Result<Str, ParseError> {
                 None => return Err(invalid("\\")),
             },
             ',' | '=' => {
-                // Upstream prints the character's number.
+                // Upstream prints the code point as a number.
                 let code = u32::from(c);
-                return Err(ParseError(format!("invalid field selector: unescaped character in value: {code}")));
+                return Err(SelectorParseError(format!(
+                    "invalid field selector: unescaped character in value: {code}"
+                )));
             }
             c => out.push(c),
         }
@@ -150,9 +153,9 @@ fn unescape(text: &str) -> Result<Str, ParseError> {
 }
 
 impl FromStr for FieldSelector {
-    type Err = ParseError;
+    type Err = SelectorParseError;
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
+    fn from_str(text: &str) -> Result<Self, SelectorParseError> {
         Self::parse(text)
     }
 }
@@ -170,7 +173,7 @@ impl fmt::Display for FieldRequirement {
     }
 }
 
-/// The text of the selector, which reads back as the same.
+/// The text of the selector, which parses back to an equal one.
 impl fmt::Display for FieldSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, requirement) in self.requirements.iter().enumerate() {

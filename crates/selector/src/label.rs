@@ -1,4 +1,4 @@
-//! Label selectors: requirements on labels, of which all must hold.
+//! Label selectors: requirements on labels, which must all match (upstream: apimachinery's `labels` package).
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,52 +6,52 @@ use std::str::FromStr;
 use pintle_value::names::{label_key, label_value};
 use pintle_value::{Errors, FieldPath, Str, Value, print};
 
-use crate::{ParseError, parse};
+use crate::{SelectorParseError, parse};
 
-/// What a requirement asks of a label.
+/// The operator of a label requirement (upstream: `selection.Operator`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
-    /// Is one of the values: `key in (a,b)`.
+    /// The label has one of the values: `key in (a,b)`.
     In,
-    /// Is none of the values, or is absent: `key notin (a,b)`.
+    /// The label has none of the values, or does not exist: `key notin (a,b)`.
     NotIn,
-    /// Is the value: `key=a`.
+    /// The label has the value: `key=a`.
     Equals,
-    /// Is the value: `key==a`.
+    /// The label has the value: `key==a`.
     DoubleEquals,
-    /// Is not the value, or is absent: `key!=a`.
+    /// The label does not have the value, or does not exist: `key!=a`.
     NotEquals,
-    /// Is there: `key`.
+    /// The label exists: `key`.
     Exists,
-    /// Is not there: `!key`.
+    /// The label does not exist: `!key`.
     DoesNotExist,
-    /// Is an integer above the value: `key>1`.
+    /// The label is an integer greater than the value: `key>1`.
     GreaterThan,
-    /// Is an integer below the value: `key<1`.
+    /// The label is an integer less than the value: `key<1`.
     LessThan,
 }
 
-/// One condition on one label.
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
+pub struct LabelRequirement {
     key: Str,
     operator: Operator,
     values: Vec<Str>,
-    /// The value as a number, for the operators that compare.
+    /// The value as an integer, for `GreaterThan` and `LessThan`.
     bound: i64,
 }
 
-impl Requirement {
-    /// A requirement, if key and values are valid for labels and their number is what the operator takes. The paths in
-    /// the errors start at the requirement.
+impl LabelRequirement {
+    /// Creates a requirement. Fails if the key or a value is not valid, or if the operator does not take this number of
+    /// values. The paths of the errors are relative to the requirement.
     pub fn new(key: &str, operator: Operator, values: Vec<Str>) -> Result<Self, Errors> {
         let mut errors = Errors::new();
-        let wrong = label_key(key);
-        if !wrong.is_empty() {
-            errors.invalid(&FieldPath::new("key"), key, wrong.join("; "));
+        let problems = label_key(key);
+        if !problems.is_empty() {
+            errors.invalid(&FieldPath::new("key"), key, problems.join("; "));
         }
         let path = FieldPath::new("values");
-        // Go's nil slice is null in JSON.
+        // A nil slice in Go is null in JSON.
         let shown = || if values.is_empty() { Value::Null } else { Value::from(values.clone()) };
         let mut bound = 0;
         match operator {
@@ -86,33 +86,33 @@ impl Requirement {
             }
         }
         for (i, value) in values.iter().enumerate() {
-            let wrong = label_value(value);
-            if !wrong.is_empty() {
-                errors.invalid(&path.index(i).key(key), value, wrong.join("; "));
+            let problems = label_value(value);
+            if !problems.is_empty() {
+                errors.invalid(&path.index(i).key(key), value, problems.join("; "));
             }
         }
         if errors.is_empty() { Ok(Self { key: Str::from(key), operator, values, bound }) } else { Err(errors) }
     }
 
-    /// The label's key.
+    /// The key of the label.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What is asked of it.
+    /// The operator.
     #[must_use]
     pub const fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// The values asked for.
+    /// The values.
     #[must_use]
     pub fn values(&self) -> &[Str] {
         &self.values
     }
 
-    /// True if a label of this value (`None`: no such label) does what is asked.
+    /// True if the value of the label (`None` if absent) meets the requirement.
     #[must_use]
     pub fn matches(&self, label: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|v| v == value);
@@ -128,7 +128,7 @@ impl Requirement {
     }
 }
 
-impl fmt::Display for Requirement {
+impl fmt::Display for LabelRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (before, between, after) = match self.operator {
             Operator::Exists => ("", "", ""),
@@ -148,11 +148,11 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// Requirements that must all hold, ordered by key.
+/// A label selector: requirements that must all match, sorted by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
-    requirements: Vec<Requirement>,
-    /// True for the selector that matches nothing: that of a null `metav1.LabelSelector`.
+    requirements: Vec<LabelRequirement>,
+    /// True for the selector that matches nothing, which a null `metav1.LabelSelector` converts to.
     nothing: bool,
 }
 
@@ -169,28 +169,29 @@ impl LabelSelector {
         Self { requirements: Vec::new(), nothing: true }
     }
 
-    /// A selector of these requirements.
+    /// A selector with the given requirements.
     #[must_use]
-    pub fn new(mut requirements: Vec<Requirement>) -> Self {
+    pub fn new(mut requirements: Vec<LabelRequirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Self { requirements, nothing: false }
     }
 
-    /// Reads the text of a selector (`labels.Parse`).
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
+    /// Parses a label selector (upstream: `labels.Parse`).
+    pub fn parse(text: &str) -> Result<Self, SelectorParseError> {
         parse::parse(text).map(Self::new)
     }
 
-    /// The selector that a `metav1.LabelSelector` stands for: null matches nothing, `{}` everything.
-    pub fn from_tree(selector: &Value) -> Result<Self, ParseError> {
+    /// Converts a `metav1.LabelSelector`: null matches nothing, `{}` matches everything (upstream:
+    /// `LabelSelectorAsSelector`).
+    pub fn from_label_selector(selector: &Value) -> Result<Self, SelectorParseError> {
         if selector.is_null() {
             return Ok(Self::nothing());
         }
-        let error = |errors: Errors| ParseError(errors.message());
+        let error = |errors: Errors| SelectorParseError(errors.message());
         let text = |value: &Value| value.as_str().map_or_else(Str::default, Str::from);
         let mut requirements = Vec::new();
         for (key, value) in selector.entries_at(&["matchLabels"]) {
-            requirements.push(Requirement::new(key, Operator::Equals, vec![text(value)]).map_err(error)?);
+            requirements.push(LabelRequirement::new(key, Operator::Equals, vec![text(value)]).map_err(error)?);
         }
         for expression in selector.items_at(&["matchExpressions"]) {
             let operator = match expression.str_at(&["operator"]) {
@@ -199,20 +200,23 @@ impl LabelSelector {
                 "Exists" => Operator::Exists,
                 "DoesNotExist" => Operator::DoesNotExist,
                 other => {
-                    return Err(ParseError(format!("{} is not a valid label selector operator", print::quote(other))));
+                    return Err(SelectorParseError(format!(
+                        "{} is not a valid label selector operator",
+                        print::quote(other)
+                    )));
                 }
             };
             let values = expression.items_at(&["values"]).iter().map(text).collect();
-            requirements.push(Requirement::new(expression.str_at(&["key"]), operator, values).map_err(error)?);
+            requirements.push(LabelRequirement::new(expression.str_at(&["key"]), operator, values).map_err(error)?);
         }
         Ok(Self::new(requirements))
     }
 
-    /// The selector that a map of labels stands for, as that of a Service or a ReplicationController. The labels are
-    /// taken as they are (`SelectorFromValidatedSet`); an empty or absent map matches everything.
+    /// Converts a map of labels, such as the selector of a Service or a ReplicationController. The labels are not
+    /// validated (upstream: `SelectorFromValidatedSet`); an empty or absent map matches everything.
     #[must_use]
     pub fn from_labels(labels: &Value) -> Self {
-        let requirement = |(key, value): (&str, &Value)| Requirement {
+        let requirement = |(key, value): (&str, &Value)| LabelRequirement {
             key: Str::from(key),
             operator: Operator::Equals,
             values: vec![Str::from(value.as_str().unwrap_or_default())],
@@ -221,37 +225,37 @@ impl LabelSelector {
         Self::new(labels.entries_at(&[]).map(requirement).collect())
     }
 
-    /// True if labels match; `lookup` gives the value of a label.
+    /// True if the labels match; `lookup` returns the value of a label.
     #[must_use]
     pub fn matches<'l>(&self, lookup: impl Fn(&str) -> Option<&'l str>) -> bool {
         !self.nothing && self.requirements.iter().all(|r| r.matches(lookup(&r.key)))
     }
 
-    /// True if the labels of an object match.
+    /// True if the labels of the object match.
     #[must_use]
     pub fn matches_object(&self, object: &Value) -> bool {
         self.matches(|key| object.label(key))
     }
 
-    /// True if every object matches.
+    /// True if the selector matches every object.
     #[must_use]
     pub const fn is_everything(&self) -> bool {
         self.requirements.is_empty() && !self.nothing
     }
 
-    /// True if no object matches, by construction.
+    /// True if the selector matches no object.
     #[must_use]
     pub const fn is_nothing(&self) -> bool {
         self.nothing
     }
 
-    /// The requirements, ordered by key.
+    /// The requirements, sorted by key.
     #[must_use]
-    pub fn requirements(&self) -> &[Requirement] {
+    pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
 
-    /// The only value with which a label matches, if the selector says so (`RequiresExactMatch`).
+    /// The only value of a label that matches, if there is exactly one (upstream: `RequiresExactMatch`).
     #[must_use]
     pub fn required_value(&self, key: &str) -> Option<&str> {
         let first = self.requirements.iter().find(|r| r.key == key)?;
@@ -263,14 +267,14 @@ impl LabelSelector {
 }
 
 impl FromStr for LabelSelector {
-    type Err = ParseError;
+    type Err = SelectorParseError;
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
+    fn from_str(text: &str) -> Result<Self, SelectorParseError> {
         Self::parse(text)
     }
 }
 
-/// The text of the selector, which reads back as the same; empty for everything and for nothing.
+/// The text of the selector, which parses back to an equal one. It is empty for both everything and nothing.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, requirement) in self.requirements.iter().enumerate() {

@@ -1,14 +1,14 @@
-//! Label and field selectors: reading, checking, matching and printing them as apimachinery's `labels` and `fields`
-//! packages do. Matching allocates nothing, since every watch event passes through it. Knows nothing of kinds.
+//! Label and field selectors (upstream: apimachinery's `labels` and `fields` packages). Matching does not allocate,
+//! since every watch event is matched against selectors.
 
 mod field;
 mod label;
 mod parse;
 
 pub use field::{FieldRequirement, FieldSelector};
-pub use label::{LabelSelector, Operator, Requirement};
+pub use label::{LabelRequirement, LabelSelector, Operator};
 
-/// Why a selector is none, in upstream's words.
+/// A parse error, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ParseError(pub(crate) String);
+pub struct SelectorParseError(pub(crate) String);

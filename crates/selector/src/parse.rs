@@ -1,17 +1,17 @@
-//! The grammar of label selectors, after apimachinery's `labels.Parse`: tokens first, then requirements with commas
-//! between them. Where it is lenient (`a in (,b)`, `a=`) so are we, and errors name what was found and what was expected.
+//! The parser of label selectors (upstream: `labels.Parse`). It accepts everything that upstream accepts, such as
+//! `a in (,b)` and `a=`, and reports upstream's errors.
 
 use std::collections::BTreeSet;
 
 use pintle_value::names::label_key;
 use pintle_value::{Errors, Str, print};
 
-use crate::{Operator, ParseError, Requirement};
+use crate::{LabelRequirement, Operator, SelectorParseError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
     End,
-    Close,
+    CloseParen,
     Comma,
     Not,
     DoubleEquals,
@@ -22,18 +22,18 @@ enum Token {
     Less,
     NotEquals,
     NotIn,
-    Open,
+    OpenParen,
 }
 
 impl Token {
-    /// Where a key or a value is expected, `in` and `notin` are ordinary words.
+    /// `in` and `notin` are ordinary words where a key or a value is expected.
     fn as_value(self) -> Self {
         if matches!(self, Token::In | Token::NotIn) { Token::Identifier } else { self }
     }
 }
 
-/// Splits the text into tokens; the last is the end. A zero byte ends a word, and the text where no word has begun.
-fn scan(text: &str) -> Vec<(Token, &str)> {
+/// Splits the text into tokens; the last one is the end. A NUL byte ends a word, or the whole text between words.
+fn lex(text: &str) -> Vec<(Token, &str)> {
     let bytes = text.as_bytes();
     let is_space = |b: u8| matches!(b, b' ' | b'\t' | b'\r' | b'\n');
     let is_symbol = |b: u8| matches!(b, b'=' | b'!' | b'(' | b')' | b',' | b'>' | b'<');
@@ -52,8 +52,8 @@ fn scan(text: &str) -> Vec<(Token, &str)> {
             (Some(b'!'), Some(b'=')) => (Token::NotEquals, 2),
             (Some(b'='), _) => (Token::Equals, 1),
             (Some(b'!'), _) => (Token::Not, 1),
-            (Some(b'('), _) => (Token::Open, 1),
-            (Some(b')'), _) => (Token::Close, 1),
+            (Some(b'('), _) => (Token::OpenParen, 1),
+            (Some(b')'), _) => (Token::CloseParen, 1),
             (Some(b','), _) => (Token::Comma, 1),
             (Some(b'>'), _) => (Token::Greater, 1),
             (Some(b'<'), _) => (Token::Less, 1),
@@ -68,38 +68,38 @@ fn scan(text: &str) -> Vec<(Token, &str)> {
         };
         tokens.push((token, &text[at..at + length]));
         at += length;
-        // Upstream's scanner reads over the zero byte that ended a word or a symbol.
+        // Upstream's lexer consumes the NUL byte that ended a word or a symbol.
         at += usize::from(bytes.get(at) == Some(&0));
     }
 }
 
 struct Parser<'a> {
     tokens: Vec<(Token, &'a str)>,
-    at: usize,
+    position: usize,
 }
 
-/// Reads the requirements of a selector.
-pub(crate) fn parse(text: &str) -> Result<Vec<Requirement>, ParseError> {
-    Parser { tokens: scan(text), at: 0 }.selector().map_err(ParseError)
+/// Parses the requirements of a label selector.
+pub(crate) fn parse(text: &str) -> Result<Vec<LabelRequirement>, SelectorParseError> {
+    Parser { tokens: lex(text), position: 0 }.selector().map_err(SelectorParseError)
 }
 
-/// The checks' errors as one text.
-fn one_text(errors: Errors) -> String {
+/// The text of validation errors.
+fn join_errors(errors: Errors) -> String {
     errors.message()
 }
 
 impl<'a> Parser<'a> {
     fn peek(&self) -> (Token, &'a str) {
-        self.tokens.get(self.at).copied().unwrap_or((Token::End, ""))
+        self.tokens.get(self.position).copied().unwrap_or((Token::End, ""))
     }
 
     fn next(&mut self) -> (Token, &'a str) {
         let next = self.peek();
-        self.at += 1;
+        self.position += 1;
         next
     }
 
-    fn selector(&mut self) -> Result<Vec<Requirement>, String> {
+    fn selector(&mut self) -> Result<Vec<LabelRequirement>, String> {
         let mut requirements = Vec::new();
         loop {
             match self.peek() {
@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
+    fn requirement(&mut self) -> Result<LabelRequirement, String> {
         let mut first = self.next();
         let negated = first.0 == Token::Not;
         if negated {
@@ -135,16 +135,16 @@ impl<'a> Parser<'a> {
         if token.as_value() != Token::Identifier {
             return Err(format!("found '{key}', expected: identifier"));
         }
-        let wrong = label_key(key);
-        if !wrong.is_empty() {
-            // Upstream prints a path that it does not have.
-            return Err(format!("<nil>: Invalid value: {}: {}", print::quote(key), wrong.join("; ")));
+        let problems = label_key(key);
+        if !problems.is_empty() {
+            // Upstream prints a nil path.
+            return Err(format!("<nil>: Invalid value: {}: {}", print::quote(key), problems.join("; ")));
         }
         if negated {
-            return Requirement::new(key, Operator::DoesNotExist, Vec::new()).map_err(one_text);
+            return LabelRequirement::new(key, Operator::DoesNotExist, Vec::new()).map_err(join_errors);
         }
         if matches!(self.peek().0, Token::End | Token::Comma) {
-            return Requirement::new(key, Operator::Exists, Vec::new()).map_err(one_text);
+            return LabelRequirement::new(key, Operator::Exists, Vec::new()).map_err(join_errors);
         }
         let operator = self.operator()?;
         let values = match operator {
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
             _ => BTreeSet::from([self.exact_value()?]),
         };
         let values = values.into_iter().map(Str::from).collect();
-        Requirement::new(key, operator, values).map_err(one_text)
+        LabelRequirement::new(key, operator, values).map_err(join_errors)
     }
 
     fn operator(&mut self) -> Result<Operator, String> {
@@ -168,14 +168,14 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The values in parentheses; a missing one is the empty value.
+    /// Parses the values in parentheses. A missing value is the empty one.
     fn values(&mut self) -> Result<BTreeSet<&'a str>, String> {
         match self.next() {
-            (Token::Open, _) => {}
+            (Token::OpenParen, _) => {}
             (_, found) => return Err(format!("found '{found}' expected: '('")),
         }
         match self.peek() {
-            (Token::Close, _) => {
+            (Token::CloseParen, _) => {
                 self.next();
                 Ok(BTreeSet::from([""]))
             }
@@ -193,15 +193,15 @@ impl<'a> Parser<'a> {
                     values.insert(found);
                     match after {
                         Token::Comma => {}
-                        Token::Close => break,
+                        Token::CloseParen => break,
                         _ => return Err(format!("found '{}', expected: ',' or ')'", self.peek().1)),
                     }
                 }
                 (Token::Comma, after) => {
-                    if values.is_empty() || matches!(after, Token::Close | Token::Comma) {
+                    if values.is_empty() || matches!(after, Token::CloseParen | Token::Comma) {
                         values.insert("");
                     }
-                    if after == Token::Close {
+                    if after == Token::CloseParen {
                         break;
                     }
                 }
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
         Ok(values)
     }
 
-    /// The value behind an operator that takes one; it may be missing.
+    /// Parses the value after an operator that takes one. A missing value is the empty one.
     fn exact_value(&mut self) -> Result<&'a str, String> {
         if matches!(self.peek().0, Token::End | Token::Comma) {
             return Ok("");

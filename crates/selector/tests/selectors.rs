@@ -1,18 +1,18 @@
-//! What selectors mean and how they are told to be wrong.
+//! Matching, printing and parse errors of selectors.
 
 use pintle_selector::{FieldSelector, LabelSelector};
 use pintle_value::{Value, object};
 use proptest::prelude::*;
 
-/// Reads a label selector and prints it, or its error.
+/// Parses a label selector and compares its text or its error.
 #[track_caller]
 fn check(text: &str, expect: &str) {
-    let found = LabelSelector::parse(text).map_or_else(|e| e.to_string(), |s| s.to_string());
-    assert_eq!(found, expect, "{text:?}");
+    let actual = LabelSelector::parse(text).map_or_else(|e| e.to_string(), |s| s.to_string());
+    assert_eq!(actual, expect, "{text:?}");
 }
 
 #[test]
-fn label_selectors_are_read_and_printed() {
+fn label_selectors_are_parsed_and_printed() {
     for (text, expect) in [
         ("", ""),
         (" ", ""),
@@ -48,7 +48,7 @@ fn label_selectors_are_read_and_printed() {
 }
 
 #[test]
-fn label_selectors_are_refused() {
+fn invalid_label_selectors_are_rejected() {
     for (text, expect) in [
         ("a,", "found '', expected: identifier after ','"),
         (",a", "found ',', expected: !, identifier, or 'end of string'"),
@@ -131,7 +131,7 @@ fn label_selectors_are_refused() {
 }
 
 #[test]
-fn labels_match() {
+fn label_selectors_match_objects() {
     let labels = object! {"metadata": object! {"labels": object! {"app": "web", "n": "5", "empty": ""}}};
     for (text, expect) in [
         ("", true),
@@ -159,10 +159,10 @@ fn labels_match() {
 }
 
 #[test]
-fn label_selectors_come_from_trees() {
-    let check = |tree: &Value, expect: &str| {
-        let found = LabelSelector::from_tree(tree).map_or_else(|e| e.to_string(), |s| s.to_string());
-        assert_eq!(found, expect);
+fn label_selectors_are_converted_from_objects() {
+    let check = |selector: &Value, expect: &str| {
+        let actual = LabelSelector::from_label_selector(selector).map_or_else(|e| e.to_string(), |s| s.to_string());
+        assert_eq!(actual, expect);
     };
     let expression = |operator: &str, values: Value| {
         object! {"matchExpressions": vec![object! {"key": "k", "operator": operator, "values": values}]}
@@ -179,19 +179,19 @@ fn label_selectors_come_from_trees() {
         &expression("Exists", Value::from(vec!["x"])),
         "values: Invalid value: [\"x\"]: values set must be empty for exists and does not exist",
     );
-    let nothing = LabelSelector::from_tree(&Value::Null).expect("a selector");
+    let nothing = LabelSelector::from_label_selector(&Value::Null).expect("a selector");
     assert!(nothing.is_nothing() && !nothing.is_everything() && !nothing.matches(|_| None));
-    assert!(LabelSelector::from_tree(&Value::object()).expect("a selector").is_everything());
+    assert!(LabelSelector::from_label_selector(&Value::object()).expect("a selector").is_everything());
     let set = LabelSelector::from_labels(&object! {"a": "1"});
     assert_eq!((set.required_value("a"), set.required_value("b")), (Some("1"), None));
 }
 
 #[test]
-fn field_selectors() {
+fn field_selectors_are_parsed_and_matched() {
     #[track_caller]
     fn check(text: &str, expect: &str) {
-        let found = FieldSelector::parse(text).map_or_else(|e| e.to_string(), |s| s.to_string());
-        assert_eq!(found, expect, "{text:?}");
+        let actual = FieldSelector::parse(text).map_or_else(|e| e.to_string(), |s| s.to_string());
+        assert_eq!(actual, expect, "{text:?}");
     }
     for (text, expect) in [
         ("", ""),
@@ -235,7 +235,7 @@ fn field_selectors() {
 
 proptest! {
     #[test]
-    fn a_printed_label_selector_reads_back(text in "[ab!=<>(), 1]{0,12}|(a|!b|c=1|d in \\(x,y,\\)|e!=z|f>3)(,(a|g notin \\(\\)|h==))?") {
+    fn a_printed_label_selector_parses_back(text in "[ab!=<>(), 1]{0,12}|(a|!b|c=1|d in \\(x,y,\\)|e!=z|f>3)(,(a|g notin \\(\\)|h==))?") {
         if let Ok(selector) = LabelSelector::parse(&text) {
             let again = LabelSelector::parse(&selector.to_string());
             prop_assert_eq!(again.as_ref(), Ok(&selector));
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn a_printed_field_selector_reads_back(text in "[ab,=!\\\\ é]{0,12}") {
+    fn a_printed_field_selector_parses_back(text in "[ab,=!\\\\ é]{0,12}") {
         if let Ok(selector) = FieldSelector::parse(&text) {
             let again = FieldSelector::parse(&selector.to_string()).expect("the printed selector");
             prop_assert_eq!(again.to_string(), selector.to_string());
