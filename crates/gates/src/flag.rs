@@ -1,22 +1,22 @@
-//! The flag `--feature-gates`: `A=true,B=false`, with or without `kube:` before each, as often as one likes.
+//! The flag `--feature-gates`: `A=true,B=false`, each with an optional prefix `kube:`. It can be repeated.
 
 use std::collections::BTreeMap;
 
-use crate::facts::{Stage, known};
 use crate::gates::{GateError, Gates, Warning};
+use crate::table::{Stage, all_gates};
 
-/// The component whose gates these are.
+/// The component that the gates belong to.
 const COMPONENT: &str = "kube";
 
-/// What was given for the flag, each time.
+/// The accumulated values of the flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Flag {
-    /// By component, empty where none was named.
+pub struct FeatureGatesFlag {
+    /// The settings by component; the key is empty for settings without a component.
     pairs: BTreeMap<String, Vec<String>>,
 }
 
-impl Flag {
-    /// Takes one more value of the flag.
+impl FeatureGatesFlag {
+    /// Adds a value of the flag.
     pub fn add(&mut self, value: &str) {
         for pair in value.split(',').filter(|pair| !pair.is_empty()) {
             let (component, setting) = pair.split_once(':').unwrap_or(("", pair));
@@ -24,10 +24,11 @@ impl Flag {
         }
     }
 
-    /// The gates that it asks for, and what is to be said about them.
+    /// Returns the resulting feature gates and warnings.
     ///
     /// # Errors
-    /// It is malformed, names a component or gate that there is not, or sets what cannot be set.
+    ///
+    /// Returns an error if a value is malformed, a component or gate is unknown, or a gate cannot be set.
     pub fn gates(&self) -> Result<(Gates, Vec<Warning>), GateError> {
         let malformed = |text: String| Err(GateError::Malformed(text));
         if self.pairs.contains_key("") && self.pairs.contains_key(COMPONENT) {
@@ -35,7 +36,7 @@ impl Flag {
                 "set kube feature gates with default empty prefix or {COMPONENT}: prefix consistently, do not mix use"
             ));
         }
-        let mut settings = BTreeMap::new();
+        let mut overrides = BTreeMap::new();
         for (component, pairs) in &self.pairs {
             if !component.is_empty() && component != COMPONENT {
                 return malformed(format!("component not registered: {component}"));
@@ -45,15 +46,15 @@ impl Flag {
                     return malformed(format!("missing bool value for {pair}"));
                 };
                 let (name, value) = (name.trim(), value.trim());
-                let Some(on) = parse_bool(value) else {
+                let Some(enabled) = parse_bool(value) else {
                     return malformed(format!(
                         "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
                     ));
                 };
-                settings.insert(name.to_owned(), on);
+                overrides.insert(name.to_owned(), enabled);
             }
         }
-        Gates::with(&settings)
+        Gates::with_overrides(&overrides)
     }
 }
 
@@ -66,9 +67,9 @@ fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// A line for each gate that one may want to set, for the help of the flag: those of alpha and beta features.
-pub fn help() -> impl Iterator<Item = String> {
-    known()
+/// The lines of the flag's help text: one for each alpha and beta feature.
+pub fn help_lines() -> impl Iterator<Item = String> {
+    all_gates()
         .iter()
         .filter(|gate| matches!(gate.stage, Stage::Alpha | Stage::Beta))
         .map(|gate| format!("{COMPONENT}:{}=true|false ({} - default={})", gate.name, gate.stage.name(), gate.default))
@@ -79,13 +80,16 @@ mod tests {
     use super::*;
 
     fn check(values: &[&str], expect: Result<&[&str], &str>) {
-        let mut flag = Flag::default();
+        let mut flag = FeatureGatesFlag::default();
         values.iter().for_each(|value| flag.add(value));
         match (flag.gates(), expect) {
-            (Ok((gates, _)), Ok(on)) => {
-                let changed: Vec<_> =
-                    gates.states().filter(|(gate, on)| gate.default != *on).map(|(gate, _)| gate.name).collect();
-                assert_eq!(changed, on, "{values:?}");
+            (Ok((gates, _)), Ok(enabled)) => {
+                let changed: Vec<_> = gates
+                    .states()
+                    .filter(|(gate, enabled)| gate.default != *enabled)
+                    .map(|(gate, _)| gate.name)
+                    .collect();
+                assert_eq!(changed, enabled, "{values:?}");
             }
             (Err(error), Err(text)) => assert_eq!(error.to_string(), text, "{values:?}"),
             (found, _) => panic!("{values:?}: {found:?}"),
@@ -93,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_is_read_as_upstream_reads_it() {
+    fn the_flag_is_parsed_like_upstream() {
         check(&[], Ok(&[]));
         check(&["", ",,"], Ok(&[]));
         check(&["CBORServingAndStorage=true"], Ok(&["CBORServingAndStorage"]));
@@ -113,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn help_names_what_may_be_set() {
-        let lines: Vec<String> = help().collect();
+    fn help_lists_alpha_and_beta_gates() {
+        let lines: Vec<String> = help_lines().collect();
         assert!(lines.iter().any(|line| line == "kube:CBORServingAndStorage=true|false (ALPHA - default=false)"));
         assert!(lines.iter().any(|line| line == "kube:AllBeta=true|false (BETA - default=false)"));
         assert!(!lines.iter().any(|line| line.contains("WinDSR")));

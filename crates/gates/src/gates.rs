@@ -1,38 +1,38 @@
-//! Which features are on, and what setting them says.
+//! The state of the feature gates, with upstream's errors and warnings for setting them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::facts::{Gate, Stage, known, position};
+use crate::table::{Gate, Stage, all_gates, index_of};
 
-/// A feature that code asks for.
+/// The name of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Feature(&'static str);
 
 impl Feature {
-    /// Deletion of objects that cannot be read (KEP-3926).
+    /// Deletion of objects that cannot be decoded (KEP-3926).
     pub const ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION: Feature = Feature("AllowUnsafeMalformedObjectDeletion");
-    /// Servers that say that they are there (KEP-1965).
+    /// Leases that identify API servers (KEP-1965).
     pub const API_SERVER_IDENTITY: Feature = Feature("APIServerIdentity");
-    /// CBOR in and out (KEP-4222).
+    /// CBOR as an encoding of requests and responses (KEP-4222).
     pub const CBOR: Feature = Feature("CBORServingAndStorage");
-    /// Signals that containers are stopped with (KEP-4960).
+    /// Stop signals of containers (KEP-4960).
     pub const CONTAINER_STOP_SIGNALS: Feature = Feature("ContainerStopSignals");
-    /// Leases that say how their holder is chosen (KEP-4355).
+    /// Coordinated leader election (KEP-4355).
     pub const COORDINATED_LEADER_ELECTION: Feature = Feature("CoordinatedLeaderElection");
-    /// Attributes of devices that are lists.
+    /// List-valued attributes of devices in dynamic resource allocation.
     pub const DRA_LIST_TYPE_ATTRIBUTES: Feature = Feature("DRAListTypeAttributes");
-    /// Autoscalers that go down to nothing (KEP-2021).
+    /// HorizontalPodAutoscalers that scale to zero (KEP-2021).
     pub const HPA_SCALE_TO_ZERO: Feature = Feature("HPAScaleToZero");
-    /// Stateful sets that replace several pods at a time (KEP-961).
+    /// `maxUnavailable` of StatefulSets (KEP-961).
     pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
-    /// Servers that say where others reach them (KEP-4020).
+    /// API servers that advertise the address at which peers reach them (KEP-4020).
     pub const UNKNOWN_VERSION_INTEROPERABILITY_PROXY: Feature = Feature("UnknownVersionInteroperabilityProxy");
-    /// Drivers without which pods are not scheduled (KEP-5030).
+    /// CSI drivers without which pods are not scheduled (KEP-5030).
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
-    /// The features that something here depends on. All others are as they are by default, whatever their gates say.
-    pub const HEEDED: [Feature; 10] = [
+    /// The features whose gates have an effect in this server. All others behave as by default.
+    pub const SUPPORTED: [Feature; 10] = [
         Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION,
         Feature::API_SERVER_IDENTITY,
         Feature::CBOR,
@@ -51,58 +51,58 @@ impl Feature {
         Feature(gate.name)
     }
 
-    /// The name of its gate.
+    /// The name of the gate.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.0
     }
 }
 
-/// Which features are on.
+/// The state of all feature gates.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Gates {
-    /// In the order of the table.
-    on: Vec<bool>,
+    /// True if enabled, in the order of the table.
+    enabled: Vec<bool>,
 }
 
-/// Why gates cannot be set so, in upstream's words.
+/// An error in setting feature gates, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
-    /// There is no such gate.
+    /// The gate does not exist.
     #[error("unrecognized feature gate: {0}")]
     Unknown(String),
-    /// It cannot be set to anything but its default.
+    /// The gate is locked to its default.
     #[error("cannot set feature gate {name} to {value}, feature is locked to {default}")]
     Locked {
         /// The gate.
         name: &'static str,
-        /// What it was to be.
+        /// The requested value.
         value: bool,
-        /// What it is.
+        /// The default.
         default: bool,
     },
-    /// It needs others.
+    /// Gates that it depends on are disabled.
     #[error("{name} is enabled, but depends on features that are disabled: [{}]", .disabled.join(" "))]
-    Needs {
+    UnmetDependencies {
         /// The gate.
         name: &'static str,
-        /// Those of which it needs that are off.
+        /// The disabled dependencies.
         disabled: Vec<&'static str>,
     },
-    /// The text of the flag is none.
+    /// The value of the flag is malformed.
     #[error("{0}")]
     Malformed(String),
-    /// More than one of these.
+    /// Several errors.
     #[error("[{}]", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
-    Several(Vec<GateError>),
+    Multiple(Vec<GateError>),
 }
 
-/// Something to tell about a gate that was set.
+/// A warning about a gate that was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The gate.
     pub gate: &'static Gate,
-    /// What it is now.
+    /// The new value.
     pub value: bool,
 }
 
@@ -115,109 +115,114 @@ impl fmt::Display for Warning {
 
 impl Default for Gates {
     fn default() -> Self {
-        Self { on: known().iter().map(|gate| gate.default).collect() }
+        Self { enabled: all_gates().iter().map(|gate| gate.default).collect() }
     }
 }
 
 impl fmt::Debug for Gates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let changed = self.states().filter(|(gate, on)| gate.default != *on).map(|(gate, on)| (gate.name, on));
+        let changed = self
+            .states()
+            .filter(|(gate, enabled)| gate.default != *enabled)
+            .map(|(gate, enabled)| (gate.name, enabled));
         f.debug_map().entries(changed).finish()
     }
 }
 
 impl Gates {
-    /// The defaults, but for these. Also returns what is to be said about them.
+    /// The default state with some gates overridden, and warnings about the overrides.
     ///
     /// # Errors
-    /// A gate is not known, is locked, or needs one that is off.
-    pub fn with(settings: &BTreeMap<String, bool>) -> Result<(Self, Vec<Warning>), GateError> {
-        let mut set = vec![None; known().len()];
+    ///
+    /// Returns an error if a gate is unknown, locked, or depends on a disabled one.
+    pub fn with_overrides(overrides: &BTreeMap<String, bool>) -> Result<(Self, Vec<Warning>), GateError> {
+        let mut set = vec![None; all_gates().len()];
         let mut errors = Vec::new();
         let mut warnings = Vec::new();
-        for (name, &value) in settings {
-            let Some((place, gate)) = position(name).and_then(|place| Some((place, known().get(place)?))) else {
+        for (name, &value) in overrides {
+            let Some((index, gate)) = index_of(name).and_then(|index| Some((index, all_gates().get(index)?))) else {
                 errors.push(GateError::Unknown(name.clone()));
-                return Err(one(errors));
+                return Err(combine(errors));
             };
             if gate.locked && gate.default != value {
                 errors.push(GateError::Locked { name: gate.name, value, default: gate.default });
                 continue;
             }
-            set[place] = Some(value);
+            set[index] = Some(value);
             if matches!(gate.stage, Stage::Ga | Stage::Deprecated) {
                 warnings.push(Warning { gate, value });
             }
         }
-        let of_stage = |stage| match stage {
-            Stage::Alpha => settings.get("AllAlpha").copied(),
-            Stage::Beta => settings.get("AllBeta").copied(),
+        let stage_override = |stage| match stage {
+            Stage::Alpha => overrides.get("AllAlpha").copied(),
+            Stage::Beta => overrides.get("AllBeta").copied(),
             Stage::Ga | Stage::Deprecated => None,
         };
-        let all = |gate: &Gate| matches!(gate.name, "AllAlpha" | "AllBeta");
+        let is_stage_gate = |gate: &Gate| matches!(gate.name, "AllAlpha" | "AllBeta");
         let state = |(gate, set): (&Gate, Option<bool>)| {
-            set.or_else(|| of_stage(gate.stage).filter(|_| !all(gate))).unwrap_or(gate.default)
+            set.or_else(|| stage_override(gate.stage).filter(|_| !is_stage_gate(gate))).unwrap_or(gate.default)
         };
-        let gates = Self { on: known().iter().zip(set).map(state).collect() };
+        let gates = Self { enabled: all_gates().iter().zip(set).map(state).collect() };
         if errors.is_empty() {
-            errors = gates.missing();
+            errors = gates.unmet_dependencies();
         }
-        if errors.is_empty() { Ok((gates, warnings)) } else { Err(one(errors)) }
+        if errors.is_empty() { Ok((gates, warnings)) } else { Err(combine(errors)) }
     }
 
-    /// Those that are on without what they need.
-    fn missing(&self) -> Vec<GateError> {
+    /// The errors for enabled gates whose dependencies are disabled.
+    fn unmet_dependencies(&self) -> Vec<GateError> {
         let mut errors = Vec::new();
-        for (gate, _) in self.states().filter(|(_, on)| *on) {
-            let disabled: Vec<_> = gate.needs.iter().copied().filter(|name| !self.enabled(Feature(name))).collect();
+        for (gate, _) in self.states().filter(|(_, enabled)| *enabled) {
+            let disabled: Vec<_> =
+                gate.dependencies.iter().copied().filter(|name| !self.is_enabled(Feature(name))).collect();
             if !disabled.is_empty() {
-                errors.push(GateError::Needs { name: gate.name, disabled });
+                errors.push(GateError::UnmetDependencies { name: gate.name, disabled });
             }
         }
         errors
     }
 
-    /// True if a feature is on.
+    /// True if the feature is enabled.
     #[must_use]
-    pub fn enabled(&self, feature: Feature) -> bool {
-        self.on_named(feature.0)
+    pub fn is_enabled(&self, feature: Feature) -> bool {
+        self.is_enabled_by_name(feature.0)
     }
 
-    /// True if there is a gate of this name and it is off.
+    /// True if the gate exists and is disabled.
     #[must_use]
-    pub fn is_off(&self, name: &str) -> bool {
-        position(name).and_then(|place| self.on.get(place)).is_some_and(|on| !on)
+    pub fn is_disabled_by_name(&self, name: &str) -> bool {
+        index_of(name).and_then(|index| self.enabled.get(index)).is_some_and(|enabled| !enabled)
     }
 
-    /// True if there is a gate of this name and it is on.
+    /// True if the gate exists and is enabled.
     #[must_use]
-    pub fn on_named(&self, name: &str) -> bool {
-        position(name).and_then(|place| self.on.get(place).copied()).unwrap_or_default()
+    pub fn is_enabled_by_name(&self, name: &str) -> bool {
+        index_of(name).and_then(|index| self.enabled.get(index).copied()).unwrap_or_default()
     }
 
-    /// The gates that are not as they are by default although nothing here depends on them.
-    pub fn unheeded(&self) -> impl Iterator<Item = &'static Gate> {
-        let all = ["AllAlpha", "AllBeta"];
+    /// The gates that differ from their defaults although this server does not support them.
+    pub fn unsupported_overrides(&self) -> impl Iterator<Item = &'static Gate> {
+        let stage_gates = ["AllAlpha", "AllBeta"];
         self.states()
-            .filter(|(gate, on)| gate.default != *on)
+            .filter(|(gate, enabled)| gate.default != *enabled)
             .map(|(gate, _)| gate)
-            .filter(move |gate| !all.contains(&gate.name) && !Feature::HEEDED.contains(&Feature::of(gate)))
+            .filter(move |gate| !stage_gates.contains(&gate.name) && !Feature::SUPPORTED.contains(&Feature::of(gate)))
     }
 
-    /// Every gate, and whether it is on.
+    /// All gates and whether they are enabled.
     pub fn states(&self) -> impl Iterator<Item = (&'static Gate, bool)> {
-        known().iter().zip(self.on.iter().copied())
+        all_gates().iter().zip(self.enabled.iter().copied())
     }
 }
 
-fn one(mut errors: Vec<GateError>) -> GateError {
+fn combine(mut errors: Vec<GateError>) -> GateError {
     match errors.pop() {
         Some(error) if errors.is_empty() => error,
         Some(error) => {
             errors.push(error);
-            GateError::Several(errors)
+            GateError::Multiple(errors)
         }
-        None => GateError::Several(errors),
+        None => GateError::Multiple(errors),
     }
 }
 
@@ -225,16 +230,16 @@ fn one(mut errors: Vec<GateError>) -> GateError {
 mod tests {
     use super::*;
 
-    fn check(settings: &[(&str, bool)], expect: Result<&[(&str, bool)], &str>) {
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        match (Gates::with(&settings), expect) {
+    fn check(overrides: &[(&str, bool)], expect: Result<&[(&str, bool)], &str>) {
+        let overrides = overrides.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        match (Gates::with_overrides(&overrides), expect) {
             (Ok((gates, _)), Ok(states)) => {
-                for (name, on) in states {
-                    assert_eq!(gates.on_named(name), *on, "{name} of {settings:?}");
+                for (name, enabled) in states {
+                    assert_eq!(gates.is_enabled_by_name(name), *enabled, "{name} of {overrides:?}");
                 }
             }
             (Err(error), Err(text)) => assert_eq!(error.to_string(), text),
-            (found, _) => panic!("{settings:?}: {found:?}"),
+            (found, _) => panic!("{overrides:?}: {found:?}"),
         }
     }
 
@@ -254,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_told() {
+    fn invalid_overrides_are_rejected() {
         check(&[("Nope", true)], Err("unrecognized feature gate: Nope"));
         check(
             &[("WatchList", false), ("WinDSR", false)],
@@ -276,9 +281,10 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_away_is_warned_of() {
-        let settings = [("KMSv1", true), ("MutatingAdmissionPolicy", false), ("WatchList", true)];
-        let (_, warnings) = Gates::with(&settings.map(|(name, on)| (name.to_owned(), on)).into()).expect("settings");
+    fn overriding_ga_and_deprecated_gates_warns() {
+        let overrides = [("KMSv1", true), ("MutatingAdmissionPolicy", false), ("WatchList", true)];
+        let (_, warnings) = Gates::with_overrides(&overrides.map(|(name, enabled)| (name.to_owned(), enabled)).into())
+            .expect("settings");
         let texts: Vec<_> = warnings.iter().map(|w| format!("{} {}: {w}", w.gate.name, w.value)).collect();
         assert_eq!(
             texts,
@@ -291,8 +297,8 @@ mod tests {
 
     #[test]
     fn every_feature_has_a_gate() {
-        for feature in Feature::HEEDED {
-            assert!(position(feature.name()).is_some(), "{feature:?}");
+        for feature in Feature::SUPPORTED {
+            assert!(index_of(feature.name()).is_some(), "{feature:?}");
         }
     }
 }

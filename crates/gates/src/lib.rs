@@ -1,10 +1,10 @@
-//! Feature gates: which there are in kube-apiserver 1.36, what `--feature-gates` makes of them, and which are on
-//! (upstream: `component-base/featuregate`). Pure facts and rules; what a feature does is the business of those who ask.
+//! Feature gates of kube-apiserver 1.36: the table of gates, the flag `--feature-gates`, and the resulting state
+//! (upstream: `k8s.io/component-base/featuregate`). The callers implement the features.
 
-mod facts;
 mod flag;
 mod gates;
+mod table;
 
-pub use facts::{Gate, Stage, known};
-pub use flag::{Flag, help};
+pub use flag::{FeatureGatesFlag, help_lines};
 pub use gates::{Feature, GateError, Gates, Warning};
+pub use table::{Gate, Stage, all_gates};
