@@ -1,4 +1,5 @@
-//! The environment of expressions: variables, functions, types, macros.
+//! The environment in which expressions are compiled: variables, functions, types and macros (upstream: cel-go
+//! `cel/env.go`).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,30 +7,31 @@ use std::sync::Arc;
 
 use pintle_value::Str;
 
-use crate::check::{Checked, check, validate};
-use crate::cost::{CostEstimate, Sizes, estimate};
+use crate::check::{CheckedExpr, check, validate};
+use crate::cost::{CostEstimate, SizeEstimator, estimate_cost};
 use crate::function::Function;
 use crate::library::{self, Library};
 use crate::program::{CompileError, Program};
 use crate::source::{Issues, Source};
-use crate::syntax::{Limits, Macro, parse};
+use crate::syntax::{Macro, ParserLimits, parse};
 use crate::types::Type;
 
-/// What the checker asks about types with fields. The side that knows the schema implements it.
+/// Resolves types with fields for the checker. The crate that knows the schema implements it (upstream: cel-go
+/// `types.Provider`).
 pub trait TypeProvider: Send + Sync {
-    /// True if there is such a type.
+    /// True if the type exists.
     fn has_type(&self, name: &str) -> bool;
 
-    /// The type of a field. Names are as expressions write them; escaping is up to the provider.
+    /// The type of a field, by its name in expressions. The provider handles the escaping of names.
     fn field(&self, type_name: &str, field: &str) -> Option<Type>;
 
-    /// True if expressions may make objects of a type.
-    fn constructs(&self, _type_name: &str) -> bool {
+    /// True if expressions can create objects of the type.
+    fn can_construct(&self, _type_name: &str) -> bool {
         false
     }
 }
 
-/// No types with fields.
+/// A provider without types.
 struct NoTypes;
 
 impl TypeProvider for NoTypes {
@@ -42,17 +44,18 @@ impl TypeProvider for NoTypes {
     }
 }
 
-/// The environment in which expressions are compiled. Cloning one is cheap, so that a base can be extended per use.
+/// The environment in which expressions are compiled. It is cheap to clone, so that a base environment can be extended
+/// per use.
 #[derive(Clone)]
 pub struct Env {
     functions: Arc<HashMap<Str, Function>>,
     macros: Arc<Vec<Macro>>,
-    idents: Arc<HashMap<Str, Type>>,
+    type_idents: Arc<HashMap<Str, Type>>,
     variables: Vec<(Str, Type)>,
     provider: Arc<dyn TypeProvider>,
     container: Str,
-    pub(crate) strict: bool,
-    limits: Limits,
+    pub(crate) runs_validators: bool,
+    parser_limits: ParserLimits,
 }
 
 impl fmt::Debug for Env {
@@ -62,28 +65,28 @@ impl fmt::Debug for Env {
 }
 
 impl Env {
-    /// An environment with CEL's standard functions and macros, nothing else.
+    /// An environment with CEL's standard functions and macros only.
     #[must_use]
     pub fn standard() -> Self {
         let empty = Self {
             functions: Arc::default(),
             macros: Arc::default(),
-            idents: Arc::default(),
+            type_idents: Arc::default(),
             variables: Vec::new(),
             provider: Arc::new(NoTypes),
             container: Str::default(),
-            strict: false,
-            limits: Limits::default(),
+            runs_validators: false,
+            parser_limits: ParserLimits::default(),
         };
         empty.library(&library::standard())
     }
 
-    /// The environment of Kubernetes 1.36: its libraries, and aggregates of one type only. Making it takes a while;
-    /// it is meant to be made once and extended per use.
+    /// The environment of Kubernetes 1.36: its libraries and its validators. Building it is expensive: build it once
+    /// and extend clones of it.
     #[must_use]
     pub fn kubernetes() -> Self {
         let env = library::kubernetes().iter().fold(Self::standard(), |env, library| env.library(library));
-        Self { strict: true, ..env }
+        Self { runs_validators: true, ..env }
     }
 
     /// Adds a library.
@@ -92,7 +95,7 @@ impl Env {
         let functions = Arc::make_mut(&mut self.functions);
         for function in &library.functions {
             match functions.get_mut(&function.name) {
-                Some(known) => known.merge(function.clone()),
+                Some(existing) => existing.merge(function.clone()),
                 None => {
                     functions.insert(function.name.clone(), function.clone());
                 }
@@ -102,73 +105,73 @@ impl Env {
             Arc::make_mut(&mut self.macros).extend(&library.macros);
         }
         if !library.types.is_empty() {
-            let idents = Arc::make_mut(&mut self.idents);
+            let type_idents = Arc::make_mut(&mut self.type_idents);
             for t in &library.types {
-                idents.insert(t.name(), Type::of_type(t.clone()));
-                // These two are also declared by their short names, which stand for no value.
+                type_idents.insert(t.name(), Type::of_type(t.clone()));
+                // `duration` and `timestamp` are also declared as type names, which cannot be used as values.
                 if matches!(t, Type::Duration | Type::Timestamp) {
-                    idents.insert(t.to_string().into(), Type::of_type(t.clone()));
+                    type_idents.insert(t.to_string().into(), Type::of_type(t.clone()));
                 }
             }
         }
         self
     }
 
-    /// Declares a variable. Its slot is how many were declared before it; programs take their bindings in that order.
+    /// Declares a variable. Its slot is the number of variables declared before; programs take their bindings in slot
+    /// order.
     #[must_use]
     pub fn variable(mut self, name: &str, variable: Type) -> Self {
         self.variables.push((name.into(), variable));
         self
     }
 
-    /// Says where types with fields are found.
+    /// Sets the provider of types with fields.
     #[must_use]
-    pub fn types(mut self, provider: Arc<dyn TypeProvider>) -> Self {
+    pub fn type_provider(mut self, provider: Arc<dyn TypeProvider>) -> Self {
         self.provider = provider;
         self
     }
 
-    /// Names are looked up under this prefix and each shorter one first.
+    /// Sets the container: names are resolved under this prefix and its parents first.
     #[must_use]
     pub fn container(mut self, container: &str) -> Self {
         self.container = container.into();
         self
     }
 
-    /// Parses and checks an expression.
-    pub fn check(&self, text: &str) -> Result<Checked, Box<Issues>> {
+    /// Parses and type-checks an expression.
+    pub fn check(&self, text: &str) -> Result<CheckedExpr, Box<Issues>> {
         let source = Source::new(text);
-        let parsed = parse(&source, &self.macros, self.limits)?;
+        let parsed = parse(&source, &self.macros, self.parser_limits)?;
         let checked = check(self, source, parsed)?;
-        if self.strict {
+        if self.runs_validators {
             validate(&checked)?;
         }
         Ok(checked)
     }
 
-    /// Compiles an expression.
+    /// Compiles an expression to a program.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let checked = self.check(text).map_err(CompileError::Issues)?;
         self.program(&checked)
     }
 
-    /// Makes a program of an expression that this environment has checked.
-    pub fn program(&self, checked: &Checked) -> Result<Program, CompileError> {
+    /// Creates the program of an expression that this environment has checked.
+    pub fn program(&self, checked: &CheckedExpr) -> Result<Program, CompileError> {
         Program::new(self, checked)
     }
 
-    /// What an evaluation of a checked expression may cost at least and at most, given what is known of the sizes of
-    /// the variables.
+    /// Estimates the minimum and maximum cost of evaluating a checked expression, given the sizes of the variables.
     #[must_use]
-    pub fn estimate(&self, checked: &Checked, sizes: &dyn Sizes) -> CostEstimate {
-        estimate(self, checked, sizes)
+    pub fn estimate_cost(&self, checked: &CheckedExpr, sizes: &dyn SizeEstimator) -> CostEstimate {
+        estimate_cost(self, checked, sizes)
     }
 
-    pub(crate) fn function(&self, name: &str) -> Option<&Function> {
-        self.candidates(name).find_map(|name| self.functions.get(name.as_str()))
+    pub(crate) fn resolve_function(&self, name: &str) -> Option<&Function> {
+        self.candidate_names(name).find_map(|name| self.functions.get(name.as_str()))
     }
 
-    pub(crate) fn function_named(&self, name: &str) -> Option<&Function> {
+    pub(crate) fn find_function(&self, name: &str) -> Option<&Function> {
         self.functions.get(name)
     }
 
@@ -180,8 +183,8 @@ impl Env {
         &*self.provider
     }
 
-    /// The names that a name may stand for, the longest first.
-    pub(crate) fn candidates<'n>(&'n self, name: &'n str) -> impl Iterator<Item = Str> + 'n {
+    /// The qualified names that a name can resolve to, longest first (upstream: `ResolveCandidateNames`).
+    pub(crate) fn candidate_names<'n>(&'n self, name: &'n str) -> impl Iterator<Item = Str> + 'n {
         let (name, mut prefix) = match name.strip_prefix('.') {
             Some(absolute) => (absolute, None),
             None => (name, Some(&*self.container).filter(|container| !container.is_empty())),
@@ -194,8 +197,8 @@ impl Env {
         })
     }
 
-    /// The variable of a name, and its slot.
-    pub(crate) fn variable_named(&self, name: &str) -> Option<(usize, &Type)> {
+    /// Finds a variable and its slot by name.
+    pub(crate) fn find_variable(&self, name: &str) -> Option<(usize, &Type)> {
         let slot = self.variables.iter().rposition(|(variable, _)| variable == name)?;
         Some((slot, &self.variables[slot].1))
     }
@@ -204,16 +207,16 @@ impl Env {
         self.variables.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// True if the name of a type can be used as a value.
+    /// True if the name of the type can be used as a value.
     pub(crate) fn has_type_value(&self, name: &str) -> bool {
-        !matches!(name, "duration" | "timestamp") && self.idents.contains_key(name)
+        !matches!(name, "duration" | "timestamp") && self.type_idents.contains_key(name)
     }
 
-    /// The type that a name stands for, as the type of the name.
-    pub(crate) fn type_named(&self, name: &str) -> Option<Type> {
+    /// Finds the type of a type name, which is `type(T)`.
+    pub(crate) fn find_type(&self, name: &str) -> Option<Type> {
         if self.provider.has_type(name) {
             return Some(Type::of_type(Type::object(name)));
         }
-        self.idents.get(name).cloned()
+        self.type_idents.get(name).cloned()
     }
 }

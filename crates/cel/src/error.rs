@@ -1,69 +1,69 @@
-//! What goes wrong while an expression is evaluated.
+//! Evaluation errors.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// An error of an evaluation. Small, since every step may return one.
+/// An evaluation error. It is one pointer wide, since every evaluation step can return one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EvalError(Box<Failure>);
+pub struct EvalError(Box<EvalErrorKind>);
 
-/// What kind of error it is.
+/// The kind of an evaluation error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The expression failed: `&&` and `||` may absorb that.
+pub enum EvalErrorKind {
+    /// The expression failed. `&&` and `||` can absorb the error.
     Message(Cow<'static, str>),
-    /// A function has no overload for its arguments.
+    /// The function has no overload for its arguments.
     NoOverload,
-    /// Something that cel-go does not expect, and that ends its evaluation. Nothing absorbs that.
+    /// An error that cel-go does not expect, for example a Go panic. It ends the evaluation and is never absorbed.
     Internal(&'static str),
-    /// The evaluation cost more than it may. Nothing absorbs that.
+    /// The evaluation exceeded its cost limit. Never absorbed.
     CostLimit,
-    /// Whoever asked does not want to know any more. Nothing absorbs that.
+    /// The caller interrupted the evaluation. Never absorbed.
     Interrupted,
 }
 
 impl EvalError {
-    /// An error with a text.
+    /// An error with a message.
     #[must_use]
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Failure::Message(message.into())))
+        Self(Box::new(EvalErrorKind::Message(message.into())))
     }
 
-    /// The arguments have types that the function does not take.
+    /// The error for arguments of types that the function does not accept.
     #[must_use]
     pub fn no_overload() -> Self {
-        Self(Box::new(Failure::NoOverload))
+        Self(Box::new(EvalErrorKind::NoOverload))
     }
 
-    pub(crate) fn of(failure: Failure) -> Self {
-        Self(Box::new(failure))
+    pub(crate) fn from_kind(kind: EvalErrorKind) -> Self {
+        Self(Box::new(kind))
     }
 
-    pub(crate) fn no_key(key: impl fmt::Display) -> Self {
+    pub(crate) fn no_such_key(key: impl fmt::Display) -> Self {
         Self::new(format!("no such key: {key}"))
     }
 
-    /// What kind of error it is.
+    /// The kind of the error.
     #[must_use]
-    pub fn failure(&self) -> &Failure {
+    pub fn kind(&self) -> &EvalErrorKind {
         &self.0
     }
 
-    /// True if nothing may absorb the error.
+    /// True if the error ends the evaluation and is never absorbed.
     #[must_use]
-    pub fn is_final(&self) -> bool {
-        matches!(*self.0, Failure::Internal(_) | Failure::CostLimit | Failure::Interrupted)
+    pub fn is_fatal(&self) -> bool {
+        matches!(*self.0, EvalErrorKind::Internal(_) | EvalErrorKind::CostLimit | EvalErrorKind::Interrupted)
     }
 }
 
 impl fmt::Display for EvalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &*self.0 {
-            Failure::Internal(what) => return write!(f, "internal error: {what}"),
-            Failure::Message(message) => message,
-            Failure::NoOverload => "no such overload",
-            Failure::CostLimit => "operation cancelled: actual cost limit exceeded",
-            Failure::Interrupted => "operation interrupted",
+            EvalErrorKind::Internal(what) => return write!(f, "internal error: {what}"),
+            EvalErrorKind::Message(message) => message,
+            EvalErrorKind::NoOverload => "no such overload",
+            EvalErrorKind::CostLimit => "operation cancelled: actual cost limit exceeded",
+            EvalErrorKind::Interrupted => "operation interrupted",
         })
     }
 }

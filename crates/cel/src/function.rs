@@ -1,36 +1,39 @@
-//! Functions: their overloads, what they do, what they cost.
+//! Function declarations: overloads, implementations, cost trackers and cost estimators (upstream: cel-go
+//! `common/decls`).
 
 use pintle_value::Str;
 use regex::Regex;
 
-use crate::cost::{CallEstimate, CallSizes};
+use crate::cost::{CallEstimate, EstimatedCall};
 use crate::types::Type;
-use crate::value::{Outcome, Value};
+use crate::value::{EvalResult, Value};
 
-/// What a function does. The target of a member call comes first. Arguments of types that the overload does not take
-/// are answered with [`EvalError::no_overload`](crate::EvalError::no_overload).
-pub type Eval = for<'a> fn(&[Value<'a>]) -> Outcome<Value<'a>>;
+/// The implementation of a function. The target of a member call is the first argument. Returns
+/// [`EvalError::no_overload`](crate::EvalError::no_overload) for arguments of unsupported types (upstream:
+/// `functions.FunctionOp`).
+pub type FunctionOp = for<'a> fn(&[Value<'a>]) -> EvalResult<Value<'a>>;
 
-/// What a function does whose second argument is a regular expression that is known beforehand.
-pub type RegexEval = for<'a> fn(&Regex, &[Value<'a>]) -> Outcome<Value<'a>>;
+/// The implementation of a function whose second argument is a constant regular expression, compiled at plan time
+/// (upstream: `interpreter.RegexOptimization`).
+pub type RegexFunctionOp = for<'a> fn(&Regex, &[Value<'a>]) -> EvalResult<Value<'a>>;
 
-/// What a call cost, from its arguments and its result.
-pub type Charge = for<'a> fn(&[Value<'a>], &Value<'a>) -> u64;
+/// The actual cost of a call, from its arguments and its result (upstream: `interpreter.FunctionTracker`).
+pub type FunctionTracker = for<'a> fn(&[Value<'a>], &Value<'a>) -> u64;
 
-/// What a call may cost, from what is known of its arguments; `None` to leave it at the usual 1.
-pub type Estimate = fn(&CallSizes<'_>) -> Option<CallEstimate>;
+/// The estimated cost of a call; `None` for the default of 1 (upstream: `checker.FunctionEstimator`).
+pub type FunctionEstimator = fn(&EstimatedCall<'_>) -> Option<CallEstimate>;
 
 /// A function and its overloads.
 #[derive(Clone, Debug)]
 pub struct Function {
     pub(crate) name: Str,
     pub(crate) overloads: Vec<Overload>,
-    pub(crate) run: Option<Eval>,
-    pub(crate) regex: Option<RegexEval>,
-    pub(crate) charge: Option<Charge>,
-    pub(crate) estimate: Option<Estimate>,
-    pub(crate) in_order: bool,
-    pub(crate) sized_by: Option<usize>,
+    pub(crate) binding: Option<FunctionOp>,
+    pub(crate) regex_binding: Option<RegexFunctionOp>,
+    pub(crate) cost_tracker: Option<FunctionTracker>,
+    pub(crate) cost_estimator: Option<FunctionEstimator>,
+    pub(crate) stops_at_first_error: bool,
+    pub(crate) measured_list: Option<usize>,
 }
 
 impl Function {
@@ -40,12 +43,12 @@ impl Function {
         Self {
             name: name.into(),
             overloads: Vec::new(),
-            run: None,
-            regex: None,
-            charge: None,
-            estimate: None,
-            in_order: false,
-            sized_by: None,
+            binding: None,
+            regex_binding: None,
+            cost_tracker: None,
+            cost_estimator: None,
+            stops_at_first_error: false,
+            measured_list: None,
         }
     }
 
@@ -56,59 +59,59 @@ impl Function {
         self
     }
 
-    /// What all overloads do, whatever the types are.
+    /// Sets the implementation of all overloads (upstream: `decls.SingletonFunctionBinding`).
     #[must_use]
-    pub fn run(mut self, run: Eval) -> Self {
-        self.run = Some(run);
+    pub fn binding(mut self, binding: FunctionOp) -> Self {
+        self.binding = Some(binding);
         self
     }
 
-    /// What the function does with a regular expression that is known beforehand.
+    /// Sets the implementation for a constant regular expression.
     #[must_use]
-    pub fn regex(mut self, run: RegexEval) -> Self {
-        self.regex = Some(run);
+    pub fn regex_binding(mut self, binding: RegexFunctionOp) -> Self {
+        self.regex_binding = Some(binding);
         self
     }
 
-    /// Arguments are looked at until one fails, as those of functions with three or more are anyway. With one or two
-    /// all of them are, which only shows in the cost of a call that fails.
+    /// Stops evaluating arguments at the first one that fails. Functions with three or more arguments always do; those
+    /// with one or two evaluate all of them, which only affects the cost of a failed call.
     #[must_use]
-    pub fn in_order(mut self) -> Self {
-        self.in_order = true;
+    pub fn stop_at_first_error(mut self) -> Self {
+        self.stops_at_first_error = true;
         self
     }
 
-    /// The cost depends on a list, the argument of this index. Where that is an error, cel-go fails while it counts,
-    /// and nothing absorbs that.
+    /// Declares that the cost tracker measures the list argument at this index. If that argument is an error, cel-go
+    /// panics, which ends the evaluation.
     #[must_use]
-    pub(crate) fn sized_by(mut self, index: usize) -> Self {
-        self.sized_by = Some(index);
+    pub(crate) fn measured_list(mut self, index: usize) -> Self {
+        self.measured_list = Some(index);
         self
     }
 
-    /// What calls cost, where an overload does not say otherwise.
+    /// Sets the cost tracker of the overloads that have none of their own.
     #[must_use]
-    pub fn charge(mut self, charge: Charge) -> Self {
-        self.charge = Some(charge);
+    pub fn cost_tracker(mut self, cost_tracker: FunctionTracker) -> Self {
+        self.cost_tracker = Some(cost_tracker);
         self
     }
 
-    /// What calls may cost, where an overload does not say otherwise.
+    /// Sets the cost estimator of the overloads that have none of their own.
     #[must_use]
-    pub fn estimate(mut self, estimate: Estimate) -> Self {
-        self.estimate = Some(estimate);
+    pub fn cost_estimator(mut self, cost_estimator: FunctionEstimator) -> Self {
+        self.cost_estimator = Some(cost_estimator);
         self
     }
 
-    /// Takes over what another declaration of the same function adds.
+    /// Merges another declaration of the same function.
     pub(crate) fn merge(&mut self, other: Function) {
         self.overloads.extend(other.overloads);
-        self.run = self.run.or(other.run);
-        self.regex = self.regex.or(other.regex);
-        self.charge = self.charge.or(other.charge);
-        self.estimate = self.estimate.or(other.estimate);
-        self.in_order |= other.in_order;
-        self.sized_by = self.sized_by.or(other.sized_by);
+        self.binding = self.binding.or(other.binding);
+        self.regex_binding = self.regex_binding.or(other.regex_binding);
+        self.cost_tracker = self.cost_tracker.or(other.cost_tracker);
+        self.cost_estimator = self.cost_estimator.or(other.cost_estimator);
+        self.stops_at_first_error |= other.stops_at_first_error;
+        self.measured_list = self.measured_list.or(other.measured_list);
     }
 }
 
@@ -119,52 +122,60 @@ pub struct Overload {
     pub(crate) member: bool,
     pub(crate) params: Vec<Type>,
     pub(crate) result: Type,
-    pub(crate) run: Option<Eval>,
-    pub(crate) charge: Option<Charge>,
-    pub(crate) estimate: Option<Estimate>,
+    pub(crate) binding: Option<FunctionOp>,
+    pub(crate) cost_tracker: Option<FunctionTracker>,
+    pub(crate) cost_estimator: Option<FunctionEstimator>,
 }
 
 impl Overload {
-    /// `function(params)`
+    /// An overload of a global function, `function(params)`.
     #[must_use]
     pub fn global(id: &'static str, params: &[Type], result: Type) -> Self {
-        Self { id, member: false, params: params.to_vec(), result, run: None, charge: None, estimate: None }
+        Self {
+            id,
+            member: false,
+            params: params.to_vec(),
+            result,
+            binding: None,
+            cost_tracker: None,
+            cost_estimator: None,
+        }
     }
 
-    /// `target.function(…)`; the target is the first of the parameters.
+    /// An overload of a member function, `target.function(…)`. The target is the first parameter.
     #[must_use]
     pub fn member(id: &'static str, params: &[Type], result: Type) -> Self {
         Self { member: true, ..Self::global(id, params, result) }
     }
 
-    /// What it does.
+    /// Sets the implementation.
     #[must_use]
-    pub fn run(mut self, run: Eval) -> Self {
-        self.run = Some(run);
+    pub fn binding(mut self, binding: FunctionOp) -> Self {
+        self.binding = Some(binding);
         self
     }
 
-    /// What calls cost.
+    /// Sets the cost tracker.
     #[must_use]
-    pub fn charge(mut self, charge: Charge) -> Self {
-        self.charge = Some(charge);
+    pub fn cost_tracker(mut self, cost_tracker: FunctionTracker) -> Self {
+        self.cost_tracker = Some(cost_tracker);
         self
     }
 
-    /// What calls may cost.
+    /// Sets the cost estimator.
     #[must_use]
-    pub fn estimate(mut self, estimate: Estimate) -> Self {
-        self.estimate = Some(estimate);
+    pub fn cost_estimator(mut self, cost_estimator: FunctionEstimator) -> Self {
+        self.cost_estimator = Some(cost_estimator);
         self
     }
 
-    /// True if values have the types of the parameters, as far as that shows at run time.
-    pub(crate) fn takes(&self, args: &[Value<'_>]) -> bool {
-        self.params.len() == args.len() && self.params.iter().zip(args).all(|(param, arg)| fits(param, arg))
+    /// True if the arguments match the parameter types, as far as that can be checked at run time.
+    pub(crate) fn accepts_args(&self, args: &[Value<'_>]) -> bool {
+        self.params.len() == args.len() && self.params.iter().zip(args).all(|(param, arg)| accepts(param, arg))
     }
 }
 
-fn fits(param: &Type, arg: &Value<'_>) -> bool {
+fn accepts(param: &Type, arg: &Value<'_>) -> bool {
     match (param, arg) {
         (Type::Dyn | Type::Param(_), _)
         | (Type::Null, Value::Null)
@@ -178,8 +189,8 @@ fn fits(param: &Type, arg: &Value<'_>) -> bool {
         | (Type::Timestamp, Value::Timestamp(_))
         | (Type::Map(_), Value::Map(_))
         | (Type::Type(_), Value::Type(_)) => true,
-        // Only the first element is looked at, as cel-go does.
-        (Type::List(element), Value::List(list)) => list.get(0).is_none_or(|first| fits(element, &first)),
+        // Only the first element is checked, as in cel-go.
+        (Type::List(element), Value::List(list)) => list.get(0).is_none_or(|first| accepts(element, &first)),
         (Type::Opaque(name, _), value) => value.type_name() == *name,
         (Type::Object(name), Value::Opaque(value)) => value.type_name() == *name,
         (Type::Object(_), Value::Map(_)) => true,

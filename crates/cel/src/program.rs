@@ -1,23 +1,23 @@
-//! Compiled expressions.
+//! Compiled programs and their evaluation (upstream: cel-go `cel/program.go`).
 
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_value::Str;
 
-use crate::check::Checked;
+use crate::check::CheckedExpr;
 use crate::env::Env;
 use crate::error::EvalError;
-use crate::eval::{Bind, Machine, Node, Planned, plan};
+use crate::eval::{Interpretable, Interpreter, LazyBinding, Plan, plan};
 use crate::source::Issues;
 use crate::value::Value;
 
-/// Why an expression cannot be compiled.
+/// An error that prevents an expression from being compiled.
 #[derive(Debug)]
 pub enum CompileError {
-    /// It is malformed, or its types are wrong.
+    /// The expression is malformed or ill-typed.
     Issues(Box<Issues>),
-    /// It is well formed, but fails whatever the data is.
+    /// The expression is valid, but its evaluation fails for any input.
     Program(String),
 }
 
@@ -32,12 +32,12 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// What an evaluation may use.
+/// Limits on an evaluation.
 #[derive(Clone, Copy, Default)]
 pub struct Budget<'b> {
-    /// How much it may cost.
+    /// The cost limit.
     pub limit: u64,
-    /// Asked now and then; the evaluation ends when the answer is true.
+    /// Called periodically; the evaluation is interrupted when it returns true.
     pub interrupt: Option<&'b (dyn Fn() -> bool + 'b)>,
 }
 
@@ -48,47 +48,48 @@ impl fmt::Debug for Budget<'_> {
 }
 
 impl Budget<'_> {
-    /// What Kubernetes allows for one expression, about a tenth of a second.
+    /// Kubernetes' cost limit for a single expression, about 0.1 seconds (upstream:
+    /// `apiserver/pkg/apis/cel.PerCallLimit`).
     pub const PER_CALL: u64 = 1_000_000;
 
-    /// A limit on the cost alone.
+    /// A budget with a cost limit and no interrupt.
     #[must_use]
     pub fn limit(limit: u64) -> Self {
         Self { limit, interrupt: None }
     }
 }
 
-/// What came out of an evaluation, and what it cost. The cost counts whether it failed or not.
+/// The result and the actual cost of an evaluation. Failed evaluations have a cost too.
 #[derive(Clone, Debug)]
 pub struct Evaluation<'a> {
     /// The value or the error.
     pub result: Result<Value<'a>, EvalError>,
-    /// What it cost, in cel-go's units.
+    /// The actual cost, in cel-go's units.
     pub cost: u64,
 }
 
-/// A compiled expression. It can be evaluated many times, from many threads. It keeps what evaluation needs and nothing
-/// else, since servers hold thousands.
+/// A compiled expression. It can be evaluated any number of times and concurrently. It retains only what evaluation
+/// needs, since a server holds thousands of programs.
 #[derive(Debug)]
 pub struct Program {
-    root: Node,
-    pub(crate) binds: Box<[Bind]>,
-    pub(crate) locals: usize,
+    root: Interpretable,
+    pub(crate) lazy_bindings: Box<[LazyBinding]>,
+    pub(crate) local_slots: usize,
     pub(crate) variable_names: Arc<[Str]>,
 }
 
 impl Program {
-    pub(crate) fn new(env: &Env, checked: &Checked) -> Result<Self, CompileError> {
-        let Planned { root, binds, locals } = plan(env, checked).map_err(CompileError::Program)?;
-        Ok(Self { root, binds: binds.into(), locals, variable_names: env.variable_names() })
+    pub(crate) fn new(env: &Env, checked: &CheckedExpr) -> Result<Self, CompileError> {
+        let Plan { root, lazy_bindings, local_slots } = plan(env, checked).map_err(CompileError::Program)?;
+        Ok(Self { root, lazy_bindings: lazy_bindings.into(), local_slots, variable_names: env.variable_names() })
     }
 
-    /// Evaluates the expression. `bindings` holds the variables in the order in which the environment declared them;
-    /// what comes out may borrow from them. Where one is missing, expressions that ask for it fail.
+    /// Evaluates the expression. `bindings` contains the variables in the order in which the environment declared them;
+    /// the result may borrow from them. An expression that uses a missing variable fails.
     #[must_use]
     pub fn evaluate<'a>(&'a self, bindings: &'a [Value<'a>], budget: Budget<'_>) -> Evaluation<'a> {
-        let mut machine = Machine::new(self, bindings, budget);
-        let result = machine.eval(&self.root);
-        Evaluation { result, cost: machine.cost }
+        let mut interpreter = Interpreter::new(self, bindings, budget);
+        let result = interpreter.eval(&self.root);
+        Evaluation { result, cost: interpreter.cost }
     }
 }

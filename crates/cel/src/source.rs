@@ -1,23 +1,23 @@
-//! The text of an expression, places in it, and what is reported about it. Places are counted in code points, as
-//! cel-go counts them, and reports are written as cel-go writes them.
+//! The source text of an expression, locations in it, and issues reported about it. Locations count code points, and
+//! reports have cel-go's format (upstream: cel-go `common/source.go` and `common/errors.go`).
 
 use std::fmt;
 
-/// A longer line is not repeated in a report.
-const LONGEST_SNIPPET: usize = 16_384;
-/// How many reports are kept; the rest is counted.
-const MOST_ISSUES: usize = 100;
+/// The maximum length of a line that a report quotes.
+const MAX_SNIPPET_LENGTH: usize = 16_384;
+/// The maximum number of issues that are stored; further ones are only counted.
+const MAX_ISSUES: usize = 100;
 
 /// The text of an expression, addressed by code points.
 #[derive(Clone, Debug)]
 pub struct Source {
     chars: Vec<char>,
-    /// Where the second and later lines begin.
+    /// The start offsets of the second and later lines.
     lines: Vec<u32>,
 }
 
 impl Source {
-    /// Takes a text in.
+    /// Creates a source from a text.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let chars: Vec<char> = text.chars().collect();
@@ -34,9 +34,9 @@ impl Source {
     /// The line and column of an offset.
     #[must_use]
     pub fn location(&self, offset: u32) -> Location {
-        let before = self.lines.partition_point(|begin| *begin <= offset);
-        let begin = if before == 0 { 0 } else { self.lines[before - 1] };
-        Location { line: before as i32 + 1, column: (offset - begin) as i32 }
+        let before = self.lines.partition_point(|start| *start <= offset);
+        let start = if before == 0 { 0 } else { self.lines[before - 1] };
+        Location { line: before as i32 + 1, column: (offset - start) as i32 }
     }
 
     /// The text of a line, counted from 1.
@@ -45,37 +45,37 @@ impl Source {
         if self.chars.is_empty() || index > self.lines.len() {
             return None;
         }
-        let begin = if index == 0 { 0 } else { self.lines[index - 1] as usize };
+        let start = if index == 0 { 0 } else { self.lines[index - 1] as usize };
         let end = self.lines.get(index).map_or(self.chars.len(), |next| *next as usize - 1);
-        Some(self.chars[begin..end].iter().collect())
+        Some(self.chars[start..end].iter().collect())
     }
 }
 
-/// A place: the line counted from 1, the column from 0. [`Location::NONE`] stands for the whole expression.
+/// A location: the line counted from 1, the column from 0. [`Location::NONE`] stands for the whole expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Location {
-    /// The line, from 1; -1 where there is none.
+    /// The line, from 1; -1 for none.
     pub line: i32,
-    /// The column in code points, from 0; -1 where there is none.
+    /// The column in code points, from 0; -1 for none.
     pub column: i32,
 }
 
 impl Location {
-    /// No particular place.
+    /// The whole expression.
     pub const NONE: Location = Location { line: -1, column: -1 };
 }
 
-/// One thing that is wrong with an expression.
+/// An error in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Where.
+    /// The location.
     pub location: Location,
-    /// What, in cel-go's words.
+    /// The message, in cel-go's words.
     pub message: String,
 }
 
-/// What is wrong with an expression. Its `Display` is the report that users of Kubernetes know:
-/// `ERROR: <input>:1:5: undeclared reference to 'x' (in container '')`, the line, and a mark under the place.
+/// The errors in an expression. `Display` writes the report that cel-go produces:
+/// `ERROR: <input>:1:5: undeclared reference to 'x' (in container '')`, then the line and a marker under the column.
 #[derive(Clone, Debug)]
 pub struct Issues {
     source: Source,
@@ -84,27 +84,27 @@ pub struct Issues {
 }
 
 impl Issues {
-    /// No issues yet.
+    /// An empty list of issues.
     #[must_use]
     pub fn new(source: Source) -> Self {
         Self { source, issues: Vec::new(), count: 0 }
     }
 
-    /// Adds one.
+    /// Adds an issue.
     pub fn report(&mut self, location: Location, message: impl Into<String>) {
         self.count += 1;
-        if self.count <= MOST_ISSUES {
+        if self.count <= MAX_ISSUES {
             self.issues.push(Issue { location, message: message.into() });
         }
     }
 
-    /// True if there are none.
+    /// True if there are no issues.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Those that are kept, in the order in which they were found.
+    /// The stored issues, in the order in which they were reported.
     #[must_use]
     pub fn all(&self) -> &[Issue] {
         &self.issues
@@ -121,12 +121,12 @@ impl fmt::Display for Issues {
             }
             let Location { line, column } = issue.location;
             write!(f, "ERROR: <input>:{line}:{}: {}", column + 1, issue.message)?;
-            if let Some(snippet) = self.source.snippet(line).filter(|snippet| snippet.len() <= LONGEST_SNIPPET) {
-                write_mark(f, &snippet, column)?;
+            if let Some(snippet) = self.source.snippet(line).filter(|snippet| snippet.len() <= MAX_SNIPPET_LENGTH) {
+                write_marker(f, &snippet, column)?;
             }
         }
-        if self.count > MOST_ISSUES {
-            write!(f, "\n{} more errors were truncated", self.count - MOST_ISSUES)?;
+        if self.count > MAX_ISSUES {
+            write!(f, "\n{} more errors were truncated", self.count - MAX_ISSUES)?;
         }
         Ok(())
     }
@@ -134,8 +134,8 @@ impl fmt::Display for Issues {
 
 impl std::error::Error for Issues {}
 
-/// The line, and under it dots up to the place. Characters outside of ASCII get dots of their width.
-fn write_mark(f: &mut fmt::Formatter<'_>, snippet: &str, column: i32) -> fmt::Result {
+/// Writes the line and, below it, dots up to the column. Non-ASCII characters get full-width dots.
+fn write_marker(f: &mut fmt::Formatter<'_>, snippet: &str, column: i32) -> fmt::Result {
     write!(f, "\n | {}\n | ", snippet.replace('\t', " "))?;
     let mut chars = snippet.chars();
     for c in chars.by_ref().take(usize::try_from(column).unwrap_or(0)) {

@@ -1,16 +1,16 @@
-//! The types of expressions, and how messages write them.
+//! The types of expressions and their notation in messages (upstream: cel-go `common/types/types.go`).
 
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_value::Str;
 
-/// A type. Cloning one is cheap.
+/// A type. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// What an expression that is wrong has, so that it is reported once.
+    /// The type of an erroneous expression, which suppresses follow-up errors.
     Error,
-    /// Known at run time only.
+    /// A type that is known at run time only.
     Dyn,
     /// The type of `null`.
     Null,
@@ -34,19 +34,19 @@ pub enum Type {
     List(Arc<Type>),
     /// `map(K, V)`
     Map(Arc<(Type, Type)>),
-    /// A type with fields, which a [`TypeProvider`](crate::TypeProvider) knows.
+    /// A type with fields, resolved by a [`TypeProvider`](crate::TypeProvider).
     Object(Str),
-    /// A type without fields, such as `net.IP`, or with parameters, such as `optional_type(T)`.
+    /// A type without fields, such as `net.IP`, possibly with parameters, such as `optional_type(T)`.
     Opaque(Str, Arc<[Type]>),
-    /// The type of a type, and which one it is.
+    /// The type of a type value, and the type it denotes.
     Type(Option<Arc<Type>>),
-    /// A parameter of a declaration.
+    /// A type parameter of a declaration.
     Param(Str),
-    /// A type that is being inferred.
+    /// A type variable of the checker.
     Var(u32),
 }
 
-/// The name of the type of optional values.
+/// The name of the type of optionals.
 pub(crate) const OPTIONAL: &str = "optional_type";
 
 impl Type {
@@ -80,28 +80,28 @@ impl Type {
         Self::Opaque(name.into(), Arc::new([]))
     }
 
-    /// A parameter of a declaration.
+    /// A type parameter of a declaration.
     #[must_use]
     pub fn param(name: &str) -> Self {
         Self::Param(name.into())
     }
 
-    /// The type of a type.
+    /// The type of a type value.
     #[must_use]
     pub fn of_type(inner: Type) -> Self {
         Self::Type(Some(Arc::new(inner)))
     }
 
-    /// What is in an optional, if it is one.
+    /// Returns the type of an optional's content and true, or the type itself and false.
     #[must_use]
-    pub fn unwrapped(&self) -> (&Type, bool) {
+    pub fn unwrap_optional(&self) -> (&Type, bool) {
         match self {
             Self::Opaque(name, parameters) if name == OPTIONAL && parameters.len() == 1 => (&parameters[0], true),
             other => (other, false),
         }
     }
 
-    /// The parameters, such as the key and value of a map.
+    /// The type parameters, such as the key and value of a map.
     #[must_use]
     pub fn parameters(&self) -> Vec<&Type> {
         match self {
@@ -113,7 +113,7 @@ impl Type {
         }
     }
 
-    /// The name without parameters, as `type(x)` has it at run time.
+    /// The name without parameters, as returned by `type(x)` at run time.
     #[must_use]
     pub fn name(&self) -> Str {
         match self {
@@ -161,7 +161,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// A signature as messages write it: `target.(a, b)` or `(a, b)`.
+/// Formats a signature for messages: `target.(a, b)` or `(a, b)`.
 pub(crate) fn signature(types: &[Type], on_target: bool) -> String {
     let (target, args) = types.split_at(usize::from(on_target));
     let args: Vec<String> = args.iter().map(ToString::to_string).collect();

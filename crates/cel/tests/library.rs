@@ -1,14 +1,14 @@
-//! What callers add: a library of their own, variables that are worked out when asked for, programs shared by threads.
+//! Custom libraries, lazily evaluated fields, and concurrent use of programs.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pintle_cel::{
-    Budget, CallEstimate, CostEstimate, Env, EvalError, Fields, Function, Library, Map, Opaque, Outcome, Overload,
+    Budget, CallEstimate, CostEstimate, Env, EvalError, EvalResult, Function, LazyMap, Library, Map, Opaque, Overload,
     Program, Type, UnknownSizes, Value,
 };
 
-/// Someone who may or may not do things.
+/// A user that may or may not perform actions.
 #[derive(Debug)]
 struct Actor(&'static str);
 
@@ -26,34 +26,34 @@ impl Opaque for Actor {
     }
 }
 
-/// `actor.may('verb')`, which costs as much as asking does.
-fn actors() -> Library {
+/// `actor.may('verb')`, with a high cost, like an authorizer check.
+fn actor_library() -> Library {
     let may = Overload::member("actor_may", &[Type::object("test.Actor"), Type::String], Type::Bool)
-        .run(|args| match args {
+        .binding(|args| match args {
             [actor, Value::String(verb)] => {
                 let actor = actor.as_opaque::<Actor>().ok_or_else(EvalError::no_overload)?;
                 Ok(Value::Bool(actor.0 == "admin" || &**verb == "get"))
             }
             _ => Err(EvalError::no_overload()),
         })
-        .charge(|_, _| 1_000)
-        .estimate(|_| Some(CallEstimate::cost(CostEstimate::fixed(1_000))));
+        .cost_tracker(|_, _| 1_000)
+        .cost_estimator(|_| Some(CallEstimate::cost(CostEstimate::fixed(1_000))));
     Library { functions: vec![Function::new("may").overload(may)], ..Library::default() }
 }
 
-/// Compiles an expression over an actor and evaluates it.
+/// Evaluates an expression over an actor and checks its result and cost.
 #[track_caller]
-fn check(expression: &str, actor: &'static str, wanted: &str, cost: u64) {
-    let env = Env::kubernetes().library(&actors()).variable("actor", Type::object("test.Actor"));
+fn check(expression: &str, actor: &'static str, expected: &str, cost: u64) {
+    let env = Env::kubernetes().library(&actor_library()).variable("actor", Type::object("test.Actor"));
     let program = env.compile(expression).expect(expression);
     let bindings = [Value::opaque(Actor(actor))];
     let evaluation = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
-    let found = evaluation.result.map_or_else(|error| error.to_string(), |value| format!("{value:?}"));
-    assert_eq!((found.as_str(), evaluation.cost), (wanted, cost), "{expression}");
+    let actual = evaluation.result.map_or_else(|error| error.to_string(), |value| format!("{value:?}"));
+    assert_eq!((actual.as_str(), evaluation.cost), (expected, cost), "{expression}");
 }
 
 #[test]
-fn libraries_come_from_outside() {
+fn custom_libraries_are_evaluated() {
     check("actor.may('get')", "admin", "Bool(true)", 1_001);
     check("actor.may('get')", "reader", "Bool(true)", 1_001);
     check("actor.may('delete')", "reader", "Bool(false)", 1_001);
@@ -63,18 +63,18 @@ fn libraries_come_from_outside() {
 }
 
 #[test]
-fn their_costs_are_estimated() {
-    let env = Env::kubernetes().library(&actors()).variable("actor", Type::object("test.Actor"));
+fn custom_cost_estimators_are_used() {
+    let env = Env::kubernetes().library(&actor_library()).variable("actor", Type::object("test.Actor"));
     let checked = env.check("actor.may('a') || actor.may('b')").expect("valid");
-    assert_eq!(env.estimate(&checked, &UnknownSizes), CostEstimate { min: 1_001, max: 2_002 });
+    assert_eq!(env.estimate_cost(&checked, &UnknownSizes), CostEstimate { min: 1_001, max: 2_002 });
 }
 
-/// Counts how often it is asked.
+/// Counts accesses.
 #[derive(Debug, Default)]
-struct Counted(AtomicUsize);
+struct CountingFields(AtomicUsize);
 
-impl Fields for Counted {
-    fn field(&self, name: &str) -> Option<Outcome<Value<'_>>> {
+impl LazyMap for CountingFields {
+    fn field(&self, name: &str) -> Option<EvalResult<Value<'_>>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         match name {
             "five" => Some(Ok(Value::Int(5))),
@@ -85,15 +85,15 @@ impl Fields for Counted {
 }
 
 #[test]
-fn fields_are_worked_out_when_asked_for() {
+fn lazy_fields_are_evaluated_on_access() {
     let env = Env::kubernetes().variable("variables", Type::map(Type::String, Type::Dyn));
     let evaluate = |expression: &str| {
         let program = env.compile(expression).expect(expression);
-        let counted = Counted::default();
-        let bindings = [Value::Map(Map::Fields(&counted))];
+        let fields = CountingFields::default();
+        let bindings = [Value::Map(Map::Lazy(&fields))];
         let result = program.evaluate(&bindings, Budget::limit(100)).result;
         let text = result.map_or_else(|error| error.to_string(), |value| format!("{value:?}"));
-        (text, counted.0.load(Ordering::Relaxed))
+        (text, fields.0.load(Ordering::Relaxed))
     };
     assert_eq!(evaluate("variables.five == 5"), ("Bool(true)".to_owned(), 1));
     assert_eq!(evaluate("true || variables.five == 5"), ("Bool(true)".to_owned(), 0));
@@ -103,7 +103,7 @@ fn fields_are_worked_out_when_asked_for() {
 }
 
 #[test]
-fn programs_are_shared_by_threads() {
+fn programs_can_be_shared_by_threads() {
     fn shared<T: Send + Sync>(_: &T) {}
     let env = Env::kubernetes().variable("x", Type::Int);
     let program: Program = env.compile("x in [1, 2, 3] && ip('::1').family() == 6").expect("valid");
@@ -122,14 +122,14 @@ fn programs_are_shared_by_threads() {
 }
 
 #[test]
-fn it_shows_which_variables_are_used() {
+fn checked_expressions_report_referenced_variables() {
     let env = Env::kubernetes().variable("self", Type::Dyn).variable("oldSelf", Type::Dyn);
-    let uses = |expression: &str| {
+    let references = |expression: &str| {
         let checked = env.check(expression).expect(expression);
-        (checked.uses("self"), checked.uses("oldSelf"))
+        (checked.references("self"), checked.references("oldSelf"))
     };
-    assert_eq!(uses("self.a == 1"), (true, false));
-    assert_eq!(uses("self.a == oldSelf.a"), (true, true));
-    assert_eq!(uses("[1].all(oldSelf, oldSelf > 0)"), (false, true));
-    assert_eq!(uses("true || has(oldSelf.a)"), (false, true));
+    assert_eq!(references("self.a == 1"), (true, false));
+    assert_eq!(references("self.a == oldSelf.a"), (true, true));
+    assert_eq!(references("[1].all(oldSelf, oldSelf > 0)"), (false, true));
+    assert_eq!(references("true || has(oldSelf.a)"), (false, true));
 }

@@ -1,105 +1,111 @@
-//! Expressions and what comes of them: type, value or error, cost, and the estimate made beforehand. The rows are in
-//! `tables/*.txt`: an expression, and below it, indented, what is expected; rows are set apart by empty lines. What is
-//! expected was compared to cel-go as kube-apiserver 1.36 configures it. `UPDATE_EXPECT=1` writes what is found.
+//! Table tests: the type, the value or error, the cost and the estimated cost of expressions. The rows are in
+//! `tables/*.txt`: an expression, and below it, indented, the expected result; an empty line separates rows. The
+//! expected results were compared to cel-go as kube-apiserver 1.36 configures it. `UPDATE_EXPECT=1` writes the actual
+//! results.
 
-mod world;
+mod fixture;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use fixture::Fixture;
 use pintle_cel::Budget;
-use world::World;
 
-/// What comes of an expression, in the words of the tables.
-fn outcome(world: &World, expression: &str) -> String {
+/// The result of an expression, in the notation of the tables.
+fn describe(fixture: &Fixture, expression: &str) -> String {
     let mut out = String::new();
-    let checked = match world.env.check(expression) {
+    let checked = match fixture.env.check(expression) {
         Err(issues) => return issues.to_string(),
         Ok(checked) => checked,
     };
-    let program = match world.env.program(&checked) {
+    let program = match fixture.env.program(&checked) {
         Err(error) => return format!("no program: {error}"),
         Ok(program) => program,
     };
-    let bindings = world.bindings();
+    let bindings = fixture.bindings();
     let evaluation = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
-    let estimate = world.env.estimate(&checked, &world.sizes);
+    let estimate = fixture.env.estimate_cost(&checked, &fixture.sizes);
     let _ = match &evaluation.result {
-        Ok(value) => write!(out, "{}: {}", checked.result(), world::show(value)),
-        Err(error) => write!(out, "{}, error: {error}", checked.result()),
+        Ok(value) => write!(out, "{}: {}", checked.output_type(), fixture::format_value(value)),
+        Err(error) => write!(out, "{}, error: {error}", checked.output_type()),
     };
-    let most = if estimate.max > 1 << 60 { "unbounded".to_owned() } else { estimate.max.to_string() };
-    let _ = write!(out, "\ncost {}, estimated {} to {most}", evaluation.cost, estimate.min);
+    let max = if estimate.max > 1 << 60 { "unbounded".to_owned() } else { estimate.max.to_string() };
+    let _ = write!(out, "\ncost {}, estimated {} to {max}", evaluation.cost, estimate.min);
     out
 }
 
-/// Compares a table to what is found.
+/// Compares a table with the actual results.
 #[track_caller]
 fn check(table: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables").join(table);
     let text = std::fs::read_to_string(&path).expect("the table is readable");
-    let world = World::kubernetes();
-    let mut found = String::new();
-    let mut rows = 0;
+    let fixture = Fixture::kubernetes();
+    let mut actual = String::new();
+    let mut row_count = 0;
     for row in text.trim_end().split("\n\n") {
-        // A line break within an expression is written as this sign.
+        // `⏎` stands for a line break within an expression.
         let expression = row.lines().next().unwrap_or_default().replace('⏎', "\n");
-        let outcome = outcome(&world, &expression).replace('\n', "\n  ");
-        let _ = write!(found, "{}{}\n  {outcome}\n", if rows > 0 { "\n" } else { "" }, expression.replace('\n', "⏎"));
-        rows += 1;
+        let describe = describe(&fixture, &expression).replace('\n', "\n  ");
+        let _ = write!(
+            actual,
+            "{}{}\n  {describe}\n",
+            if row_count > 0 { "\n" } else { "" },
+            expression.replace('\n', "⏎")
+        );
+        row_count += 1;
     }
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&path, &found).expect("the table is writable");
+        std::fs::write(&path, &actual).expect("the table is writable");
         return;
     }
-    for (wanted, found) in text.trim_end().split("\n\n").zip(found.trim_end().split("\n\n")) {
-        assert_eq!(wanted, found, "in {table}");
+    for (expected, actual) in text.trim_end().split("\n\n").zip(actual.trim_end().split("\n\n")) {
+        assert_eq!(expected, actual, "in {table}");
     }
-    assert_eq!(text, found, "in {table}");
-    assert!(rows > 0, "{table} has no rows");
+    assert_eq!(text, actual, "in {table}");
+    assert!(row_count > 0, "{table} has no rows");
 }
 
 #[test]
-fn operators() {
+fn operators_match_cel_go() {
     check("operators.txt");
 }
 
 #[test]
-fn objects() {
+fn objects_match_cel_go() {
     check("objects.txt");
 }
 
 #[test]
-fn macros() {
+fn macros_match_cel_go() {
     check("macros.txt");
 }
 
 #[test]
-fn strings() {
+fn strings_match_cel_go() {
     check("strings.txt");
 }
 
 #[test]
-fn conversions() {
+fn conversions_match_cel_go() {
     check("conversions.txt");
 }
 
 #[test]
-fn dynamic() {
+fn dynamic_values_match_cel_go() {
     check("dynamic.txt");
 }
 
 #[test]
-fn kubernetes() {
+fn kubernetes_libraries_match_cel_go() {
     check("kubernetes.txt");
 }
 
 #[test]
-fn checks() {
+fn type_check_errors_match_cel_go() {
     check("checks.txt");
 }
 
 #[test]
-fn syntax() {
+fn syntax_errors_match_cel_go() {
     check("syntax.txt");
 }

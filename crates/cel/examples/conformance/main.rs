@@ -1,8 +1,8 @@
-//! Runs the public conformance tests of CEL: `cargo run -p pintle-cel --example conformance -- FOLDER`, where the
-//! folder holds the `*.textproto` files of `google/cel-spec` (`tests/simple/testdata`).
+//! Runs CEL's conformance tests: `cargo run -p pintle-cel --example conformance -- FOLDER`, where the folder contains
+//! the `*.textproto` files of `google/cel-spec` (`tests/simple/testdata`).
 //!
-//! What needs protocol buffer messages, enums, unknown values or evaluation without a check is left out, as are the
-//! files of extensions that Kubernetes does not enable and a few tests that cel-go does not pass as it enables it.
+//! Skips tests that need protocol buffer messages, enums, unknown values or evaluation without type checking,
+//! extensions that Kubernetes does not enable, and a few tests that cel-go does not pass as Kubernetes configures it.
 
 mod outcome;
 mod textproto;
@@ -10,11 +10,11 @@ mod textproto;
 use std::io::Write as _;
 use std::path::Path;
 
-use outcome::{Outcome, run};
+use outcome::{TestOutcome, run};
 use textproto::Message;
 
-/// Files that are about messages or about extensions that Kubernetes does not enable.
-const LEFT_OUT: [&str; 11] = [
+/// Files about protocol buffer messages or about extensions that Kubernetes does not enable.
+const SKIPPED_FILES: [&str; 11] = [
     "block_ext",
     "dynamic",
     "encoders_ext",
@@ -28,34 +28,34 @@ const LEFT_OUT: [&str; 11] = [
     "wrappers",
 ];
 
-/// Tests that Kubernetes 1.36 does not pass either: whole sections, or single tests of them.
-const DIFFERENT: [(&str, &str); 14] = [
-    // Names in backticks are not enabled.
+/// Tests that Kubernetes 1.36 does not pass either: a section and a prefix of the test names.
+const EXPECTED_FAILURES: [(&str, &str); 14] = [
+    // Identifiers in backticks are not enabled.
     ("quoted_map_fields", ""),
-    // cel-go skips these: repeated keys are no error, and neither are positions behind the end.
+    // cel-go skips these: repeated keys and out-of-range indices are not errors.
     ("qualified_identifier_resolution", "map_value_repeat_key"),
     ("qualified_identifier_resolution", "map_value_repeat_key_heterogeneous"),
     ("value_errors", "indexof_out_of_range"),
     ("value_errors", "lastindexof_out_of_range"),
     ("legacy_nullable_types", "null_assignable_to_abstract_parameter_candidate"),
-    // A constant of a wrong type is found before the evaluation.
+    // The checker already rejects a constant of a wrong type.
     ("map_fields", "map_bad_key_type_or_true"),
     ("map_fields", "map_bad_key_type_and_false"),
-    // Variables of loops and of `cel.bind` take precedence over a container's names in later versions of cel-go.
+    // Iteration variables and variables of `cel.bind` shadow names of the container in later versions of cel-go.
     ("bind", "shadowing_namespace_"),
     ("namespace_shadowing", ""),
-    // Kubernetes does not enable errors for selections from what has no fields.
+    // Kubernetes does not enable errors for selections from values without fields.
     ("optionals", "map_null_entry_no_such_key"),
     ("optionals", "map_present_key_invalid_field"),
-    // Version 4 of the strings extension formats otherwise, and version 3 adds `reverse`; Kubernetes enables 2.
+    // Version 4 of the strings extension changes `format`, and version 3 adds `reverse`; Kubernetes enables version 2.
     ("format", ""),
     ("reverse", ""),
 ];
 
-/// True for a test that is known to differ.
-fn differs(file: &str, section: &str, test: &str) -> bool {
+/// True for a test that is expected to fail.
+fn is_expected_failure(file: &str, section: &str, test: &str) -> bool {
     let one_of = |(known, prefix): &(&str, &str)| *known == section && test.starts_with(prefix);
-    (section != "format" || file == "string_ext") && DIFFERENT.iter().any(one_of)
+    (section != "format" || file == "string_ext") && EXPECTED_FAILURES.iter().any(one_of)
 }
 
 fn main() -> std::io::Result<()> {
@@ -68,26 +68,26 @@ fn main() -> std::io::Result<()> {
     files.retain(|path| path.extension().is_some_and(|extension| extension == "textproto"));
     files.sort();
     let mut total = [0; 3];
-    writeln!(out, "{:24} {:>7} {:>7} {:>9}", "file", "passed", "failed", "left out")?;
+    writeln!(out, "{:24} {:>7} {:>7} {:>9}", "file", "passed", "failed", "skipped")?;
     for path in files {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let file = Message::parse(&std::fs::read_to_string(&path)?);
         let mut counts = [0; 3];
         for section in file.all("section") {
             for test in section.all("test") {
-                let left_out =
-                    LEFT_OUT.contains(&name.as_str()) || differs(&name, &section.text("name"), &test.text("name"));
-                let outcome = if left_out { Outcome::LeftOut } else { run(test) };
+                let skipped = SKIPPED_FILES.contains(&name.as_str())
+                    || is_expected_failure(&name, &section.text("name"), &test.text("name"));
+                let outcome = if skipped { TestOutcome::Skipped } else { run(test) };
                 counts[match &outcome {
-                    Outcome::Passed => 0,
-                    Outcome::Failed(_) => 1,
-                    Outcome::LeftOut => 2,
+                    TestOutcome::Passed => 0,
+                    TestOutcome::Failed(_) => 1,
+                    TestOutcome::Skipped => 2,
                 }] += 1;
-                if let Outcome::Failed(why) = outcome {
+                if let TestOutcome::Failed(reason) = outcome {
                     let (section, test, expr) = (section.text("name"), test.text("name"), test.text("expr"));
-                    writeln!(out, "  {section}/{test}: {expr}\n    {why}")?;
-                } else if verbose && matches!(outcome, Outcome::LeftOut) {
-                    writeln!(out, "  left out: {}", test.text("expr"))?;
+                    writeln!(out, "  {section}/{test}: {expr}\n    {reason}")?;
+                } else if verbose && matches!(outcome, TestOutcome::Skipped) {
+                    writeln!(out, "  skipped: {}", test.text("expr"))?;
                 }
             }
         }

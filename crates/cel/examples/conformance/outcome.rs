@@ -1,32 +1,33 @@
-//! One test: what it declares, what it expects, and whether that is what comes out.
+//! Runs one conformance test: its declarations, its expression and its expected result.
 
 use std::sync::Arc;
 
 use pintle_cel::{
-    Blob, Budget, CompileError, Env, Function, Key, Map, Overload, OwnedMap, Timestamp, Type, Value, equal, library,
+    Budget, CelBytes, CompileError, Env, Function, Map, MapKey, Overload, OwnedMap, Timestamp, Type, Value, equal,
+    library,
 };
 
 use crate::textproto::{Field, Message};
 
-/// How a test went.
-pub(crate) enum Outcome {
+/// The result of a test.
+pub(crate) enum TestOutcome {
     Passed,
     Failed(String),
-    LeftOut,
+    Skipped,
 }
 
-/// What a test needs that is out of scope.
+/// The test needs a feature that is out of scope.
 struct OutOfScope;
 
-pub(crate) fn run(test: &Message) -> Outcome {
-    match attempt(test) {
-        Ok(Ok(())) => Outcome::Passed,
-        Ok(Err(why)) => Outcome::Failed(why),
-        Err(OutOfScope) => Outcome::LeftOut,
+pub(crate) fn run(test: &Message) -> TestOutcome {
+    match run_in_scope(test) {
+        Ok(Ok(())) => TestOutcome::Passed,
+        Ok(Err(reason)) => TestOutcome::Failed(reason),
+        Err(OutOfScope) => TestOutcome::Skipped,
     }
 }
 
-fn attempt(test: &Message) -> Result<Result<(), String>, OutOfScope> {
+fn run_in_scope(test: &Message) -> Result<Result<(), String>, OutOfScope> {
     let expr = test.text("expr");
     let messages = ["TestAllTypes", "NestedTestAllTypes", "TestRequired", "Value{", "Value {", "Struct{", "Any{"];
     let others = ["google.protobuf.Duration{", "google.protobuf.Timestamp{", "google.protobuf.Int", "Wrapper"];
@@ -47,17 +48,17 @@ fn attempt(test: &Message) -> Result<Result<(), String>, OutOfScope> {
     };
     let program = match env.program(&checked) {
         Ok(program) => program,
-        // The conformance tests know only one kind of error after the check.
+        // The conformance tests do not distinguish plan errors from evaluation errors.
         Err(CompileError::Program(_)) if test.message("eval_error").is_some() => return Ok(Ok(())),
         Err(error) => return Ok(Err(error.to_string())),
     };
     if let Some(typed) = test.message("typed_result") {
-        let wanted = match typed.message("deduced_type") {
-            Some(wanted) => type_of(wanted)?,
-            None => checked.result().clone(),
+        let expected = match typed.message("deduced_type") {
+            Some(expected) => type_of(expected)?,
+            None => checked.output_type().clone(),
         };
-        if wanted != *checked.result() {
-            return Ok(Err(format!("has the type {} instead of {wanted}", checked.result())));
+        if expected != *checked.output_type() {
+            return Ok(Err(format!("has the type {} instead of {expected}", checked.output_type())));
         }
     }
     if test.word("check_only") == Some("true") {
@@ -65,24 +66,24 @@ fn attempt(test: &Message) -> Result<Result<(), String>, OutOfScope> {
     }
     let evaluation = program.evaluate(&bindings, Budget::limit(u64::MAX));
     let typed = test.message("typed_result").and_then(|typed| typed.message("result"));
-    let wanted = match test.message("value").or(typed) {
-        Some(wanted) => Some(value_of(wanted)?),
+    let expected = match test.message("value").or(typed) {
+        Some(expected) => Some(value_of(expected)?),
         None if test.message("eval_error").is_some() => None,
         None => Some(Value::Bool(true)),
     };
-    Ok(match (wanted, evaluation.result) {
+    Ok(match (expected, evaluation.result) {
         (None, Err(_)) => Ok(()),
         (None, Ok(value)) => Err(format!("gives {value:?} instead of an error")),
-        (Some(wanted), Ok(value)) if same(&wanted, &value) => Ok(()),
-        (Some(wanted), found) => Err(format!("gives {found:?} instead of {wanted:?}")),
+        (Some(expected), Ok(value)) if is_identical(&expected, &value) => Ok(()),
+        (Some(expected), found) => Err(format!("gives {found:?} instead of {expected:?}")),
     })
 }
 
-/// Equality that tells types apart and takes NaN for the same.
-fn same(wanted: &Value<'_>, found: &Value<'_>) -> bool {
-    match (wanted, found) {
+/// Equality that distinguishes types and treats NaN as equal to itself.
+fn is_identical(expected: &Value<'_>, found: &Value<'_>) -> bool {
+    match (expected, found) {
         (Value::Double(a), Value::Double(b)) => a == b || (a.is_nan() && b.is_nan()),
-        _ => wanted.type_name() == found.type_name() && equal(wanted, found),
+        _ => expected.type_name() == found.type_name() && equal(expected, found),
     }
 }
 
@@ -108,7 +109,7 @@ fn declarations(test: &Message) -> Result<(Env, Vec<Value<'static>>), OutOfScope
         let value = bound.and_then(|binding| binding.message("value")).and_then(|value| value.message("value"));
         match value {
             Some(value) => bindings.push(value_of(value)?),
-            // What is not bound must come last, so that it is missing.
+            // Unbound variables must be declared last, so that their bindings are missing.
             None => return if test.all("type_env").count() == 1 { Ok((env, bindings)) } else { Err(OutOfScope) },
         }
     }
@@ -159,7 +160,7 @@ fn value_of(message: &Message) -> Result<Value<'static>, OutOfScope> {
         ("uint64_value", Field::Word(word)) => Value::Uint(integer(word).ok_or(OutOfScope)?),
         ("double_value", Field::Word(word)) => Value::Double(word.parse().map_err(|_| OutOfScope)?),
         ("string_value", Field::Bytes(bytes)) => Value::string(String::from_utf8_lossy(bytes)),
-        ("bytes_value", Field::Bytes(bytes)) => Value::Bytes(Blob::Owned(bytes.as_slice().into())),
+        ("bytes_value", Field::Bytes(bytes)) => Value::Bytes(CelBytes::Owned(bytes.as_slice().into())),
         ("type_value", Field::Bytes(name)) => Value::Type(String::from_utf8_lossy(name).as_ref().into()),
         ("list_value", Field::Message(list)) => {
             Value::list(list.all("values").map(value_of).collect::<Result<Vec<_>, _>>()?)
@@ -168,7 +169,7 @@ fn value_of(message: &Message) -> Result<Value<'static>, OutOfScope> {
             let mut entries = OwnedMap::new();
             for entry in map.all("entries") {
                 let part = |name| entry.message(name).map_or(Err(OutOfScope), value_of);
-                entries.insert(Key::new(part("key")?).ok_or(OutOfScope)?, part("value")?);
+                entries.insert(MapKey::new(part("key")?).ok_or(OutOfScope)?, part("value")?);
             }
             Value::Map(Map::Owned(Arc::new(entries)))
         }
@@ -177,7 +178,7 @@ fn value_of(message: &Message) -> Result<Value<'static>, OutOfScope> {
     })
 }
 
-/// A duration or a time.
+/// Converts a `Duration` or `Timestamp` message.
 fn well_known(object: &Message) -> Result<Value<'static>, OutOfScope> {
     let Some((name, Field::Message(message))) = object.first() else { return Err(OutOfScope) };
     let number = |field: &str| message.word(field).map_or(Some(0), integer::<i64>).ok_or(OutOfScope);

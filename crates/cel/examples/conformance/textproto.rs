@@ -1,9 +1,9 @@
-//! Protocol buffers in their text form, as far as the tests use it.
+//! A parser for the protocol buffer text format, as far as the conformance tests use it.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A message: fields in order.
+/// A message: its fields in order.
 #[derive(Debug, Default)]
 pub(crate) struct Message {
     fields: Vec<(String, Field)>,
@@ -12,7 +12,7 @@ pub(crate) struct Message {
 /// The value of a field.
 #[derive(Debug)]
 pub(crate) enum Field {
-    /// A number, a truth value or the name of an enum value.
+    /// A number, a bool or the name of an enum value.
     Word(String),
     /// A string or bytes.
     Bytes(Vec<u8>),
@@ -21,7 +21,7 @@ pub(crate) enum Field {
 
 impl Message {
     pub(crate) fn parse(text: &str) -> Self {
-        Reader { chars: text.chars().peekable() }.message(None)
+        Parser { chars: text.chars().peekable() }.message(None)
     }
 
     pub(crate) fn all<'m>(&'m self, name: &'m str) -> impl Iterator<Item = &'m Message> {
@@ -62,11 +62,11 @@ impl Message {
     }
 }
 
-struct Reader<'t> {
+struct Parser<'t> {
     chars: Peekable<Chars<'t>>,
 }
 
-impl Reader<'_> {
+impl Parser<'_> {
     fn skip(&mut self) {
         while let Some(c) = self.chars.peek() {
             match c {

@@ -1,21 +1,28 @@
-//! Constant format strings against the types of their arguments.
+//! Validates constant format strings against the types of their arguments (upstream: `stringFormatValidator` of
+//! cel-go's `ext/formatting.go`).
 
-use super::Checked;
-use crate::library::string_format::{Clause, interpolate};
+use super::CheckedExpr;
+use crate::library::string_format::{Clause, expand};
 use crate::syntax::{Expr, ExprId, ExprKind};
 use crate::types::Type;
 
-/// What is wrong, and at which node if it is not the call as a whole.
-pub(super) fn check_format(checked: &Checked, format: &str, args: &[Expr]) -> Result<(), (Option<ExprId>, String)> {
+/// Checks the arguments of one call of `format`.
+/// \\ # Errors
+/// \\ The message, and the node it applies to if that is not the whole call.
+pub(super) fn validate_format(
+    checked: &CheckedExpr,
+    format: &str,
+    args: &[Expr],
+) -> Result<(), (Option<ExprId>, String)> {
     let mut used = 0;
     let mut at = None;
-    let outcome = interpolate(format, args.len(), |index, clause| {
+    let outcome = expand(format, args.len(), |index, clause| {
         used = index + 1;
-        match unfit(checked, &args[index], clause) {
+        match mismatched_arg(checked, &args[index], clause) {
             None => Ok(String::new()),
             Some(id) => {
                 at = Some(id);
-                Err(clause.refusal(&checked.types[id as usize].name()))
+                Err(clause.type_error(&checked.types[id as usize].name()))
             }
         }
     });
@@ -28,12 +35,12 @@ pub(super) fn check_format(checked: &Checked, format: &str, args: &[Expr]) -> Re
     Ok(())
 }
 
-/// The node whose type a clause does not take.
-fn unfit(checked: &Checked, arg: &Expr, clause: Clause) -> Option<ExprId> {
+/// Returns the node whose type the clause does not accept.
+fn mismatched_arg(checked: &CheckedExpr, arg: &Expr, clause: Clause) -> Option<ExprId> {
     let t = checked.type_of(arg);
     let fits = *t == Type::Dyn
         || match clause {
-            Clause::String => return unfit_string(checked, arg),
+            Clause::String => return mismatched_string_arg(checked, arg),
             Clause::Decimal | Clause::Octal => matches!(t, Type::Int | Type::Uint),
             Clause::Fixed(_) | Clause::Scientific(_) => matches!(t, Type::Double | Type::String),
             Clause::Binary => matches!(t, Type::Int | Type::Uint | Type::Bool),
@@ -42,15 +49,15 @@ fn unfit(checked: &Checked, arg: &Expr, clause: Clause) -> Option<ExprId> {
     (!fits).then_some(arg.id)
 }
 
-fn unfit_string(checked: &Checked, arg: &Expr) -> Option<ExprId> {
+fn mismatched_string_arg(checked: &CheckedExpr, arg: &Expr) -> Option<ExprId> {
     if matches!(checked.type_of(arg), Type::Object(_) | Type::Opaque(..) | Type::Error) {
         return Some(arg.id);
     }
     match &arg.kind {
-        ExprKind::List { elements, .. } => elements.iter().find_map(|element| unfit_string(checked, element)),
-        ExprKind::Map(entries) => entries
-            .iter()
-            .find_map(|entry| unfit_string(checked, &entry.key).or_else(|| unfit_string(checked, &entry.value))),
+        ExprKind::List { elements, .. } => elements.iter().find_map(|element| mismatched_string_arg(checked, element)),
+        ExprKind::Map(entries) => entries.iter().find_map(|entry| {
+            mismatched_string_arg(checked, &entry.key).or_else(|| mismatched_string_arg(checked, &entry.value))
+        }),
         _ => None,
     }
 }

@@ -1,7 +1,8 @@
-//! The second layer: every node gets a type, every call its overloads. After cel-go's checker, whose messages it gives.
+//! The type checker: assigns a type to every node and the matching overloads to every call. Error messages are those of
+//! cel-go (upstream: cel-go `checker`).
 
-mod assign;
 mod format;
+mod substitution;
 mod validate;
 
 use pintle_value::Str;
@@ -9,57 +10,57 @@ use pintle_value::Str;
 use crate::env::Env;
 use crate::function::{Function, Overload};
 use crate::source::{Issues, Source};
-use crate::syntax::{Comprehension, Entry, Expr, ExprId, ExprKind, Literal, Parsed, Positions};
+use crate::syntax::{Comprehension, EntryExpr, Expr, ExprId, ExprKind, Literal, ParsedExpr, SourceInfo};
 use crate::types::{Type, signature};
 
-use assign::Substitution;
+use substitution::Substitution;
 pub(crate) use validate::validate;
 
-/// An expression whose types are known.
+/// A type-checked expression.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CheckedExpr {
     pub(crate) expr: Expr,
     pub(crate) types: Vec<Type>,
     pub(crate) overloads: Vec<Vec<&'static str>>,
-    pub(crate) positions: Positions,
+    pub(crate) source_info: SourceInfo,
     pub(crate) source: Source,
 }
 
-impl Checked {
+impl CheckedExpr {
     /// The type of the whole expression.
     #[must_use]
-    pub fn result(&self) -> &Type {
+    pub fn output_type(&self) -> &Type {
         self.type_of(&self.expr)
     }
 
-    /// True if the expression uses a name, as those do that compare an object to what it was before. Variables of its
-    /// own loops count too.
+    /// True if the expression mentions an identifier, for example `oldSelf` in a transition rule. Iteration variables
+    /// count too.
     #[must_use]
-    pub fn uses(&self, name: &str) -> bool {
-        self.expr.names(name)
+    pub fn references(&self, name: &str) -> bool {
+        self.expr.mentions(name)
     }
 
     pub(crate) fn type_of(&self, expr: &Expr) -> &Type {
         self.types.get(expr.id as usize).unwrap_or(&Type::Error)
     }
 
-    /// The overloads that a call may end up with.
+    /// The overloads that a call can resolve to at run time.
     pub(crate) fn overloads_of(&self, id: ExprId) -> &[&'static str] {
         self.overloads.get(id as usize).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Checks a parsed expression.
-pub(crate) fn check(env: &Env, source: Source, parsed: Parsed) -> Result<Checked, Box<Issues>> {
-    let Parsed { mut expr, positions } = parsed;
+/// Type-checks a parsed expression.
+pub(crate) fn check(env: &Env, source: Source, parsed: ParsedExpr) -> Result<CheckedExpr, Box<Issues>> {
+    let ParsedExpr { mut expr, source_info } = parsed;
     let mut checker = Checker {
         env,
-        positions: &positions,
+        source_info: &source_info,
         issues: Issues::new(source.clone()),
         source: &source,
         scopes: Vec::new(),
-        types: vec![Type::Error; positions.len()],
-        overloads: vec![Vec::new(); positions.len()],
+        types: vec![Type::Error; source_info.len()],
+        overloads: vec![Vec::new(); source_info.len()],
         substitution: Substitution::default(),
     };
     checker.check(&mut expr);
@@ -67,16 +68,16 @@ pub(crate) fn check(env: &Env, source: Source, parsed: Parsed) -> Result<Checked
     if !issues.is_empty() {
         return Err(Box::new(issues));
     }
-    let types = types.iter().map(|t| substitution.apply(t, true)).collect();
-    Ok(Checked { expr, types, overloads, positions, source })
+    let types = types.iter().map(|t| substitution.substitute(t, true)).collect();
+    Ok(CheckedExpr { expr, types, overloads, source_info, source })
 }
 
 struct Checker<'e> {
     env: &'e Env,
-    positions: &'e Positions,
+    source_info: &'e SourceInfo,
     source: &'e Source,
     issues: Issues,
-    /// The variables of the loops around, innermost last.
+    /// The variables of the enclosing comprehensions, innermost last.
     scopes: Vec<(Str, Type)>,
     types: Vec<Type>,
     overloads: Vec<Vec<&'static str>>,
@@ -85,36 +86,36 @@ struct Checker<'e> {
 
 impl Checker<'_> {
     fn report(&mut self, id: ExprId, message: impl Into<String>) {
-        self.issues.report(self.positions.location(id, self.source), message);
+        self.issues.report(self.source_info.location(id, self.source), message);
     }
 
-    fn set(&mut self, id: ExprId, t: Type) {
+    fn set_type(&mut self, id: ExprId, t: Type) {
         self.types[id as usize] = t;
     }
 
-    fn of(&self, expr: &Expr) -> Type {
+    fn type_of(&self, expr: &Expr) -> Type {
         self.types[expr.id as usize].clone()
     }
 
-    fn resolved(&self, t: &Type) -> Type {
-        self.substitution.apply(t, false)
+    fn substituted(&self, t: &Type) -> Type {
+        self.substitution.substitute(t, false)
     }
 
-    fn undeclared(&mut self, id: ExprId, name: &str) {
+    fn report_undeclared(&mut self, id: ExprId, name: &str) {
         let container = self.env.container_name();
         self.report(id, format!("undeclared reference to '{name}' (in container '{container}')"));
-        self.set(id, Type::Error);
+        self.set_type(id, Type::Error);
     }
 
-    fn mismatch(&mut self, id: ExprId, expected: &Type, found: &Type) {
+    fn report_mismatch(&mut self, id: ExprId, expected: &Type, found: &Type) {
         self.report(id, format!("expected type '{expected}' but found '{found}'"));
     }
 
-    fn lookup(&self, name: &str) -> Option<(Str, Type)> {
-        self.env.candidates(name).find_map(|candidate| {
+    fn resolve_name(&self, name: &str) -> Option<(Str, Type)> {
+        self.env.candidate_names(name).find_map(|candidate| {
             let local = self.scopes.iter().rev().find(|(variable, _)| *variable == candidate).map(|(_, t)| t.clone());
-            let known = local.or_else(|| self.env.variable_named(&candidate).map(|(_, t)| t.clone()));
-            let t = known.or_else(|| self.env.type_named(&candidate))?;
+            let known = local.or_else(|| self.env.find_variable(&candidate).map(|(_, t)| t.clone()));
+            let t = known.or_else(|| self.env.find_type(&candidate))?;
             Some((candidate, t))
         })
     }
@@ -124,16 +125,16 @@ impl Checker<'_> {
             ExprKind::Unspecified => self.report(expr.id, "unexpected unspecified type: "),
             ExprKind::Literal(literal) => {
                 let t = literal_type(literal);
-                self.set(expr.id, t);
+                self.set_type(expr.id, t);
             }
-            ExprKind::Ident(name) => match self.lookup(name) {
+            ExprKind::Ident(name) => match self.resolve_name(name) {
                 Some((resolved, t)) => {
-                    self.set(expr.id, t);
+                    self.set_type(expr.id, t);
                     *name = resolved;
                 }
                 None => {
                     let name = name.clone();
-                    self.undeclared(expr.id, &name);
+                    self.report_undeclared(expr.id, &name);
                 }
             },
             ExprKind::Select { .. } => self.check_select(expr),
@@ -143,35 +144,35 @@ impl Checker<'_> {
             ExprKind::Struct { .. } => self.check_struct(expr),
             ExprKind::Comprehension(comprehension) => {
                 let t = self.check_comprehension(comprehension);
-                self.set(expr.id, t);
+                self.set_type(expr.id, t);
             }
         }
     }
 
     fn check_select(&mut self, expr: &mut Expr) {
         if let Some(name) = qualified_name(expr)
-            && let Some((resolved, t)) = self.lookup(&name)
+            && let Some((resolved, t)) = self.resolve_name(&name)
         {
-            self.set(expr.id, t);
+            self.set_type(expr.id, t);
             expr.kind = ExprKind::Ident(resolved);
             return;
         }
         let id = expr.id;
-        let ExprKind::Select { operand, field, test } = &mut expr.kind else { return };
+        let ExprKind::Select { operand, field, test_only } = &mut expr.kind else { return };
         let t = self.field_type(id, operand, field, false);
-        let t = if *test { Type::Bool } else { self.resolved(&t) };
-        self.set(id, t);
+        let t = if *test_only { Type::Bool } else { self.substituted(&t) };
+        self.set_type(id, t);
     }
 
     fn field_type(&mut self, id: ExprId, operand: &mut Expr, field: &str, optional: bool) -> Type {
         self.check(operand);
-        let operand = self.resolved(&self.of(operand));
-        let (target, is_optional) = operand.unwrapped();
+        let operand = self.substituted(&self.type_of(operand));
+        let (target, is_optional) = operand.unwrap_optional();
         let t = match target {
             Type::Map(entry) => entry.1.clone(),
             Type::Object(name) => self.object_field(id, name, field),
             Type::Var(_) | Type::Param(_) => {
-                self.substitution.assignable(&Type::Dyn, target);
+                self.substitution.is_assignable(&Type::Dyn, target);
                 Type::Dyn
             }
             Type::Dyn | Type::Error => Type::Dyn,
@@ -207,30 +208,30 @@ impl Checker<'_> {
         }
         let env = self.env;
         let Some(receiver) = target else {
-            return match env.function(function) {
+            return match env.resolve_function(function) {
                 Some(found) => {
                     *function = found.name.clone();
                     self.resolve(id, found, None, args);
                 }
                 None => {
                     let name = function.clone();
-                    self.undeclared(id, &name);
+                    self.report_undeclared(id, &name);
                 }
             };
         };
         if let Some(prefix) = qualified_name(receiver)
-            && let Some(found) = env.function(&format!("{prefix}.{function}"))
+            && let Some(found) = env.resolve_function(&format!("{prefix}.{function}"))
         {
             *function = found.name.clone();
             *target = None;
             return self.resolve(id, found, None, args);
         }
         self.check(receiver);
-        match env.function(function) {
+        match env.resolve_function(function) {
             Some(found) => self.resolve(id, found, Some(receiver), args),
             None => {
                 let name = function.clone();
-                self.undeclared(id, &name);
+                self.report_undeclared(id, &name);
             }
         }
     }
@@ -244,8 +245,8 @@ impl Checker<'_> {
         };
         let name = name.clone();
         let t = self.field_type(id, operand, &name, true);
-        let t = self.resolved(&t);
-        self.set(id, t);
+        let t = self.substituted(&t);
+        self.set_type(id, t);
         self.overloads[id as usize] = vec!["select_optional_field"];
     }
 
@@ -257,7 +258,7 @@ impl Checker<'_> {
             }
             None => Type::Error,
         };
-        self.set(id, t);
+        self.set_type(id, t);
     }
 
     fn resolve_overload(
@@ -267,22 +268,22 @@ impl Checker<'_> {
         target: Option<&Expr>,
         args: &[Expr],
     ) -> Option<(Type, Vec<&'static str>)> {
-        let mut types: Vec<Type> = target.iter().map(|target| self.of(target)).collect();
-        types.extend(args.iter().map(|arg| self.of(arg)));
-        let mut found: Vec<&'static str> = Vec::new();
+        let mut types: Vec<Type> = target.iter().map(|target| self.type_of(target)).collect();
+        types.extend(args.iter().map(|arg| self.type_of(arg)));
+        let mut matching: Vec<&'static str> = Vec::new();
         let mut result: Option<Type> = None;
         for overload in function.overloads.iter().filter(|overload| overload.member == target.is_some()) {
             if function.name == "_&&_" || function.name == "_||_" {
                 return self.check_logic(overload, args, &types);
             }
-            let mark = self.substitution.mark();
-            let (params, declared) = self.instance(overload);
-            if !self.substitution.all_assignable(&types, &params) {
-                self.substitution.back_to(mark);
+            let checkpoint = self.substitution.checkpoint();
+            let (params, declared) = self.instantiate(overload);
+            if !self.substitution.are_assignable(&types, &params) {
+                self.substitution.roll_back(checkpoint);
                 continue;
             }
-            found.push(overload.id);
-            let declared = self.resolved(&declared);
+            matching.push(overload.id);
+            let declared = self.substituted(&declared);
             result = Some(match result {
                 None => declared,
                 Some(before) if before == Type::Dyn || before == declared => before,
@@ -290,43 +291,43 @@ impl Checker<'_> {
             });
         }
         if result.is_none() {
-            let types: Vec<Type> = types.iter().map(|t| self.substitution.apply(t, true)).collect();
+            let types: Vec<Type> = types.iter().map(|t| self.substitution.substitute(t, true)).collect();
             let signature = signature(&types, target.is_some());
             let name = &function.name;
             self.report(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
         }
-        result.map(|result| (result, found))
+        result.map(|result| (result, matching))
     }
 
-    /// `&&` and `||` report each term that is no truth value.
+    /// `&&` and `||` report each operand that is not a `bool`.
     fn check_logic(&mut self, overload: &Overload, args: &[Expr], types: &[Type]) -> Option<(Type, Vec<&'static str>)> {
         let mut fits = true;
         for (arg, t) in args.iter().zip(types) {
-            if !self.substitution.assignable(t, &Type::Bool) {
-                self.mismatch(arg.id, &Type::Bool, t);
+            if !self.substitution.is_assignable(t, &Type::Bool) {
+                self.report_mismatch(arg.id, &Type::Bool, t);
                 fits = false;
             }
         }
         fits.then(|| (Type::Bool, vec![overload.id]))
     }
 
-    /// The parameters and the result of an overload, with new variables for its type parameters.
-    fn instance(&mut self, overload: &Overload) -> (Vec<Type>, Type) {
+    /// Returns the parameters and the result of an overload, with new type variables for its type parameters.
+    fn instantiate(&mut self, overload: &Overload) -> (Vec<Type>, Type) {
         let mut names: Vec<(Str, Type)> = Vec::new();
-        let params = overload.params.iter().map(|param| self.substitution.fresh(param, &mut names)).collect();
-        (params, self.substitution.fresh(&overload.result, &mut names))
+        let params = overload.params.iter().map(|param| self.substitution.instantiate(param, &mut names)).collect();
+        (params, self.substitution.instantiate(&overload.result, &mut names))
     }
 
-    /// The type of an optional element: what is in it.
-    fn unwrap(&mut self, expr: &Expr, optional: bool) -> Type {
-        let t = self.of(expr);
+    /// Returns the type of an element or value, unwrapped if it was written as optional (`?`).
+    fn element_type(&mut self, expr: &Expr, optional: bool) -> Type {
+        let t = self.type_of(expr);
         if !optional {
             return t;
         }
-        let (inner, is_optional) = t.unwrapped();
+        let (inner, is_optional) = t.unwrap_optional();
         let inner = inner.clone();
         if !is_optional && inner != Type::Dyn {
-            self.mismatch(expr.id, &Type::optional(inner.clone()), &inner);
+            self.report_mismatch(expr.id, &Type::optional(inner.clone()), &inner);
         }
         inner
     }
@@ -337,36 +338,36 @@ impl Checker<'_> {
         let mut joined = None;
         for (i, element) in elements.iter_mut().enumerate() {
             self.check(element);
-            let t = self.unwrap(element, optional.contains(&i));
-            joined = Some(self.join(joined, t));
+            let t = self.element_type(element, optional.contains(&i));
+            joined = Some(self.join_types(joined, t));
         }
         let element = joined.unwrap_or_else(|| self.substitution.new_var());
-        self.set(id, Type::list(element));
+        self.set_type(id, Type::list(element));
     }
 
     fn check_map(&mut self, expr: &mut Expr) {
         let id = expr.id;
         let ExprKind::Map(entries) = &mut expr.kind else { return };
         let (mut keys, mut values) = (None, None);
-        for Entry { key, value, optional, .. } in entries.iter_mut() {
+        for EntryExpr { key, value, optional, .. } in entries.iter_mut() {
             self.check(key);
-            let t = self.of(key);
-            keys = Some(self.join(keys, t));
+            let t = self.type_of(key);
+            keys = Some(self.join_types(keys, t));
             self.check(value);
-            let t = self.unwrap(value, *optional);
-            values = Some(self.join(values, t));
+            let t = self.element_type(value, *optional);
+            values = Some(self.join_types(values, t));
         }
         let key = keys.unwrap_or_else(|| self.substitution.new_var());
         let value = values.unwrap_or_else(|| self.substitution.new_var());
-        self.set(id, Type::map(key, value));
+        self.set_type(id, Type::map(key, value));
     }
 
-    /// The type that fits what was before and what comes now. Where aggregates must hold one type, the validation that
-    /// comes later says so.
-    fn join(&mut self, before: Option<Type>, now: Type) -> Type {
+    /// Returns the type that fits both arguments. The checker allows mixed aggregates; `validate` rejects them where
+    /// the environment requires homogeneous ones.
+    fn join_types(&mut self, before: Option<Type>, now: Type) -> Type {
         let Some(before) = before else { return now };
-        if self.substitution.assignable(&before, &now) {
-            return assign::most_general(before, now);
+        if self.substitution.is_assignable(&before, &now) {
+            return substitution::more_general(before, now);
         }
         Type::Dyn
     }
@@ -374,9 +375,9 @@ impl Checker<'_> {
     fn check_struct(&mut self, expr: &mut Expr) {
         let id = expr.id;
         let ExprKind::Struct { name, fields } = &mut expr.kind else { return };
-        let Some((resolved, t)) = self.lookup(name) else {
+        let Some((resolved, t)) = self.resolve_name(name) else {
             let name = name.clone();
-            return self.undeclared(id, &name);
+            return self.report_undeclared(id, &name);
         };
         name.clone_from(&resolved);
         let t = match t {
@@ -393,12 +394,12 @@ impl Checker<'_> {
                 Type::Error
             }
         };
-        self.set(id, t);
-        for Entry { id, key, value, optional } in fields {
+        self.set_type(id, t);
+        for EntryExpr { id, key, value, optional } in fields {
             self.check(value);
             let field = self.object_field(*id, &resolved, key);
-            let found = self.unwrap(value, *optional);
-            if !self.substitution.assignable(&field, &found) {
+            let found = self.element_type(value, *optional);
+            if !self.substitution.is_assignable(&field, &found) {
                 let message = format!("expected type of field '{key}' is '{field}' but provided type is '{found}'");
                 self.report(*id, message);
             }
@@ -406,44 +407,44 @@ impl Checker<'_> {
     }
 
     fn check_comprehension(&mut self, c: &mut Comprehension) -> Type {
-        self.check(&mut c.range);
-        self.check(&mut c.init);
-        let range = self.resolved(&self.of(&c.range));
-        let accu = self.of(&c.init);
+        self.check(&mut c.iter_range);
+        self.check(&mut c.accu_init);
+        let range = self.substituted(&self.type_of(&c.iter_range));
+        let accu = self.type_of(&c.accu_init);
         let outer = self.scopes.len();
-        self.scopes.push((c.accu.clone(), accu.clone()));
+        self.scopes.push((c.accu_var.clone(), accu.clone()));
         let (first, second) = match &range {
-            Type::List(element) if c.var2.is_some() => (Type::Int, (**element).clone()),
+            Type::List(element) if c.iter_var2.is_some() => (Type::Int, (**element).clone()),
             Type::List(element) => ((**element).clone(), Type::Error),
             Type::Map(entry) => (entry.0.clone(), entry.1.clone()),
             Type::Dyn | Type::Error | Type::Var(_) | Type::Param(_) => {
-                self.substitution.assignable(&Type::Dyn, &range);
+                self.substitution.is_assignable(&Type::Dyn, &range);
                 (Type::Dyn, Type::Dyn)
             }
             other => {
                 let what = "cannot be range of a comprehension (must be list, map, or dynamic)";
-                self.report(c.range.id, format!("expression of type '{other}' {what}"));
+                self.report(c.iter_range.id, format!("expression of type '{other}' {what}"));
                 (Type::Error, Type::Error)
             }
         };
-        self.scopes.push((c.var.clone(), first));
-        if let Some(var2) = &c.var2 {
+        self.scopes.push((c.iter_var.clone(), first));
+        if let Some(var2) = &c.iter_var2 {
             self.scopes.push((var2.clone(), second));
         }
-        self.check(&mut c.condition);
-        self.assert(&c.condition, &Type::Bool);
-        self.check(&mut c.step);
-        self.assert(&c.step, &accu);
+        self.check(&mut c.loop_condition);
+        self.assert_type(&c.loop_condition, &Type::Bool);
+        self.check(&mut c.loop_step);
+        self.assert_type(&c.loop_step, &accu);
         self.scopes.truncate(outer + 1);
         self.check(&mut c.result);
         self.scopes.truncate(outer);
-        self.resolved(&self.of(&c.result))
+        self.substituted(&self.type_of(&c.result))
     }
 
-    fn assert(&mut self, expr: &Expr, t: &Type) {
-        let found = self.of(expr);
-        if !self.substitution.assignable(t, &found) {
-            self.mismatch(expr.id, t, &found);
+    fn assert_type(&mut self, expr: &Expr, t: &Type) {
+        let found = self.type_of(expr);
+        if !self.substitution.is_assignable(t, &found) {
+            self.report_mismatch(expr.id, t, &found);
         }
     }
 }
@@ -460,11 +461,11 @@ fn literal_type(literal: &Literal) -> Type {
     }
 }
 
-/// `a.b.c`, if the node is nothing but names.
+/// Returns `a.b.c` for a chain of field selections that starts at an identifier.
 fn qualified_name(expr: &Expr) -> Option<Str> {
     match &expr.kind {
         ExprKind::Ident(name) => Some(name.clone()),
-        ExprKind::Select { operand, field, test: false } => {
+        ExprKind::Select { operand, field, test_only: false } => {
             Some(format!("{}.{field}", qualified_name(operand)?).into())
         }
         _ => None,

@@ -1,27 +1,28 @@
-//! What Kubernetes demands of expressions beyond their types: constants that are read as durations, times or regular
-//! expressions must be valid, aggregates must hold one type, format strings must fit their arguments.
+//! Validators that kube-apiserver enables in addition to type checking: constant durations, timestamps and regular
+//! expressions must be valid, aggregate literals must be homogeneous, and format strings must fit their arguments
+//! (upstream: cel-go `cel/validator.go`).
 
 use std::collections::HashSet;
 
 use pintle_value::time::Duration;
 
-use super::Checked;
-use super::format::check_format;
-use crate::pattern::compile;
+use super::CheckedExpr;
+use super::format::validate_format;
+use crate::regexp::compile;
 use crate::source::Issues;
-use crate::syntax::{Entry, Expr, ExprId, ExprKind, Literal};
+use crate::syntax::{EntryExpr, Expr, ExprId, ExprKind, Literal};
 use crate::types::Type;
 use crate::value::Timestamp;
 
-/// Checks an expression whose types are known.
-pub(crate) fn validate(checked: &Checked) -> Result<(), Box<Issues>> {
+/// Runs the validators on a checked expression.
+pub(crate) fn validate(checked: &CheckedExpr) -> Result<(), Box<Issues>> {
     let mut validator = Validator { checked, issues: Issues::new(checked.source.clone()), reported: HashSet::new() };
-    validator.walk(&checked.expr, false);
+    validator.visit(&checked.expr, false);
     if validator.issues.is_empty() { Ok(()) } else { Err(Box::new(validator.issues)) }
 }
 
 struct Validator<'c> {
-    checked: &'c Checked,
+    checked: &'c CheckedExpr,
     issues: Issues,
     reported: HashSet<(ExprId, String)>,
 }
@@ -29,55 +30,58 @@ struct Validator<'c> {
 impl Validator<'_> {
     fn report(&mut self, id: ExprId, message: String) {
         if self.reported.insert((id, message.clone())) {
-            let location = self.checked.positions.location(id, &self.checked.source);
+            let location = self.checked.source_info.location(id, &self.checked.source);
             self.issues.report(location, message);
         }
     }
 
-    /// `formatted` is true within the arguments of `format`, where lists may hold anything.
-    fn walk(&mut self, expr: &Expr, formatted: bool) {
+    /// `in_format` is true within the arguments of `format`, where lists may be heterogeneous.
+    fn visit(&mut self, expr: &Expr, in_format: bool) {
         match &expr.kind {
-            ExprKind::Select { operand, .. } => self.walk(operand, formatted),
+            ExprKind::Select { operand, .. } => self.visit(operand, in_format),
             ExprKind::Call { target, function, args } => {
-                self.call(expr.id, target.as_deref(), function, args);
-                let formatted = formatted || function == "format";
+                self.validate_call(expr.id, target.as_deref(), function, args);
+                let in_format = in_format || function == "format";
                 for part in target.as_deref().into_iter().chain(args) {
-                    self.walk(part, formatted);
+                    self.visit(part, in_format);
                 }
             }
             ExprKind::List { elements, optional } => {
-                if !formatted {
-                    self.one_type(elements.iter().enumerate().map(|(i, e)| (e, optional.contains(&i))), true);
+                if !in_format {
+                    self.validate_homogeneous(
+                        elements.iter().enumerate().map(|(i, e)| (e, optional.contains(&i))),
+                        true,
+                    );
                 }
                 for element in elements {
-                    self.walk(element, formatted);
+                    self.visit(element, in_format);
                 }
             }
             ExprKind::Map(entries) => {
-                if !formatted {
-                    self.one_type(entries.iter().map(|entry| (&entry.key, false)), false);
-                    self.one_type(entries.iter().map(|entry| (&entry.value, entry.optional)), false);
+                if !in_format {
+                    self.validate_homogeneous(entries.iter().map(|entry| (&entry.key, false)), false);
+                    self.validate_homogeneous(entries.iter().map(|entry| (&entry.value, entry.optional)), false);
                 }
-                for Entry { key, value, .. } in entries {
-                    self.walk(key, formatted);
-                    self.walk(value, formatted);
+                for EntryExpr { key, value, .. } in entries {
+                    self.visit(key, in_format);
+                    self.visit(value, in_format);
                 }
             }
             ExprKind::Struct { fields, .. } => {
                 for field in fields {
-                    self.walk(&field.value, formatted);
+                    self.visit(&field.value, in_format);
                 }
             }
             ExprKind::Comprehension(c) => {
-                for part in [&c.range, &c.init, &c.condition, &c.step, &c.result] {
-                    self.walk(part, formatted);
+                for part in [&c.iter_range, &c.accu_init, &c.loop_condition, &c.loop_step, &c.result] {
+                    self.visit(part, in_format);
                 }
             }
             ExprKind::Unspecified | ExprKind::Literal(_) | ExprKind::Ident(_) => {}
         }
     }
 
-    fn call(&mut self, id: ExprId, target: Option<&Expr>, function: &str, args: &[Expr]) {
+    fn validate_call(&mut self, id: ExprId, target: Option<&Expr>, function: &str, args: &[Expr]) {
         let first = args.first().and_then(|arg| match &arg.kind {
             ExprKind::Literal(literal) => Some((arg.id, literal)),
             _ => None,
@@ -96,17 +100,17 @@ impl Validator<'_> {
         if function == "format"
             && let Some(Expr { kind: ExprKind::Literal(Literal::String(format)), .. }) = target
             && let [Expr { kind: ExprKind::List { elements, .. }, .. }] = args
-            && let Err((at, message)) = check_format(self.checked, format, elements)
+            && let Err((at, message)) = validate_format(self.checked, format, elements)
         {
             self.report(at.unwrap_or(id), message);
         }
     }
 
-    fn one_type<'x>(&mut self, parts: impl Iterator<Item = (&'x Expr, bool)>, first_only: bool) {
+    fn validate_homogeneous<'x>(&mut self, parts: impl Iterator<Item = (&'x Expr, bool)>, first_only: bool) {
         let mut expected: Option<Type> = None;
         for (part, optional) in parts {
             let t = self.checked.type_of(part);
-            let t = if optional { t.unwrapped().0 } else { t };
+            let t = if optional { t.unwrap_optional().0 } else { t };
             match &expected {
                 None => expected = Some(t.clone()),
                 Some(before) if before == t => {}

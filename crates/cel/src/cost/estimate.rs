@@ -1,119 +1,122 @@
-//! What an expression may cost, before it is evaluated. After cel-go's `checker/cost.go`.
+//! Estimates the cost of an expression before it is evaluated (upstream: cel-go `checker/cost.go`).
 
 use std::collections::HashMap;
 
 use pintle_value::Str;
 
-use super::{CostEstimate, LIST_COST, MAP_COST, PER_CHARACTER, PER_PATTERN_CHARACTER, STRUCT_COST, SizeEstimate};
-use crate::check::Checked;
+use super::{
+    CostEstimate, LIST_CREATE_BASE_COST, MAP_CREATE_BASE_COST, REGEX_STRING_LENGTH_COST_FACTOR,
+    STRING_TRAVERSAL_COST_FACTOR, STRUCT_CREATE_BASE_COST, SizeEstimate,
+};
+use crate::check::CheckedExpr;
 use crate::env::Env;
 use crate::syntax::{Comprehension, Expr, ExprId, ExprKind, Literal};
 use crate::types::Type;
 
-/// What is known of the sizes of values.
-pub trait Sizes {
-    /// The size of the value at a path: the name of a variable, then fields, with `@items` for the elements of a
-    /// list, `@keys` and `@values` for those of a map. `None` if nothing is known.
-    fn size(&self, path: &[Str], t: &Type) -> Option<SizeEstimate>;
+/// Estimates the sizes of variables and their fields (upstream: `EstimateSize` of cel-go's `CostEstimator`).
+pub trait SizeEstimator {
+    /// The size of the value at a path: the name of a variable, then field names, with `@items` for the elements of a
+    /// list, `@keys` and `@values` for those of a map. Returns `None` if the size is unknown.
+    fn estimate_size(&self, path: &[Str], ty: &Type) -> Option<SizeEstimate>;
 }
 
-/// Nothing is known.
+/// A [`SizeEstimator`] that knows no sizes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UnknownSizes;
 
-impl Sizes for UnknownSizes {
-    fn size(&self, _: &[Str], _: &Type) -> Option<SizeEstimate> {
+impl SizeEstimator for UnknownSizes {
+    fn estimate_size(&self, _: &[Str], _: &Type) -> Option<SizeEstimate> {
         None
     }
 }
 
-/// What a call may cost, and how large its result may be.
+/// The estimated cost of a call and size of its result.
 #[derive(Clone, Copy, Debug)]
 pub struct CallEstimate {
-    /// The cost of the call itself.
+    /// The cost of the call itself, without its arguments.
     pub cost: CostEstimate,
-    /// The size of the result, if that is known.
+    /// The size of the result, if known.
     pub size: Option<SizeEstimate>,
 }
 
 impl CallEstimate {
-    /// A cost, and nothing about the size.
+    /// An estimate with a cost and an unknown result size.
     #[must_use]
     pub fn cost(cost: CostEstimate) -> Self {
         Self { cost, size: None }
     }
 
-    /// A cost, and the size of the result.
+    /// An estimate with a cost and a result size.
     #[must_use]
     pub fn sized(cost: CostEstimate, size: SizeEstimate) -> Self {
         Self { cost, size: Some(size) }
     }
 }
 
-/// What is known of an argument.
+/// An argument or target of a call whose cost is estimated (upstream: `AstNode` of cel-go's `checker`).
 #[derive(Clone, Debug)]
-pub struct Operand {
-    /// Where its value comes from, if it is part of a variable.
+pub struct AstNode {
+    /// The path of the value, empty if it is not part of a variable.
     pub path: Vec<Str>,
-    /// Its type.
-    pub t: Type,
-    /// The integer, if it is a constant one.
+    /// The type.
+    pub ty: Type,
+    /// The value of an integer literal.
     pub int: Option<i64>,
     size: Option<SizeEstimate>,
 }
 
-/// What is known of the arguments of a call.
-pub struct CallSizes<'c> {
-    /// The overload.
+/// A call whose cost is estimated.
+pub struct EstimatedCall<'c> {
+    /// The id of the overload.
     pub overload: &'c str,
-    /// What it is called on.
-    pub target: Option<&'c Operand>,
+    /// The target of a member call.
+    pub target: Option<&'c AstNode>,
     /// The arguments.
-    pub args: &'c [Operand],
-    sizes: &'c dyn Sizes,
+    pub args: &'c [AstNode],
+    sizes: &'c dyn SizeEstimator,
 }
 
-impl CallSizes<'_> {
-    /// The size that is known without asking, such as that of a constant.
+impl EstimatedCall<'_> {
+    /// The size that the estimator has computed from the expression, for example that of a literal.
     #[must_use]
-    pub fn known(&self, operand: &Operand) -> Option<SizeEstimate> {
+    pub fn computed_size(&self, operand: &AstNode) -> Option<SizeEstimate> {
         operand.size
     }
 
-    /// How large an argument may be.
+    /// The size of an argument: computed from the expression, or else from the [`SizeEstimator`], or else unbounded.
     #[must_use]
-    pub fn size(&self, operand: &Operand) -> SizeEstimate {
-        let known = operand.size.or_else(|| self.sizes.size(&operand.path, &operand.t));
+    pub fn size(&self, operand: &AstNode) -> SizeEstimate {
+        let known = operand.size.or_else(|| self.sizes.estimate_size(&operand.path, &operand.ty));
         known.unwrap_or(SizeEstimate::UNKNOWN)
     }
 
-    /// The elements of an argument, if its type has parameters.
+    /// A node that stands for the elements of an argument, if its type has parameters.
     #[must_use]
-    pub fn elements(&self, operand: &Operand) -> Option<Operand> {
-        let t = (*operand.t.parameters().first()?).clone();
+    pub fn elements(&self, operand: &AstNode) -> Option<AstNode> {
+        let t = (*operand.ty.parameters().first()?).clone();
         let mut path = operand.path.clone();
         if !path.is_empty() {
             path.push("@items".into());
         }
-        Some(Operand { path, t, int: None, size: None })
+        Some(AstNode { path, ty: t, int: None, size: None })
     }
 }
 
-/// Estimates a checked expression.
-pub(crate) fn estimate(env: &Env, checked: &Checked, sizes: &dyn Sizes) -> CostEstimate {
+/// Estimates the cost of a checked expression.
+pub(crate) fn estimate_cost(env: &Env, checked: &CheckedExpr, sizes: &dyn SizeEstimator) -> CostEstimate {
     let mut estimator = Estimator {
         env,
         checked,
         sizes,
         paths: HashMap::new(),
-        known: HashMap::new(),
-        entries: HashMap::new(),
+        computed_sizes: HashMap::new(),
+        computed_entries: HashMap::new(),
         locals: Vec::new(),
     };
     estimator.cost(&checked.expr)
 }
 
-/// The sizes of what is in a list or map.
+/// The sizes of the keys and values of a list or map.
 #[derive(Clone, Copy)]
 struct EntrySizes {
     is_list: bool,
@@ -128,7 +131,7 @@ impl EntrySizes {
     }
 }
 
-struct Local {
+struct LocalVar {
     name: Str,
     path: Vec<Str>,
     size: Option<SizeEstimate>,
@@ -137,22 +140,22 @@ struct Local {
 
 struct Estimator<'e> {
     env: &'e Env,
-    checked: &'e Checked,
-    sizes: &'e dyn Sizes,
+    checked: &'e CheckedExpr,
+    sizes: &'e dyn SizeEstimator,
     paths: HashMap<ExprId, Vec<Str>>,
-    known: HashMap<ExprId, SizeEstimate>,
-    entries: HashMap<ExprId, EntrySizes>,
-    locals: Vec<Local>,
+    computed_sizes: HashMap<ExprId, SizeEstimate>,
+    computed_entries: HashMap<ExprId, EntrySizes>,
+    locals: Vec<LocalVar>,
 }
 
 const ONE: CostEstimate = CostEstimate::fixed(1);
 
 impl Estimator<'_> {
-    fn local(&self, name: &str) -> Option<&Local> {
+    fn local(&self, name: &str) -> Option<&LocalVar> {
         self.locals.iter().rev().find(|local| local.name == name)
     }
 
-    fn local_of(&self, expr: &Expr) -> Option<&Local> {
+    fn local_of(&self, expr: &Expr) -> Option<&LocalVar> {
         match &expr.kind {
             ExprKind::Ident(name) => self.local(name),
             _ => None,
@@ -166,7 +169,7 @@ impl Estimator<'_> {
         }
     }
 
-    fn set_path(&mut self, expr: &Expr, mut path: Vec<Str>, step: &str) {
+    fn record_path(&mut self, expr: &Expr, mut path: Vec<Str>, step: &str) {
         path.push(step.into());
         self.paths.insert(expr.id, path);
     }
@@ -179,65 +182,65 @@ impl Estimator<'_> {
                 self.paths.insert(expr.id, path);
                 ONE
             }
-            ExprKind::Select { operand, test: true, .. } => self.cost(operand),
+            ExprKind::Select { operand, test_only: true, .. } => self.cost(operand),
             ExprKind::Select { operand, field, .. } => {
                 let cost = self.cost(operand);
                 let path = self.path(operand);
-                self.set_path(expr, path, field);
+                self.record_path(expr, path, field);
                 match self.checked.type_of(operand) {
                     Type::Map(_) | Type::Object(_) => cost.plus(ONE),
                     _ => cost,
                 }
             }
-            ExprKind::Call { target, function, args } => self.call(expr, target.as_deref(), function, args),
+            ExprKind::Call { target, function, args } => self.call_cost(expr, target.as_deref(), function, args),
             ExprKind::List { elements, .. } => {
-                let mut cost = CostEstimate::fixed(LIST_COST);
-                let mut value = none_yet(elements.is_empty());
+                let mut cost = CostEstimate::fixed(LIST_CREATE_BASE_COST);
+                let mut value = union_start(elements.is_empty());
                 for element in elements {
                     cost = cost.plus(self.cost(element));
                     value = value.union(self.size_or_unknown(element));
                 }
-                self.entries.insert(expr.id, EntrySizes { is_list: true, key: SizeEstimate::fixed(1), value });
+                self.computed_entries.insert(expr.id, EntrySizes { is_list: true, key: SizeEstimate::fixed(1), value });
                 cost
             }
             ExprKind::Map(entries) => {
-                let mut cost = CostEstimate::fixed(MAP_COST);
-                let (mut key, mut value) = (none_yet(entries.is_empty()), none_yet(entries.is_empty()));
+                let mut cost = CostEstimate::fixed(MAP_CREATE_BASE_COST);
+                let (mut key, mut value) = (union_start(entries.is_empty()), union_start(entries.is_empty()));
                 for entry in entries {
                     cost = cost.plus(self.cost(&entry.key)).plus(self.cost(&entry.value));
                     key = key.union(self.size_or_unknown(&entry.key));
                     value = value.union(self.size_or_unknown(&entry.value));
                 }
-                self.entries.insert(expr.id, EntrySizes { is_list: false, key, value });
+                self.computed_entries.insert(expr.id, EntrySizes { is_list: false, key, value });
                 cost
             }
             ExprKind::Struct { fields, .. } => {
-                let cost = CostEstimate::fixed(STRUCT_COST);
+                let cost = CostEstimate::fixed(STRUCT_CREATE_BASE_COST);
                 fields.iter().fold(cost, |cost, field| cost.plus(self.cost(&field.value)))
             }
-            ExprKind::Comprehension(c) if c.is_bind() => self.bind(expr, c),
-            ExprKind::Comprehension(c) => self.comprehension(expr, c),
+            ExprKind::Comprehension(c) if c.is_bind() => self.bind_cost(expr, c),
+            ExprKind::Comprehension(c) => self.comprehension_cost(expr, c),
         }
     }
 
-    fn push_bound(&mut self, name: &Str, init: &Expr) {
+    fn push_variable(&mut self, name: &Str, init: &Expr) {
         let path = self.path(init);
         let entries = self.entry_sizes(init);
         let size = self.size(init);
-        self.locals.push(Local { name: name.clone(), path, size, entries });
+        self.locals.push(LocalVar { name: name.clone(), path, size, entries });
     }
 
-    /// Declares a variable for the keys or the values of what a loop goes over.
-    fn push_iterator(&mut self, name: &Str, range: &Expr, wanted: Iterated) {
+    /// Declares an iteration variable of a comprehension.
+    fn push_iter_var(&mut self, name: &Str, range: &Expr, kind: IterVarKind) {
         let entries = self.entry_sizes(range);
         let is_list = match entries {
             Some(entries) => entries.is_list,
             None => matches!(self.checked.type_of(range), Type::List(_)),
         };
-        let by_value = match wanted {
-            Iterated::Key => false,
-            Iterated::Value => true,
-            Iterated::Only => is_list,
+        let by_value = match kind {
+            IterVarKind::Key => false,
+            IterVarKind::Value => true,
+            IterVarKind::Single => is_list,
         };
         let step = match (by_value, is_list) {
             (false, false) => "@keys",
@@ -248,51 +251,51 @@ impl Estimator<'_> {
         let size = entries.map(|entries| if by_value { entries.value } else { entries.key });
         let mut path = self.path(range);
         path.push(step.into());
-        self.locals.push(Local { name: name.clone(), path, size, entries: None });
+        self.locals.push(LocalVar { name: name.clone(), path, size, entries: None });
     }
 
-    fn bind(&mut self, expr: &Expr, c: &Comprehension) -> CostEstimate {
-        let cost = self.cost(&c.range).plus(self.cost(&c.init));
-        self.push_bound(&c.accu, &c.init);
+    fn bind_cost(&mut self, expr: &Expr, c: &Comprehension) -> CostEstimate {
+        let cost = self.cost(&c.iter_range).plus(self.cost(&c.accu_init));
+        self.push_variable(&c.accu_var, &c.accu_init);
         let cost = cost.plus(self.cost(&c.result));
         self.locals.pop();
         self.copy_sizes(expr, &c.result);
         cost
     }
 
-    fn comprehension(&mut self, expr: &Expr, c: &Comprehension) -> CostEstimate {
-        let cost = self.cost(&c.range).plus(self.cost(&c.init));
+    fn comprehension_cost(&mut self, expr: &Expr, c: &Comprehension) -> CostEstimate {
+        let cost = self.cost(&c.iter_range).plus(self.cost(&c.accu_init));
         let outer = self.locals.len();
-        self.push_bound(&c.accu, &c.init);
-        match &c.var2 {
-            None => self.push_iterator(&c.var, &c.range, Iterated::Only),
+        self.push_variable(&c.accu_var, &c.accu_init);
+        match &c.iter_var2 {
+            None => self.push_iter_var(&c.iter_var, &c.iter_range, IterVarKind::Single),
             Some(var2) => {
-                self.push_iterator(&c.var, &c.range, Iterated::Key);
-                self.push_iterator(var2, &c.range, Iterated::Value);
+                self.push_iter_var(&c.iter_var, &c.iter_range, IterVarKind::Key);
+                self.push_iter_var(var2, &c.iter_range, IterVarKind::Value);
             }
         }
-        let condition = self.cost(&c.condition);
-        let step = self.cost(&c.step);
+        let condition = self.cost(&c.loop_condition);
+        let step = self.cost(&c.loop_step);
         self.locals.truncate(outer + 1);
         let cost = cost.plus(self.cost(&c.result));
         self.locals.truncate(outer);
-        let rounds = self.size_or_unknown(&c.range);
-        match c.init.kind {
+        let iterations = self.size_or_unknown(&c.iter_range);
+        match c.accu_init.kind {
             ExprKind::Literal(_) => {
-                let size = self.size(&c.init);
-                self.set_size(expr, size);
+                let size = self.size(&c.accu_init);
+                self.record_size(expr, size);
             }
             ExprKind::List { .. } | ExprKind::Map(_) => {
-                self.set_size(expr, Some(rounds));
-                let entries = self.entry_sizes(&c.step);
-                self.set_entries(expr, entries);
+                self.record_size(expr, Some(iterations));
+                let entries = self.entry_sizes(&c.loop_step);
+                self.record_entries(expr, entries);
             }
             _ => {}
         }
-        cost.plus(rounds.times_cost(step.plus(condition)))
+        cost.plus(iterations.times_cost(step.plus(condition)))
     }
 
-    fn call(&mut self, expr: &Expr, target: Option<&Expr>, function: &str, args: &[Expr]) -> CostEstimate {
+    fn call_cost(&mut self, expr: &Expr, target: Option<&Expr>, function: &str, args: &[Expr]) -> CostEstimate {
         if let ("dyn", [arg]) = (function, args) {
             let cost = self.cost(arg);
             self.copy_sizes(expr, arg);
@@ -317,8 +320,8 @@ impl Estimator<'_> {
         let mut call_cost = CostEstimate { min: u64::MAX, max: 0 };
         let mut result: Option<SizeEstimate> = None;
         for overload in overloads {
-            let call = Called { expr, overload, target: target.as_ref(), args, operands: &operands };
-            let estimate = self.function(function, &call, &arg_costs);
+            let call = CallSite { expr, overload, target: target.as_ref(), args, operands: &operands };
+            let estimate = self.function_cost(function, &call, &arg_costs);
             call_cost = call_cost.union(estimate.cost);
             if let Some(size) = estimate.size {
                 result = Some(result.map_or(size, |before| before.union(size)));
@@ -326,57 +329,67 @@ impl Estimator<'_> {
             if let ("index_list" | "index_map", Some(container)) = (*overload, args.first()) {
                 result = self.entry_sizes(container).map(|entries| entries.value);
                 let path = self.path(container);
-                self.set_path(expr, path, if *overload == "index_list" { "@items" } else { "@values" });
+                self.record_path(expr, path, if *overload == "index_list" { "@items" } else { "@values" });
             }
             if result.is_none() {
                 result = self.size(expr);
             }
         }
-        self.set_size(expr, result);
+        self.record_size(expr, result);
         cost.plus(call_cost)
     }
 
-    fn function(&mut self, function: &str, call: &Called<'_>, arg_costs: &[CostEstimate]) -> CallEstimate {
+    fn function_cost(&mut self, function: &str, call: &CallSite<'_>, arg_costs: &[CostEstimate]) -> CallEstimate {
         let args = arg_costs.iter().fold(CostEstimate::default(), |sum, cost| sum.plus(*cost));
-        let sizes = CallSizes { overload: call.overload, target: call.target, args: call.operands, sizes: self.sizes };
-        let declared = self.env.function_named(function);
+        let sizes =
+            EstimatedCall { overload: call.overload, target: call.target, args: call.operands, sizes: self.sizes };
+        let declared = self.env.find_function(function);
         let overload = declared.and_then(|f| f.overloads.iter().find(|overload| overload.id == call.overload));
-        let by_overload = overload.and_then(|overload| overload.estimate).and_then(|estimate| estimate(&sizes));
-        let by_function = || declared.and_then(|f| f.estimate).and_then(|estimate| estimate(&sizes));
+        let by_overload = overload.and_then(|overload| overload.cost_estimator).and_then(|estimate| estimate(&sizes));
+        let by_function = || declared.and_then(|f| f.cost_estimator).and_then(|estimate| estimate(&sizes));
         if let Some(estimate) = by_overload.or_else(by_function) {
             return CallEstimate { cost: estimate.cost.plus(args), size: estimate.size };
         }
-        self.standard(call, arg_costs, args)
+        self.standard_function_cost(call, arg_costs, args)
     }
 
-    /// What the functions of the standard library may cost.
-    fn standard(&mut self, call: &Called<'_>, arg_costs: &[CostEstimate], args: CostEstimate) -> CallEstimate {
-        let known = |operand: &Operand| operand.size.unwrap_or(SizeEstimate::UNKNOWN);
-        let of = |i: usize| call.operands.get(i).map_or(SizeEstimate::UNKNOWN, known);
-        let walk = |size: SizeEstimate| size.per_unit(PER_CHARACTER).plus(args);
+    /// The cost of the functions of the standard library.
+    fn standard_function_cost(
+        &mut self,
+        call: &CallSite<'_>,
+        arg_costs: &[CostEstimate],
+        args: CostEstimate,
+    ) -> CallEstimate {
+        let computed_size = |operand: &AstNode| operand.size.unwrap_or(SizeEstimate::UNKNOWN);
+        let of = |i: usize| call.operands.get(i).map_or(SizeEstimate::UNKNOWN, computed_size);
+        let traverse = |size: SizeEstimate| size.times_factor(STRING_TRAVERSAL_COST_FACTOR).plus(args);
         match (call.overload, call.target, call.operands.len()) {
-            ("string_format", Some(target), _) => CallEstimate::cost(walk(known(target))),
+            ("string_format", Some(target), _) => CallEstimate::cost(traverse(computed_size(target))),
             ("string_to_bytes", _, 1) => {
                 let size = of(0);
                 let result = SizeEstimate { min: size.min, max: size.max.wrapping_mul(4) };
-                CallEstimate::sized(walk(size), result)
+                CallEstimate::sized(traverse(size), result)
             }
             ("bytes_to_string", _, 1) => {
                 let size = of(0);
-                CallEstimate::sized(walk(size), SizeEstimate { min: size.min / 4, max: size.max })
+                CallEstimate::sized(traverse(size), SizeEstimate { min: size.min / 4, max: size.max })
             }
             ("strings_quote", _, 1) => {
                 let size = of(0);
                 let max = size.max.wrapping_mul(2).wrapping_add(2);
-                CallEstimate::sized(walk(size), SizeEstimate { min: size.min.wrapping_add(2), max })
+                CallEstimate::sized(traverse(size), SizeEstimate { min: size.min.wrapping_add(2), max })
             }
-            ("starts_with_string" | "ends_with_string", _, 1) => CallEstimate::cost(walk(of(0))),
-            ("in_list", _, 2) => CallEstimate::cost(of(1).per_unit(1.0).plus(args)),
-            ("matches_string", Some(target), 1) => {
-                CallEstimate::cost(regex(known(target), of(0).per_unit(PER_PATTERN_CHARACTER)).plus(args))
-            }
+            ("starts_with_string" | "ends_with_string", _, 1) => CallEstimate::cost(traverse(of(0))),
+            ("in_list", _, 2) => CallEstimate::cost(of(1).times_factor(1.0).plus(args)),
+            ("matches_string", Some(target), 1) => CallEstimate::cost(
+                regex_cost_estimate(computed_size(target), of(0).times_factor(REGEX_STRING_LENGTH_COST_FACTOR))
+                    .plus(args),
+            ),
             ("contains_string", Some(target), 1) => {
-                let (text, part) = (known(target).per_unit(PER_CHARACTER), of(0).per_unit(PER_CHARACTER));
+                let (text, part) = (
+                    computed_size(target).times_factor(STRING_TRAVERSAL_COST_FACTOR),
+                    of(0).times_factor(STRING_TRAVERSAL_COST_FACTOR),
+                );
                 CallEstimate::cost(text.times(part).plus(args))
             }
             ("logical_or" | "logical_and", _, _) => {
@@ -388,14 +401,14 @@ impl Estimator<'_> {
                     return CallEstimate::cost(args.plus(ONE));
                 };
                 let entries = EntrySizes::union(self.entry_sizes(a), self.entry_sizes(b));
-                self.set_entries(call.expr, entries);
+                self.record_entries(call.expr, entries);
                 CallEstimate::sized(condition.plus(truthy.union(*falsy)), of(1).union(of(2)))
             }
             (overload @ ("add_string" | "add_bytes" | "add_list"), _, 2) => {
                 let size = of(0).plus(of(1));
                 let entries = EntrySizes::union(self.entry_sizes(&call.args[0]), self.entry_sizes(&call.args[1]));
-                self.set_entries(call.expr, entries);
-                CallEstimate::sized(if overload == "add_list" { args.plus(ONE) } else { walk(size) }, size)
+                self.record_entries(call.expr, entries);
+                CallEstimate::sized(if overload == "add_list" { args.plus(ONE) } else { traverse(size) }, size)
             }
             (
                 "less_string"
@@ -412,13 +425,13 @@ impl Estimator<'_> {
                 _,
             ) => {
                 let max = of(0).max.min(of(1).max);
-                CallEstimate::cost(walk(SizeEstimate { min: u64::from(max > 0), max }))
+                CallEstimate::cost(traverse(SizeEstimate { min: u64::from(max > 0), max }))
             }
             _ => CallEstimate::cost(args.plus(ONE)),
         }
     }
 
-    fn operand(&mut self, expr: &Expr) -> Operand {
+    fn operand(&mut self, expr: &Expr) -> AstNode {
         let mut path = self.path(expr);
         if path.first().is_some_and(|root| root == "@result" || root == "__result__") {
             path.clear();
@@ -427,7 +440,7 @@ impl Estimator<'_> {
             ExprKind::Literal(Literal::Int(i)) => Some(*i),
             _ => None,
         };
-        Operand { path, t: self.checked.type_of(expr).clone(), int, size: self.size(expr) }
+        AstNode { path, ty: self.checked.type_of(expr).clone(), int, size: self.size(expr) }
     }
 
     fn size_or_unknown(&mut self, expr: &Expr) -> SizeEstimate {
@@ -435,12 +448,12 @@ impl Estimator<'_> {
     }
 
     fn size(&mut self, expr: &Expr) -> Option<SizeEstimate> {
-        if let Some(size) = self.known.get(&expr.id).copied().or_else(|| own_size(expr)) {
+        if let Some(size) = self.computed_sizes.get(&expr.id).copied().or_else(|| literal_size(expr)) {
             return Some(size);
         }
         let t = self.checked.type_of(expr);
-        if let Some(size) = self.sizes.size(&self.path(expr), t) {
-            self.known.insert(expr.id, size);
+        if let Some(size) = self.sizes.estimate_size(&self.path(expr), t) {
+            self.computed_sizes.insert(expr.id, size);
             return Some(size);
         }
         if is_scalar(t) {
@@ -449,60 +462,61 @@ impl Estimator<'_> {
         self.local_of(expr).and_then(|local| local.size)
     }
 
-    fn set_size(&mut self, expr: &Expr, size: Option<SizeEstimate>) {
+    fn record_size(&mut self, expr: &Expr, size: Option<SizeEstimate>) {
         if let Some(size) = size {
-            self.known.insert(expr.id, size);
+            self.computed_sizes.insert(expr.id, size);
         }
     }
 
     fn entry_sizes(&self, expr: &Expr) -> Option<EntrySizes> {
-        let known = self.entries.get(&expr.id).copied();
+        let known = self.computed_entries.get(&expr.id).copied();
         known.or_else(|| self.local_of(expr).and_then(|local| local.entries))
     }
 
-    fn set_entries(&mut self, expr: &Expr, entries: Option<EntrySizes>) {
+    fn record_entries(&mut self, expr: &Expr, entries: Option<EntrySizes>) {
         if let Some(entries) = entries {
-            self.entries.insert(expr.id, entries);
+            self.computed_entries.insert(expr.id, entries);
         }
     }
 
     fn copy_sizes(&mut self, to: &Expr, from: &Expr) {
         let size = self.size(from);
-        self.set_size(to, size);
+        self.record_size(to, size);
         let entries = self.entry_sizes(from);
-        self.set_entries(to, entries);
+        self.record_entries(to, entries);
     }
 }
 
-/// A call that is being estimated.
-struct Called<'c> {
+/// A call and its operands, while its overloads are estimated.
+struct CallSite<'c> {
     expr: &'c Expr,
     overload: &'c str,
-    target: Option<&'c Operand>,
+    target: Option<&'c AstNode>,
     args: &'c [Expr],
-    operands: &'c [Operand],
+    operands: &'c [AstNode],
 }
 
-/// What a variable of a loop stands for.
-enum Iterated {
+/// Which part of the iteration range an iteration variable takes.
+enum IterVarKind {
     Key,
     Value,
-    /// Elements of lists, keys of maps.
-    Only,
+    /// The only iteration variable: elements of lists, keys of maps.
+    Single,
 }
 
-/// The size to begin a union with.
-fn none_yet(empty: bool) -> SizeEstimate {
+/// The start value of a union over the entries of a literal.
+fn union_start(empty: bool) -> SizeEstimate {
     SizeEstimate { min: if empty { 0 } else { u64::MAX }, max: 0 }
 }
 
-/// A regular expression over a text. One is added to the text, since an empty one costs too.
-pub(crate) fn regex(text: SizeEstimate, pattern: CostEstimate) -> CostEstimate {
-    text.plus(SizeEstimate::fixed(1)).per_unit(PER_CHARACTER).times(pattern)
+/// The cost of matching a regular expression against a text. The text counts as one character longer, so that the empty
+/// text is not free.
+pub(crate) fn regex_cost_estimate(text: SizeEstimate, pattern: CostEstimate) -> CostEstimate {
+    text.plus(SizeEstimate::fixed(1)).times_factor(STRING_TRAVERSAL_COST_FACTOR).times(pattern)
 }
 
-/// The size that shows in the expression itself.
-fn own_size(expr: &Expr) -> Option<SizeEstimate> {
+/// The size of a literal.
+fn literal_size(expr: &Expr) -> Option<SizeEstimate> {
     let size = match &expr.kind {
         ExprKind::Literal(Literal::String(text)) => text.chars().count(),
         ExprKind::Literal(Literal::Bytes(bytes)) => bytes.len(),
@@ -517,7 +531,7 @@ fn own_size(expr: &Expr) -> Option<SizeEstimate> {
 fn is_scalar(t: &Type) -> bool {
     match t {
         Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,
-        other => match other.unwrapped() {
+        other => match other.unwrap_optional() {
             (inner, true) => is_scalar(inner),
             _ => false,
         },

@@ -1,22 +1,24 @@
-//! The fourth layer: what evaluations cost and may cost, in the units of cel-go and with the rules that Kubernetes
-//! adds. The limits on the rules of a CustomResourceDefinition are in these units, so that every oddity counts.
+//! Actual and estimated costs of evaluations, in cel-go's units and with the additions of Kubernetes. The cost limits
+//! on the rules of a CustomResourceDefinition use these units, so deviations of upstream from its own model are matched
+//! too.
 
-pub(crate) mod charge;
 mod estimate;
-mod range;
+mod ranges;
+pub(crate) mod tracker;
 
-pub(crate) use charge::traversal;
-pub use estimate::{CallEstimate, CallSizes, Operand, Sizes, UnknownSizes};
-pub(crate) use estimate::{estimate, regex as regex_estimate};
-pub use range::{CostEstimate, SizeEstimate};
+pub use estimate::{AstNode, CallEstimate, EstimatedCall, SizeEstimator, UnknownSizes};
+pub(crate) use estimate::{estimate_cost, regex_cost_estimate};
+pub use ranges::{CostEstimate, SizeEstimate};
+pub(crate) use tracker::traversal_cost;
 
-/// What making a list costs.
-pub(crate) const LIST_COST: u64 = 10;
-/// What making a map costs.
-pub(crate) const MAP_COST: u64 = 30;
-/// What making an object costs.
-pub(crate) const STRUCT_COST: u64 = 40;
-/// What looking at one character or byte costs.
-pub(crate) const PER_CHARACTER: f64 = 0.1;
-/// What one character of a regular expression costs, per unit that looking at the text costs.
-pub(crate) const PER_PATTERN_CHARACTER: f64 = 0.25;
+/// The cost of creating a list (upstream: `ListCreateBaseCost`).
+pub(crate) const LIST_CREATE_BASE_COST: u64 = 10;
+/// The cost of creating a map (upstream: `MapCreateBaseCost`).
+pub(crate) const MAP_CREATE_BASE_COST: u64 = 30;
+/// The cost of creating an object (upstream: `StructCreateBaseCost`).
+pub(crate) const STRUCT_CREATE_BASE_COST: u64 = 40;
+/// The cost of traversing one character or byte (upstream: `StringTraversalCostFactor`).
+pub(crate) const STRING_TRAVERSAL_COST_FACTOR: f64 = 0.1;
+/// The cost of one character of a regular expression, per traversal unit of the text (upstream:
+/// `RegexStringLengthCostFactor`).
+pub(crate) const REGEX_STRING_LENGTH_COST_FACTOR: f64 = 0.25;

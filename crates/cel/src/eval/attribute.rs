@@ -1,41 +1,42 @@
-//! Attributes: roots and the ways from them.
+//! Evaluates attributes: a root value and the qualifiers (fields and indices) applied to it (upstream: cel-go
+//! `interpreter/attributes.go`).
 
 use pintle_value::Str;
 
-use super::fold::unusable_index;
-use super::machine::{Machine, Slot};
-use super::node::{Attribute, By, Node, Root, Step};
+use super::fold::invalid_qualifier_message;
+use super::interpreter::{Interpreter, LocalValue};
+use super::node::{Attribute, AttributeRoot, Interpretable, Qualifier, QualifierKind};
 use crate::error::EvalError;
-use crate::value::{Number, Outcome, Value, double_to_int, plain};
+use crate::value::{EvalResult, Number, Value, double_to_int, go_string};
 
-impl<'a> Machine<'a, '_> {
-    /// The value at the end of the way. `bare` is true where cel-go does not charge for the root.
-    pub(super) fn attribute(&mut self, attribute: &'a Attribute, bare: bool) -> Outcome<Value<'a>> {
-        let free = bare || attribute.test || matches!(attribute.root, Root::Conditional(_));
+impl<'a> Interpreter<'a, '_> {
+    /// Evaluates an attribute. With `root_is_free`, cel-go does not charge for the root.
+    pub(super) fn eval_attribute(&mut self, attribute: &'a Attribute, root_is_free: bool) -> EvalResult<Value<'a>> {
+        let free = root_is_free || attribute.test_only || matches!(attribute.root, AttributeRoot::Conditional(_));
         let root_cost = u64::from(!free);
-        if attribute.plain {
+        if attribute.fields_only {
             let root = match &attribute.root {
-                Root::Variable(slot) => self.bindings.get(*slot as usize),
-                Root::Local(slot) => match &self.locals[*slot as usize] {
-                    Slot::Set(Ok(value)) => Some(value),
+                AttributeRoot::Variable(slot) => self.bindings.get(*slot as usize),
+                AttributeRoot::Local(slot) => match &self.locals[*slot as usize] {
+                    LocalValue::Set(Ok(value)) => Some(value),
                     _ => None,
                 },
                 _ => None,
             };
             if let Some(root) = root.filter(|root| !matches!(root, Value::Optional(_) | Value::Invalid(_))) {
-                let mut made = attribute.steps.len() as u64;
-                let outcome = by_fields(root, &attribute.steps, &mut made);
-                self.charge(made + root_cost)?;
+                let mut applied = attribute.qualifiers.len() as u64;
+                let outcome = select_fields(root, &attribute.qualifiers, &mut applied);
+                self.charge(applied + root_cost)?;
                 return outcome;
             }
         }
-        let outcome = self.root(attribute).and_then(|root| self.follow(root, attribute));
-        self.finish_attribute(outcome, root_cost)
+        let outcome = self.eval_root(attribute).and_then(|root| self.apply_qualifiers(root, attribute));
+        self.charge_attribute(outcome, root_cost)
     }
 
-    fn finish_attribute(&mut self, outcome: Outcome<Value<'a>>, cost: u64) -> Outcome<Value<'a>> {
+    fn charge_attribute(&mut self, outcome: EvalResult<Value<'a>>, cost: u64) -> EvalResult<Value<'a>> {
         if let Err(error) = &outcome
-            && error.is_final()
+            && error.is_fatal()
         {
             return outcome;
         }
@@ -43,149 +44,150 @@ impl<'a> Machine<'a, '_> {
         outcome
     }
 
-    /// Where the attribute begins.
-    fn root(&mut self, attribute: &'a Attribute) -> Outcome<Value<'a>> {
+    /// Evaluates the root of an attribute.
+    fn eval_root(&mut self, attribute: &'a Attribute) -> EvalResult<Value<'a>> {
         match &attribute.root {
-            Root::Variable(slot) => match self.bindings.get(*slot as usize) {
-                Some(value) => value.borrowed().valid(),
+            AttributeRoot::Variable(slot) => match self.bindings.get(*slot as usize) {
+                Some(value) => value.borrowed().into_valid(),
                 None => {
                     let name = self.program.variable_names.get(*slot as usize).map_or("", Str::as_str);
                     Err(EvalError::new(format!("no such attribute(s): {name}")))
                 }
             },
-            Root::Local(slot) => self.local(*slot as usize),
-            Root::Bound(bind) => {
-                let bind = &self.program.binds[*bind as usize];
-                if matches!(self.locals[bind.slot], Slot::Unset) {
+            AttributeRoot::Local(slot) => self.local(*slot as usize),
+            AttributeRoot::LazyBinding(bind) => {
+                let bind = &self.program.lazy_bindings[*bind as usize];
+                if matches!(self.locals[bind.slot], LocalValue::Unset) {
                     let value = self.eval(&bind.init);
-                    self.locals[bind.slot] = Slot::Set(value);
+                    self.locals[bind.slot] = LocalValue::Set(value);
                 }
                 self.local(bind.slot)
             }
-            Root::Node(node) => self.eval(node),
-            Root::Conditional(parts) => {
+            AttributeRoot::Interpretable(node) => self.eval(node),
+            AttributeRoot::Conditional(parts) => {
                 let [condition, truthy, falsy] = &**parts;
                 match self.eval(condition)? {
-                    Value::Bool(true) => self.bare(truthy),
-                    Value::Bool(false) => self.bare(falsy),
+                    Value::Bool(true) => self.eval_with_free_root(truthy),
+                    Value::Bool(false) => self.eval_with_free_root(falsy),
                     _ => Err(EvalError::no_overload()),
                 }
             }
         }
     }
 
-    fn local(&self, slot: usize) -> Outcome<Value<'a>> {
+    fn local(&self, slot: usize) -> EvalResult<Value<'a>> {
         match &self.locals[slot] {
-            Slot::Set(value) => value.clone(),
-            Slot::Unset => Err(EvalError::no_overload()),
+            LocalValue::Set(value) => value.clone(),
+            LocalValue::Unset => Err(EvalError::no_overload()),
         }
     }
 
-    /// A node where cel-go takes attributes apart instead of looking at their value.
-    fn bare(&mut self, node: &'a Node) -> Outcome<Value<'a>> {
+    /// Evaluates a node where cel-go resolves the attribute without charging for its root.
+    fn eval_with_free_root(&mut self, node: &'a Interpretable) -> EvalResult<Value<'a>> {
         match node {
-            Node::Attribute(attribute) => self.attribute(attribute, true),
+            Interpretable::Attribute(attribute) => self.eval_attribute(attribute, true),
             other => self.eval(other),
         }
     }
 
-    fn follow(&mut self, root: Value<'a>, attribute: &'a Attribute) -> Outcome<Value<'a>> {
-        let (steps, test) = (&attribute.steps, attribute.test);
-        if steps.is_empty() {
+    fn apply_qualifiers(&mut self, root: Value<'a>, attribute: &'a Attribute) -> EvalResult<Value<'a>> {
+        let (qualifiers, test_only) = (&attribute.qualifiers, attribute.test_only);
+        if qualifiers.is_empty() {
             return Ok(root);
         }
         let mut optional = false;
         let mut current = match root {
-            Value::Optional(None) => return Ok(if test { Value::Bool(false) } else { Value::Optional(None) }),
+            Value::Optional(None) => return Ok(if test_only { Value::Bool(false) } else { Value::Optional(None) }),
             Value::Optional(Some(value)) => {
                 optional = true;
                 (*value).clone()
             }
             value => value,
         };
-        let last = steps.len() - 1;
-        for (i, step) in steps.iter().enumerate() {
-            optional |= step.optional;
-            let tests = test && i == last;
-            match self.step(&current, step, optional || tests) {
-                Found::Value(_) if tests && !optional => {
+        let last = qualifiers.len() - 1;
+        for (i, qualifier) in qualifiers.iter().enumerate() {
+            optional |= qualifier.optional;
+            let tests_presence = test_only && i == last;
+            match self.qualify(&current, qualifier, optional || tests_presence) {
+                QualifyResult::Value(_) if tests_presence && !optional => {
                     self.charge(1)?;
                     return Ok(Value::Bool(true));
                 }
-                Found::Value(value) => {
+                QualifyResult::Value(value) => {
                     self.charge(1)?;
                     current = value;
                 }
-                Found::Nothing if optional => {
-                    return Ok(if test { Value::Bool(false) } else { Value::Optional(None) });
+                QualifyResult::Missing if optional => {
+                    return Ok(if test_only { Value::Bool(false) } else { Value::Optional(None) });
                 }
-                Found::Nothing => {
+                QualifyResult::Missing => {
                     self.charge(1)?;
                     return Ok(Value::Bool(false));
                 }
-                Found::Failed(error) => {
-                    // cel-go does not charge for an optional step that fails.
-                    if !error.is_final() && !optional {
+                QualifyResult::Failed(error) => {
+                    // cel-go does not charge for an optional qualifier that fails.
+                    if !error.is_fatal() && !optional {
                         self.charge(1)?;
                     }
                     return Err(error);
                 }
             }
         }
-        Ok(match (optional, test) {
+        Ok(match (optional, test_only) {
             (true, true) => Value::Bool(true),
             (true, false) => Value::some(current),
             (false, _) => current,
         })
     }
 
-    /// One step.
-    fn step(&mut self, from: &Value<'a>, step: &'a Step, may_miss: bool) -> Found<'a> {
-        match &step.by {
-            By::Field(name) => match from {
+    /// Applies one qualifier.
+    fn qualify(&mut self, from: &Value<'a>, qualifier: &'a Qualifier, allow_missing: bool) -> QualifyResult<'a> {
+        match &qualifier.kind {
+            QualifierKind::Field(name) => match from {
                 Value::Map(map) => match map.field(name) {
-                    Ok(Some(value)) => found(value),
-                    Ok(None) if may_miss => Found::Nothing,
-                    Ok(None) => Found::Failed(EvalError::no_key(name)),
-                    Err(error) => Found::Failed(error),
+                    Ok(Some(value)) => qualify_result(value),
+                    Ok(None) if allow_missing => QualifyResult::Missing,
+                    Ok(None) => QualifyResult::Failed(EvalError::no_such_key(name)),
+                    Err(error) => QualifyResult::Failed(error),
                 },
-                other => index_into(other, &Value::str(name), may_miss),
+                other => qualify_index(other, &Value::str(name), allow_missing),
             },
-            By::Const(index) => index_into(from, index, may_miss),
-            By::Node(node) => match self.bare(node) {
-                Ok(index) if is_index(&index) => index_into(from, &index, may_miss),
-                Ok(index) => Found::Failed(EvalError::new(unusable_index(&index))),
-                Err(error) => Found::Failed(error),
+            QualifierKind::Const(index) => qualify_index(from, index, allow_missing),
+            QualifierKind::Dynamic(node) => match self.eval_with_free_root(node) {
+                Ok(index) if is_index(&index) => qualify_index(from, &index, allow_missing),
+                Ok(index) => QualifyResult::Failed(EvalError::new(invalid_qualifier_message(&index))),
+                Err(error) => QualifyResult::Failed(error),
             },
         }
     }
 }
 
-/// What a step leads to.
-enum Found<'a> {
+/// The result of applying a qualifier.
+enum QualifyResult<'a> {
     Value(Value<'a>),
-    /// Nothing, where that is fine.
-    Nothing,
+    /// There is no such field or entry, and the expression allows that.
+    Missing,
     Failed(EvalError),
 }
 
-fn found(value: Value<'_>) -> Found<'_> {
-    value.valid().map_or_else(Found::Failed, Found::Value)
+fn qualify_result(value: Value<'_>) -> QualifyResult<'_> {
+    value.into_valid().map_or_else(QualifyResult::Failed, QualifyResult::Value)
 }
 
 fn is_index(value: &Value<'_>) -> bool {
     matches!(value, Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_))
 }
 
-/// The way by names alone. `made` is set to how many steps of it were made if not all of them were.
-fn by_fields<'a>(root: &Value<'a>, steps: &'a [Step], made: &mut u64) -> Outcome<Value<'a>> {
-    match steps {
+/// Applies qualifiers that are all field names. If one fails, `applied` is set to the number of qualifiers that were
+/// applied.
+fn select_fields<'a>(root: &Value<'a>, qualifiers: &'a [Qualifier], applied: &mut u64) -> EvalResult<Value<'a>> {
+    match qualifiers {
         [] => Ok(root.clone()),
-        [last] => by_field(root, last),
+        [last] => select_field(root, last),
         [first, rest @ ..] => {
-            let mut from = by_field(root, first).inspect_err(|_| *made = 1)?;
-            for (i, step) in rest.iter().enumerate() {
-                from = by_field(&from, step).inspect_err(|_| *made = i as u64 + 2)?;
+            let mut from = select_field(root, first).inspect_err(|_| *applied = 1)?;
+            for (i, qualifier) in rest.iter().enumerate() {
+                from = select_field(&from, qualifier).inspect_err(|_| *applied = i as u64 + 2)?;
             }
             Ok(from)
         }
@@ -193,46 +195,46 @@ fn by_fields<'a>(root: &Value<'a>, steps: &'a [Step], made: &mut u64) -> Outcome
 }
 
 #[inline]
-fn by_field<'a>(from: &Value<'a>, step: &'a Step) -> Outcome<Value<'a>> {
-    let By::Field(name) = &step.by else { return Err(EvalError::no_overload()) };
+fn select_field<'a>(from: &Value<'a>, qualifier: &'a Qualifier) -> EvalResult<Value<'a>> {
+    let QualifierKind::Field(name) = &qualifier.kind else { return Err(EvalError::no_overload()) };
     match from {
         Value::Map(map) => match map.field(name) {
-            Ok(Some(value)) => value.valid(),
-            Ok(None) => Err(EvalError::no_key(name)),
+            Ok(Some(value)) => value.into_valid(),
+            Ok(None) => Err(EvalError::no_such_key(name)),
             Err(error) => Err(error),
         },
-        other => match index_into(other, &Value::str(name), false) {
-            Found::Value(value) => Ok(value),
-            Found::Nothing => Err(EvalError::no_key(name)),
-            Found::Failed(error) => Err(error),
+        other => match qualify_index(other, &Value::str(name), false) {
+            QualifyResult::Value(value) => Ok(value),
+            QualifyResult::Missing => Err(EvalError::no_such_key(name)),
+            QualifyResult::Failed(error) => Err(error),
         },
     }
 }
 
-/// What is at an index of a list or under a key of a map.
-fn index_into<'a>(from: &Value<'a>, index: &Value<'_>, may_miss: bool) -> Found<'a> {
+/// Returns the value at an index of a list or under a key of a map.
+fn qualify_index<'a>(from: &Value<'a>, index: &Value<'_>, allow_missing: bool) -> QualifyResult<'a> {
     let missing = |error: fn(&Value<'_>) -> EvalError| {
-        if may_miss { Found::Nothing } else { Found::Failed(error(index)) }
+        if allow_missing { QualifyResult::Missing } else { QualifyResult::Failed(error(index)) }
     };
     match from {
         Value::Map(map) => match map.get(index) {
-            Ok(Some(value)) => found(value),
-            Ok(None) => missing(|key| EvalError::no_key(plain(key))),
-            Err(error) => Found::Failed(error),
+            Ok(Some(value)) => qualify_result(value),
+            Ok(None) => missing(|key| EvalError::no_such_key(go_string(key))),
+            Err(error) => QualifyResult::Failed(error),
         },
         Value::List(list) => match list_index(index) {
-            Ok(at) => match usize::try_from(at).ok().and_then(|at| list.get(at)) {
-                Some(value) => found(value),
-                None => missing(|index| EvalError::new(format!("index out of bounds: {}", plain(index)))),
+            Ok(index) => match usize::try_from(index).ok().and_then(|index| list.get(index)) {
+                Some(value) => qualify_result(value),
+                None => missing(|index| EvalError::new(format!("index out of bounds: {}", go_string(index)))),
             },
-            Err(error) => Found::Failed(error),
+            Err(error) => QualifyResult::Failed(error),
         },
-        _ => missing(|key| EvalError::no_key(plain(key))),
+        _ => missing(|key| EvalError::no_such_key(go_string(key))),
     }
 }
 
-/// An index as an integer, if it is a whole number.
-pub(crate) fn list_index(index: &Value<'_>) -> Outcome<i64> {
+/// Converts an index of any numeric type to an integer.
+pub(crate) fn list_index(index: &Value<'_>) -> EvalResult<i64> {
     let whole = match Number::of(index) {
         Some(Number::Int(i)) => Some(i),
         Some(Number::Uint(u)) => i64::try_from(u).ok(),
@@ -241,5 +243,5 @@ pub(crate) fn list_index(index: &Value<'_>) -> Outcome<i64> {
             return Err(EvalError::new(format!("unsupported index type '{}' in list", index.type_name())));
         }
     };
-    whole.ok_or_else(|| EvalError::new(format!("unsupported index value {} in list", plain(index))))
+    whole.ok_or_else(|| EvalError::new(format!("unsupported index value {} in list", go_string(index))))
 }

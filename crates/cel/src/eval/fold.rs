@@ -1,65 +1,65 @@
-//! Loops.
+//! Evaluates comprehensions (upstream: `evalFold` of cel-go's `interpreter`).
 
 use std::sync::Arc;
 
-use super::machine::{Machine, Slot, own};
-use super::node::{Append, Condition, Fold, Gather, Insert, Node};
-use crate::cost::LIST_COST;
-use crate::error::{EvalError, Failure};
-use crate::value::{Key, Map, Outcome, OwnedMap, Value};
+use super::interpreter::{Interpreter, LocalValue, into_elements};
+use super::node::{AppendStep, Fold, InsertStep, Interpretable, LogicStep, LoopCondition};
+use crate::cost::LIST_CREATE_BASE_COST;
+use crate::error::{EvalError, EvalErrorKind};
+use crate::value::{EvalResult, Map, MapKey, OwnedMap, Value};
 
-/// After how many rounds of a loop the machine asks whether to go on.
-const ROUNDS_BETWEEN_CHECKS: u32 = 100;
+/// The number of iterations between two checks for an interruption (upstream: `InterruptCheckFrequency`).
+const INTERRUPT_CHECK_FREQUENCY: u32 = 100;
 
-impl<'a> Machine<'a, '_> {
-    pub(super) fn fold(&mut self, fold: &'a Fold) -> Outcome<Value<'a>> {
-        let range = self.eval(&fold.range)?;
-        let init = self.eval(&fold.init);
+impl<'a> Interpreter<'a, '_> {
+    pub(super) fn eval_comprehension(&mut self, fold: &'a Fold) -> EvalResult<Value<'a>> {
+        let range = self.eval(&fold.iter_range)?;
+        let init = self.eval(&fold.accu_init);
         if let Err(error) = &init
-            && error.is_final()
+            && error.is_fatal()
         {
             return init;
         }
-        self.locals[fold.accu] = Slot::Set(init);
-        let mut rounds = Rounds { left: ROUNDS_BETWEEN_CHECKS };
+        self.locals[fold.accu_var] = LocalValue::Set(init);
+        let mut timer = InterruptTimer { left: INTERRUPT_CHECK_FREQUENCY };
         match &range {
             Value::List(list) => {
                 for index in 0..list.len() {
                     let Some(element) = list.get(index) else { break };
-                    match fold.var2 {
-                        None => self.set(fold.var, element),
-                        Some(var2) => {
-                            self.set(fold.var, Value::Int(index as i64));
-                            self.set(var2, element);
+                    match fold.iter_var2 {
+                        None => self.set_local(fold.iter_var, element),
+                        Some(iter_var2) => {
+                            self.set_local(fold.iter_var, Value::Int(index as i64));
+                            self.set_local(iter_var2, element);
                         }
                     }
-                    if !self.round(fold, &mut rounds)? {
+                    if !self.iterate(fold, &mut timer)? {
                         break;
                     }
                 }
             }
-            Value::Map(map) => match fold.var2 {
+            Value::Map(map) => match fold.iter_var2 {
                 None => {
                     for key in map.keys() {
-                        self.set(fold.var, key);
-                        if !self.round(fold, &mut rounds)? {
+                        self.set_local(fold.iter_var, key);
+                        if !self.iterate(fold, &mut timer)? {
                             break;
                         }
                     }
                 }
-                Some(var2) => {
+                Some(iter_var2) => {
                     for (key, value) in map.iter() {
-                        self.set(fold.var, key);
-                        self.set(var2, value);
-                        if !self.round(fold, &mut rounds)? {
+                        self.set_local(fold.iter_var, key);
+                        self.set_local(iter_var2, value);
+                        if !self.iterate(fold, &mut timer)? {
                             break;
                         }
                     }
                 }
             },
             other => {
-                let name = go_type(other);
-                return Err(EvalError::new(match fold.var2 {
+                let name = go_type_name(other);
+                return Err(EvalError::new(match fold.iter_var2 {
                     None => format!("got '{name}', expected iterable type"),
                     Some(_) => format!("unsupported comprehension range type: {name}"),
                 }));
@@ -68,91 +68,91 @@ impl<'a> Machine<'a, '_> {
         self.eval(&fold.result)
     }
 
-    fn set(&mut self, slot: usize, value: Value<'a>) {
-        self.locals[slot] = Slot::Set(value.valid());
+    fn set_local(&mut self, slot: usize, value: Value<'a>) {
+        self.locals[slot] = LocalValue::Set(value.into_valid());
     }
 
-    /// One round of a loop. False if it is the last.
-    fn round(&mut self, fold: &'a Fold, rounds: &mut Rounds) -> Outcome<bool> {
-        let accu = |machine: &Self| match &machine.locals[fold.accu] {
-            Slot::Set(Ok(Value::Bool(b))) => Some(*b),
+    /// Runs one iteration. Returns false if the loop condition does not hold.
+    fn iterate(&mut self, fold: &'a Fold, timer: &mut InterruptTimer) -> EvalResult<bool> {
+        let accu = |interpreter: &Self| match &interpreter.locals[fold.accu_var] {
+            LocalValue::Set(Ok(Value::Bool(b))) => Some(*b),
             _ => None,
         };
-        let goes_on = match &fold.condition {
-            Condition::Always => true,
-            Condition::UntilFalse => {
+        let continues = match &fold.loop_condition {
+            LoopCondition::Always => true,
+            LoopCondition::UntilFalse => {
                 self.charge(2)?;
                 accu(self) != Some(false)
             }
-            Condition::UntilTrue => {
+            LoopCondition::UntilTrue => {
                 self.charge(3)?;
                 accu(self) != Some(true)
             }
-            Condition::Node(node) => match self.eval(node) {
+            LoopCondition::Interpretable(node) => match self.eval(node) {
                 Ok(Value::Bool(b)) => b,
-                Err(error) if error.is_final() => return Err(error),
+                Err(error) if error.is_fatal() => return Err(error),
                 _ => true,
             },
         };
-        if !goes_on {
+        if !continues {
             return Ok(false);
         }
-        let next = self.eval(&fold.step);
-        if let Err(error) = &next
-            && error.is_final()
+        let value = self.eval(&fold.loop_step);
+        if let Err(error) = &value
+            && error.is_fatal()
         {
             return Err(error.clone());
         }
-        self.locals[fold.accu] = Slot::Set(next);
-        rounds.left -= 1;
-        if rounds.left == 0 {
-            rounds.left = ROUNDS_BETWEEN_CHECKS;
+        self.locals[fold.accu_var] = LocalValue::Set(value);
+        timer.left -= 1;
+        if timer.left == 0 {
+            timer.left = INTERRUPT_CHECK_FREQUENCY;
             if self.budget.interrupt.is_some_and(|interrupted| interrupted()) {
-                return Err(EvalError::of(Failure::Interrupted));
+                return Err(EvalError::from_kind(EvalErrorKind::Interrupted));
             }
         }
         Ok(true)
     }
 
-    /// Takes the accumulator out of its slot, so that it can be changed in place.
-    fn take(&mut self, accu: usize) -> Outcome<Outcome<Value<'a>>> {
+    /// Takes the accumulator out of its slot, so that it can be modified in place.
+    fn take_accumulator(&mut self, accu: usize) -> EvalResult<EvalResult<Value<'a>>> {
         self.charge(1)?;
-        Ok(match std::mem::replace(&mut self.locals[accu], Slot::Unset) {
-            Slot::Set(value) => value,
-            Slot::Unset => Err(EvalError::no_overload()),
+        Ok(match std::mem::replace(&mut self.locals[accu], LocalValue::Unset) {
+            LocalValue::Set(value) => value,
+            LocalValue::Unset => Err(EvalError::no_overload()),
         })
     }
 
-    /// `accumulator && predicate`, as [`Machine::logic`] has it.
-    pub(super) fn gather(&mut self, gather: &'a Gather) -> Outcome<Value<'a>> {
+    /// `accumulator && predicate` or `accumulator || predicate`, with the semantics of [`Interpreter::eval_logic`].
+    pub(super) fn eval_logic_step(&mut self, step: &'a LogicStep) -> EvalResult<Value<'a>> {
         self.charge(1)?;
-        let decisive = gather.decisive;
-        let failed = match &self.locals[gather.accu] {
-            Slot::Set(Ok(Value::Bool(value))) if *value == decisive => return Ok(Value::Bool(decisive)),
-            Slot::Set(Ok(Value::Bool(_))) => None,
-            Slot::Set(Err(error)) => Some(error.clone()),
+        let decisive = step.decisive;
+        let failed = match &self.locals[step.accu] {
+            LocalValue::Set(Ok(Value::Bool(value))) if *value == decisive => return Ok(Value::Bool(decisive)),
+            LocalValue::Set(Ok(Value::Bool(_))) => None,
+            LocalValue::Set(Err(error)) => Some(error.clone()),
             _ => Some(EvalError::no_overload()),
         };
-        let error = match self.eval(&gather.predicate) {
+        let error = match self.eval(&step.predicate) {
             Ok(Value::Bool(value)) if value == decisive => return Ok(Value::Bool(value)),
             Ok(Value::Bool(value)) => return failed.map_or(Ok(Value::Bool(value)), Err),
             Ok(_) => EvalError::no_overload(),
-            Err(error) if error.is_final() => return Err(error),
+            Err(error) if error.is_fatal() => return Err(error),
             Err(error) => error,
         };
         Err(failed.unwrap_or(error))
     }
 
-    pub(super) fn append(&mut self, append: &'a Append) -> Outcome<Value<'a>> {
-        let accu = self.take(append.accu)?;
+    pub(super) fn eval_append_step(&mut self, step: &'a AppendStep) -> EvalResult<Value<'a>> {
+        let accu = self.take_accumulator(step.accu)?;
         let mut elements = match accu {
-            Ok(Value::List(list)) => own(list),
+            Ok(Value::List(list)) => into_elements(list),
             other => {
-                // What is added is worked out anyway, as cel-go does, since it counts.
-                let addition = self.eval(&append.addition);
+                // cel-go evaluates the addition nevertheless, so its cost counts.
+                let addition = self.eval(&step.addition);
                 let error = other.err().unwrap_or_else(EvalError::no_overload);
                 return match addition {
-                    Err(addition) if addition.is_final() => Err(addition),
+                    Err(addition) if addition.is_fatal() => Err(addition),
                     _ => {
                         self.charge(1)?;
                         Err(error)
@@ -161,10 +161,10 @@ impl<'a> Machine<'a, '_> {
             }
         };
         let target = Arc::make_mut(&mut elements);
-        let outcome = match &append.addition {
-            Node::List(added) => {
-                let outcome = self.elements(added, target);
-                self.finish(outcome, LIST_COST)
+        let outcome = match &step.addition {
+            Interpretable::List(added) => {
+                let outcome = self.eval_elements(added, target);
+                self.charge_aggregate(outcome, LIST_CREATE_BASE_COST)
             }
             other => self.eval(other).and_then(|value| match value {
                 Value::List(list) => {
@@ -174,38 +174,38 @@ impl<'a> Machine<'a, '_> {
                 _ => Err(EvalError::no_overload()),
             }),
         };
-        self.finish(outcome, 1)?;
+        self.charge_aggregate(outcome, 1)?;
         Ok(Value::List(crate::value::List::Owned(elements)))
     }
 
-    pub(super) fn insert(&mut self, insert: &'a Insert) -> Outcome<Value<'a>> {
-        let accu = self.take(insert.accu)?;
+    pub(super) fn eval_insert_step(&mut self, step: &'a InsertStep) -> EvalResult<Value<'a>> {
+        let accu = self.take_accumulator(step.accu)?;
         let mut args = Vec::with_capacity(2);
-        if insert.args.len() == 1 {
-            let addition = self.eval(&insert.args[0]);
+        if step.args.len() == 1 {
+            let addition = self.eval(&step.args[0]);
             let outcome = accu.and_then(|accu| Ok((accu, addition?)));
-            let (accu, addition) = self.charged(outcome)?;
+            let (accu, addition) = self.charge_call(outcome)?;
             return insert_all(accu, &addition);
         }
         let accu = accu?;
-        for (i, arg) in insert.args.iter().enumerate() {
+        for (i, arg) in step.args.iter().enumerate() {
             let value = self.eval(arg);
-            // As for any call: it is charged for if all of its arguments were looked at.
-            if i + 1 == insert.args.len() {
-                args.push(self.charged(value)?);
+            // As for any call, the cost is charged once all arguments have been evaluated.
+            if i + 1 == step.args.len() {
+                args.push(self.charge_call(value)?);
             } else {
                 args.push(value?);
             }
         }
         let (Some(value), Some(key)) = (args.pop(), args.pop()) else { return Err(EvalError::no_overload()) };
-        let mut entries = own_map(accu)?;
-        insert_one(Arc::make_mut(&mut entries), key, value)?;
+        let mut entries = into_entries(accu)?;
+        insert_new(Arc::make_mut(&mut entries), key, value)?;
         Ok(Value::Map(Map::Owned(entries)))
     }
 
-    fn charged<T>(&mut self, outcome: Outcome<T>) -> Outcome<T> {
+    fn charge_call<T>(&mut self, outcome: EvalResult<T>) -> EvalResult<T> {
         match outcome {
-            Err(error) if error.is_final() => Err(error),
+            Err(error) if error.is_fatal() => Err(error),
             outcome => {
                 self.charge(1)?;
                 outcome
@@ -214,23 +214,23 @@ impl<'a> Machine<'a, '_> {
     }
 }
 
-struct Rounds {
+struct InterruptTimer {
     left: u32,
 }
 
-fn own_map(value: Value<'_>) -> Outcome<Arc<OwnedMap<'_>>> {
+fn into_entries(value: Value<'_>) -> EvalResult<Arc<OwnedMap<'_>>> {
     match value {
         Value::Map(Map::Owned(entries)) => Ok(entries),
         Value::Map(map) => {
-            let entries = map.iter().filter_map(|(key, value)| Some((Key::new(key)?, value)));
+            let entries = map.iter().filter_map(|(key, value)| Some((MapKey::new(key)?, value)));
             Ok(Arc::new(entries.collect()))
         }
         _ => Err(EvalError::no_overload()),
     }
 }
 
-fn insert_one<'a>(entries: &mut OwnedMap<'a>, key: Value<'a>, value: Value<'a>) -> Outcome<()> {
-    let key = Key::new(key).ok_or_else(|| EvalError::new("unsupported key type"))?;
+fn insert_new<'a>(entries: &mut OwnedMap<'a>, key: Value<'a>, value: Value<'a>) -> EvalResult<()> {
+    let key = MapKey::new(key).ok_or_else(|| EvalError::new("unsupported key type"))?;
     if entries.contains_key(&key) {
         return Err(EvalError::new(format!("insert failed: key {key} already exists")));
     }
@@ -238,31 +238,31 @@ fn insert_one<'a>(entries: &mut OwnedMap<'a>, key: Value<'a>, value: Value<'a>) 
     Ok(())
 }
 
-/// A map with the entries of another; none of them may be there already.
-pub(crate) fn insert_all<'a>(map: Value<'a>, other: &Value<'a>) -> Outcome<Value<'a>> {
-    let mut entries = own_map(map)?;
+/// Adds the entries of another map. Fails if a key exists already.
+pub(crate) fn insert_all<'a>(map: Value<'a>, other: &Value<'a>) -> EvalResult<Value<'a>> {
+    let mut entries = into_entries(map)?;
     let Value::Map(other) = other else { return Err(EvalError::no_overload()) };
     let target = Arc::make_mut(&mut entries);
     for (key, value) in other.iter() {
-        insert_one(target, key, value)?;
+        insert_new(target, key, value)?;
     }
     Ok(Value::Map(Map::Owned(entries)))
 }
 
-/// A map with one more entry.
-pub(crate) fn insert_entry<'a>(map: Value<'a>, key: Value<'a>, value: Value<'a>) -> Outcome<Value<'a>> {
-    let mut entries = own_map(map)?;
-    insert_one(Arc::make_mut(&mut entries), key, value)?;
+/// Adds an entry to a map. Fails if the key exists already.
+pub(crate) fn insert_entry<'a>(map: Value<'a>, key: Value<'a>, value: Value<'a>) -> EvalResult<Value<'a>> {
+    let mut entries = into_entries(map)?;
+    insert_new(Arc::make_mut(&mut entries), key, value)?;
     Ok(Value::Map(Map::Owned(entries)))
 }
 
-/// What is said of an index that is neither a key nor a number.
-pub(super) fn unusable_index(index: &Value<'_>) -> String {
-    format!("invalid qualifier type: {}", go_type(index))
+/// The error message for an index that is neither a valid map key nor a number.
+pub(super) fn invalid_qualifier_message(index: &Value<'_>) -> String {
+    format!("invalid qualifier type: {}", go_type_name(index))
 }
 
-/// The name that cel-go's code has for the type of a value, which shows in messages.
-fn go_type(value: &Value<'_>) -> String {
+/// The name of the Go type of a value in cel-go, which appears in its messages.
+fn go_type_name(value: &Value<'_>) -> String {
     let name = match value {
         Value::Null => "Null",
         Value::Bool(_) => "Bool",

@@ -1,17 +1,18 @@
-//! The third layer: a checked expression becomes a compact program, which a machine runs.
+//! The evaluator: the planner turns a checked expression into a tree of interpretable nodes, which the interpreter
+//! evaluates.
 //!
-//! Names are slots, functions are resolved, constants are folded, and each node knows what it costs. The costs are
-//! those of cel-go's interpreter as Kubernetes sets it up, oddities included: a selection costs one for its root and
-//! one for each step, except that the root is free where cel-go resolves it without looking (as a branch of `?:` and
-//! as an index), and constant aggregates are free.
+//! The planner replaces names by slots, resolves functions, folds constants and attaches a cost tracker to each call.
+//! Costs match cel-go's interpreter as Kubernetes configures it, deviations included: an attribute costs one for its
+//! root and one per qualifier, but the root is free where cel-go resolves it without evaluating it (as a branch of `?:`
+//! and as an index), and constant aggregates are free.
 
 mod attribute;
 mod fold;
-mod machine;
+mod interpreter;
 mod node;
 mod plan;
 
 pub(crate) use fold::{insert_all, insert_entry};
-pub(crate) use machine::Machine;
-pub(crate) use node::{Bind, Node};
-pub(crate) use plan::{Planned, plan};
+pub(crate) use interpreter::Interpreter;
+pub(crate) use node::{Interpretable, LazyBinding};
+pub(crate) use plan::{Plan, plan};

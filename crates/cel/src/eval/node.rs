@@ -1,179 +1,180 @@
-//! The nodes of a program.
+//! The nodes of a planned program (upstream: cel-go's `Interpretable` implementations).
 
 use pintle_value::Str;
 use regex::Regex;
 
-use crate::function::{Charge, Eval, Overload, RegexEval};
+use crate::function::{FunctionOp, FunctionTracker, Overload, RegexFunctionOp};
 use crate::value::Value;
 
-/// A step of a program.
+/// A node that can be evaluated.
 #[derive(Debug)]
-pub(crate) enum Node {
+pub(crate) enum Interpretable {
     Const(Value<'static>),
     Attribute(Box<Attribute>),
-    And(Box<[Node; 2]>),
-    Or(Box<[Node; 2]>),
-    /// `accumulator && predicate` or `accumulator || predicate` as the step of a loop.
-    Gather(Box<Gather>),
-    Equal(Box<[Node; 2]>),
-    NotEqual(Box<[Node; 2]>),
+    And(Box<[Interpretable; 2]>),
+    Or(Box<[Interpretable; 2]>),
+    /// `accumulator && predicate` or `accumulator || predicate` as the loop step of a comprehension.
+    LogicStep(Box<LogicStep>),
+    Equal(Box<[Interpretable; 2]>),
+    NotEqual(Box<[Interpretable; 2]>),
     Call(Box<Call>),
-    List(Box<[Element]>),
-    Map(Box<[Entry]>),
-    /// An object; the name of its type if there are no objects of that.
-    Struct(Option<Str>, Box<[Entry]>),
+    List(Box<[ElementNode]>),
+    Map(Box<[EntryNode]>),
+    /// An object. Contains the name of the type if the type provider cannot create objects of it, which is an error.
+    Struct(Option<Str>, Box<[EntryNode]>),
     Fold(Box<Fold>),
-    /// A value with a name: see [`Bind`]. The node is what comes out.
-    Bind(u32, Box<Node>),
+    /// A node within which a [`LazyBinding`] is visible. Contains the index of the binding and the result.
+    LazyBinding(u32, Box<Interpretable>),
     /// `x in [constants]`
-    Membership(Box<Membership>),
-    /// `accumulator + addition` as the step of a fold: the accumulator is changed in place.
-    Append(Box<Append>),
-    /// `cel.@mapInsert(accumulator, …)` as the step of a fold.
-    Insert(Box<Insert>),
+    SetMembership(Box<SetMembership>),
+    /// `accumulator + addition` as the loop step of a comprehension. Modifies the accumulator in place.
+    AppendStep(Box<AppendStep>),
+    /// `cel.@mapInsert(accumulator, …)` as the loop step of a comprehension. Modifies the accumulator in place.
+    InsertStep(Box<InsertStep>),
     /// `optional.or(other)`
-    OptionalOr(Box<[Node; 2]>),
+    OptionalOr(Box<[Interpretable; 2]>),
     /// `optional.orValue(other)`
-    OptionalOrValue(Box<[Node; 2]>),
+    OptionalOrValue(Box<[Interpretable; 2]>),
 }
 
-/// A root and the way from there: `a.b[c].?d`, or the test whether the end of the way is there.
+/// A root and the qualifiers applied to it: `a.b[c].?d`, or the test whether the last field exists.
 #[derive(Debug)]
 pub(crate) struct Attribute {
-    pub(crate) root: Root,
-    pub(crate) steps: Vec<Step>,
-    pub(crate) test: bool,
-    /// True if nothing is optional and all steps go by name, which is the usual case.
-    pub(crate) plain: bool,
+    pub(crate) root: AttributeRoot,
+    pub(crate) qualifiers: Vec<Qualifier>,
+    pub(crate) test_only: bool,
+    /// True if no qualifier is optional and all of them are field names, which is the common case.
+    pub(crate) fields_only: bool,
 }
 
-/// Where an attribute begins.
+/// The root of an attribute.
 #[derive(Debug)]
-pub(crate) enum Root {
-    /// A variable of the environment.
+pub(crate) enum AttributeRoot {
+    /// A variable of the environment, by its slot.
     Variable(u32),
-    /// A variable of a loop.
+    /// An iteration variable or accumulator, by its slot.
     Local(u32),
-    /// A value with a name, worked out when first asked for.
-    Bound(u32),
+    /// A [`LazyBinding`], by its index.
+    LazyBinding(u32),
     /// Any other node.
-    Node(Node),
+    Interpretable(Interpretable),
     /// `condition ? a : b`
-    Conditional(Box<[Node; 3]>),
+    Conditional(Box<[Interpretable; 3]>),
 }
 
-/// One step of an attribute.
+/// One qualifier of an attribute.
 #[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) by: By,
+pub(crate) struct Qualifier {
+    pub(crate) kind: QualifierKind,
     pub(crate) optional: bool,
 }
 
-/// What a step goes by.
+/// The field or index that a qualifier selects.
 #[derive(Debug)]
-pub(crate) enum By {
+pub(crate) enum QualifierKind {
     Field(Str),
     Const(Value<'static>),
-    Node(Node),
+    Dynamic(Interpretable),
 }
 
 /// A call of a function.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) name: Str,
-    pub(crate) args: Box<[Node]>,
-    pub(crate) run: Run,
-    pub(crate) charge: Charge,
-    /// True if arguments of other types are reported with their types.
-    pub(crate) guarded: bool,
-    /// True if arguments are looked at until one fails, false if both of two are.
-    pub(crate) in_order: bool,
-    /// The argument without which the cost cannot be counted.
-    pub(crate) sized_by: Option<usize>,
+    pub(crate) args: Box<[Interpretable]>,
+    pub(crate) binding: CallBinding,
+    pub(crate) cost_tracker: FunctionTracker,
+    /// True if the error for unsupported argument types lists the types.
+    pub(crate) reports_arg_types: bool,
+    /// True if evaluation stops at the first argument that fails; false if both of two arguments are evaluated.
+    pub(crate) stops_at_first_error: bool,
+    /// The list argument that the cost tracker measures; if it is an error, the evaluation fails.
+    pub(crate) measured_list: Option<usize>,
 }
 
-/// What a call does.
+/// The implementation that a call invokes.
 #[derive(Debug)]
-pub(crate) enum Run {
-    Direct(Eval),
-    /// An overload whose arguments may turn out to have other types.
-    Checked(Eval, Box<Overload>),
-    Regex(Box<Regex>, RegexEval),
-    /// Which overload it is shows at run time.
-    Dispatch(Box<[Overload]>),
+pub(crate) enum CallBinding {
+    Direct(FunctionOp),
+    /// One overload, whose argument types are checked at run time since they are `dyn`.
+    TypeChecked(FunctionOp, Box<Overload>),
+    Regex(Box<Regex>, RegexFunctionOp),
+    /// The overload is selected at run time by the argument types.
+    Dynamic(Box<[Overload]>),
 }
 
-/// An element of a list.
+/// An element of a list literal.
 #[derive(Debug)]
-pub(crate) struct Element {
-    pub(crate) node: Node,
+pub(crate) struct ElementNode {
+    pub(crate) node: Interpretable,
     pub(crate) optional: bool,
 }
 
-/// An entry of a map or a field of an object.
+/// An entry of a map literal or a field of an object literal.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) key: Node,
-    pub(crate) value: Node,
+pub(crate) struct EntryNode {
+    pub(crate) key: Interpretable,
+    pub(crate) value: Interpretable,
     pub(crate) optional: bool,
 }
 
-/// A loop.
+/// A comprehension.
 #[derive(Debug)]
 pub(crate) struct Fold {
-    pub(crate) range: Node,
-    pub(crate) var: usize,
-    pub(crate) var2: Option<usize>,
-    pub(crate) accu: usize,
-    pub(crate) init: Node,
-    pub(crate) condition: Condition,
-    pub(crate) step: Node,
-    pub(crate) result: Node,
+    pub(crate) iter_range: Interpretable,
+    pub(crate) iter_var: usize,
+    pub(crate) iter_var2: Option<usize>,
+    pub(crate) accu_var: usize,
+    pub(crate) accu_init: Interpretable,
+    pub(crate) loop_condition: LoopCondition,
+    pub(crate) loop_step: Interpretable,
+    pub(crate) result: Interpretable,
 }
 
-/// Whether a loop goes on. The forms that the macros make are told apart, since they are looked at in every round.
+/// The loop condition of a comprehension. The conditions of the standard macros are special cases, since they are
+/// evaluated in every iteration.
 #[derive(Debug)]
-pub(crate) enum Condition {
+pub(crate) enum LoopCondition {
     Always,
     /// `@not_strictly_false(accumulator)`
     UntilFalse,
     /// `@not_strictly_false(!accumulator)`
     UntilTrue,
-    Node(Node),
+    Interpretable(Interpretable),
 }
 
-/// A value with a name.
+/// A variable of `cel.bind`, evaluated on first use.
 #[derive(Debug)]
-pub(crate) struct Bind {
+pub(crate) struct LazyBinding {
     pub(crate) slot: usize,
-    pub(crate) init: Node,
+    pub(crate) init: Interpretable,
 }
 
-/// Whether a value is one of some constants.
+/// `value in [constants]`.
 #[derive(Debug)]
-pub(crate) struct Membership {
-    pub(crate) value: Node,
+pub(crate) struct SetMembership {
+    pub(crate) value: Interpretable,
     pub(crate) constants: Vec<Value<'static>>,
 }
 
-/// A truth value that grows; `decisive` is the one that no predicate changes any more.
+/// The loop step of `all` and `exists`. `decisive` is the value of the accumulator that no predicate changes any more.
 #[derive(Debug)]
-pub(crate) struct Gather {
+pub(crate) struct LogicStep {
     pub(crate) accu: usize,
     pub(crate) decisive: bool,
-    pub(crate) predicate: Node,
+    pub(crate) predicate: Interpretable,
 }
 
-/// A list that grows.
+/// The loop step of `map` and `filter`.
 #[derive(Debug)]
-pub(crate) struct Append {
+pub(crate) struct AppendStep {
     pub(crate) accu: usize,
-    pub(crate) addition: Node,
+    pub(crate) addition: Interpretable,
 }
 
-/// A map that grows by a key and a value, or by a map.
+/// The loop step of `transformMap` and `transformMapEntry`: inserts a key and a value, or the entries of a map.
 #[derive(Debug)]
-pub(crate) struct Insert {
+pub(crate) struct InsertStep {
     pub(crate) accu: usize,
-    pub(crate) args: Vec<Node>,
+    pub(crate) args: Vec<Interpretable>,
 }

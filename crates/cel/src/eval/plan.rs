@@ -1,235 +1,259 @@
-//! From a checked tree to nodes.
+//! The planner: turns a checked expression into interpretable nodes (upstream: cel-go `interpreter/planner.go`).
 
 use pintle_value::Str;
 
-use super::fold::unusable_index;
+use super::fold::invalid_qualifier_message;
 use super::node::{
-    Append, Attribute, Bind, By, Call, Condition, Element, Entry, Fold, Gather, Insert, Membership, Node, Root, Run,
-    Step,
+    AppendStep, Attribute, AttributeRoot, Call, CallBinding, ElementNode, EntryNode, Fold, InsertStep, Interpretable,
+    LazyBinding, LogicStep, LoopCondition, Qualifier, QualifierKind, SetMembership,
 };
-use crate::check::Checked;
-use crate::cost::{charge, traversal};
+use crate::check::CheckedExpr;
+use crate::cost::{tracker, traversal_cost};
 use crate::env::Env;
 use crate::function::{Function, Overload};
-use crate::pattern::compile;
+use crate::regexp::compile;
 use crate::syntax::{ACCUMULATOR, Comprehension, Expr, ExprKind, Literal};
 use crate::types::Type;
-use crate::value::{Key, Map, OwnedMap, Text, Value};
+use crate::value::{CelBytes, CelString, Map, MapKey, OwnedMap, Value};
 
-/// What planning gives: the program's nodes and how many local variables it needs.
-pub(crate) struct Planned {
-    pub(crate) root: Node,
-    pub(crate) binds: Vec<Bind>,
-    pub(crate) locals: usize,
+/// A planned program: its nodes and the number of slots for local variables.
+pub(crate) struct Plan {
+    pub(crate) root: Interpretable,
+    pub(crate) lazy_bindings: Vec<LazyBinding>,
+    pub(crate) local_slots: usize,
 }
 
-/// Plans an expression. What shows to fail whatever the data is, such as `int('a')`, is returned as an error.
-pub(crate) fn plan(env: &Env, checked: &Checked) -> Result<Planned, String> {
-    let mut planner = Planner { env, checked, scopes: Vec::new(), binds: Vec::new(), next: 0, peak: 0, locals: 0 };
+/// Plans an expression. Fails if evaluation would fail for any input, as for `int('a')`.
+pub(crate) fn plan(env: &Env, checked: &CheckedExpr) -> Result<Plan, String> {
+    let mut planner = Planner {
+        env,
+        checked,
+        scopes: Vec::new(),
+        lazy_bindings: Vec::new(),
+        next_slot: 0,
+        high_water: 0,
+        local_slots: 0,
+    };
     let root = planner.plan(&checked.expr)?;
-    Ok(Planned { root, binds: planner.binds, locals: planner.locals })
+    Ok(Plan { root, lazy_bindings: planner.lazy_bindings, local_slots: planner.local_slots })
 }
 
-/// Functions that are run beforehand if their argument is constant.
+/// Functions that are evaluated at plan time if their argument is constant.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
 
-type Res = Result<Node, String>;
+type PlanResult = Result<Interpretable, String>;
 
 #[derive(Clone, Copy)]
-enum Local {
+enum LocalVar {
     Slot(usize),
-    Bound(u32),
+    Lazy(u32),
 }
 
 struct Planner<'e> {
     env: &'e Env,
-    checked: &'e Checked,
-    scopes: Vec<(Str, Local)>,
-    binds: Vec<Bind>,
-    /// The next free slot, and the highest one of what was planned since someone looked.
-    next: usize,
-    peak: usize,
-    locals: usize,
+    checked: &'e CheckedExpr,
+    scopes: Vec<(Str, LocalVar)>,
+    lazy_bindings: Vec<LazyBinding>,
+    /// The next free slot, and one past the highest slot allocated since `high_water` was last reset.
+    next_slot: usize,
+    high_water: usize,
+    local_slots: usize,
 }
 
 impl Planner<'_> {
-    fn slot(&mut self) -> usize {
-        let slot = self.next;
-        self.next += 1;
-        self.peak = self.peak.max(self.next);
-        self.locals = self.locals.max(self.next);
+    fn allocate_slot(&mut self) -> usize {
+        let slot = self.next_slot;
+        self.next_slot += 1;
+        self.high_water = self.high_water.max(self.next_slot);
+        self.local_slots = self.local_slots.max(self.next_slot);
         slot
     }
 
-    fn plan(&mut self, expr: &Expr) -> Res {
+    fn plan(&mut self, expr: &Expr) -> PlanResult {
         match &expr.kind {
             ExprKind::Unspecified => Err("unsupported expr".to_owned()),
-            ExprKind::Literal(literal) => Ok(Node::Const(constant(literal))),
-            ExprKind::Ident(name) => self.ident(name),
-            ExprKind::Select { operand, field, test } => {
-                let mut attribute = attribute(self.plan(operand)?);
-                attribute.steps.push(Step { by: By::Field(field.clone()), optional: false });
-                attribute.test = *test;
-                attribute.plain &= !test;
-                Ok(Node::Attribute(attribute))
+            ExprKind::Literal(literal) => Ok(Interpretable::Const(constant(literal))),
+            ExprKind::Ident(name) => self.plan_ident(name),
+            ExprKind::Select { operand, field, test_only } => {
+                let mut attribute = into_attribute(self.plan(operand)?);
+                attribute.qualifiers.push(Qualifier { kind: QualifierKind::Field(field.clone()), optional: false });
+                attribute.test_only = *test_only;
+                attribute.fields_only &= !test_only;
+                Ok(Interpretable::Attribute(attribute))
             }
-            ExprKind::Call { target, function, args } => self.call(expr.id, target.as_deref(), function, args),
+            ExprKind::Call { target, function, args } => self.plan_call(expr.id, target.as_deref(), function, args),
             ExprKind::List { elements, optional } => {
                 let nodes = elements
                     .iter()
                     .enumerate()
-                    .map(|(i, element)| Ok(Element { node: self.plan(element)?, optional: optional.contains(&i) }));
+                    .map(|(i, element)| Ok(ElementNode { node: self.plan(element)?, optional: optional.contains(&i) }));
                 Ok(fold_list(nodes.collect::<Result<_, String>>()?))
             }
             ExprKind::Map(entries) => {
                 let nodes = entries.iter().map(|entry| {
                     let (key, value) = (self.plan(&entry.key)?, self.plan(&entry.value)?);
-                    Ok(Entry { key, value, optional: entry.optional })
+                    Ok(EntryNode { key, value, optional: entry.optional })
                 });
                 Ok(fold_map(nodes.collect::<Result<_, String>>()?))
             }
             ExprKind::Struct { name, fields } => {
                 let nodes = fields.iter().map(|field| {
-                    let key = Node::Const(Value::string(field.key.as_str()));
-                    Ok(Entry { key, value: self.plan(&field.value)?, optional: field.optional })
+                    let key = Interpretable::Const(Value::string(field.key.as_str()));
+                    Ok(EntryNode { key, value: self.plan(&field.value)?, optional: field.optional })
                 });
                 let fields = nodes.collect::<Result<_, String>>()?;
-                let unknown = (!self.env.provider().constructs(name)).then(|| name.clone());
-                Ok(Node::Struct(unknown, fields))
+                let unknown = (!self.env.provider().can_construct(name)).then(|| name.clone());
+                Ok(Interpretable::Struct(unknown, fields))
             }
-            ExprKind::Comprehension(c) if c.is_bind() => self.bind(c),
-            ExprKind::Comprehension(c) => self.fold(c),
+            ExprKind::Comprehension(c) if c.is_bind() => self.plan_bind(c),
+            ExprKind::Comprehension(c) => self.plan_comprehension(c),
         }
     }
 
-    fn ident(&mut self, name: &str) -> Res {
+    fn plan_ident(&mut self, name: &str) -> PlanResult {
         let local = self.scopes.iter().rev().find(|(known, _)| known == name).map(|(_, local)| *local);
         let root = match local {
-            Some(Local::Slot(slot)) => Root::Local(slot as u32),
-            Some(Local::Bound(bind)) => Root::Bound(bind),
-            None => match self.env.variable_named(name) {
-                Some((slot, _)) => Root::Variable(slot as u32),
+            Some(LocalVar::Slot(slot)) => AttributeRoot::Local(slot as u32),
+            Some(LocalVar::Lazy(bind)) => AttributeRoot::LazyBinding(bind),
+            None => match self.env.find_variable(name) {
+                Some((slot, _)) => AttributeRoot::Variable(slot as u32),
                 None if !self.env.has_type_value(name) => return Err(format!("reference to undefined type: {name}")),
-                None => return Ok(Node::Const(Value::Type(name.into()))),
+                None => return Ok(Interpretable::Const(Value::Type(name.into()))),
             },
         };
-        Ok(Node::Attribute(Box::new(Attribute { root, steps: Vec::new(), test: false, plain: true })))
+        Ok(Interpretable::Attribute(Box::new(Attribute {
+            root,
+            qualifiers: Vec::new(),
+            test_only: false,
+            fields_only: true,
+        })))
     }
 
-    fn bind(&mut self, c: &Comprehension) -> Res {
-        let first = self.next;
-        let slot = self.slot();
-        // The value is worked out where it is first asked for, perhaps within the loops of the result, so that what
-        // it needs itself must be apart from what they need.
-        let peak = std::mem::replace(&mut self.peak, self.next);
-        let init = self.plan(&c.init)?;
-        self.next = self.peak;
-        self.peak = self.peak.max(peak);
-        let bind = self.binds.len() as u32;
-        self.binds.push(Bind { slot, init });
-        self.scopes.push((c.accu.clone(), Local::Bound(bind)));
+    fn plan_bind(&mut self, c: &Comprehension) -> PlanResult {
+        let first = self.next_slot;
+        let slot = self.allocate_slot();
+        // The value is evaluated on first use, possibly within a comprehension of the result. Its own slots must not
+        // overlap with the slots of those comprehensions.
+        let outer_high_water = std::mem::replace(&mut self.high_water, self.next_slot);
+        let init = self.plan(&c.accu_init)?;
+        self.next_slot = self.high_water;
+        self.high_water = self.high_water.max(outer_high_water);
+        let bind = self.lazy_bindings.len() as u32;
+        self.lazy_bindings.push(LazyBinding { slot, init });
+        self.scopes.push((c.accu_var.clone(), LocalVar::Lazy(bind)));
         let result = self.plan(&c.result)?;
         self.scopes.pop();
-        self.next = first;
-        Ok(Node::Bind(bind, Box::new(result)))
+        self.next_slot = first;
+        Ok(Interpretable::LazyBinding(bind, Box::new(result)))
     }
 
-    fn fold(&mut self, c: &Comprehension) -> Res {
-        let range = self.plan(&c.range)?;
-        let init = self.plan(&c.init)?;
-        let (first, outer) = (self.next, self.scopes.len());
-        let accu = self.slot();
-        self.scopes.push((c.accu.clone(), Local::Slot(accu)));
-        let var = self.slot();
-        self.scopes.push((c.var.clone(), Local::Slot(var)));
-        let var2 = c.var2.as_ref().map(|name| {
-            let slot = self.slot();
-            self.scopes.push((name.clone(), Local::Slot(slot)));
+    fn plan_comprehension(&mut self, c: &Comprehension) -> PlanResult {
+        let iter_range = self.plan(&c.iter_range)?;
+        let accu_init = self.plan(&c.accu_init)?;
+        let (first, outer) = (self.next_slot, self.scopes.len());
+        let accu_var = self.allocate_slot();
+        self.scopes.push((c.accu_var.clone(), LocalVar::Slot(accu_var)));
+        let iter_var = self.allocate_slot();
+        self.scopes.push((c.iter_var.clone(), LocalVar::Slot(iter_var)));
+        let iter_var2 = c.iter_var2.as_ref().map(|name| {
+            let slot = self.allocate_slot();
+            self.scopes.push((name.clone(), LocalVar::Slot(slot)));
             slot
         });
-        let condition = self.condition(&c.condition)?;
-        let step = if c.accu == ACCUMULATOR { self.step(&c.step, accu)? } else { self.plan(&c.step)? };
+        let loop_condition = self.plan_condition(&c.loop_condition)?;
+        let loop_step =
+            if c.accu_var == ACCUMULATOR { self.plan_step(&c.loop_step, accu_var)? } else { self.plan(&c.loop_step)? };
         self.scopes.truncate(outer + 1);
         let result = self.plan(&c.result)?;
         self.scopes.truncate(outer);
-        self.next = first;
-        Ok(Node::Fold(Box::new(Fold { range, var, var2, accu, init, condition, step, result })))
+        self.next_slot = first;
+        Ok(Interpretable::Fold(Box::new(Fold {
+            iter_range,
+            iter_var,
+            iter_var2,
+            accu_var,
+            accu_init,
+            loop_condition,
+            loop_step,
+            result,
+        })))
     }
 
-    fn condition(&mut self, expr: &Expr) -> Result<Condition, String> {
+    fn plan_condition(&mut self, expr: &Expr) -> Result<LoopCondition, String> {
         if expr.kind == ExprKind::Literal(Literal::Bool(true)) {
-            return Ok(Condition::Always);
+            return Ok(LoopCondition::Always);
         }
         if let ExprKind::Call { function, args, target: None } = &expr.kind
             && let ("@not_strictly_false", [arg]) = (function.as_str(), args.as_slice())
         {
             if is_accumulator(arg) {
-                return Ok(Condition::UntilFalse);
+                return Ok(LoopCondition::UntilFalse);
             }
             if let ExprKind::Call { function, args, .. } = &arg.kind
                 && function == "!_"
                 && args.first().is_some_and(is_accumulator)
             {
-                return Ok(Condition::UntilTrue);
+                return Ok(LoopCondition::UntilTrue);
             }
         }
-        self.plan(expr).map(Condition::Node)
+        self.plan(expr).map(LoopCondition::Interpretable)
     }
 
-    /// The step of a loop. Where it adds to the accumulator, that is changed in place instead of copied.
-    fn step(&mut self, expr: &Expr, accu: usize) -> Res {
+    /// Plans the loop step of a comprehension. A step that adds to the accumulator modifies it in place instead of
+    /// copying it.
+    fn plan_step(&mut self, expr: &Expr, accu: usize) -> PlanResult {
         let ExprKind::Call { target: None, function, args } = &expr.kind else { return self.plan(expr) };
         match (function.as_str(), args.as_slice()) {
             ("_?_:_", [condition, truthy, falsy]) => {
                 let condition = self.plan(condition)?;
-                let truthy = self.step(truthy, accu)?;
+                let truthy = self.plan_step(truthy, accu)?;
                 let falsy = self.plan(falsy)?;
                 Ok(conditional(condition, truthy, falsy))
             }
             ("_&&_" | "_||_", [accumulated, predicate]) if is_accumulator(accumulated) => {
                 let predicate = self.plan(predicate)?;
-                Ok(Node::Gather(Box::new(Gather { accu, decisive: function == "_||_", predicate })))
+                Ok(Interpretable::LogicStep(Box::new(LogicStep { accu, decisive: function == "_||_", predicate })))
             }
             ("_+_", [list, addition])
                 if is_accumulator(list)
                     && matches!(addition.kind, ExprKind::List { .. })
                     && self.checked.overloads_of(expr.id) == ["add_list"] =>
             {
-                Ok(Node::Append(Box::new(Append { accu, addition: self.plan(addition)? })))
+                Ok(Interpretable::AppendStep(Box::new(AppendStep { accu, addition: self.plan(addition)? })))
             }
             ("cel.@mapInsert", [map, args @ ..]) if is_accumulator(map) => {
                 let args = args.iter().map(|arg| self.plan(arg)).collect::<Result<_, _>>()?;
-                Ok(Node::Insert(Box::new(Insert { accu, args })))
+                Ok(Interpretable::InsertStep(Box::new(InsertStep { accu, args })))
             }
             _ => self.plan(expr),
         }
     }
 
-    fn call(&mut self, id: u32, target: Option<&Expr>, name: &str, args: &[Expr]) -> Res {
+    fn plan_call(&mut self, id: u32, target: Option<&Expr>, name: &str, args: &[Expr]) -> PlanResult {
         let mut nodes = Vec::with_capacity(args.len() + 1);
         for part in target.into_iter().chain(args) {
             nodes.push(self.plan(part)?);
         }
         let overloads = self.checked.overloads_of(id);
-        if let ("_[_]" | "_[?_]", Some(Node::Const(index))) = (name, nodes.get(1))
-            && Key::new(index.clone()).is_none()
+        if let ("_[_]" | "_[?_]", Some(Interpretable::Const(index))) = (name, nodes.get(1))
+            && MapKey::new(index.clone()).is_none()
         {
-            return Err(unusable_index(index));
+            return Err(invalid_qualifier_message(index));
         }
-        let nodes = match special(name, overloads, nodes) {
+        let nodes = match plan_operator(name, overloads, nodes) {
             Ok(node) => return Ok(node),
             Err(nodes) => nodes,
         };
-        let function = self.env.function_named(name).ok_or_else(|| format!("no such overload: {name}"))?;
-        let open = target.into_iter().chain(args).any(|arg| is_open(self.checked.type_of(arg)));
-        let call = resolved(function, target.is_some(), overloads, nodes, open)?;
-        if let [Node::Const(arg)] = &*call.args
+        let function = self.env.find_function(name).ok_or_else(|| format!("no such overload: {name}"))?;
+        let may_be_dyn = target.into_iter().chain(args).any(|arg| contains_dyn(self.checked.type_of(arg)));
+        let call = resolve_call(function, target.is_some(), overloads, nodes, may_be_dyn)?;
+        if let [Interpretable::Const(arg)] = &*call.args
             && CONVERSIONS.contains(&name)
         {
-            return run_now(&call, arg).map(Node::Const);
+            return evaluate_constant_call(&call, arg).map(Interpretable::Const);
         }
-        Ok(Node::Call(Box::new(call)))
+        Ok(Interpretable::Call(Box::new(call)))
     }
 }
 
@@ -245,25 +269,34 @@ fn constant(literal: &Literal) -> Value<'static> {
         Literal::Uint(u) => Value::Uint(*u),
         Literal::Double(x) => Value::Double(*x),
         Literal::String(text) => Value::string(text.as_str()),
-        Literal::Bytes(bytes) => Value::Bytes(crate::value::Blob::Owned(bytes.as_slice().into())),
+        Literal::Bytes(bytes) => Value::Bytes(CelBytes::Owned(bytes.as_slice().into())),
     }
 }
 
-/// A node as the beginning of a way.
-fn attribute(node: Node) -> Box<Attribute> {
+/// Returns the node as an attribute, to which qualifiers can be added.
+fn into_attribute(node: Interpretable) -> Box<Attribute> {
     match node {
-        Node::Attribute(attribute) => attribute,
-        other => Box::new(Attribute { root: Root::Node(other), steps: Vec::new(), test: false, plain: true }),
+        Interpretable::Attribute(attribute) => attribute,
+        other => Box::new(Attribute {
+            root: AttributeRoot::Interpretable(other),
+            qualifiers: Vec::new(),
+            test_only: false,
+            fields_only: true,
+        }),
     }
 }
 
-fn conditional(condition: Node, truthy: Node, falsy: Node) -> Node {
-    let root = Root::Conditional(Box::new([condition, truthy, falsy]));
-    Node::Attribute(Box::new(Attribute { root, steps: Vec::new(), test: false, plain: true }))
+fn conditional(condition: Interpretable, truthy: Interpretable, falsy: Interpretable) -> Interpretable {
+    let root = AttributeRoot::Conditional(Box::new([condition, truthy, falsy]));
+    Interpretable::Attribute(Box::new(Attribute { root, qualifiers: Vec::new(), test_only: false, fields_only: true }))
 }
 
-/// Operators that are more than a function, or the operands back.
-fn special(name: &str, overloads: &[&str], mut nodes: Vec<Node>) -> Result<Node, Vec<Node>> {
+/// Plans operators that have a node of their own. Returns the operands if the function is not one of them.
+fn plan_operator(
+    name: &str,
+    overloads: &[&str],
+    mut nodes: Vec<Interpretable>,
+) -> Result<Interpretable, Vec<Interpretable>> {
     let count = nodes.len();
     if name == "_?_:_" && count == 3 {
         let (Some(falsy), Some(truthy), Some(condition)) = (nodes.pop(), nodes.pop(), nodes.pop()) else {
@@ -271,129 +304,134 @@ fn special(name: &str, overloads: &[&str], mut nodes: Vec<Node>) -> Result<Node,
         };
         return Ok(conditional(condition, truthy, falsy));
     }
-    let node: fn(Box<[Node; 2]>) -> Node = match name {
-        "_&&_" => Node::And,
-        "_||_" => Node::Or,
-        "_==_" => Node::Equal,
-        "_!=_" => Node::NotEqual,
-        "_[_]" => |parts| index(*parts, false),
-        "_[?_]" | "_?._" => |parts| index(*parts, true),
-        "or" if overloads == ["optional_or_optional"] => Node::OptionalOr,
-        "orValue" if overloads == ["optional_orValue_value"] => Node::OptionalOrValue,
-        "@in" if overloads == ["in_list"] && constants(nodes.get(1)) => |parts| membership(*parts),
+    let node: fn(Box<[Interpretable; 2]>) -> Interpretable = match name {
+        "_&&_" => Interpretable::And,
+        "_||_" => Interpretable::Or,
+        "_==_" => Interpretable::Equal,
+        "_!=_" => Interpretable::NotEqual,
+        "_[_]" => |parts| plan_index(*parts, false),
+        "_[?_]" | "_?._" => |parts| plan_index(*parts, true),
+        "or" if overloads == ["optional_or_optional"] => Interpretable::OptionalOr,
+        "orValue" if overloads == ["optional_orValue_value"] => Interpretable::OptionalOrValue,
+        "@in" if overloads == ["in_list"] && is_scalar_list(nodes.get(1)) => |parts| plan_membership(*parts),
         _ => return Err(nodes),
     };
-    let parts: Box<[Node; 2]> = match nodes.try_into() {
+    let parts: Box<[Interpretable; 2]> = match nodes.try_into() {
         Ok(parts) => Box::new(parts),
         Err(nodes) => return Err(nodes),
     };
     Ok(node(parts))
 }
 
-fn index([operand, index]: [Node; 2], optional: bool) -> Node {
-    let mut attribute = attribute(operand);
-    let by = match index {
-        Node::Const(Value::String(Text::Owned(name))) => By::Field(Str::from(&*name)),
-        Node::Const(value) => By::Const(value),
-        other => By::Node(other),
+fn plan_index([operand, index]: [Interpretable; 2], optional: bool) -> Interpretable {
+    let mut attribute = into_attribute(operand);
+    let kind = match index {
+        Interpretable::Const(Value::String(CelString::Owned(name))) => QualifierKind::Field(Str::from(&*name)),
+        Interpretable::Const(value) => QualifierKind::Const(value),
+        other => QualifierKind::Dynamic(other),
     };
-    attribute.plain &= !optional && matches!(by, By::Field(_));
-    attribute.steps.push(Step { by, optional });
-    Node::Attribute(attribute)
+    attribute.fields_only &= !optional && matches!(kind, QualifierKind::Field(_));
+    attribute.qualifiers.push(Qualifier { kind, optional });
+    Interpretable::Attribute(attribute)
 }
 
-/// True for a constant list of scalars, which `in` looks through without counting.
-fn constants(list: Option<&Node>) -> bool {
+/// True for a constant list of scalars. `in` searches such a list at no cost, as in cel-go.
+fn is_scalar_list(list: Option<&Interpretable>) -> bool {
     let scalar = |value: &Value<'_>| {
         matches!(value, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::String(_))
     };
-    matches!(list, Some(Node::Const(Value::List(list))) if list.iter().all(|element| scalar(&element)))
+    matches!(list, Some(Interpretable::Const(Value::List(list))) if list.iter().all(|element| scalar(&element)))
 }
 
-fn membership([value, list]: [Node; 2]) -> Node {
-    let Node::Const(Value::List(list)) = &list else { return list };
+fn plan_membership([value, list]: [Interpretable; 2]) -> Interpretable {
+    let Interpretable::Const(Value::List(list)) = &list else { return list };
     if list.is_empty() {
-        return Node::Const(Value::Bool(false));
+        return Interpretable::Const(Value::Bool(false));
     }
-    Node::Membership(Box::new(Membership { value, constants: list.iter().collect() }))
+    Interpretable::SetMembership(Box::new(SetMembership { value, constants: list.iter().collect() }))
 }
 
-/// True if values of a type may turn out to be something else than the type says.
-fn is_open(t: &Type) -> bool {
-    *t == Type::Dyn || t.parameters().into_iter().any(is_open)
+/// True if values can have another type at run time than the checker assigned.
+fn contains_dyn(t: &Type) -> bool {
+    *t == Type::Dyn || t.parameters().into_iter().any(contains_dyn)
 }
 
-fn resolved(
+fn resolve_call(
     function: &Function,
     member: bool,
     overloads: &[&str],
-    nodes: Vec<Node>,
-    open: bool,
+    nodes: Vec<Interpretable>,
+    may_be_dyn: bool,
 ) -> Result<Call, String> {
-    let one = match overloads {
+    let single = match overloads {
         [only] => function.overloads.iter().find(|overload| overload.id == *only && overload.member == member),
         _ => None,
     };
-    let charge = one.and_then(|overload| overload.charge).or(function.charge).unwrap_or(charge::one);
-    let pattern = match (function.regex, nodes.get(1)) {
-        (Some(run), Some(Node::Const(Value::String(pattern)))) => Some((compile(pattern)?, run)),
+    let cost_tracker =
+        single.and_then(|overload| overload.cost_tracker).or(function.cost_tracker).unwrap_or(tracker::one);
+    let pattern = match (function.regex_binding, nodes.get(1)) {
+        (Some(op), Some(Interpretable::Const(Value::String(pattern)))) => Some((compile(pattern)?, op)),
         _ => None,
     };
-    let run = match (pattern, function.run, one.and_then(|overload| overload.run)) {
-        (Some((regex, run)), _, _) => Run::Regex(Box::new(regex), run),
-        (None, None, Some(run)) if open && let Some(overload) = one => Run::Checked(run, Box::new(overload.clone())),
-        (None, Some(run), _) | (None, None, Some(run)) => Run::Direct(run),
+    let binding = match (pattern, function.binding, single.and_then(|overload| overload.binding)) {
+        (Some((regex, op)), _, _) => CallBinding::Regex(Box::new(regex), op),
+        (None, None, Some(op)) if may_be_dyn && let Some(overload) = single => {
+            CallBinding::TypeChecked(op, Box::new(overload.clone()))
+        }
+        (None, Some(op), _) | (None, None, Some(op)) => CallBinding::Direct(op),
         (None, None, None) => {
-            let fits = |overload: &&Overload| overload.params.len() == nodes.len() && overload.run.is_some();
-            Run::Dispatch(function.overloads.iter().filter(fits).cloned().collect())
+            let fits = |overload: &&Overload| overload.params.len() == nodes.len() && overload.binding.is_some();
+            CallBinding::Dynamic(function.overloads.iter().filter(fits).cloned().collect())
         }
     };
-    let guarded = function.run.is_none() && !matches!(run, Run::Regex(..));
-    let in_order = function.in_order || matches!(run, Run::Regex(..));
-    let (name, sized_by) = (function.name.clone(), function.sized_by.filter(|_| one.is_some()));
-    Ok(Call { name, args: nodes.into(), run, charge, guarded, in_order, sized_by })
+    let reports_arg_types = function.binding.is_none() && !matches!(binding, CallBinding::Regex(..));
+    let stops_at_first_error = function.stops_at_first_error || matches!(binding, CallBinding::Regex(..));
+    let (name, measured_list) = (function.name.clone(), function.measured_list.filter(|_| single.is_some()));
+    Ok(Call { name, args: nodes.into(), binding, cost_tracker, reports_arg_types, stops_at_first_error, measured_list })
 }
 
-fn run_now(call: &Call, arg: &Value<'static>) -> Result<Value<'static>, String> {
+fn evaluate_constant_call(call: &Call, arg: &Value<'static>) -> Result<Value<'static>, String> {
     let args = [arg.clone()];
-    let outcome = match &call.run {
-        Run::Checked(run, _) | Run::Direct(run) => run(&args),
-        Run::Dispatch(overloads) => match overloads.iter().find(|overload| overload.takes(&args)) {
-            Some(Overload { run: Some(run), .. }) => run(&args),
+    let outcome = match &call.binding {
+        CallBinding::TypeChecked(op, _) | CallBinding::Direct(op) => op(&args),
+        CallBinding::Dynamic(overloads) => match overloads.iter().find(|overload| overload.accepts_args(&args)) {
+            Some(Overload { binding: Some(op), .. }) => op(&args),
             _ => return Err(format!("no such overload: {}({})", call.name, arg.type_name())),
         },
-        Run::Regex(..) => return Err("no such overload".to_owned()),
+        CallBinding::Regex(..) => return Err("no such overload".to_owned()),
     };
     outcome.map_err(|error| error.to_string())
 }
 
-fn fold_list(elements: Vec<Element>) -> Node {
-    if elements.iter().any(|element| element.optional || !matches!(element.node, Node::Const(_))) {
-        return Node::List(elements.into());
+fn fold_list(elements: Vec<ElementNode>) -> Interpretable {
+    if elements.iter().any(|element| element.optional || !matches!(element.node, Interpretable::Const(_))) {
+        return Interpretable::List(elements.into());
     }
     let values = elements.into_iter().filter_map(|element| match element.node {
-        Node::Const(value) => Some(value),
+        Interpretable::Const(value) => Some(value),
         _ => None,
     });
-    Node::Const(Value::list(values.collect()))
+    Interpretable::Const(Value::list(values.collect()))
 }
 
-fn fold_map(entries: Vec<Entry>) -> Node {
+fn fold_map(entries: Vec<EntryNode>) -> Interpretable {
     let mut constants = OwnedMap::new();
     for entry in &entries {
-        let (Node::Const(key), Node::Const(value), false) = (&entry.key, &entry.value, entry.optional) else {
-            return Node::Map(entries.into());
+        let (Interpretable::Const(key), Interpretable::Const(value), false) =
+            (&entry.key, &entry.value, entry.optional)
+        else {
+            return Interpretable::Map(entries.into());
         };
-        let Some(key) = Key::new(key.clone()) else { return Node::Map(entries.into()) };
+        let Some(key) = MapKey::new(key.clone()) else { return Interpretable::Map(entries.into()) };
         constants.insert(key, value.clone());
     }
-    Node::Const(Value::Map(Map::Owned(constants.into())))
+    Interpretable::Const(Value::Map(Map::Owned(constants.into())))
 }
 
-/// What `==` costs: values of libraries one, anything else by the smaller size. `!=` knows no such exception.
+/// The cost of `==`: one for opaque values, else by the smaller size. For `!=`, opaque values are no exception.
 pub(super) fn charge_equal(a: &Value<'_>, b: &Value<'_>, positive: bool) -> u64 {
     if positive && matches!(a, Value::Opaque(_)) {
         return 1;
     }
-    traversal(charge::size(a).min(charge::size(b)))
+    traversal_cost(tracker::actual_size(a).min(tracker::actual_size(b)))
 }

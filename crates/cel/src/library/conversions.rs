@@ -1,29 +1,35 @@
-//! Conversions between types: `int(x)`, `string(x)`, `type(x)` and so on.
+//! Type conversions: `int(x)`, `string(x)`, `type(x)` and so on.
 
-use std::slice::from_ref as just;
+use std::slice::from_ref;
 
 use pintle_value::time::Duration;
 
-use crate::cost::charge;
+use crate::cost::tracker;
 use crate::error::EvalError;
-use crate::function::{Eval, Function, Overload};
+use crate::function::{Function, FunctionOp, Overload};
 use crate::types::Type;
-use crate::value::{Blob, Outcome, Timestamp, Value, double_to_int, double_to_uint, format_double, seconds_of};
+use crate::value::{
+    CelBytes, EvalResult, Timestamp, Value, double_to_int, double_to_uint, format_double, format_duration,
+};
 
 pub(super) fn functions() -> Vec<Function> {
     use Type::{Bool, Bytes, Double, Duration, Int, String, Timestamp, Uint};
     let a = Type::param("A");
     vec![
         Function::new("type")
-            .overload(Overload::global("type", just(&a), Type::of_type(a.clone())))
-            .run(|args| args.first().map(|arg| Value::Type(arg.type_name())).ok_or_else(EvalError::no_overload)),
+            .overload(Overload::global("type", from_ref(&a), Type::of_type(a.clone())))
+            .binding(|args| args.first().map(|arg| Value::Type(arg.type_name())).ok_or_else(EvalError::no_overload)),
         Function::new("dyn")
             .overload(Overload::global("to_dyn", &[a], Type::Dyn))
-            .run(|args| args.first().cloned().ok_or_else(EvalError::no_overload)),
+            .binding(|args| args.first().cloned().ok_or_else(EvalError::no_overload)),
         conversions("bool", Bool, to_bool, [("bool_to_bool", Bool), ("string_to_bool", String)]),
         Function::new("bytes")
-            .overload(Overload::global("bytes_to_bytes", &[Bytes], Bytes).run(to_bytes))
-            .overload(Overload::global("string_to_bytes", &[String], Bytes).run(to_bytes).charge(charge::first)),
+            .overload(Overload::global("bytes_to_bytes", &[Bytes], Bytes).binding(to_bytes))
+            .overload(
+                Overload::global("string_to_bytes", &[String], Bytes)
+                    .binding(to_bytes)
+                    .cost_tracker(tracker::traverse_first),
+            ),
         conversions(
             "double",
             Double,
@@ -68,7 +74,11 @@ pub(super) fn functions() -> Vec<Function> {
                 ("uint64_to_string", Uint),
             ],
         )
-        .overload(Overload::global("bytes_to_string", &[Bytes], String).run(to_string).charge(charge::first)),
+        .overload(
+            Overload::global("bytes_to_string", &[Bytes], String)
+                .binding(to_string)
+                .cost_tracker(tracker::traverse_first),
+        ),
         conversions(
             "timestamp",
             Timestamp,
@@ -89,12 +99,12 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-fn conversions<const N: usize>(name: &str, to: Type, run: Eval, from: [(&'static str, Type); N]) -> Function {
-    let overloads = from.into_iter().map(|(id, from)| Overload::global(id, &[from], to.clone()).run(run));
+fn conversions<const N: usize>(name: &str, to: Type, binding: FunctionOp, from: [(&'static str, Type); N]) -> Function {
+    let overloads = from.into_iter().map(|(id, from)| Overload::global(id, &[from], to.clone()).binding(binding));
     overloads.fold(Function::new(name), Function::overload)
 }
 
-fn unreadable(from: &str, to: &str) -> EvalError {
+fn conversion_error(from: &str, to: &str) -> EvalError {
     EvalError::new(format!("type conversion error from '{from}' to '{to}'"))
 }
 
@@ -106,82 +116,82 @@ fn uint_overflow() -> EvalError {
     EvalError::new("unsigned integer overflow")
 }
 
-fn to_bool<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn to_bool<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     match args {
         [Value::Bool(b)] => Ok(Value::Bool(*b)),
         [Value::String(text)] => match &**text {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Value::Bool(true)),
             "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Value::Bool(false)),
-            _ => Err(unreadable("string", "bool")),
+            _ => Err(conversion_error("string", "bool")),
         },
         _ => Err(EvalError::no_overload()),
     }
 }
 
-fn to_bytes<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn to_bytes<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     match args {
         [Value::Bytes(bytes)] => Ok(Value::Bytes(bytes.clone())),
-        [Value::String(text)] => Ok(Value::Bytes(Blob::Owned(text.as_bytes().into()))),
+        [Value::String(text)] => Ok(Value::Bytes(CelBytes::Owned(text.as_bytes().into()))),
         _ => Err(EvalError::no_overload()),
     }
 }
 
-fn to_double<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn to_double<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     Ok(Value::Double(match args {
         [Value::Double(x)] => *x,
         [Value::Int(i)] => *i as f64,
         [Value::Uint(u)] => *u as f64,
-        [Value::String(text)] => parse_double(text).ok_or_else(|| unreadable("string", "double"))?,
+        [Value::String(text)] => parse_double(text).ok_or_else(|| conversion_error("string", "double"))?,
         _ => return Err(EvalError::no_overload()),
     }))
 }
 
-/// Reads what Go's `strconv.ParseFloat` reads, apart from hexadecimal notation and underscores.
+/// Parses what Go's `strconv.ParseFloat` accepts, except hexadecimal notation and underscores.
 pub(super) fn parse_double(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
-    // Go refuses numbers that are too large.
+    // Go rejects numbers out of range.
     let named = text.trim_start_matches(['+', '-']).to_ascii_lowercase().starts_with(['i', 'n']);
     (named || number.is_finite()).then_some(number)
 }
 
-fn to_duration<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn to_duration<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     match args {
         [Value::Duration(d)] => Ok(Value::Duration(*d)),
         [Value::String(text)] => match Duration::parse(text) {
             Ok(duration) => Ok(Value::Duration(duration.0)),
-            Err(_) => Err(unreadable("string", "google.protobuf.Duration")),
+            Err(_) => Err(conversion_error("string", "google.protobuf.Duration")),
         },
-        // The overload is declared, but cel-go's integers do not convert.
-        [Value::Int(_)] => Err(unreadable("int", "google.protobuf.Duration")),
+        // The overload is declared, but cel-go's `int` has no conversion to a duration.
+        [Value::Int(_)] => Err(conversion_error("int", "google.protobuf.Duration")),
         _ => Err(EvalError::no_overload()),
     }
 }
 
-fn to_int<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn to_int<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     Ok(Value::Int(match args {
         [Value::Int(i)] => *i,
         [Value::Double(x)] => double_to_int(*x).ok_or_else(int_overflow)?,
         [Value::Duration(d)] => *d,
         [Value::Timestamp(time)] => time.instant().0,
         [Value::Uint(u)] => i64::try_from(*u).map_err(|_| int_overflow())?,
-        [Value::String(text)] => text.parse().map_err(|_| unreadable("string", "int"))?,
+        [Value::String(text)] => text.parse().map_err(|_| conversion_error("string", "int"))?,
         _ => return Err(EvalError::no_overload()),
     }))
 }
 
-fn to_uint<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn to_uint<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     Ok(Value::Uint(match args {
         [Value::Uint(u)] => *u,
         [Value::Double(x)] => double_to_uint(*x).ok_or_else(uint_overflow)?,
         [Value::Int(i)] => u64::try_from(*i).map_err(|_| uint_overflow())?,
-        [Value::String(text)] if text.starts_with('+') => return Err(unreadable("string", "uint")),
-        [Value::String(text)] => text.parse().map_err(|_| unreadable("string", "uint"))?,
+        [Value::String(text)] if text.starts_with('+') => return Err(conversion_error("string", "uint")),
+        [Value::String(text)] => text.parse().map_err(|_| conversion_error("string", "uint"))?,
         _ => return Err(EvalError::no_overload()),
     }))
 }
 
-/// The text of a value, for those that have one.
-pub(super) fn to_string<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+/// Converts a value to a string, if its type supports that.
+pub(super) fn to_string<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let [arg] = args else { return Err(EvalError::no_overload()) };
     Ok(Value::string(match arg {
         Value::String(_) => return Ok(arg.clone()),
@@ -189,7 +199,7 @@ pub(super) fn to_string<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
         Value::Int(i) => i.to_string(),
         Value::Uint(u) => u.to_string(),
         Value::Double(x) => format_double(*x),
-        Value::Duration(d) => seconds_of(*d),
+        Value::Duration(d) => format_duration(*d),
         Value::Timestamp(time) => time.to_string(),
         Value::Type(name) => name.to_string(),
         Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
@@ -200,12 +210,12 @@ pub(super) fn to_string<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
     }))
 }
 
-fn to_timestamp<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn to_timestamp<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     Ok(Value::Timestamp(match args {
         [Value::Timestamp(time)] => *time,
         [Value::Int(seconds)] => Timestamp::new(*seconds, 0)?,
         [Value::String(text)] => {
-            Timestamp::parse(text).unwrap_or_else(|| Err(unreadable("string", "google.protobuf.Timestamp")))?
+            Timestamp::parse(text).unwrap_or_else(|| Err(conversion_error("string", "google.protobuf.Timestamp")))?
         }
         _ => return Err(EvalError::no_overload()),
     }))

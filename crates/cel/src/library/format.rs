@@ -1,4 +1,4 @@
-//! Formats with names: `format.dns1123Label().validate(x)`.
+//! Named formats: `format.dns1123Label().validate(x)` (upstream: `apiserver/pkg/cel/library/format.go`).
 
 use std::any::Any;
 
@@ -6,30 +6,30 @@ use pintle_value::names;
 
 use super::Library;
 use super::quantity::estimate_one;
-use super::uri::parse_request;
-use crate::cost::{CallEstimate, PER_CHARACTER, PER_PATTERN_CHARACTER, charge};
+use super::url_parser::parse_request;
+use crate::cost::{CallEstimate, REGEX_STRING_LENGTH_COST_FACTOR, STRING_TRAVERSAL_COST_FACTOR, tracker};
 use crate::error::EvalError;
-use crate::function::{Eval, Function, Overload};
-use crate::pattern::compile;
+use crate::function::{Function, FunctionOp, Overload};
+use crate::regexp::compile;
 use crate::types::Type;
-use crate::value::{Opaque, Outcome, Timestamp, Value};
+use crate::value::{EvalResult, Opaque, Timestamp, Value};
 
-const NAME: &str = "kubernetes.NamedFormat";
-/// What estimates take for the length of a format's regular expression.
-const LONGEST_PATTERN: f64 = 128.0;
+const TYPE_NAME: &str = "kubernetes.NamedFormat";
+/// The length of a format's regular expression that estimates assume.
+const MAX_PATTERN_LENGTH: f64 = 128.0;
 
-/// A format.
+/// A named format.
 #[derive(Debug)]
-struct Format {
+struct NamedFormat {
     name: &'static str,
     validate: fn(&str) -> Vec<String>,
-    /// How long the regular expression counts as.
-    pattern: u16,
+    /// The length of the regular expression, for the cost.
+    pattern_length: u16,
 }
 
-impl Opaque for &'static Format {
+impl Opaque for &'static NamedFormat {
     fn type_name(&self) -> &str {
-        NAME
+        TYPE_NAME
     }
 
     fn equals(&self, other: &dyn Opaque) -> bool {
@@ -41,12 +41,12 @@ impl Opaque for &'static Format {
     }
 }
 
-const fn named(name: &'static str, pattern: u16, validate: fn(&str) -> Vec<String>) -> Format {
-    Format { name, validate, pattern }
+const fn named(name: &'static str, pattern_length: u16, validate: fn(&str) -> Vec<String>) -> NamedFormat {
+    NamedFormat { name, validate, pattern_length }
 }
 
-/// The formats, and the functions that give them.
-static FORMATS: [(&str, Format); 13] = [
+/// The formats, by the name of the function that returns each of them.
+static FORMATS: [(&str, NamedFormat); 13] = [
     ("format.dns1123Label", named("DNS1123Label", 30, |text| names::dns1123_label_name(text, false))),
     ("format.dns1123Subdomain", named("DNS1123Subdomain", 60, |text| names::dns1123_subdomain_name(text, false))),
     ("format.dns1035Label", named("DNS1035Label", 30, |text| names::dns1035_label_name(text, false))),
@@ -59,79 +59,83 @@ static FORMATS: [(&str, Format); 13] = [
     ("format.dns1035LabelPrefix", named("DNS1035LabelPrefix", 30, |text| names::dns1035_label_name(text, true))),
     ("format.labelValue", named("LabelValue", 40, names::label_value)),
     ("format.uri", named("URI", 1103, |text| parse_request(text).err().into_iter().collect())),
-    ("format.uuid", named("uuid", 70, |text| refuse(is_uuid(text), "does not match the UUID format"))),
-    ("format.byte", named("byte", 84, |text| refuse(is_base64(text), "invalid base64"))),
-    ("format.date", named("date", 71, |text| refuse(is_date(text), "invalid date"))),
-    ("format.datetime", named("datetime", 71, |text| refuse(is_datetime(text), "invalid datetime"))),
+    ("format.uuid", named("uuid", 70, |text| error_unless(is_uuid(text), "does not match the UUID format"))),
+    ("format.byte", named("byte", 84, |text| error_unless(is_base64(text), "invalid base64"))),
+    ("format.date", named("date", 71, |text| error_unless(is_date(text), "invalid date"))),
+    ("format.datetime", named("datetime", 71, |text| error_unless(is_datetime(text), "invalid datetime"))),
 ];
 
 pub(super) fn library() -> Library {
-    let format = Type::object(NAME);
+    let format = Type::object(TYPE_NAME);
     let strings = Type::optional(Type::list(Type::String));
     let mut functions = vec![
         Function::new("validate")
-            .overload(Overload::member("format-validate", &[format.clone(), Type::String], strings).run(validate))
-            .charge(charge_validate)
-            .estimate(|call| {
+            .overload(Overload::member("format-validate", &[format.clone(), Type::String], strings).binding(validate))
+            .cost_tracker(track_validate)
+            .cost_estimator(|call| {
                 let size = call.size(call.args.first()?);
-                let cost = size.per_unit(PER_CHARACTER).per_unit(LONGEST_PATTERN * PER_PATTERN_CHARACTER);
+                let cost = size
+                    .times_factor(STRING_TRAVERSAL_COST_FACTOR)
+                    .times_factor(MAX_PATTERN_LENGTH * REGEX_STRING_LENGTH_COST_FACTOR);
                 Some(CallEstimate::cost(cost))
             }),
         Function::new("format.named")
-            .overload(Overload::global("format-named", &[Type::String], Type::optional(format.clone())).run(by_name))
-            .charge(charge::one)
-            .estimate(estimate_one),
+            .overload(
+                Overload::global("format-named", &[Type::String], Type::optional(format.clone())).binding(by_name),
+            )
+            .cost_tracker(tracker::one)
+            .cost_estimator(estimate_one),
     ];
-    // Function pointers say nothing of which format is meant, so each function has its own.
-    let givers: [Eval; 13] = [
-        |_| Ok(given(0)),
-        |_| Ok(given(1)),
-        |_| Ok(given(2)),
-        |_| Ok(given(3)),
-        |_| Ok(given(4)),
-        |_| Ok(given(5)),
-        |_| Ok(given(6)),
-        |_| Ok(given(7)),
-        |_| Ok(given(8)),
-        |_| Ok(given(9)),
-        |_| Ok(given(10)),
-        |_| Ok(given(11)),
-        |_| Ok(given(12)),
+    // Function pointers capture nothing, so each format needs its own.
+    let constructors: [FunctionOp; 13] = [
+        |_| Ok(format_value(0)),
+        |_| Ok(format_value(1)),
+        |_| Ok(format_value(2)),
+        |_| Ok(format_value(3)),
+        |_| Ok(format_value(4)),
+        |_| Ok(format_value(5)),
+        |_| Ok(format_value(6)),
+        |_| Ok(format_value(7)),
+        |_| Ok(format_value(8)),
+        |_| Ok(format_value(9)),
+        |_| Ok(format_value(10)),
+        |_| Ok(format_value(11)),
+        |_| Ok(format_value(12)),
     ];
-    for ((name, _), give) in FORMATS.iter().zip(givers) {
-        functions.push(Function::new(name).overload(Overload::global(name, &[], format.clone()).run(give)));
+    for ((name, _), constructor) in FORMATS.iter().zip(constructors) {
+        functions.push(Function::new(name).overload(Overload::global(name, &[], format.clone()).binding(constructor)));
     }
     Library::of(functions)
 }
 
-fn given(index: usize) -> Value<'static> {
+fn format_value(index: usize) -> Value<'static> {
     Value::opaque(&FORMATS[index].1)
 }
 
-fn by_name<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
-    let [Value::String(wanted)] = args else { return Err(EvalError::no_overload()) };
-    let found = FORMATS.iter().position(|(function, _)| function.strip_prefix("format.") == Some(wanted));
-    Ok(found.map_or(Value::Optional(None), |index| Value::some(given(index))))
+fn by_name<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
+    let [Value::String(name)] = args else { return Err(EvalError::no_overload()) };
+    let found = FORMATS.iter().position(|(function, _)| function.strip_prefix("format.") == Some(name));
+    Ok(found.map_or(Value::Optional(None), |index| Value::some(format_value(index))))
 }
 
-fn validate<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn validate<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let [format, Value::String(text)] = args else { return Err(EvalError::no_overload()) };
-    let format = format.as_opaque::<&'static Format>().ok_or_else(EvalError::no_overload)?;
-    let complaints = (format.validate)(text);
-    if complaints.is_empty() {
+    let format = format.as_opaque::<&'static NamedFormat>().ok_or_else(EvalError::no_overload)?;
+    let errors = (format.validate)(text);
+    if errors.is_empty() {
         return Ok(Value::Optional(None));
     }
-    Ok(Value::some(Value::list(complaints.into_iter().map(Value::string).collect())))
+    Ok(Value::some(Value::list(errors.into_iter().map(Value::string).collect())))
 }
 
-fn charge_validate(args: &[Value<'_>], _: &Value<'_>) -> u64 {
+fn track_validate(args: &[Value<'_>], _: &Value<'_>) -> u64 {
     let [format, text] = args else { return 1 };
-    let Some(format) = format.as_opaque::<&'static Format>() else { return 1 };
-    charge::regex(charge::size(text) as f64, f64::from(format.pattern))
+    let Some(format) = format.as_opaque::<&'static NamedFormat>() else { return 1 };
+    tracker::regex_cost(tracker::actual_size(text) as f64, f64::from(format.pattern_length))
 }
 
-fn refuse(fits: bool, otherwise: &str) -> Vec<String> {
-    if fits { Vec::new() } else { vec![otherwise.to_owned()] }
+fn error_unless(condition: bool, message: &str) -> Vec<String> {
+    if condition { Vec::new() } else { vec![message.to_owned()] }
 }
 
 fn is_uuid(text: &str) -> bool {

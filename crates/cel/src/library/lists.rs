@@ -1,16 +1,17 @@
-//! The list functions of Kubernetes: `isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`.
+//! The list functions of Kubernetes: `isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf` (upstream:
+//! `apiserver/pkg/cel/library/lists.go`).
 
 use std::cmp::Ordering;
 
 use super::Library;
-use crate::cost::{CallEstimate, CallSizes, CostEstimate, PER_CHARACTER, charge};
+use crate::cost::{CallEstimate, CostEstimate, EstimatedCall, STRING_TRAVERSAL_COST_FACTOR, tracker};
 use crate::error::EvalError;
-use crate::function::{Eval, Function, Overload};
+use crate::function::{Function, FunctionOp, Overload};
 use crate::types::Type;
-use crate::value::{List, Outcome, Value, compare, equal};
+use crate::value::{EvalResult, List, Value, compare, equal};
 
-/// The overloads of a function for lists of each type that has an order; names as cel-go's.
-macro_rules! per_type {
+/// The overload ids of a function for lists of each comparable type.
+macro_rules! overloads_per_type {
     ($before:literal, $after:literal) => {
         [
             (concat!("list_int", $before, $after), Type::Int),
@@ -25,7 +26,7 @@ macro_rules! per_type {
     };
 }
 
-macro_rules! per_type_twice {
+macro_rules! overloads_per_type_twice {
     ($name:literal) => {
         [
             (concat!("list_int_", $name, "_int"), Type::Int),
@@ -42,34 +43,44 @@ macro_rules! per_type_twice {
 
 pub(super) fn library() -> Library {
     let a = Type::param("A");
-    let search = |id, run: Eval| Overload::member(id, &[Type::list(a.clone()), a.clone()], Type::Int).run(run);
+    let search =
+        |id, binding: FunctionOp| Overload::member(id, &[Type::list(a.clone()), a.clone()], Type::Int).binding(binding);
     let functions = vec![
-        of_lists("isSorted", per_type!("_is_sorted", "_bool"), |_| Type::Bool, is_sorted),
+        list_function("isSorted", overloads_per_type!("_is_sorted", "_bool"), |_| Type::Bool, is_sorted),
         sum(),
-        of_lists("max", per_type_twice!("max"), |t| t, |args| extreme(args, "max", Ordering::Less)),
-        of_lists("min", per_type_twice!("min"), |t| t, |args| extreme(args, "min", Ordering::Greater)),
-        Function::new("indexOf").overload(search("list_a_index_of_int", |args| position(args, false))),
-        Function::new("lastIndexOf").overload(search("list_a_last_index_of_int", |args| position(args, true))),
+        list_function("max", overloads_per_type_twice!("max"), |t| t, |args| extreme(args, "max", Ordering::Less)),
+        list_function("min", overloads_per_type_twice!("min"), |t| t, |args| extreme(args, "min", Ordering::Greater)),
+        Function::new("indexOf").overload(search("list_a_index_of_int", |args| index_of(args, false))),
+        Function::new("lastIndexOf").overload(search("list_a_last_index_of_int", |args| index_of(args, true))),
     ];
-    let costed = functions.into_iter().map(|function| function.charge(charge::whole).estimate(estimate_search));
-    Library::of(costed.collect())
+    let with_costs = functions
+        .into_iter()
+        .map(|function| function.cost_tracker(tracker::traverse_deep).cost_estimator(estimate_search));
+    Library::of(with_costs.collect())
 }
 
-fn of_lists(name: &str, types: [(&'static str, Type); 8], result: fn(Type) -> Type, run: Eval) -> Function {
-    let overloads = types.into_iter().map(|(id, t)| Overload::member(id, &[Type::list(t.clone())], result(t)).run(run));
+fn list_function(
+    name: &str,
+    types: [(&'static str, Type); 8],
+    result: fn(Type) -> Type,
+    binding: FunctionOp,
+) -> Function {
+    let overloads =
+        types.into_iter().map(|(id, t)| Overload::member(id, &[Type::list(t.clone())], result(t)).binding(binding));
     overloads.fold(Function::new(name), Function::overload)
 }
 
 fn sum() -> Function {
-    let overload = |id, t: Type, run: Eval| Overload::member(id, &[Type::list(t.clone())], t).run(run);
+    let overload =
+        |id, t: Type, binding: FunctionOp| Overload::member(id, &[Type::list(t.clone())], t).binding(binding);
     Function::new("sum")
-        .overload(overload("list_int_sum_int", Type::Int, |args| total(args, Value::Int(0))))
-        .overload(overload("list_uint_sum_uint", Type::Uint, |args| total(args, Value::Uint(0))))
-        .overload(overload("list_double_sum_double", Type::Double, |args| total(args, Value::Double(0.0))))
-        .overload(overload("list_duration_sum_duration", Type::Duration, |args| total(args, Value::Duration(0))))
+        .overload(overload("list_int_sum_int", Type::Int, |args| sum_elements(args, Value::Int(0))))
+        .overload(overload("list_uint_sum_uint", Type::Uint, |args| sum_elements(args, Value::Uint(0))))
+        .overload(overload("list_double_sum_double", Type::Double, |args| sum_elements(args, Value::Double(0.0))))
+        .overload(overload("list_duration_sum_duration", Type::Duration, |args| sum_elements(args, Value::Duration(0))))
 }
 
-fn total<'a>(args: &[Value<'a>], zero: Value<'a>) -> Outcome<Value<'a>> {
+fn sum_elements<'a>(args: &[Value<'a>], zero: Value<'a>) -> EvalResult<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     comparable(list).try_fold(zero, |sum, element| {
         let sum = match (sum, element?) {
@@ -86,8 +97,9 @@ fn total<'a>(args: &[Value<'a>], zero: Value<'a>) -> Outcome<Value<'a>> {
     })
 }
 
-/// The elements of a list, which must have an order. By the first of them cel-go chooses the overload.
-fn comparable<'l, 'a>(list: &'l List<'a>) -> impl Iterator<Item = Outcome<Value<'a>>> + 'l {
+/// The elements of a list, which must be comparable. cel-go selects the overload by the first element, so only there an
+/// unsupported type is a missing overload.
+fn comparable<'l, 'a>(list: &'l List<'a>) -> impl Iterator<Item = EvalResult<Value<'a>>> + 'l {
     list.iter().enumerate().map(|(i, element)| match element {
         Value::Invalid(_) if i == 0 => Err(EvalError::no_overload()),
         Value::Invalid(error) => Err(error),
@@ -98,7 +110,7 @@ fn comparable<'l, 'a>(list: &'l List<'a>) -> impl Iterator<Item = Outcome<Value<
     })
 }
 
-fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn is_sorted<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     let mut before: Option<Value<'a>> = None;
     for element in comparable(list) {
@@ -113,8 +125,8 @@ fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
     Ok(Value::Bool(true))
 }
 
-/// The smallest or largest element: one that the best so far compares to as `worse` is taken instead.
-fn extreme<'a>(args: &[Value<'a>], name: &str, worse: Ordering) -> Outcome<Value<'a>> {
+/// Returns the minimum or maximum: an element replaces the current one if that compares to it as `worse`.
+fn extreme<'a>(args: &[Value<'a>], name: &str, worse: Ordering) -> EvalResult<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     let mut best: Option<Value<'a>> = None;
     for element in comparable(list) {
@@ -127,21 +139,23 @@ fn extreme<'a>(args: &[Value<'a>], name: &str, worse: Ordering) -> Outcome<Value
     best.ok_or_else(|| EvalError::new(format!("{name} called on empty list")))
 }
 
-fn position<'a>(args: &[Value<'a>], last: bool) -> Outcome<Value<'a>> {
-    let [Value::List(list), wanted] = args else { return Err(EvalError::no_overload()) };
-    let found = |index: &usize| list.get(*index).is_some_and(|element| equal(&element, wanted));
+fn index_of<'a>(args: &[Value<'a>], last: bool) -> EvalResult<Value<'a>> {
+    let [Value::List(list), value] = args else { return Err(EvalError::no_overload()) };
+    let found = |index: &usize| list.get(*index).is_some_and(|element| equal(&element, value));
     let index = if last { (0..list.len()).rev().find(found) } else { (0..list.len()).find(found) };
     Ok(Value::Int(index.map_or(-1, |index| index as i64)))
 }
 
-/// One look at each element, longer ones for texts; for strings a walk over them.
-pub(super) fn estimate_search(call: &CallSizes<'_>) -> Option<CallEstimate> {
+/// One unit per element, plus its traversal for strings and bytes. A string target is traversed once.
+pub(super) fn estimate_search(call: &EstimatedCall<'_>) -> Option<CallEstimate> {
     let target = call.target?;
     let size = call.size(target);
-    let Some(elements) = call.elements(target) else { return Some(CallEstimate::cost(size.per_unit(PER_CHARACTER))) };
+    let Some(elements) = call.elements(target) else {
+        return Some(CallEstimate::cost(size.times_factor(STRING_TRAVERSAL_COST_FACTOR)));
+    };
     let mut each = CostEstimate::fixed(1);
-    if matches!(elements.t, Type::String | Type::Bytes) {
-        each = each.plus(call.size(&elements).per_unit(PER_CHARACTER));
+    if matches!(elements.ty, Type::String | Type::Bytes) {
+        each = each.plus(call.size(&elements).times_factor(STRING_TRAVERSAL_COST_FACTOR));
     }
     Some(CallEstimate::cost(size.times_cost(each)))
 }

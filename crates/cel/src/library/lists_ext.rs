@@ -1,21 +1,25 @@
-//! More list functions: cel-go's lists extension, version 3.
+//! cel-go's lists extension, version 3 (upstream: cel-go `ext/lists.go`).
 
 use std::cmp::Ordering;
-use std::slice::from_ref as just;
+use std::slice::from_ref;
 
 use super::Library;
-use super::operators::lacking;
-use crate::cost::{CallEstimate, CallSizes, CostEstimate, LIST_COST, PER_CHARACTER, SizeEstimate, charge};
+use super::operators::missing_operator;
+use crate::cost::{
+    CallEstimate, CostEstimate, EstimatedCall, LIST_CREATE_BASE_COST, STRING_TRAVERSAL_COST_FACTOR, SizeEstimate,
+    tracker,
+};
 use crate::error::EvalError;
 use crate::function::{Function, Overload};
 use crate::syntax::{
-    Comprehension, Expansion, Expr, ExprKind, Literal, Macro, MacroContext, MacroError, UNUSED, expand_map,
+    Comprehension, Expr, ExprKind, Literal, Macro, MacroError, MacroExpansion, MacroExprFactory, UNUSED_ITER_VAR,
+    expand_map,
 };
 use crate::types::Type;
-use crate::value::{List, Outcome, Value, compare, equal};
+use crate::value::{EvalResult, List, Value, compare, equal};
 
-/// The longest list that `lists.range` makes before the cost is looked at.
-const LONGEST_RANGE: i64 = 10_000_000;
+/// The longest list that `lists.range` creates, since the cost is checked only afterwards.
+const MAX_RANGE_LENGTH: i64 = 10_000_000;
 
 pub(super) fn library() -> Library {
     let list = Type::list(Type::param("T"));
@@ -23,22 +27,22 @@ pub(super) fn library() -> Library {
     let functions = vec![
         Function::new("slice").overload(
             Overload::member("list_slice", &[list.clone(), Type::Int, Type::Int], list.clone())
-                .run(slice)
-                .charge(|_, result| charge::list(1.0, result.size().unwrap_or(1)))
-                .estimate(estimate_slice),
+                .binding(slice)
+                .cost_tracker(|_, result| tracker::list_creation(1.0, result.size().unwrap_or(1)))
+                .cost_estimator(estimate_slice),
         ),
         Function::new("flatten")
             .overload(
                 Overload::member("list_flatten", &[Type::list(list.clone())], list.clone())
-                    .charge(charge_flatten)
-                    .estimate(estimate_flatten),
+                    .cost_tracker(track_flatten)
+                    .cost_estimator(estimate_flatten),
             )
             .overload(
                 Overload::member("list_flatten_int", &[dynamic.clone(), Type::Int], dynamic)
-                    .charge(charge_flatten)
-                    .estimate(estimate_flatten),
+                    .cost_tracker(track_flatten)
+                    .cost_estimator(estimate_flatten),
             )
-            .run(|args| match args {
+            .binding(|args| match args {
                 [Value::List(list)] => flattened(list, 1),
                 [Value::List(list), Value::Int(depth)] => flattened(list, *depth),
                 [other, depth @ ..] => {
@@ -51,37 +55,37 @@ pub(super) fn library() -> Library {
         sort_by(&list),
         Function::new("lists.range").overload(
             Overload::global("lists_range", &[Type::Int], Type::list(Type::Int))
-                .run(range)
-                .charge(|_, result| charge::list(1.0, result.size().unwrap_or(1)))
-                .estimate(|call| {
+                .binding(range)
+                .cost_tracker(|_, result| tracker::list_creation(1.0, result.size().unwrap_or(1)))
+                .cost_estimator(|call| {
                     let [n] = call.args else { return None };
-                    Some(allocating(1.0, SizeEstimate::fixed(int_or(n.int, u64::MAX))))
+                    Some(list_creation_estimate(1.0, SizeEstimate::fixed(size_or(n.int, u64::MAX))))
                 }),
         ),
         Function::new("reverse").overload(
-            Overload::member("list_reverse", just(&list), list.clone())
-                .run(|args| match args {
+            Overload::member("list_reverse", from_ref(&list), list.clone())
+                .binding(|args| match args {
                     [Value::List(list)] => Ok(Value::list((0..list.len()).rev().filter_map(|i| list.get(i)).collect())),
                     _ => Err(EvalError::no_overload()),
                 })
-                .charge(|_, result| charge::list(1.0, result.size().unwrap_or(1)))
-                .estimate(|call| Some(allocating(1.0, call.size(call.target?)))),
+                .cost_tracker(|_, result| tracker::list_creation(1.0, result.size().unwrap_or(1)))
+                .cost_estimator(|call| Some(list_creation_estimate(1.0, call.size(call.target?)))),
         ),
-        Function::new("distinct").sized_by(0).overload(
-            Overload::member("list_distinct", just(&list), list.clone())
-                .run(distinct)
-                .charge(|args, _| charge::compare_all(args.first()))
-                .estimate(|call| {
+        Function::new("distinct").measured_list(0).overload(
+            Overload::member("list_distinct", from_ref(&list), list.clone())
+                .binding(distinct)
+                .cost_tracker(|args, _| tracker::pairwise_comparison(args.first()))
+                .cost_estimator(|call| {
                     let size = call.size(call.target?);
-                    Some(allocating(2.0, size.times(size)))
+                    Some(list_creation_estimate(2.0, size.times(size)))
                 }),
         ),
     ];
-    let macros = vec![Macro { function: "sortBy", receiver: true, arity: 2, expand: expand_sort_by }];
+    let macros = vec![Macro { function: "sortBy", is_member: true, arg_count: 2, expand: expand_sort_by }];
     Library { functions, macros, types: Vec::new() }
 }
 
-macro_rules! per_type {
+macro_rules! overloads_per_type {
     ($name:literal) => {
         [
             (concat!("list_int_", $name), Type::Int),
@@ -97,45 +101,47 @@ macro_rules! per_type {
 }
 
 fn sort() -> Function {
-    let overloads = per_type!("sort").into_iter().map(|(id, t)| {
+    let overloads = overloads_per_type!("sort").into_iter().map(|(id, t)| {
         Overload::member(id, &[Type::list(t.clone())], Type::list(t))
-            .charge(|args, _| charge::compare_all(args.first()))
-            .estimate(|call| estimate_sort(call, call.size(call.target?)))
+            .cost_tracker(|args, _| tracker::pairwise_comparison(args.first()))
+            .cost_estimator(|call| estimate_sort(call, call.size(call.target?)))
     });
-    overloads.fold(Function::new("sort").sized_by(0), Function::overload).run(|args| match args {
+    overloads.fold(Function::new("sort").measured_list(0), Function::overload).binding(|args| match args {
         [Value::List(list)] => sorted(list, list),
-        _ => Err(lacking("sort", args)),
+        _ => Err(missing_operator("sort", args)),
     })
 }
 
 fn sort_by(list: &Type) -> Function {
-    let overloads = per_type!("sortByAssociatedKeys").into_iter().map(|(id, t)| {
+    let overloads = overloads_per_type!("sortByAssociatedKeys").into_iter().map(|(id, t)| {
         Overload::member(id, &[list.clone(), Type::list(t)], list.clone())
-            .charge(|args, _| charge::compare_all(args.get(1)))
-            .estimate(|call| estimate_sort(call, call.size(call.args.first()?)))
+            .cost_tracker(|args, _| tracker::pairwise_comparison(args.get(1)))
+            .cost_estimator(|call| estimate_sort(call, call.size(call.args.first()?)))
     });
-    overloads.fold(Function::new("@sortByAssociatedKeys").sized_by(1), Function::overload).run(|args| match args {
-        [Value::List(list), Value::List(keys)] => sorted(list, keys),
-        _ => Err(lacking("@sortByAssociatedKeys", args)),
+    overloads.fold(Function::new("@sortByAssociatedKeys").measured_list(1), Function::overload).binding(|args| {
+        match args {
+            [Value::List(list), Value::List(keys)] => sorted(list, keys),
+            _ => Err(missing_operator("@sortByAssociatedKeys", args)),
+        }
     })
 }
 
-fn slice<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn slice<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let [Value::List(list), Value::Int(start), Value::Int(end)] = args else { return Err(EvalError::no_overload()) };
-    let refused = |why: String| EvalError::new(format!("cannot slice({start}, {end}), {why}"));
+    let error = |reason: String| EvalError::new(format!("cannot slice({start}, {end}), {reason}"));
     let (Ok(from), Ok(to)) = (usize::try_from(*start), usize::try_from(*end)) else {
-        return Err(refused("negative indexes not supported".to_owned()));
+        return Err(error("negative indexes not supported".to_owned()));
     };
     if from > to {
-        return Err(refused("start index must be less than or equal to end index".to_owned()));
+        return Err(error("start index must be less than or equal to end index".to_owned()));
     }
     if list.len() < to {
-        return Err(refused(format!("list is length {}", list.len())));
+        return Err(error(format!("list is length {}", list.len())));
     }
     Ok(Value::list((from..to).filter_map(|i| list.get(i)).collect()))
 }
 
-fn flattened<'a>(list: &List<'a>, depth: i64) -> Outcome<Value<'a>> {
+fn flattened<'a>(list: &List<'a>, depth: i64) -> EvalResult<Value<'a>> {
     if depth < 0 {
         return Err(EvalError::new("level must be non-negative"));
     }
@@ -153,13 +159,13 @@ fn flatten<'a>(list: &List<'a>, depth: i64, out: &mut Vec<Value<'a>>) {
     }
 }
 
-fn range<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn range<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let [Value::Int(n)] = args else { return Err(EvalError::no_overload()) };
-    // Longer ones cost more than any expression may.
-    Ok(Value::list((0..(*n).min(LONGEST_RANGE)).map(Value::Int).collect()))
+    // A longer list exceeds every cost limit.
+    Ok(Value::list((0..(*n).min(MAX_RANGE_LENGTH)).map(Value::Int).collect()))
 }
 
-fn distinct<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn distinct<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     let mut unique: Vec<Value<'a>> = Vec::new();
     for element in list.iter() {
@@ -170,7 +176,7 @@ fn distinct<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
     Ok(Value::list(unique))
 }
 
-fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Outcome<Value<'a>> {
+fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> EvalResult<Value<'a>> {
     if list.len() != keys.len() {
         return Err(EvalError::new(format!(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got {} and {} elements respectively",
@@ -202,11 +208,15 @@ fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Outcome<Value<'a>> {
     Ok(Value::list(pairs.into_iter().map(|(_, element)| element).collect()))
 }
 
-/// `target.sortBy(x, key)`: the target under a name, and the keys that a loop makes of it.
-fn expand_sort_by(ctx: &mut MacroContext<'_>, target: Option<Expr>, args: Vec<Expr>) -> Result<Expansion, MacroError> {
+/// Expands `target.sortBy(x, key)`: binds the target to a variable and computes the keys with a `map` comprehension.
+fn expand_sort_by(
+    factory: &mut MacroExprFactory<'_>,
+    target: Option<Expr>,
+    args: Vec<Expr>,
+) -> Result<MacroExpansion, MacroError> {
     const INPUT: &str = "@__sortBy_input__";
-    let Some(target) = target else { return Ok(Expansion::Declined { target, args }) };
-    let input = ctx.ident(INPUT);
+    let Some(target) = target else { return Ok(MacroExpansion::NotApplicable { target, args }) };
+    let input = factory.ident(INPUT);
     let sortable = matches!(
         target.kind,
         ExprKind::List { .. }
@@ -222,56 +232,56 @@ fn expand_sort_by(ctx: &mut MacroContext<'_>, target: Option<Expr>, args: Vec<Ex
                 .to_owned(),
         });
     }
-    let copy = ctx.copy(&input);
-    let keys = match expand_map(ctx, Some(copy), args)? {
-        Expansion::Done(keys) => keys,
-        declined @ Expansion::Declined { .. } => return Ok(declined),
+    let copy = factory.copy(&input);
+    let keys = match expand_map(factory, Some(copy), args)? {
+        MacroExpansion::Expanded(keys) => keys,
+        declined @ MacroExpansion::NotApplicable { .. } => return Ok(declined),
     };
-    let copy = ctx.copy(&input);
-    let result = ctx.member_call("@sortByAssociatedKeys", copy, vec![keys]);
-    let range = ctx.list(Vec::new());
-    let condition = ctx.literal(Literal::Bool(false));
-    Ok(Expansion::Done(ctx.comprehension(Comprehension {
-        range,
-        var: UNUSED.into(),
-        var2: None,
-        accu: INPUT.into(),
-        init: target,
-        condition,
-        step: input,
+    let copy = factory.copy(&input);
+    let result = factory.member_call("@sortByAssociatedKeys", copy, vec![keys]);
+    let iter_range = factory.list(Vec::new());
+    let loop_condition = factory.literal(Literal::Bool(false));
+    Ok(MacroExpansion::Expanded(factory.comprehension(Comprehension {
+        iter_range,
+        iter_var: UNUSED_ITER_VAR.into(),
+        iter_var2: None,
+        accu_var: INPUT.into(),
+        accu_init: target,
+        loop_condition,
+        loop_step: input,
         result,
     })))
 }
 
-fn int_or(int: Option<i64>, otherwise: u64) -> u64 {
-    int.map_or(otherwise, |int| u64::try_from(int).unwrap_or(0))
+fn size_or(int: Option<i64>, default: u64) -> u64 {
+    int.map_or(default, |int| u64::try_from(int).unwrap_or(0))
 }
 
-fn allocating(per_unit: f64, size: SizeEstimate) -> CallEstimate {
-    CallEstimate::sized(size.per_unit(per_unit).plus(CostEstimate::fixed(1 + LIST_COST)), size)
+fn list_creation_estimate(factor: f64, size: SizeEstimate) -> CallEstimate {
+    CallEstimate::sized(size.times_factor(factor).plus(CostEstimate::fixed(1 + LIST_CREATE_BASE_COST)), size)
 }
 
-fn charge_flatten(args: &[Value<'_>], _: &Value<'_>) -> u64 {
+fn track_flatten(args: &[Value<'_>], _: &Value<'_>) -> u64 {
     let depth = match args {
         [_, Value::Int(depth)] => *depth as f64,
         _ => 1.0,
     };
-    charge::list(depth, args.first().and_then(Value::size).unwrap_or(1))
+    tracker::list_creation(depth, args.first().and_then(Value::size).unwrap_or(1))
 }
 
-fn estimate_flatten(call: &CallSizes<'_>) -> Option<CallEstimate> {
-    let depth = call.args.first().map_or(1, |depth| int_or(depth.int, u64::MAX));
-    Some(allocating(depth as f64, call.size(call.target?)))
+fn estimate_flatten(call: &EstimatedCall<'_>) -> Option<CallEstimate> {
+    let depth = call.args.first().map_or(1, |depth| size_or(depth.int, u64::MAX));
+    Some(list_creation_estimate(depth as f64, call.size(call.target?)))
 }
 
-fn estimate_slice(call: &CallSizes<'_>) -> Option<CallEstimate> {
+fn estimate_slice(call: &EstimatedCall<'_>) -> Option<CallEstimate> {
     let [start, end] = call.args else { return None };
     let size = call.size(call.target?);
-    let (start, end) = (int_or(start.int, 0), int_or(end.int, size.max));
-    Some(allocating(1.0, SizeEstimate::fixed(end.wrapping_sub(start))))
+    let (start, end) = (size_or(start.int, 0), size_or(end.int, size.max));
+    Some(list_creation_estimate(1.0, SizeEstimate::fixed(end.wrapping_sub(start))))
 }
 
-fn estimate_sort(call: &CallSizes<'_>, size: SizeEstimate) -> Option<CallEstimate> {
+fn estimate_sort(call: &EstimatedCall<'_>, size: SizeEstimate) -> Option<CallEstimate> {
     let text = call.overload.starts_with("list_string_") || call.overload.starts_with("list_bytes_");
-    Some(allocating(if text { 2.0 + PER_CHARACTER } else { 2.0 }, size.times(size)))
+    Some(list_creation_estimate(if text { 2.0 + STRING_TRAVERSAL_COST_FACTOR } else { 2.0 }, size.times(size)))
 }

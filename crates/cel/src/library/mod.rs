@@ -1,5 +1,5 @@
-//! The functions. Each library is a table of signatures with what they do and cost; an environment takes those that
-//! it wants, and others (such as the authorizer of admission policies) can be made outside of this crate.
+//! Function libraries. Each one declares functions with implementations and costs; an environment adds the libraries it
+//! needs, and other crates can define their own (such as the authorizer library of admission policies).
 
 mod conversions;
 mod equality;
@@ -14,29 +14,29 @@ mod quantity;
 mod regex;
 mod semver;
 mod sets;
+mod standard_strings;
 pub(crate) mod string_format;
 mod strings;
-mod text;
-mod times;
+mod time_accessors;
 mod two_var;
-mod uri;
 mod url;
+mod url_parser;
 
 use crate::function::Function;
 use crate::syntax::{Macro, bind_macro};
 use crate::types::Type;
 
 pub use json_patch::json_patch;
-pub use uri::is_request_uri;
+pub use url_parser::is_request_uri;
 
-/// Functions, macros and types that belong together.
+/// A set of functions, macros and types (upstream: `cel.Library`).
 #[derive(Clone, Debug, Default)]
 pub struct Library {
-    /// The functions. Overloads of functions that are there already are added to them.
+    /// The functions. Overloads of existing functions are added to them.
     pub functions: Vec<Function>,
     /// The macros.
     pub macros: Vec<Macro>,
-    /// The types that have names.
+    /// The types that expressions can name.
     pub types: Vec<Type>,
 }
 
@@ -46,13 +46,13 @@ impl Library {
     }
 }
 
-/// CEL's own functions, types and macros.
+/// CEL's standard library.
 #[must_use]
 pub fn standard() -> Library {
     let mut functions = operators::functions();
     functions.extend(conversions::functions());
-    functions.extend(text::functions());
-    functions.extend(times::functions());
+    functions.extend(standard_strings::functions());
+    functions.extend(time_accessors::functions());
     let element = Type::param("A");
     let types = vec![
         Type::Bool,
@@ -72,7 +72,8 @@ pub fn standard() -> Library {
     Library { functions, macros: macros.into_iter().filter(|m| !two_var::is_two_var(m)).collect(), types }
 }
 
-/// What kube-apiserver 1.36 enables for every expression, apart from the authorizer, which belongs to admission.
+/// The libraries that kube-apiserver 1.36 enables for every expression, except the authorizer, which belongs to
+/// admission.
 #[must_use]
 pub fn kubernetes() -> Vec<Library> {
     vec![
@@ -93,13 +94,13 @@ pub fn kubernetes() -> Vec<Library> {
     ]
 }
 
-/// `cel.bind`, which Kubernetes does not enable.
+/// The `cel.bind` macro, which Kubernetes does not enable.
 #[must_use]
 pub fn bindings() -> Library {
     Library { macros: vec![bind_macro()], ..Library::default() }
 }
 
-/// Optional values, `cel.bind`, strings and loops over keys and values: what the public conformance tests use.
+/// Optionals, `cel.bind`, strings and two-variable comprehensions, as the CEL conformance tests need them.
 #[must_use]
 pub fn extensions() -> Vec<Library> {
     vec![optional::library(), bindings(), strings::library(), two_var::library()]

@@ -1,13 +1,13 @@
-//! Optional values.
+//! Optional values (upstream: cel-go `cel/library.go`, `OptionalTypes`).
 
-use std::slice::from_ref as just;
+use std::slice::from_ref;
 
 use super::Library;
 use crate::error::EvalError;
-use crate::function::{Eval, Function, Overload};
+use crate::function::{Function, FunctionOp, Overload};
 use crate::syntax::optional_macros;
 use crate::types::{OPTIONAL, Type};
-use crate::value::{Outcome, Value, plain};
+use crate::value::{EvalResult, Value, go_string};
 
 pub(super) fn library() -> Library {
     let (k, v) = (Type::param("K"), Type::param("V"));
@@ -17,34 +17,32 @@ pub(super) fn library() -> Library {
     let optionals = Type::list(optional.clone());
     let (optional_list, optional_map) = (Type::optional(list.clone()), Type::optional(map.clone()));
     let global = |id, params: &[Type], result: Type| Overload::global(id, params, result);
-    let member = |id, params: &[Type], result: Type, run: Eval| Overload::member(id, params, result).run(run);
+    let member =
+        |id, params: &[Type], result: Type, binding: FunctionOp| Overload::member(id, params, result).binding(binding);
     let functions = vec![
-        Function::new("optional.of").overload(global("optional_of", just(&v), optional.clone()).run(|args| {
+        Function::new("optional.of").overload(global("optional_of", from_ref(&v), optional.clone()).binding(|args| {
             let [value] = args else { return Err(EvalError::no_overload()) };
             Ok(Value::some(value.clone()))
         })),
         Function::new("optional.ofNonZeroValue").overload(
-            global("optional_ofNonZeroValue", just(&v), optional.clone()).run(|args| {
+            global("optional_ofNonZeroValue", from_ref(&v), optional.clone()).binding(|args| {
                 let [value] = args else { return Err(EvalError::no_overload()) };
                 Ok(if is_zero(value) { Value::Optional(None) } else { Value::some(value.clone()) })
             }),
         ),
         Function::new("optional.none")
-            .overload(global("optional_none", &[], optional.clone()).run(|_| Ok(Value::Optional(None)))),
-        Function::new("value").overload(member("optional_value", just(&optional), v.clone(), |args| match args {
+            .overload(global("optional_none", &[], optional.clone()).binding(|_| Ok(Value::Optional(None)))),
+        Function::new("value").overload(member("optional_value", from_ref(&optional), v.clone(), |args| match args {
             [Value::Optional(Some(value))] => Ok((**value).clone()),
             [Value::Optional(None)] => Err(EvalError::new("optional.none() dereference")),
             _ => Err(EvalError::no_overload()),
         })),
-        Function::new("hasValue").overload(member(
-            "optional_hasValue",
-            just(&optional),
-            Type::Bool,
-            |args| match args {
+        Function::new("hasValue").overload(member("optional_hasValue", from_ref(&optional), Type::Bool, |args| {
+            match args {
                 [Value::Optional(value)] => Ok(Value::Bool(value.is_some())),
                 _ => Err(EvalError::no_overload()),
-            },
-        )),
+            }
+        })),
         Function::new("or").overload(Overload::member(
             "optional_or_optional",
             &[optional.clone(), optional.clone()],
@@ -72,11 +70,11 @@ pub(super) fn library() -> Library {
         Function::new("_[_]")
             .overload(global("optional_list_index_int", &[optional_list, Type::Int], optional.clone()))
             .overload(global("optional_map_index_value", &[optional_map, k], optional.clone())),
-        Function::new("first").overload(member("list_first", just(&list), optional.clone(), |args| match args {
+        Function::new("first").overload(member("list_first", from_ref(&list), optional.clone(), |args| match args {
             [Value::List(list)] => Ok(list.get(0).map_or(Value::Optional(None), Value::some)),
             _ => Err(EvalError::no_overload()),
         })),
-        Function::new("last").overload(member("list_last", just(&list), optional, |args| match args {
+        Function::new("last").overload(member("list_last", from_ref(&list), optional, |args| match args {
             [Value::List(list)] => {
                 let last = list.len().checked_sub(1).and_then(|last| list.get(last));
                 Ok(last.map_or(Value::Optional(None), Value::some))
@@ -84,13 +82,13 @@ pub(super) fn library() -> Library {
             _ => Err(EvalError::no_overload()),
         })),
         Function::new("optional.unwrap")
-            .overload(global("optional_unwrap", just(&optionals), list.clone()).run(unwrap)),
+            .overload(global("optional_unwrap", from_ref(&optionals), list.clone()).binding(unwrap)),
         Function::new("unwrapOpt").overload(member("optional_unwrapOpt", &[optionals], list, unwrap)),
     ];
     Library { functions, macros: optional_macros(), types: vec![Type::opaque(OPTIONAL)] }
 }
 
-/// True for what counts as zero or empty.
+/// True for zero values (upstream: `traits.Zeroer`).
 fn is_zero(value: &Value<'_>) -> bool {
     match value {
         Value::Null => true,
@@ -102,7 +100,7 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::Bytes(bytes) => bytes.is_empty(),
         Value::Duration(d) => *d == 0,
         Value::Timestamp(time) => time.is_zero(),
-        // To cel-go, what is read by a schema is never nothing.
+        // In cel-go, values that are converted with a schema are not `Zeroer`s.
         value if value.is_typed() => false,
         Value::List(list) => list.is_empty(),
         Value::Map(map) => map.is_empty(),
@@ -112,14 +110,14 @@ fn is_zero(value: &Value<'_>) -> bool {
     }
 }
 
-fn unwrap<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
+fn unwrap<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     let mut values = Vec::new();
     for element in list.iter() {
         match element {
             Value::Optional(None) => {}
             Value::Optional(Some(value)) => values.push((*value).clone()),
-            other => return Err(EvalError::new(format!("value {} is not optional", plain(&other)))),
+            other => return Err(EvalError::new(format!("value {} is not optional", go_string(&other)))),
         }
     }
     Ok(Value::list(values))

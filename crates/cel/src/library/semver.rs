@@ -1,4 +1,5 @@
-//! Semantic versions, as `github.com/blang/semver` reads and orders them.
+//! Semantic versions, parsed and ordered like `github.com/blang/semver` (upstream:
+//! `apiserver/pkg/cel/library/semverlib.go`).
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -7,28 +8,28 @@ use pintle_value::print::quote;
 
 use super::Library;
 use super::quantity::{estimate_one, estimate_parse};
-use crate::cost::charge;
+use crate::cost::tracker;
 use crate::error::EvalError;
-use crate::function::{Eval, Function, Overload};
+use crate::function::{Function, FunctionOp, Overload};
 use crate::types::Type;
-use crate::value::{Opaque, Outcome, Value};
+use crate::value::{EvalResult, Opaque, Value};
 
-const NAME: &str = "kubernetes.Semver";
+const TYPE_NAME: &str = "kubernetes.Semver";
 
-/// A version. What follows a `+` does not take part in comparisons.
+/// A version. Build metadata (after `+`) is not compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Version {
     numbers: [u64; 3],
-    before: Prerelease,
+    prerelease: Prerelease,
 }
 
-/// The parts behind a `-`. A version without any is after those with some.
+/// The pre-release identifiers (after `-`). A version without any sorts after versions with some.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Prerelease(Vec<Part>);
+struct Prerelease(Vec<PrereleaseIdentifier>);
 
-/// A part: numbers come before words.
+/// A pre-release identifier. Numbers sort before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum PrereleaseIdentifier {
     Number(u64),
     Word(String),
 }
@@ -50,7 +51,7 @@ impl PartialOrd for Prerelease {
 
 impl Opaque for Version {
     fn type_name(&self) -> &str {
-        NAME
+        TYPE_NAME
     }
 
     fn equals(&self, other: &dyn Opaque) -> bool {
@@ -73,24 +74,27 @@ impl Version {
         };
         let (major, minor) = (number(major, "Major")?, number(minor, "Minor")?);
         let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
-        let (patch, before) = rest.split_once('-').map_or((rest, None), |(patch, before)| (patch, Some(before)));
+        let (patch, prerelease) =
+            rest.split_once('-').map_or((rest, None), |(patch, prerelease)| (patch, Some(prerelease)));
         let patch = number(patch, "Patch")?;
-        let before = before.map_or(Ok(Vec::new()), |before| before.split('.').map(part).collect())?;
+        let prerelease = prerelease
+            .map_or(Ok(Vec::new()), |prerelease| prerelease.split('.').map(parse_prerelease_identifier).collect())?;
         for word in build.into_iter().flat_map(|build| build.split('.')) {
             if word.is_empty() {
                 return Err("Build meta data is empty".to_owned());
             }
-            if !is_word(word) {
+            if !is_identifier(word) {
                 return Err(format!("Invalid character(s) found in build meta data {}", quote(word)));
             }
         }
-        Ok(Self { numbers: [major, minor, patch], before: Prerelease(before) })
+        Ok(Self { numbers: [major, minor, patch], prerelease: Prerelease(prerelease) })
     }
 
-    /// Reads a version that may lack parts and have a `v` in front and zeros before numbers.
-    fn parse_lax(text: &str) -> Result<Self, String> {
+    /// Parses a version after normalization: a leading `v`, missing minor and patch numbers and leading zeros are
+    /// allowed.
+    fn parse_tolerant(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
-        let mut parts: Vec<String> = text.splitn(3, '.').map(without_zeros).collect();
+        let mut parts: Vec<String> = text.splitn(3, '.').map(trim_leading_zeros).collect();
         if parts.len() < 3 {
             if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
                 return Err("short version cannot contain PreRelease/Build meta data".to_owned());
@@ -101,15 +105,15 @@ impl Version {
     }
 }
 
-fn without_zeros(part: &str) -> String {
-    if part.len() <= 1 {
-        return part.to_owned();
+fn trim_leading_zeros(number: &str) -> String {
+    if number.len() <= 1 {
+        return number.to_owned();
     }
-    let rest = part.trim_start_matches('0');
+    let rest = number.trim_start_matches('0');
     if rest.starts_with(|c: char| c.is_ascii_digit()) { rest.to_owned() } else { format!("0{rest}") }
 }
 
-fn is_word(text: &str) -> bool {
+fn is_identifier(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
@@ -129,7 +133,7 @@ fn unsigned(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("strconv.ParseUint: parsing {}: {why}", quote(text)))
 }
 
-fn part(text: &str) -> Result<Part, String> {
+fn parse_prerelease_identifier(text: &str) -> Result<PrereleaseIdentifier, String> {
     if text.is_empty() {
         return Err("Prerelease is empty".to_owned());
     }
@@ -138,66 +142,66 @@ fn part(text: &str) -> Result<Part, String> {
             let text = quote(text);
             return Err(format!("Numeric PreRelease version must not contain leading zeroes {text}"));
         }
-        return unsigned(text).map(Part::Number);
+        return unsigned(text).map(PrereleaseIdentifier::Number);
     }
-    if !is_word(text) {
+    if !is_identifier(text) {
         return Err(format!("Invalid character(s) found in prerelease {}", quote(text)));
     }
-    Ok(Part::Word(text.to_owned()))
+    Ok(PrereleaseIdentifier::Word(text.to_owned()))
 }
 
 pub(super) fn library() -> Library {
-    let v = Type::object(NAME);
+    let v = Type::object(TYPE_NAME);
     let one = [v.clone()];
     let two = [v.clone(), v.clone()];
-    let lax = [Type::String, Type::Bool];
-    let member = |name, id, params: &[Type], result: Type, run: Eval| {
+    let with_normalize = [Type::String, Type::Bool];
+    let member = |name, id, params: &[Type], result: Type, binding: FunctionOp| {
         Function::new(name)
-            .overload(Overload::member(id, params, result).run(run))
-            .charge(charge::one)
-            .estimate(estimate_one)
+            .overload(Overload::member(id, params, result).binding(binding))
+            .cost_tracker(tracker::one)
+            .cost_estimator(estimate_one)
     };
     Library::of(vec![
         Function::new("semver")
-            .overload(Overload::global("string_to_semver", &[Type::String], v.clone()).run(read))
-            .overload(Overload::global("string_bool_to_semver", &lax, v).run(read))
-            .charge(charge::first)
-            .estimate(estimate_parse),
+            .overload(Overload::global("string_to_semver", &[Type::String], v.clone()).binding(parse_semver))
+            .overload(Overload::global("string_bool_to_semver", &with_normalize, v).binding(parse_semver))
+            .cost_tracker(tracker::traverse_first)
+            .cost_estimator(estimate_parse),
         Function::new("isSemver")
-            .overload(Overload::global("is_semver_string", &[Type::String], Type::Bool).run(is_version))
-            .overload(Overload::global("is_semver_string_bool", &lax, Type::Bool).run(is_version))
-            .charge(charge::first)
-            .estimate(estimate_parse),
+            .overload(Overload::global("is_semver_string", &[Type::String], Type::Bool).binding(is_semver))
+            .overload(Overload::global("is_semver_string_bool", &with_normalize, Type::Bool).binding(is_semver))
+            .cost_tracker(tracker::traverse_first)
+            .cost_estimator(estimate_parse),
         member("isGreaterThan", "semver_is_greater_than", &two, Type::Bool, |args| {
-            Ok(Value::Bool(order(args)? == Ordering::Greater))
+            Ok(Value::Bool(compare(args)? == Ordering::Greater))
         }),
         member("isLessThan", "semver_is_less_than", &two, Type::Bool, |args| {
-            Ok(Value::Bool(order(args)? == Ordering::Less))
+            Ok(Value::Bool(compare(args)? == Ordering::Less))
         }),
-        member("compareTo", "semver_compare_to", &two, Type::Int, |args| Ok(Value::Int(order(args)? as i64))),
-        member("major", "semver_major", &one, Type::Int, |args| component(args, 0)),
-        member("minor", "semver_minor", &one, Type::Int, |args| component(args, 1)),
-        member("patch", "semver_patch", &one, Type::Int, |args| component(args, 2)),
+        member("compareTo", "semver_compare_to", &two, Type::Int, |args| Ok(Value::Int(compare(args)? as i64))),
+        member("major", "semver_major", &one, Type::Int, |args| version_number(args, 0)),
+        member("minor", "semver_minor", &one, Type::Int, |args| version_number(args, 1)),
+        member("patch", "semver_patch", &one, Type::Int, |args| version_number(args, 2)),
     ])
 }
 
-fn parsed(args: &[Value<'_>]) -> Outcome<Result<Version, String>> {
+fn parse_args(args: &[Value<'_>]) -> EvalResult<Result<Version, String>> {
     match args {
         [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(Version::parse(text)),
-        [Value::String(text), Value::Bool(true)] => Ok(Version::parse_lax(text)),
+        [Value::String(text), Value::Bool(true)] => Ok(Version::parse_tolerant(text)),
         _ => Err(EvalError::no_overload()),
     }
 }
 
-fn read<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
-    parsed(args)?.map(Value::opaque).map_err(EvalError::new)
+fn parse_semver<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
+    parse_args(args)?.map(Value::opaque).map_err(EvalError::new)
 }
 
-fn is_version<'a>(args: &[Value<'a>]) -> Outcome<Value<'a>> {
-    Ok(Value::Bool(parsed(args)?.is_ok()))
+fn is_semver<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
+    Ok(Value::Bool(parse_args(args)?.is_ok()))
 }
 
-fn order(args: &[Value<'_>]) -> Outcome<Ordering> {
+fn compare(args: &[Value<'_>]) -> EvalResult<Ordering> {
     let [a, b] = args else { return Err(EvalError::no_overload()) };
     match (a.as_opaque::<Version>(), b.as_opaque::<Version>()) {
         (Some(a), Some(b)) => Ok(a.cmp(b)),
@@ -205,7 +209,7 @@ fn order(args: &[Value<'_>]) -> Outcome<Ordering> {
     }
 }
 
-fn component<'a>(args: &[Value<'a>], index: usize) -> Outcome<Value<'a>> {
+fn version_number<'a>(args: &[Value<'a>], index: usize) -> EvalResult<Value<'a>> {
     let version = args.first().and_then(Value::as_opaque::<Version>);
     version.map(|version| Value::Int(version.numbers[index] as i64)).ok_or_else(EvalError::no_overload)
 }

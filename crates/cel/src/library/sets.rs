@@ -1,20 +1,22 @@
-//! Lists as sets: `sets.contains`, `sets.equivalent`, `sets.intersects`.
+//! Set operations on lists: `sets.contains`, `sets.equivalent`, `sets.intersects` (upstream: cel-go `ext/sets.go`).
 
 use super::Library;
-use crate::cost::{CallEstimate, CallSizes, CostEstimate, charge};
+use crate::cost::{CallEstimate, CostEstimate, EstimatedCall, tracker};
 use crate::error::EvalError;
-use crate::function::{Charge, Estimate, Eval, Function, Overload};
+use crate::function::{Function, FunctionEstimator, FunctionOp, FunctionTracker, Overload};
 use crate::types::Type;
-use crate::value::{List, Outcome, Value};
+use crate::value::{EvalResult, List, Value};
 
 pub(super) fn library() -> Library {
     let list = Type::list(Type::param("T"));
-    let function = |name, id, run: Eval, charge: Charge, estimate: Estimate| {
+    let function = |name, id, binding: FunctionOp, cost_tracker: FunctionTracker, estimate: FunctionEstimator| {
         let overload = Overload::global(id, &[list.clone(), list.clone()], Type::Bool);
-        Function::new(name).overload(overload.run(run).charge(charge).estimate(estimate))
+        Function::new(name).overload(overload.binding(binding).cost_tracker(cost_tracker).cost_estimator(estimate))
     };
-    let once: (Charge, Estimate) = (|args, _| charge_pairs(args, 1.0), |call| estimate_pairs(call, 1.0));
-    let twice: (Charge, Estimate) = (|args, _| charge_pairs(args, 2.0), |call| estimate_pairs(call, 2.0));
+    let single_pass: (FunctionTracker, FunctionEstimator) =
+        (|args, _| track_pairs(args, 1.0), |call| estimate_pairs(call, 1.0));
+    let two_passes: (FunctionTracker, FunctionEstimator) =
+        (|args, _| track_pairs(args, 2.0), |call| estimate_pairs(call, 2.0));
     Library::of(vec![
         function(
             "sets.contains",
@@ -23,8 +25,8 @@ pub(super) fn library() -> Library {
                 [Value::List(all), Value::List(some)] => contains(all, some).map(Value::Bool),
                 _ => Err(EvalError::no_overload()),
             },
-            once.0,
-            once.1,
+            single_pass.0,
+            single_pass.1,
         ),
         function(
             "sets.equivalent",
@@ -33,8 +35,8 @@ pub(super) fn library() -> Library {
                 [Value::List(a), Value::List(b)] => Ok(Value::Bool(contains(a, b)? && contains(b, a)?)),
                 _ => Err(EvalError::no_overload()),
             },
-            twice.0,
-            twice.1,
+            two_passes.0,
+            two_passes.1,
         ),
         function(
             "sets.intersects",
@@ -45,13 +47,13 @@ pub(super) fn library() -> Library {
                 }
                 _ => Err(EvalError::no_overload()),
             },
-            once.0,
-            once.1,
+            single_pass.0,
+            single_pass.1,
         ),
     ])
 }
 
-fn contains(all: &List<'_>, some: &List<'_>) -> Outcome<bool> {
+fn contains(all: &List<'_>, some: &List<'_>) -> EvalResult<bool> {
     for element in some.iter() {
         if !all.contains(&element)? {
             return Ok(false);
@@ -60,13 +62,13 @@ fn contains(all: &List<'_>, some: &List<'_>) -> Outcome<bool> {
     Ok(true)
 }
 
-fn charge_pairs(args: &[Value<'_>], factor: f64) -> u64 {
-    let size = |i: usize| args.get(i).map_or(1, charge::size);
+fn track_pairs(args: &[Value<'_>], factor: f64) -> u64 {
+    let size = |i: usize| args.get(i).map_or(1, tracker::actual_size);
     1 + (size(0).saturating_mul(size(1)) as f64 * factor) as u64
 }
 
-fn estimate_pairs(call: &CallSizes<'_>, factor: f64) -> Option<CallEstimate> {
+fn estimate_pairs(call: &EstimatedCall<'_>, factor: f64) -> Option<CallEstimate> {
     let [a, b] = call.args else { return None };
     let pairs = call.size(a).times(call.size(b));
-    Some(CallEstimate::cost(pairs.per_unit(factor).plus(CostEstimate::fixed(1))))
+    Some(CallEstimate::cost(pairs.times_factor(factor).plus(CostEstimate::fixed(1))))
 }

@@ -1,20 +1,20 @@
-//! `'…'.format([…])`: cel-go's format strings. The locale is that of American English, as cel-go's default.
+//! Format strings, `'…'.format([…])`, in cel-go's default locale, en_US (upstream: cel-go `ext/formatting.go`).
 
 use pintle_value::print::quote;
 
 use super::conversions;
-use crate::value::{Key, List, Map, Value};
+use crate::value::{List, Map, MapKey, Value};
 
-/// How an argument is written.
+/// A formatting clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clause {
     /// `%s`
     String,
     /// `%d`
     Decimal,
-    /// `%f` with so many decimals.
+    /// `%f`, with its precision.
     Fixed(usize),
-    /// `%e`, so wide.
+    /// `%e`, with its precision, which is used as the width.
     Scientific(usize),
     /// `%b`
     Binary,
@@ -28,9 +28,9 @@ pub(crate) enum Clause {
 }
 
 impl Clause {
-    /// Why an argument of a type is refused.
-    pub(crate) fn refusal(self, given: &str) -> String {
-        let takes = match self {
+    /// The error message for an argument of an unsupported type.
+    pub(crate) fn type_error(self, type_name: &str) -> String {
+        let expected = match self {
             Self::String => {
                 "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
             }
@@ -41,20 +41,20 @@ impl Clause {
             Self::Hex { .. } => "only integers, byte buffers, and strings can be formatted as hex",
             Self::Octal => "octal clause can only be used on integers",
         };
-        format!("{takes}, was given {given}")
+        format!("{expected}, was given {type_name}")
     }
 }
 
-/// How many decimals there are if the format does not say.
-const DECIMALS: usize = 6;
-/// More decimals than a format can sensibly ask for, so that it cannot make texts without end.
-const MOST_DECIMALS: usize = 100_000;
+/// The default precision.
+const DEFAULT_PRECISION: usize = 6;
+/// An upper bound on the precision, so that a format string cannot create texts of arbitrary length.
+const MAX_PRECISION: usize = 100_000;
 
-/// Goes through a format string; `write` is asked for the text of each argument.
-pub(crate) fn interpolate(
+/// Expands a format string. `format_arg` is called with the index and the clause of each argument.
+pub(crate) fn expand(
     template: &str,
     count: usize,
-    mut write: impl FnMut(usize, Clause) -> Result<String, String>,
+    mut format_arg: impl FnMut(usize, Clause) -> Result<String, String>,
 ) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = template;
@@ -74,8 +74,8 @@ pub(crate) fn interpolate(
             return Err("unexpected end of string".to_owned());
         }
         let (clause, after) =
-            clause(rest).map_err(|message| format!("could not parse formatting clause: {message}"))?;
-        out.push_str(&write(next, clause).map_err(|message| format!("error during formatting: {message}"))?);
+            parse_clause(rest).map_err(|message| format!("could not parse formatting clause: {message}"))?;
+        out.push_str(&format_arg(next, clause).map_err(|message| format!("error during formatting: {message}"))?);
         rest = after;
         next += 1;
     }
@@ -83,88 +83,88 @@ pub(crate) fn interpolate(
     Ok(out)
 }
 
-fn clause(text: &str) -> Result<(Clause, &str), String> {
-    let (decimals, text) = match text.strip_prefix('.') {
-        None => (DECIMALS, text),
+fn parse_clause(text: &str) -> Result<(Clause, &str), String> {
+    let (precision, text) = match text.strip_prefix('.') {
+        None => (DEFAULT_PRECISION, text),
         Some(rest) => {
             let error = |message: String| format!("error while parsing precision: {message}");
             let end = rest.find(|c: char| !c.is_ascii_digit());
             let end = end.ok_or_else(|| error("could not find end of precision specifier".to_owned()))?;
-            let decimals = pintle_value::atoi(&rest[..end])
+            let precision = pintle_value::atoi(&rest[..end])
                 .map_err(|e| error(format!("error while converting precision to integer: {e}")))?;
-            (usize::try_from(decimals).unwrap_or(MOST_DECIMALS).min(MOST_DECIMALS), &rest[end..])
+            (usize::try_from(precision).unwrap_or(MAX_PRECISION).min(MAX_PRECISION), &rest[end..])
         }
     };
     let Some(c) = text.chars().next() else { return Err("unexpected end of string".to_owned()) };
     let clause = match c {
         's' => Clause::String,
         'd' => Clause::Decimal,
-        'f' => Clause::Fixed(decimals),
-        'e' => Clause::Scientific(decimals),
+        'f' => Clause::Fixed(precision),
+        'e' => Clause::Scientific(precision),
         'b' => Clause::Binary,
         'x' | 'X' => Clause::Hex { upper: c == 'X' },
         'o' => Clause::Octal,
         _ => {
-            // cel-go looks at one byte.
-            let shown = char::from(text.as_bytes()[0]);
-            return Err(format!("unrecognized formatting clause \"{shown}\""));
+            // cel-go reports a single byte.
+            let byte = char::from(text.as_bytes()[0]);
+            return Err(format!("unrecognized formatting clause \"{byte}\""));
         }
     };
     Ok((clause, &text[c.len_utf8()..]))
 }
 
-/// The text of a format string with its arguments.
+/// Expands a format string with the given arguments.
 pub(super) fn format(template: &str, args: &List<'_>) -> Result<String, String> {
-    interpolate(template, args.len(), |index, clause| {
+    expand(template, args.len(), |index, clause| {
         let arg = args.get(index).unwrap_or(Value::Null);
-        write(clause, &arg)
+        format_clause(clause, &arg)
     })
 }
 
-fn write(clause: Clause, arg: &Value<'_>) -> Result<String, String> {
-    let refused = || clause.refusal(&arg.type_name());
+fn format_clause(clause: Clause, arg: &Value<'_>) -> Result<String, String> {
+    let type_error = || clause.type_error(&arg.type_name());
     let double = || match arg {
         Value::Double(x) => Ok(*x),
         Value::String(text) => match &**text {
             "NaN" => Ok(f64::NAN),
             "Infinity" => Ok(f64::INFINITY),
             "-Infinity" => Ok(f64::NEG_INFINITY),
-            _ => Err(refused()),
+            _ => Err(type_error()),
         },
-        _ => Err(refused()),
+        _ => Err(type_error()),
     };
     Ok(match (clause, arg) {
-        (Clause::String, arg) => string(arg)?,
+        (Clause::String, arg) => format_string(arg)?,
         (Clause::Decimal, Value::Int(i)) => i.to_string(),
         (Clause::Decimal, Value::Uint(u)) => u.to_string(),
-        (Clause::Fixed(decimals), _) => fixed(double()?, decimals),
-        (Clause::Scientific(decimals), _) => scientific(double()?, decimals),
-        (Clause::Binary, Value::Int(i)) => signed(*i, |u| format!("{u:b}")),
+        (Clause::Fixed(precision), _) => format_fixed(double()?, precision),
+        (Clause::Scientific(precision), _) => format_scientific(double()?, precision),
+        (Clause::Binary, Value::Int(i)) => format_signed(*i, |u| format!("{u:b}")),
         (Clause::Binary, Value::Uint(u)) => format!("{u:b}"),
         (Clause::Binary, Value::Bool(b)) => u8::from(*b).to_string(),
-        (Clause::Octal, Value::Int(i)) => signed(*i, |u| format!("{u:o}")),
+        (Clause::Octal, Value::Int(i)) => format_signed(*i, |u| format!("{u:o}")),
         (Clause::Octal, Value::Uint(u)) => format!("{u:o}"),
         (Clause::Hex { upper }, arg) => {
             let bytes = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
             let text = match arg {
-                Value::Int(i) => signed(*i, |u| format!("{u:x}")),
+                Value::Int(i) => format_signed(*i, |u| format!("{u:x}")),
                 Value::Uint(u) => format!("{u:x}"),
                 Value::String(text) => bytes(text.as_bytes()),
                 Value::Bytes(content) => bytes(content),
-                _ => return Err(refused()),
+                _ => return Err(type_error()),
             };
             if upper { text.to_ascii_uppercase() } else { text }
         }
-        _ => return Err(refused()),
+        _ => return Err(type_error()),
     })
 }
 
-fn signed(i: i64, digits: impl Fn(u64) -> String) -> String {
+fn format_signed(i: i64, digits: impl Fn(u64) -> String) -> String {
     let text = digits(i.unsigned_abs());
     if i < 0 { format!("-{text}") } else { text }
 }
 
-fn special(x: f64) -> Option<String> {
+fn format_non_finite(x: f64) -> Option<String> {
     let text = match x {
         x if x.is_nan() => "NaN",
         f64::INFINITY => "∞",
@@ -174,12 +174,12 @@ fn special(x: f64) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// With thousands set apart, as the locale has it.
-fn fixed(x: f64, decimals: usize) -> String {
-    if let Some(text) = special(x) {
+/// Fixed-point notation with thousands separators.
+fn format_fixed(x: f64, precision: usize) -> String {
+    if let Some(text) = format_non_finite(x) {
         return text;
     }
-    let text = format!("{x:.decimals$}");
+    let text = format!("{x:.precision$}");
     let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |digits| ("-", digits));
     let (whole, fraction) = digits.find('.').map_or((digits, ""), |at| digits.split_at(at));
     let mut grouped = String::new();
@@ -192,19 +192,19 @@ fn fixed(x: f64, decimals: usize) -> String {
     format!("{sign}{grouped}{fraction}")
 }
 
-/// `1.500000×10⁰³`, as the locale has it. What should be the number of decimals is the width, as in cel-go.
-fn scientific(x: f64, width: usize) -> String {
-    let shown = special(x).unwrap_or_else(|| {
-        // cel-go loses the sign of zero.
+/// Scientific notation of the locale, such as `1.500000×10⁰³`. cel-go uses the precision as the width.
+fn format_scientific(x: f64, width: usize) -> String {
+    let text = format_non_finite(x).unwrap_or_else(|| {
+        // cel-go drops the sign of zero.
         let x = if x == 0.0 { 0.0 } else { x };
-        let text = format!("{x:.DECIMALS$e}");
+        let text = format!("{x:.DEFAULT_PRECISION$e}");
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let exponent: i32 = exponent.parse().unwrap_or(0);
         let sign = if exponent < 0 { "⁻" } else { "" };
         let raised: String = format!("{:02}", exponent.abs()).chars().map(superscript).collect();
         format!("{mantissa}×10{sign}{raised}")
     });
-    format!("{shown:>width$}")
+    format!("{text:>width$}")
 }
 
 fn superscript(digit: char) -> char {
@@ -216,52 +216,52 @@ fn superscript(digit: char) -> char {
     }
 }
 
-fn string(arg: &Value<'_>) -> Result<String, String> {
+fn format_string(arg: &Value<'_>) -> Result<String, String> {
     match arg {
-        Value::List(list) => write_list(list),
-        Value::Map(map) => write_map(map),
+        Value::List(list) => format_list(list),
+        Value::Map(map) => format_map(map),
         Value::Null => Ok("null".to_owned()),
-        Value::Optional(_) | Value::Opaque(_) | Value::Invalid(_) => Err(Clause::String.refusal(&arg.type_name())),
+        Value::Optional(_) | Value::Opaque(_) | Value::Invalid(_) => Err(Clause::String.type_error(&arg.type_name())),
         arg => match conversions::to_string(std::slice::from_ref(arg)) {
             Ok(Value::String(text)) => Ok(text.to_string()),
-            Ok(_) => Err(Clause::String.refusal(&arg.type_name())),
+            Ok(_) => Err(Clause::String.type_error(&arg.type_name())),
             Err(error) => Err(format!("could not convert argument {} to string", quote(&error.to_string()))),
         },
     }
 }
 
-/// A value within a list or map.
-fn nested(value: &Value<'_>) -> Result<String, String> {
+/// Formats a value within a list or map.
+fn format_nested(value: &Value<'_>) -> Result<String, String> {
     Ok(match value {
         Value::String(text) => quote(text),
-        Value::Bytes(_) => format!("b{}", quote(&string(value)?)),
-        Value::Double(x) if x.is_finite() => format!("{x:.DECIMALS$}"),
+        Value::Bytes(_) => format!("b{}", quote(&format_string(value)?)),
+        Value::Double(x) if x.is_finite() => format!("{x:.DEFAULT_PRECISION$}"),
         Value::Double(x) if x.is_nan() => "\"NaN\"".to_owned(),
         Value::Double(x) => format!("\"{}Inf\"", if *x > 0.0 { '+' } else { '-' }),
-        Value::Timestamp(_) => format!("timestamp({})", quote(&string(value)?)),
-        Value::Duration(_) => format!("duration({})", quote(&string(value)?)),
+        Value::Timestamp(_) => format!("timestamp({})", quote(&format_string(value)?)),
+        Value::Duration(_) => format!("duration({})", quote(&format_string(value)?)),
         Value::Optional(_) | Value::Opaque(_) | Value::Invalid(_) => {
             return Err(format!("no formatting function for {}", value.type_name()));
         }
-        other => string(other)?,
+        other => format_string(other)?,
     })
 }
 
-fn write_list(list: &List<'_>) -> Result<String, String> {
-    let elements: Vec<String> = list.iter().map(|element| nested(&element)).collect::<Result<_, _>>()?;
+fn format_list(list: &List<'_>) -> Result<String, String> {
+    let elements: Vec<String> = list.iter().map(|element| format_nested(&element)).collect::<Result<_, _>>()?;
     Ok(format!("[{}]", elements.join(", ")))
 }
 
-fn write_map(map: &Map<'_>) -> Result<String, String> {
+fn format_map(map: &Map<'_>) -> Result<String, String> {
     let mut entries = Vec::new();
     for (key, value) in map.iter() {
-        let shown = match Key::new(key.clone()) {
-            Some(Key::Double(_)) | None => {
+        let text = match MapKey::new(key.clone()) {
+            Some(MapKey::Double(_)) | None => {
                 return Err(format!("no formatting function for map key of type {}", key.type_name()));
             }
-            Some(_) => nested(&key)?,
+            Some(_) => format_nested(&key)?,
         };
-        entries.push((shown, nested(&value)?));
+        entries.push((text, format_nested(&value)?));
     }
     entries.sort();
     let entries: Vec<String> = entries.into_iter().map(|(key, value)| format!("{key}:{value}")).collect();

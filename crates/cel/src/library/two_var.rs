@@ -1,5 +1,5 @@
-//! Loops over keys and values: `all`, `exists`, `existsOne` with two variables, `transformList`, `transformMap`,
-//! `transformMapEntry`.
+//! Two-variable comprehensions: `all`, `exists`, `existsOne` over keys and values, `transformList`, `transformMap`,
+//! `transformMapEntry` (upstream: cel-go `ext/comprehensions.go`).
 
 use super::Library;
 use crate::error::EvalError;
@@ -10,7 +10,7 @@ use crate::types::Type;
 
 /// True for the macros of this library.
 pub(super) fn is_two_var(m: &Macro) -> bool {
-    m.function.starts_with("transform") || (m.arity == 3 && m.function != "map")
+    m.function.starts_with("transform") || (m.arg_count == 3 && m.function != "map")
 }
 
 pub(super) fn library() -> Library {
@@ -22,15 +22,17 @@ pub(super) fn library() -> Library {
                 &[map.clone(), Type::param("K"), Type::param("V")],
                 map.clone(),
             )
-            .run(|args| match args {
+            .binding(|args| match args {
                 [map, key, value] => insert_entry(map.clone(), key.clone(), value.clone()),
                 _ => Err(EvalError::no_overload()),
             }),
         )
-        .overload(Overload::global("@mapInsert_map_map", &[map.clone(), map.clone()], map).run(|args| match args {
-            [map, other] => insert_all(map.clone(), other),
-            _ => Err(EvalError::no_overload()),
-        }));
+        .overload(Overload::global("@mapInsert_map_map", &[map.clone(), map.clone()], map).binding(
+            |args| match args {
+                [map, other] => insert_all(map.clone(), other),
+                _ => Err(EvalError::no_overload()),
+            },
+        ));
     let macros = standard_macros().into_iter().filter(is_two_var).collect();
     Library { functions: vec![insert], macros, types: Vec::new() }
 }

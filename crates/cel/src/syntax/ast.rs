@@ -1,63 +1,65 @@
-//! The tree of an expression.
+//! The abstract syntax tree (upstream: cel-go `common/ast`).
 
 use pintle_value::Str;
 
 use crate::source::{Location, Source};
 
-/// The number of a node. Numbers are given out in cel-go's order, since a few of its messages show them.
+/// The id of a node. Ids are assigned in cel-go's order, since some of its messages contain them.
 pub type ExprId = u32;
 
 /// A node of the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// Its number.
+    /// The id.
     pub id: ExprId,
-    /// What it is.
+    /// The kind of the node.
     pub kind: ExprKind,
 }
 
 impl Expr {
-    /// True if a name stands in the tree.
-    pub(crate) fn names(&self, name: &str) -> bool {
-        let any = |exprs: &[Expr]| exprs.iter().any(|expr| expr.names(name));
+    /// True if the tree mentions an identifier.
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        let any = |exprs: &[Expr]| exprs.iter().any(|expr| expr.mentions(name));
         match &self.kind {
             ExprKind::Unspecified | ExprKind::Literal(_) => false,
             ExprKind::Ident(known) => known == name,
-            ExprKind::Select { operand, .. } => operand.names(name),
+            ExprKind::Select { operand, .. } => operand.mentions(name),
             ExprKind::Call { target, args, .. } => {
-                target.as_ref().is_some_and(|target| target.names(name)) || any(args)
+                target.as_ref().is_some_and(|target| target.mentions(name)) || any(args)
             }
             ExprKind::List { elements, .. } => any(elements),
-            ExprKind::Map(entries) => entries.iter().any(|entry| entry.key.names(name) || entry.value.names(name)),
-            ExprKind::Struct { fields, .. } => fields.iter().any(|field| field.value.names(name)),
-            ExprKind::Comprehension(c) => {
-                [&c.range, &c.init, &c.condition, &c.step, &c.result].iter().any(|part| part.names(name))
+            ExprKind::Map(entries) => {
+                entries.iter().any(|entry| entry.key.mentions(name) || entry.value.mentions(name))
             }
+            ExprKind::Struct { fields, .. } => fields.iter().any(|field| field.value.mentions(name)),
+            ExprKind::Comprehension(c) => [&c.iter_range, &c.accu_init, &c.loop_condition, &c.loop_step, &c.result]
+                .iter()
+                .any(|part| part.mentions(name)),
         }
     }
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {
-    /// What stands where an error was.
+    /// A placeholder for a syntax error.
     Unspecified,
     /// A constant.
     Literal(Literal),
-    /// A name, perhaps with a leading dot.
+    /// An identifier, possibly with a leading dot.
     Ident(Str),
-    /// `operand.field`, or the test whether it is there.
+    /// `operand.field`, or the test whether the field is present.
     Select {
-        /// What is selected from.
+        /// The operand.
         operand: Box<Expr>,
         /// The field.
         field: Str,
         /// True for `has(operand.field)`.
-        test: bool,
+        test_only: bool,
     },
     /// A call of a function or an operator.
     Call {
-        /// What it is called on, for `target.function(args)`.
+        /// The target of `target.function(args)`.
         target: Option<Box<Expr>>,
         /// The name, such as `size` or `_+_`.
         function: Str,
@@ -68,28 +70,28 @@ pub enum ExprKind {
     List {
         /// The elements.
         elements: Vec<Expr>,
-        /// Which of them are optional.
+        /// The indices of the optional elements.
         optional: Vec<usize>,
     },
     /// `{a: b, ?c: d}`.
-    Map(Vec<Entry<Expr>>),
+    Map(Vec<EntryExpr<Expr>>),
     /// `Name{a: b, ?c: d}`.
     Struct {
         /// The name of the type.
         name: Str,
         /// The fields.
-        fields: Vec<Entry<Str>>,
+        fields: Vec<EntryExpr<Str>>,
     },
-    /// A loop, which macros expand to.
+    /// A comprehension, the result of macro expansion.
     Comprehension(Box<Comprehension>),
 }
 
 /// An entry of a map, or a field of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry<K> {
-    /// Its number.
+pub struct EntryExpr<K> {
+    /// The id.
     pub id: ExprId,
-    /// The key or the name of the field.
+    /// The key, or the name of the field.
     pub key: K,
     /// The value.
     pub value: Expr,
@@ -97,34 +99,34 @@ pub struct Entry<K> {
     pub optional: bool,
 }
 
-/// A fold over a list or a map.
+/// A fold over a list or a map (upstream: `ComprehensionExpr`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comprehension {
-    /// What is walked over.
-    pub range: Expr,
-    /// The variable for an element, a key, or an index.
-    pub var: Str,
-    /// The variable for the value, where there are two.
-    pub var2: Option<Str>,
-    /// The variable that carries the result from step to step.
-    pub accu: Str,
-    /// What that begins with.
-    pub init: Expr,
-    /// Goes on while this is not false.
-    pub condition: Expr,
-    /// What becomes of the accumulator.
-    pub step: Expr,
-    /// What comes out in the end.
+    /// The list or map to iterate over.
+    pub iter_range: Expr,
+    /// The iteration variable: an element, a key, or an index.
+    pub iter_var: Str,
+    /// The second iteration variable, which takes the value.
+    pub iter_var2: Option<Str>,
+    /// The accumulator variable.
+    pub accu_var: Str,
+    /// The initial value of the accumulator.
+    pub accu_init: Expr,
+    /// The loop continues while this is not false.
+    pub loop_condition: Expr,
+    /// The new value of the accumulator.
+    pub loop_step: Expr,
+    /// The result, computed from the final accumulator.
     pub result: Expr,
 }
 
 impl Comprehension {
-    /// True for `cel.bind` and its like: a loop over nothing, which gives a value a name.
+    /// True for `cel.bind` and `optMap`: a comprehension without iterations, which only binds a variable.
     #[must_use]
     pub fn is_bind(&self) -> bool {
-        matches!(&self.range.kind, ExprKind::List { elements, .. } if elements.is_empty())
-            && self.condition.kind == ExprKind::Literal(Literal::Bool(false))
-            && self.accu != "__result__"
+        matches!(&self.iter_range.kind, ExprKind::List { elements, .. } if elements.is_empty())
+            && self.loop_condition.kind == ExprKind::Literal(Literal::Bool(false))
+            && self.accu_var != "__result__"
     }
 }
 
@@ -147,13 +149,13 @@ pub enum Literal {
     Bytes(Vec<u8>),
 }
 
-/// Where each node begins.
+/// The source offsets of the nodes (upstream: `ast.SourceInfo`).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Positions {
+pub(crate) struct SourceInfo {
     offsets: Vec<Option<u32>>,
 }
 
-impl Positions {
+impl SourceInfo {
     pub(super) fn set(&mut self, id: ExprId, offset: Option<u32>) {
         let index = id as usize;
         if self.offsets.len() <= index {
@@ -172,7 +174,7 @@ impl Positions {
         self.offset(id).map_or(Location::NONE, |offset| source.location(offset))
     }
 
-    /// How many numbers were given out.
+    /// The number of assigned ids.
     pub(crate) fn len(&self) -> usize {
         self.offsets.len()
     }

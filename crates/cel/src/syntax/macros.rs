@@ -1,137 +1,140 @@
-//! Macros: calls that are rewritten while parsing, mostly to loops. Numbers are given to the new nodes in cel-go's
-//! order.
+//! Macros: calls that the parser expands, mostly to comprehensions. New nodes get their ids in cel-go's order
+//! (upstream: cel-go `parser/macro.go`).
 
 use pintle_value::Str;
 
-use super::ast::{Comprehension, Entry, Expr, ExprId, ExprKind, Literal, Positions};
+use super::ast::{Comprehension, EntryExpr, Expr, ExprId, ExprKind, Literal, SourceInfo};
 
-/// The name of the variable that loops gather their result in. No expression can write it.
+/// The accumulator variable of standard comprehensions. It is not a valid identifier in source text.
 pub(crate) const ACCUMULATOR: &str = "@result";
-/// The name that it had in earlier versions, which stays forbidden.
-const OLD_ACCUMULATOR: &str = "__result__";
-/// The variable of a loop that is never entered.
-pub(crate) const UNUSED: &str = "#unused";
+/// The accumulator's name in earlier versions of cel-go, which is still reserved.
+const LEGACY_ACCUMULATOR: &str = "__result__";
+/// The iteration variable of a comprehension without iterations.
+pub(crate) const UNUSED_ITER_VAR: &str = "#unused";
 
-/// A macro: which calls it takes, and how it rewrites them.
+/// A macro: the calls it applies to and its expander.
 #[derive(Clone, Copy, Debug)]
 pub struct Macro {
     /// The name of the function.
     pub function: &'static str,
-    /// True for calls on a target.
-    pub receiver: bool,
-    /// How many arguments the call has.
-    pub arity: usize,
-    /// What it becomes.
-    pub expand: Expander,
+    /// True for member calls.
+    pub is_member: bool,
+    /// The number of arguments.
+    pub arg_count: usize,
+    /// The expander.
+    pub expand: MacroExpander,
 }
 
-/// Rewrites a call.
-pub type Expander = fn(&mut MacroContext<'_>, Option<Expr>, Vec<Expr>) -> Result<Expansion, MacroError>;
+/// Expands a call.
+pub type MacroExpander = fn(&mut MacroExprFactory<'_>, Option<Expr>, Vec<Expr>) -> Result<MacroExpansion, MacroError>;
 
 impl Macro {
-    pub(super) fn find(macros: &[Macro], function: &str, receiver: bool, arity: usize) -> Option<Expander> {
+    pub(super) fn find(macros: &[Macro], function: &str, is_member: bool, arg_count: usize) -> Option<MacroExpander> {
         // Libraries that are added later take precedence.
-        let found = macros.iter().rev().find(|m| m.arity == arity && m.receiver == receiver && m.function == function);
+        let found = macros
+            .iter()
+            .rev()
+            .find(|m| m.arg_count == arg_count && m.is_member == is_member && m.function == function);
         found.map(|found| found.expand)
     }
 }
 
-/// What a macro made of a call.
-pub enum Expansion {
-    /// The new tree.
-    Done(Expr),
-    /// The call is not meant for the macro and stays as it is.
-    Declined {
-        /// What it was called on.
+/// The result of a macro expander.
+pub enum MacroExpansion {
+    /// The new expression.
+    Expanded(Expr),
+    /// The macro does not apply; the call is left as it is.
+    NotApplicable {
+        /// The target of the call.
         target: Option<Expr>,
-        /// Its arguments.
+        /// The arguments of the call.
         args: Vec<Expr>,
     },
 }
 
-/// Why a call cannot be rewritten.
+/// An error in the arguments of a macro.
 pub struct MacroError {
-    /// The node that is at fault.
+    /// The node that causes the error.
     pub id: ExprId,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 
 impl MacroError {
-    fn new(at: &Expr, message: impl Into<String>) -> Self {
-        Self { id: at.id, message: message.into() }
+    fn new(node: &Expr, message: impl Into<String>) -> Self {
+        Self { id: node.id, message: message.into() }
     }
 }
 
-/// Makes nodes; all of them get the place of the call.
-pub struct MacroContext<'p> {
-    positions: &'p mut Positions,
+/// Creates nodes. All of them get the location of the macro call (upstream: `cel.MacroExprFactory`).
+pub struct MacroExprFactory<'p> {
+    source_info: &'p mut SourceInfo,
     next_id: &'p mut ExprId,
-    at: Option<u32>,
+    offset: Option<u32>,
 }
 
-impl<'p> MacroContext<'p> {
-    pub(super) fn new(positions: &'p mut Positions, next_id: &'p mut ExprId, at: Option<u32>) -> Self {
-        Self { positions, next_id, at }
+impl<'p> MacroExprFactory<'p> {
+    pub(super) fn new(source_info: &'p mut SourceInfo, next_id: &'p mut ExprId, offset: Option<u32>) -> Self {
+        Self { source_info, next_id, offset }
     }
 
-    fn id(&mut self, at: Option<u32>) -> ExprId {
+    fn id(&mut self, offset: Option<u32>) -> ExprId {
         let id = *self.next_id;
-        self.positions.set(id, at);
+        self.source_info.set(id, offset);
         *self.next_id += 1;
         id
     }
 
     fn node(&mut self, kind: ExprKind) -> Expr {
-        Expr { id: self.id(self.at), kind }
+        Expr { id: self.id(self.offset), kind }
     }
 
-    /// A constant.
+    /// Creates a constant.
     pub fn literal(&mut self, literal: Literal) -> Expr {
         self.node(ExprKind::Literal(literal))
     }
 
-    /// A variable.
+    /// Creates an identifier.
     pub fn ident(&mut self, name: &str) -> Expr {
         self.node(ExprKind::Ident(name.into()))
     }
 
-    /// The variable in which a loop gathers its result.
+    /// Creates a reference to the accumulator variable.
     pub fn accumulator(&mut self) -> Expr {
         self.ident(ACCUMULATOR)
     }
 
-    /// A list of given elements.
+    /// Creates a list.
     pub fn list(&mut self, elements: Vec<Expr>) -> Expr {
         self.node(ExprKind::List { elements, optional: Vec::new() })
     }
 
-    /// An empty map.
+    /// Creates an empty map.
     pub fn map(&mut self) -> Expr {
         self.node(ExprKind::Map(Vec::new()))
     }
 
-    /// A call of a global function or an operator.
+    /// Creates a call of a global function or an operator.
     pub fn call(&mut self, function: &str, args: Vec<Expr>) -> Expr {
         self.node(ExprKind::Call { target: None, function: function.into(), args })
     }
 
-    /// A call on a target.
+    /// Creates a member call.
     pub fn member_call(&mut self, function: &str, target: Expr, args: Vec<Expr>) -> Expr {
         self.node(ExprKind::Call { target: Some(Box::new(target)), function: function.into(), args })
     }
 
-    /// A loop.
+    /// Creates a comprehension.
     pub fn comprehension(&mut self, comprehension: Comprehension) -> Expr {
         self.node(ExprKind::Comprehension(Box::new(comprehension)))
     }
 
-    /// A copy with numbers of its own and the places of the original.
+    /// Copies an expression. The copy has new ids and the locations of the original.
     pub fn copy(&mut self, expr: &Expr) -> Expr {
-        let id = self.id(self.positions.offset(expr.id));
+        let id = self.id(self.source_info.offset(expr.id));
         let kind = match &expr.kind {
-            ExprKind::Select { operand, field, test } => {
-                ExprKind::Select { operand: Box::new(self.copy(operand)), field: field.clone(), test: *test }
+            ExprKind::Select { operand, field, test_only } => {
+                ExprKind::Select { operand: Box::new(self.copy(operand)), field: field.clone(), test_only: *test_only }
             }
             ExprKind::Call { target, function, args } => {
                 let args = args.iter().map(|arg| self.copy(arg)).collect();
@@ -146,9 +149,9 @@ impl<'p> MacroContext<'p> {
                 entries
                     .iter()
                     .map(|entry| {
-                        let id = self.id(self.at);
+                        let id = self.id(self.offset);
                         let (key, value) = (self.copy(&entry.key), self.copy(&entry.value));
-                        Entry { id, key, value, optional: entry.optional }
+                        EntryExpr { id, key, value, optional: entry.optional }
                     })
                     .collect(),
             ),
@@ -156,52 +159,57 @@ impl<'p> MacroContext<'p> {
                 let fields = fields
                     .iter()
                     .map(|field| {
-                        let id = self.id(self.at);
-                        Entry { id, key: field.key.clone(), value: self.copy(&field.value), optional: field.optional }
+                        let id = self.id(self.offset);
+                        EntryExpr {
+                            id,
+                            key: field.key.clone(),
+                            value: self.copy(&field.value),
+                            optional: field.optional,
+                        }
                     })
                     .collect();
                 ExprKind::Struct { name: name.clone(), fields }
             }
             ExprKind::Comprehension(c) => ExprKind::Comprehension(Box::new(Comprehension {
-                range: self.copy(&c.range),
-                init: self.copy(&c.init),
-                condition: self.copy(&c.condition),
-                step: self.copy(&c.step),
+                iter_range: self.copy(&c.iter_range),
+                accu_init: self.copy(&c.accu_init),
+                loop_condition: self.copy(&c.loop_condition),
+                loop_step: self.copy(&c.loop_step),
                 result: self.copy(&c.result),
-                var: c.var.clone(),
-                var2: c.var2.clone(),
-                accu: c.accu.clone(),
+                iter_var: c.iter_var.clone(),
+                iter_var2: c.iter_var2.clone(),
+                accu_var: c.accu_var.clone(),
             })),
             other => other.clone(),
         };
         Expr { id, kind }
     }
 
-    /// `accumulator + 1 == …`, `accumulator && …` and so on.
+    /// Creates a call with the accumulator as the first argument.
     fn with_accumulator(&mut self, function: &str, other: Expr) -> Expr {
         let accumulator = self.accumulator();
         self.call(function, vec![accumulator, other])
     }
 
-    /// A value under a name.
-    fn bind(&mut self, name: Str, init: Expr, result: Expr) -> Expr {
-        let range = self.list(Vec::new());
-        let condition = self.literal(Literal::Bool(false));
-        let step = self.ident(&name);
+    /// Creates a comprehension that binds a variable.
+    fn bind(&mut self, name: Str, accu_init: Expr, result: Expr) -> Expr {
+        let iter_range = self.list(Vec::new());
+        let loop_condition = self.literal(Literal::Bool(false));
+        let loop_step = self.ident(&name);
         self.comprehension(Comprehension {
-            range,
-            var: UNUSED.into(),
-            var2: None,
-            accu: name,
-            init,
-            condition,
-            step,
+            iter_range,
+            iter_var: UNUSED_ITER_VAR.into(),
+            iter_var2: None,
+            accu_var: name,
+            accu_init,
+            loop_condition,
+            loop_step,
             result,
         })
     }
 }
 
-/// The name, if the node is one.
+/// Returns the name if the expression is an identifier.
 pub(crate) fn extract_ident(expr: &Expr) -> Option<&Str> {
     match &expr.kind {
         ExprKind::Ident(name) => Some(name),
@@ -209,287 +217,319 @@ pub(crate) fn extract_ident(expr: &Expr) -> Option<&Str> {
     }
 }
 
-fn variable(arg: &Expr, otherwise: &str) -> Result<Str, MacroError> {
+fn iter_var_name(arg: &Expr, otherwise: &str) -> Result<Str, MacroError> {
     let name = extract_ident(arg).ok_or_else(|| MacroError::new(arg, otherwise))?;
-    if name == ACCUMULATOR || name == OLD_ACCUMULATOR {
+    if name == ACCUMULATOR || name == LEGACY_ACCUMULATOR {
         return Err(MacroError::new(arg, "iteration variable overwrites accumulator variable"));
     }
     Ok(name.clone())
 }
 
-type Made = Result<Expansion, MacroError>;
+type ExpansionResult = Result<MacroExpansion, MacroError>;
 
-/// The arguments of a macro, whose number was checked before.
-fn take<const N: usize>(args: Vec<Expr>) -> Result<[Expr; N], MacroError> {
+/// Converts the arguments to an array. The parser has checked their number.
+fn exact_args<const N: usize>(args: Vec<Expr>) -> Result<[Expr; N], MacroError> {
     args.try_into().map_err(|_| MacroError { id: 0, message: "wrong number of arguments".to_owned() })
 }
 
-fn target_of(target: Option<Expr>) -> Result<Expr, MacroError> {
+fn required_target(target: Option<Expr>) -> Result<Expr, MacroError> {
     target.ok_or_else(|| MacroError { id: 0, message: "no target".to_owned() })
 }
 
-fn has(ctx: &mut MacroContext<'_>, _: Option<Expr>, args: Vec<Expr>) -> Made {
-    let [arg] = take(args)?;
+fn has(factory: &mut MacroExprFactory<'_>, _: Option<Expr>, args: Vec<Expr>) -> ExpansionResult {
+    let [arg] = exact_args(args)?;
     match arg.kind {
         ExprKind::Select { operand, field, .. } => {
-            Ok(Expansion::Done(ctx.node(ExprKind::Select { operand, field, test: true })))
+            Ok(MacroExpansion::Expanded(factory.node(ExprKind::Select { operand, field, test_only: true })))
         }
         _ => Err(MacroError { id: arg.id, message: "invalid argument to has() macro".to_owned() }),
     }
 }
 
-/// What the three macros that test elements have in common.
-struct Quantifier {
-    init: Expr,
-    condition: Expr,
-    step: Expr,
+/// The parts of a comprehension in which `all`, `exists` and `exists_one` differ.
+struct QuantifierLoop {
+    accu_init: Expr,
+    loop_condition: Expr,
+    loop_step: Expr,
     result: Expr,
 }
 
 #[derive(Clone, Copy)]
-enum Tests {
+enum QuantifierKind {
     All,
     Exists,
     ExistsOne,
 }
 
-impl Tests {
-    fn loop_of(self, ctx: &mut MacroContext<'_>, predicate: Expr) -> Quantifier {
+impl QuantifierKind {
+    fn loop_parts(self, factory: &mut MacroExprFactory<'_>, predicate: Expr) -> QuantifierLoop {
         match self {
-            Tests::All => {
-                let init = ctx.literal(Literal::Bool(true));
-                let accumulator = ctx.accumulator();
-                let condition = ctx.call("@not_strictly_false", vec![accumulator]);
-                let step = ctx.with_accumulator("_&&_", predicate);
-                Quantifier { init, condition, step, result: ctx.accumulator() }
+            QuantifierKind::All => {
+                let accu_init = factory.literal(Literal::Bool(true));
+                let accumulator = factory.accumulator();
+                let loop_condition = factory.call("@not_strictly_false", vec![accumulator]);
+                let loop_step = factory.with_accumulator("_&&_", predicate);
+                QuantifierLoop { accu_init, loop_condition, loop_step, result: factory.accumulator() }
             }
-            Tests::Exists => {
-                let init = ctx.literal(Literal::Bool(false));
-                let accumulator = ctx.accumulator();
-                let not = ctx.call("!_", vec![accumulator]);
-                let condition = ctx.call("@not_strictly_false", vec![not]);
-                let step = ctx.with_accumulator("_||_", predicate);
-                Quantifier { init, condition, step, result: ctx.accumulator() }
+            QuantifierKind::Exists => {
+                let accu_init = factory.literal(Literal::Bool(false));
+                let accumulator = factory.accumulator();
+                let not = factory.call("!_", vec![accumulator]);
+                let loop_condition = factory.call("@not_strictly_false", vec![not]);
+                let loop_step = factory.with_accumulator("_||_", predicate);
+                QuantifierLoop { accu_init, loop_condition, loop_step, result: factory.accumulator() }
             }
-            Tests::ExistsOne => {
-                let init = ctx.literal(Literal::Int(0));
-                let condition = ctx.literal(Literal::Bool(true));
-                let (accumulator, one) = (ctx.accumulator(), ctx.literal(Literal::Int(1)));
-                let more = ctx.call("_+_", vec![accumulator, one]);
-                let same = ctx.accumulator();
-                let step = ctx.call("_?_:_", vec![predicate, more, same]);
-                let (accumulator, one) = (ctx.accumulator(), ctx.literal(Literal::Int(1)));
-                let result = ctx.call("_==_", vec![accumulator, one]);
-                Quantifier { init, condition, step, result }
+            QuantifierKind::ExistsOne => {
+                let accu_init = factory.literal(Literal::Int(0));
+                let loop_condition = factory.literal(Literal::Bool(true));
+                let (accumulator, one) = (factory.accumulator(), factory.literal(Literal::Int(1)));
+                let more = factory.call("_+_", vec![accumulator, one]);
+                let same = factory.accumulator();
+                let loop_step = factory.call("_?_:_", vec![predicate, more, same]);
+                let (accumulator, one) = (factory.accumulator(), factory.literal(Literal::Int(1)));
+                let result = factory.call("_==_", vec![accumulator, one]);
+                QuantifierLoop { accu_init, loop_condition, loop_step, result }
             }
         }
     }
 
-    fn over_one(self, ctx: &mut MacroContext<'_>, target: Option<Expr>, args: Vec<Expr>) -> Made {
-        let [var, predicate] = take(args)?;
-        let var = variable(&var, "argument must be a simple name")?;
-        self.expand(ctx, target, var, None, predicate)
+    fn expand_one_var(
+        self,
+        factory: &mut MacroExprFactory<'_>,
+        target: Option<Expr>,
+        args: Vec<Expr>,
+    ) -> ExpansionResult {
+        let [iter_var, predicate] = exact_args(args)?;
+        let iter_var = iter_var_name(&iter_var, "argument must be a simple name")?;
+        self.expand(factory, target, iter_var, None, predicate)
     }
 
-    fn over_two(self, ctx: &mut MacroContext<'_>, target: Option<Expr>, args: Vec<Expr>) -> Made {
-        let [first, second, predicate] = take(args)?;
-        let (var, var2) = variables(&first, &second)?;
-        self.expand(ctx, target, var, Some(var2), predicate)
+    fn expand_two_var(
+        self,
+        factory: &mut MacroExprFactory<'_>,
+        target: Option<Expr>,
+        args: Vec<Expr>,
+    ) -> ExpansionResult {
+        let [first, second, predicate] = exact_args(args)?;
+        let (iter_var, iter_var2) = iter_var_names(&first, &second)?;
+        self.expand(factory, target, iter_var, Some(iter_var2), predicate)
     }
 
     fn expand(
         self,
-        ctx: &mut MacroContext<'_>,
+        factory: &mut MacroExprFactory<'_>,
         target: Option<Expr>,
-        var: Str,
-        var2: Option<Str>,
+        iter_var: Str,
+        iter_var2: Option<Str>,
         predicate: Expr,
-    ) -> Made {
-        let range = target_of(target)?;
-        let Quantifier { init, condition, step, result } = self.loop_of(ctx, predicate);
-        let accu = ACCUMULATOR.into();
-        let comprehension = Comprehension { range, var, var2, accu, init, condition, step, result };
-        Ok(Expansion::Done(ctx.comprehension(comprehension)))
+    ) -> ExpansionResult {
+        let iter_range = required_target(target)?;
+        let QuantifierLoop { accu_init, loop_condition, loop_step, result } = self.loop_parts(factory, predicate);
+        let accu_var = ACCUMULATOR.into();
+        let comprehension =
+            Comprehension { iter_range, iter_var, iter_var2, accu_var, accu_init, loop_condition, loop_step, result };
+        Ok(MacroExpansion::Expanded(factory.comprehension(comprehension)))
     }
 }
 
-/// The two variables of a loop over keys and values.
-fn variables(first: &Expr, second: &Expr) -> Result<(Str, Str), MacroError> {
-    const SIMPLE: &str = "argument must be a simple name";
-    let a = extract_ident(first).ok_or_else(|| MacroError::new(first, SIMPLE))?;
-    let b = extract_ident(second).ok_or_else(|| MacroError::new(second, SIMPLE))?;
+/// The names of the two iteration variables.
+fn iter_var_names(first: &Expr, second: &Expr) -> Result<(Str, Str), MacroError> {
+    const MESSAGE: &str = "argument must be a simple name";
+    let a = extract_ident(first).ok_or_else(|| MacroError::new(first, MESSAGE))?;
+    let b = extract_ident(second).ok_or_else(|| MacroError::new(second, MESSAGE))?;
     if a == b {
         return Err(MacroError::new(second, format!("duplicate variable name: {a}")));
     }
-    Ok((variable(first, SIMPLE)?, variable(second, SIMPLE)?))
+    Ok((iter_var_name(first, MESSAGE)?, iter_var_name(second, MESSAGE)?))
 }
 
-/// A loop that goes over everything, from an empty list or map.
-fn gather(
-    ctx: &mut MacroContext<'_>,
-    range: Expr,
-    (var, var2): (Str, Option<Str>),
-    init: Expr,
-    condition: Expr,
-    step: Expr,
-) -> Made {
-    let result = ctx.accumulator();
-    let accu = ACCUMULATOR.into();
-    Ok(Expansion::Done(ctx.comprehension(Comprehension { range, var, var2, accu, init, condition, step, result })))
+/// Creates a comprehension whose result is the accumulator.
+fn accumulate(
+    factory: &mut MacroExprFactory<'_>,
+    iter_range: Expr,
+    (iter_var, iter_var2): (Str, Option<Str>),
+    accu_init: Expr,
+    loop_condition: Expr,
+    loop_step: Expr,
+) -> ExpansionResult {
+    let result = factory.accumulator();
+    let accu_var = ACCUMULATOR.into();
+    Ok(MacroExpansion::Expanded(factory.comprehension(Comprehension {
+        iter_range,
+        iter_var,
+        iter_var2,
+        accu_var,
+        accu_init,
+        loop_condition,
+        loop_step,
+        result,
+    })))
 }
 
 /// `filter ? step : accumulator`, or the step alone.
-fn filtered(ctx: &mut MacroContext<'_>, filter: Option<Expr>, step: Expr) -> Expr {
+fn filtered_step(factory: &mut MacroExprFactory<'_>, filter: Option<Expr>, loop_step: Expr) -> Expr {
     match filter {
-        None => step,
+        None => loop_step,
         Some(filter) => {
-            let same = ctx.accumulator();
-            ctx.call("_?_:_", vec![filter, step, same])
+            let same = factory.accumulator();
+            factory.call("_?_:_", vec![filter, loop_step, same])
         }
     }
 }
 
 /// `target.map(var, transform)` and `target.map(var, filter, transform)`.
-pub(crate) fn map(ctx: &mut MacroContext<'_>, target: Option<Expr>, mut args: Vec<Expr>) -> Made {
+pub(crate) fn map(factory: &mut MacroExprFactory<'_>, target: Option<Expr>, mut args: Vec<Expr>) -> ExpansionResult {
     let filter = (args.len() == 3).then(|| args.remove(1));
-    let [var, transform] = take(args)?;
-    let var = variable(&var, "argument is not an identifier")?;
-    let range = target_of(target)?;
-    let init = ctx.list(Vec::new());
-    let condition = ctx.literal(Literal::Bool(true));
-    let accumulator = ctx.accumulator();
-    let one = ctx.list(vec![transform]);
-    let step = ctx.call("_+_", vec![accumulator, one]);
-    let step = filtered(ctx, filter, step);
-    gather(ctx, range, (var, None), init, condition, step)
+    let [iter_var, transform] = exact_args(args)?;
+    let iter_var = iter_var_name(&iter_var, "argument is not an identifier")?;
+    let iter_range = required_target(target)?;
+    let accu_init = factory.list(Vec::new());
+    let loop_condition = factory.literal(Literal::Bool(true));
+    let accumulator = factory.accumulator();
+    let one = factory.list(vec![transform]);
+    let loop_step = factory.call("_+_", vec![accumulator, one]);
+    let loop_step = filtered_step(factory, filter, loop_step);
+    accumulate(factory, iter_range, (iter_var, None), accu_init, loop_condition, loop_step)
 }
 
-fn filter(ctx: &mut MacroContext<'_>, target: Option<Expr>, args: Vec<Expr>) -> Made {
-    let [element, predicate] = take(args)?;
-    let var = variable(&element, "argument is not an identifier")?;
-    let range = target_of(target)?;
-    let init = ctx.list(Vec::new());
-    let condition = ctx.literal(Literal::Bool(true));
-    let accumulator = ctx.accumulator();
-    let one = ctx.list(vec![element]);
-    let step = ctx.call("_+_", vec![accumulator, one]);
-    let step = filtered(ctx, Some(predicate), step);
-    gather(ctx, range, (var, None), init, condition, step)
+fn filter(factory: &mut MacroExprFactory<'_>, target: Option<Expr>, args: Vec<Expr>) -> ExpansionResult {
+    let [element, predicate] = exact_args(args)?;
+    let iter_var = iter_var_name(&element, "argument is not an identifier")?;
+    let iter_range = required_target(target)?;
+    let accu_init = factory.list(Vec::new());
+    let loop_condition = factory.literal(Literal::Bool(true));
+    let accumulator = factory.accumulator();
+    let one = factory.list(vec![element]);
+    let loop_step = factory.call("_+_", vec![accumulator, one]);
+    let loop_step = filtered_step(factory, Some(predicate), loop_step);
+    accumulate(factory, iter_range, (iter_var, None), accu_init, loop_condition, loop_step)
 }
 
-/// What `transformList`, `transformMap` and `transformMapEntry` have in common.
+/// Expands `transformList`, `transformMap` and `transformMapEntry`.
 fn transform(
-    ctx: &mut MacroContext<'_>,
+    factory: &mut MacroExprFactory<'_>,
     target: Option<Expr>,
     mut args: Vec<Expr>,
     to_list: bool,
-    step: fn(&mut MacroContext<'_>, &Str, Expr) -> Expr,
-) -> Made {
+    loop_step: fn(&mut MacroExprFactory<'_>, &Str, Expr) -> Expr,
+) -> ExpansionResult {
     let filter = (args.len() == 4).then(|| args.remove(2));
-    let [first, second, transform] = take(args)?;
-    let (var, var2) = variables(&first, &second)?;
-    let range = target_of(target)?;
-    let step = step(ctx, &var, transform);
-    let step = filtered(ctx, filter, step);
-    let init = if to_list { ctx.list(Vec::new()) } else { ctx.map() };
-    let condition = ctx.literal(Literal::Bool(true));
-    gather(ctx, range, (var, Some(var2)), init, condition, step)
+    let [first, second, transform] = exact_args(args)?;
+    let (iter_var, iter_var2) = iter_var_names(&first, &second)?;
+    let iter_range = required_target(target)?;
+    let loop_step = loop_step(factory, &iter_var, transform);
+    let loop_step = filtered_step(factory, filter, loop_step);
+    let accu_init = if to_list { factory.list(Vec::new()) } else { factory.map() };
+    let loop_condition = factory.literal(Literal::Bool(true));
+    accumulate(factory, iter_range, (iter_var, Some(iter_var2)), accu_init, loop_condition, loop_step)
 }
 
-fn transform_list(ctx: &mut MacroContext<'_>, target: Option<Expr>, args: Vec<Expr>) -> Made {
-    transform(ctx, target, args, true, |ctx, _, element| {
-        let accumulator = ctx.accumulator();
-        let one = ctx.list(vec![element]);
-        ctx.call("_+_", vec![accumulator, one])
+fn transform_list(factory: &mut MacroExprFactory<'_>, target: Option<Expr>, args: Vec<Expr>) -> ExpansionResult {
+    transform(factory, target, args, true, |factory, _, element| {
+        let accumulator = factory.accumulator();
+        let one = factory.list(vec![element]);
+        factory.call("_+_", vec![accumulator, one])
     })
 }
 
-fn transform_map(ctx: &mut MacroContext<'_>, target: Option<Expr>, args: Vec<Expr>) -> Made {
-    transform(ctx, target, args, false, |ctx, var, value| {
-        let (accumulator, key) = (ctx.accumulator(), ctx.ident(var));
-        ctx.call("cel.@mapInsert", vec![accumulator, key, value])
+fn transform_map(factory: &mut MacroExprFactory<'_>, target: Option<Expr>, args: Vec<Expr>) -> ExpansionResult {
+    transform(factory, target, args, false, |factory, iter_var, value| {
+        let (accumulator, key) = (factory.accumulator(), factory.ident(iter_var));
+        factory.call("cel.@mapInsert", vec![accumulator, key, value])
     })
 }
 
-fn transform_map_entry(ctx: &mut MacroContext<'_>, target: Option<Expr>, args: Vec<Expr>) -> Made {
-    transform(ctx, target, args, false, |ctx, _, entry| ctx.with_accumulator("cel.@mapInsert", entry))
+fn transform_map_entry(factory: &mut MacroExprFactory<'_>, target: Option<Expr>, args: Vec<Expr>) -> ExpansionResult {
+    transform(factory, target, args, false, |factory, _, entry| factory.with_accumulator("cel.@mapInsert", entry))
 }
 
-/// `if target has a value: make(value under the name), else none`.
-fn opt_map(ctx: &mut MacroContext<'_>, target: Option<Expr>, args: Vec<Expr>, name: &str, wrap: bool) -> Made {
-    let [var, transform] = take(args)?;
+/// Expands `optMap` and `optFlatMap`: `target.hasValue() ? optional.of(transform) : optional.none()`.
+fn opt_map(
+    factory: &mut MacroExprFactory<'_>,
+    target: Option<Expr>,
+    args: Vec<Expr>,
+    name: &str,
+    wrap: bool,
+) -> ExpansionResult {
+    let [var, transform] = exact_args(args)?;
     let message = || MacroError::new(&var, format!("{name}() variable name must be a simple identifier"));
     let var = extract_ident(&var).ok_or_else(message)?.clone();
-    let target = target_of(target)?;
+    let target = required_target(target)?;
     let again = target.clone();
-    let has_value = ctx.member_call("hasValue", target, Vec::new());
-    // The loop around nothing is made by hand, since the order of the parts decides their numbers.
-    let range = ctx.list(Vec::new());
-    let copy = ctx.copy(&again);
-    let init = ctx.member_call("value", copy, Vec::new());
-    let condition = ctx.literal(Literal::Bool(false));
-    let step = ctx.ident(&var);
-    let bound = ctx.comprehension(Comprehension {
-        range,
-        var: UNUSED.into(),
-        var2: None,
-        accu: var,
-        init,
-        condition,
-        step,
+    let has_value = factory.member_call("hasValue", target, Vec::new());
+    // Does not use `bind`, since the order in which the nodes are created determines their ids.
+    let iter_range = factory.list(Vec::new());
+    let copy = factory.copy(&again);
+    let accu_init = factory.member_call("value", copy, Vec::new());
+    let loop_condition = factory.literal(Literal::Bool(false));
+    let loop_step = factory.ident(&var);
+    let bound = factory.comprehension(Comprehension {
+        iter_range,
+        iter_var: UNUSED_ITER_VAR.into(),
+        iter_var2: None,
+        accu_var: var,
+        accu_init,
+        loop_condition,
+        loop_step,
         result: transform,
     });
-    let some = if wrap { ctx.call("optional.of", vec![bound]) } else { bound };
-    let none = ctx.call("optional.none", Vec::new());
-    Ok(Expansion::Done(ctx.call("_?_:_", vec![has_value, some, none])))
+    let some = if wrap { factory.call("optional.of", vec![bound]) } else { bound };
+    let none = factory.call("optional.none", Vec::new());
+    Ok(MacroExpansion::Expanded(factory.call("_?_:_", vec![has_value, some, none])))
 }
 
-fn cel_bind(ctx: &mut MacroContext<'_>, target: Option<Expr>, args: Vec<Expr>) -> Made {
+fn cel_bind(factory: &mut MacroExprFactory<'_>, target: Option<Expr>, args: Vec<Expr>) -> ExpansionResult {
     if target.as_ref().and_then(extract_ident).is_none_or(|name| name != "cel") {
-        return Ok(Expansion::Declined { target, args });
+        return Ok(MacroExpansion::NotApplicable { target, args });
     }
-    let [var, init, result] = take(args)?;
+    let [var, init, result] = exact_args(args)?;
     let message = || MacroError::new(&var, "cel.bind() variable names must be simple identifiers");
     let name = extract_ident(&var).ok_or_else(message)?.clone();
-    Ok(Expansion::Done(ctx.bind(name, init, result)))
+    Ok(MacroExpansion::Expanded(factory.bind(name, init, result)))
 }
 
-const fn receiver(function: &'static str, arity: usize, expand: Expander) -> Macro {
-    Macro { function, receiver: true, arity, expand }
+const fn member_macro(function: &'static str, arg_count: usize, expand: MacroExpander) -> Macro {
+    Macro { function, is_member: true, arg_count, expand }
 }
 
-/// `has`, `all`, `exists`, `exists_one`, `map`, `filter`, and those with two variables.
+/// `has`, `all`, `exists`, `exists_one`, `map`, `filter`, and the two-variable macros.
 pub(crate) fn standard_macros() -> Vec<Macro> {
     vec![
-        Macro { function: "has", receiver: false, arity: 1, expand: has },
-        receiver("all", 2, |ctx, target, args| Tests::All.over_one(ctx, target, args)),
-        receiver("exists", 2, |ctx, target, args| Tests::Exists.over_one(ctx, target, args)),
-        receiver("exists_one", 2, |ctx, target, args| Tests::ExistsOne.over_one(ctx, target, args)),
-        receiver("map", 2, map),
-        receiver("map", 3, map),
-        receiver("filter", 2, filter),
-        receiver("all", 3, |ctx, target, args| Tests::All.over_two(ctx, target, args)),
-        receiver("exists", 3, |ctx, target, args| Tests::Exists.over_two(ctx, target, args)),
-        receiver("exists_one", 3, |ctx, target, args| Tests::ExistsOne.over_two(ctx, target, args)),
-        receiver("existsOne", 3, |ctx, target, args| Tests::ExistsOne.over_two(ctx, target, args)),
-        receiver("transformList", 3, transform_list),
-        receiver("transformList", 4, transform_list),
-        receiver("transformMap", 3, transform_map),
-        receiver("transformMap", 4, transform_map),
-        receiver("transformMapEntry", 3, transform_map_entry),
-        receiver("transformMapEntry", 4, transform_map_entry),
+        Macro { function: "has", is_member: false, arg_count: 1, expand: has },
+        member_macro("all", 2, |factory, target, args| QuantifierKind::All.expand_one_var(factory, target, args)),
+        member_macro("exists", 2, |factory, target, args| QuantifierKind::Exists.expand_one_var(factory, target, args)),
+        member_macro("exists_one", 2, |factory, target, args| {
+            QuantifierKind::ExistsOne.expand_one_var(factory, target, args)
+        }),
+        member_macro("map", 2, map),
+        member_macro("map", 3, map),
+        member_macro("filter", 2, filter),
+        member_macro("all", 3, |factory, target, args| QuantifierKind::All.expand_two_var(factory, target, args)),
+        member_macro("exists", 3, |factory, target, args| QuantifierKind::Exists.expand_two_var(factory, target, args)),
+        member_macro("exists_one", 3, |factory, target, args| {
+            QuantifierKind::ExistsOne.expand_two_var(factory, target, args)
+        }),
+        member_macro("existsOne", 3, |factory, target, args| {
+            QuantifierKind::ExistsOne.expand_two_var(factory, target, args)
+        }),
+        member_macro("transformList", 3, transform_list),
+        member_macro("transformList", 4, transform_list),
+        member_macro("transformMap", 3, transform_map),
+        member_macro("transformMap", 4, transform_map),
+        member_macro("transformMapEntry", 3, transform_map_entry),
+        member_macro("transformMapEntry", 4, transform_map_entry),
     ]
 }
 
 /// `optMap` and `optFlatMap`.
 pub(crate) fn optional_macros() -> Vec<Macro> {
     vec![
-        receiver("optMap", 2, |ctx, target, args| opt_map(ctx, target, args, "optMap", true)),
-        receiver("optFlatMap", 2, |ctx, target, args| opt_map(ctx, target, args, "optFlatMap", false)),
+        member_macro("optMap", 2, |factory, target, args| opt_map(factory, target, args, "optMap", true)),
+        member_macro("optFlatMap", 2, |factory, target, args| opt_map(factory, target, args, "optFlatMap", false)),
     ]
 }
 
 /// `cel.bind`, which Kubernetes does not enable.
 pub(crate) fn bind_macro() -> Macro {
-    receiver("bind", 3, cel_bind)
+    member_macro("bind", 3, cel_bind)
 }

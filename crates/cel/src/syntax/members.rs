@@ -1,63 +1,63 @@
-//! What follows a value: `.field`, `.call(…)`, `[index]`.
+//! The `member` rule: field selections, member calls and indices.
 
 use pintle_value::Str;
 
 use super::ast::{Expr, ExprKind, Literal};
-use super::parser::{Node, Parser, Res, Rule, Stop, follow};
-use super::recovery::Follow;
-use super::tokens::{COMMA, EXPR, FIELD, Kind, MEMBERS, OPTIONAL_EXPR, Set};
+use super::parser::{GrammarRule, ParsedNode, Parser, RuleError, RuleResult, follow_set};
+use super::recovery::FollowSet;
+use super::tokens::{COMMA, EXPR, FIELD, MEMBERS, OPTIONAL_EXPR, TokenKind, TokenSet};
 
 impl Parser<'_> {
-    pub(super) fn member_under(&mut self) -> Res {
-        self.under(Set::NONE, true);
+    pub(super) fn member_operand(&mut self) -> RuleResult {
+        self.push_follow(TokenSet::NONE, true);
         let node = self.member()?;
-        self.recovery.follow.pop();
+        self.recovery.follow_stack.pop();
         Ok(node)
     }
 
     /// `member = primary ('.' …, '[' … ']')*`
-    fn member(&mut self) -> Res {
-        self.enter(Rule::Member)?;
-        let mark = self.recovery.follow.len();
-        let depth = self.depth[Rule::Member as usize];
-        self.under(MEMBERS, true);
+    fn member(&mut self) -> RuleResult {
+        self.enter(GrammarRule::Member)?;
+        let follow_depth = self.recovery.follow_stack.len();
+        let depth = self.depth[GrammarRule::Member as usize];
+        self.push_follow(MEMBERS, true);
         let primary = self.primary()?;
-        self.recovery.follow.pop();
+        self.recovery.follow_stack.pop();
         let mut node = primary;
         let mut result = Ok(());
-        while MEMBERS.has(self.peek().kind) {
-            result = self.step(&mut node);
-            node = self.bounded(node);
+        while MEMBERS.contains(self.peek().kind) {
+            result = self.suffix(&mut node);
+            node = self.limit_height(node);
             if result.is_err() {
                 break;
             }
         }
-        self.depth[Rule::Member as usize] = depth - 1;
-        self.caught(Rule::Member, mark, result, |_| ())?;
+        self.depth[GrammarRule::Member as usize] = depth - 1;
+        self.recover_or(GrammarRule::Member, follow_depth, result, |_| ())?;
         Ok(node)
     }
 
-    /// One `.field`, `.?field`, `.call(…)`, `[index]` or `[?index]`. The operand is changed in place.
-    fn step(&mut self, node: &mut Node) -> Res<()> {
-        if self.sees(0, Kind::LeftBracket) {
+    /// Parses one `.field`, `.?field`, `.call(…)`, `[index]` or `[?index]` and wraps the operand in it.
+    fn suffix(&mut self, node: &mut ParsedNode) -> RuleResult<()> {
+        if self.peek_is(0, TokenKind::LeftBracket) {
             return self.index(node);
         }
         match self.peek_at(1).kind {
-            Kind::Ident if self.sees(2, Kind::LeftParen) => self.member_call(node),
-            Kind::Ident | Kind::EscapedIdent | Kind::Question => self.select(node),
-            _ => Err(self.no_alternative(1)),
+            TokenKind::Ident if self.peek_is(2, TokenKind::LeftParen) => self.member_call(node),
+            TokenKind::Ident | TokenKind::EscapedIdent | TokenKind::Question => self.select(node),
+            _ => Err(self.report_no_alternative(1)),
         }
     }
 
-    fn index(&mut self, node: &mut Node) -> Res<()> {
-        let open = self.take();
+    fn index(&mut self, node: &mut ParsedNode) -> RuleResult<()> {
+        let open = self.consume();
         self.sync(OPTIONAL_EXPR)?;
-        let optional = self.take_if(Kind::Question).is_some();
-        self.under(Set::of(&[Kind::RightBracket]), false);
+        let optional = self.consume_if(TokenKind::Question).is_some();
+        self.push_follow(TokenSet::of(&[TokenKind::RightBracket]), false);
         let id = self.id(open);
         let index = self.expr()?;
-        self.recovery.follow.pop();
-        self.expect(Kind::RightBracket, follow(MEMBERS, true))?;
+        self.recovery.follow_stack.pop();
+        self.expect(TokenKind::RightBracket, follow_set(MEMBERS, true))?;
         let function = if optional { "_[?_]" } else { "_[_]" };
         node.height = 1 + node.height.max(index.height);
         let target = take_expr(&mut node.expr);
@@ -65,14 +65,14 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn member_call(&mut self, node: &mut Node) -> Res<()> {
-        self.take();
-        let name = self.take();
-        let open = self.take();
+    fn member_call(&mut self, node: &mut ParsedNode) -> RuleResult<()> {
+        self.consume();
+        let name = self.consume();
+        let open = self.consume();
         let id = self.id(open);
         let (mut args, mut height) = (Vec::new(), 0);
-        let outcome = self.call_arguments(follow(MEMBERS, true), &mut args, &mut height);
-        if let Err(Stop::Abort) = outcome {
+        let outcome = self.call_arguments(follow_set(MEMBERS, true), &mut args, &mut height);
+        if let Err(RuleError::LimitExceeded) = outcome {
             return outcome;
         }
         node.height = 1 + node.height.max(height);
@@ -82,10 +82,10 @@ impl Parser<'_> {
         outcome
     }
 
-    fn select(&mut self, node: &mut Node) -> Res<()> {
-        let dot = self.take();
-        let optional = self.take_if(Kind::Question).is_some();
-        self.under(MEMBERS, true);
+    fn select(&mut self, node: &mut ParsedNode) -> RuleResult<()> {
+        let dot = self.consume();
+        let optional = self.consume_if(TokenKind::Question).is_some();
+        self.push_follow(MEMBERS, true);
         let offset = self.peek().start;
         let (field, offset) = match self.escape_ident()? {
             Some(field) => field,
@@ -94,7 +94,7 @@ impl Parser<'_> {
                 (Str::default(), offset)
             }
         };
-        self.recovery.follow.pop();
+        self.recovery.follow_stack.pop();
         node.height += 1;
         let operand = take_expr(&mut node.expr);
         *node.expr = if optional {
@@ -103,51 +103,56 @@ impl Parser<'_> {
             Expr { id, kind: ExprKind::Call { target: None, function: "_?._".into(), args: vec![operand, name] } }
         } else {
             let id = self.id(dot);
-            Expr { id, kind: ExprKind::Select { operand: Box::new(operand), field, test: false } }
+            Expr { id, kind: ExprKind::Select { operand: Box::new(operand), field, test_only: false } }
         };
         Ok(())
     }
 
-    /// A field's name. Kubernetes does not let names be written in backticks.
-    pub(super) fn escape_ident(&mut self) -> Res<Option<(Str, u32)>> {
-        let mark = self.recovery.follow.len();
+    /// Parses a field name. Kubernetes does not enable names in backticks.
+    pub(super) fn escape_ident(&mut self) -> RuleResult<Option<(Str, u32)>> {
+        let follow_depth = self.recovery.follow_stack.len();
         let token = match self.sync(FIELD) {
-            Ok(()) if FIELD.has(self.peek().kind) => self.take(),
+            Ok(()) if FIELD.contains(self.peek().kind) => self.consume(),
             Ok(()) => {
-                let stop = self.no_alternative(0);
-                return self.caught(Rule::EscapeIdent, mark, Err(stop), |_| None);
+                let error = self.report_no_alternative(0);
+                return self.recover_or(GrammarRule::EscapeIdent, follow_depth, Err(error), |_| None);
             }
-            Err(stop) => return self.caught(Rule::EscapeIdent, mark, Err(stop), |_| None),
+            Err(error) => return self.recover_or(GrammarRule::EscapeIdent, follow_depth, Err(error), |_| None),
         };
-        if token.kind == Kind::EscapedIdent {
+        if token.kind == TokenKind::EscapedIdent {
             self.report(token.start, "unsupported syntax: '`'");
         }
         Ok(Some((self.text(token.start, token.end).into(), token.start)))
     }
 
-    /// The arguments of a call and its closing parenthesis, behind the opening one.
-    pub(super) fn call_arguments(&mut self, after: Follow, args: &mut Vec<Expr>, height: &mut u16) -> Res<()> {
-        let close = Set::of(&[Kind::RightParen]);
-        self.sync(EXPR.or(close))?;
-        if EXPR.has(self.peek().kind) {
-            self.under(close, false);
+    /// Parses the arguments of a call and the closing parenthesis, after the opening one.
+    pub(super) fn call_arguments(
+        &mut self,
+        after: FollowSet,
+        args: &mut Vec<Expr>,
+        height: &mut u16,
+    ) -> RuleResult<()> {
+        let close = TokenSet::of(&[TokenKind::RightParen]);
+        self.sync(EXPR.union(close))?;
+        if EXPR.contains(self.peek().kind) {
+            self.push_follow(close, false);
             self.arguments(args, height)?;
-            self.recovery.follow.pop();
+            self.recovery.follow_stack.pop();
         }
-        self.expect(Kind::RightParen, after)?;
+        self.expect(TokenKind::RightParen, after)?;
         Ok(())
     }
 
-    fn arguments(&mut self, args: &mut Vec<Expr>, height: &mut u16) -> Res<()> {
-        self.enter(Rule::Arguments)?;
+    fn arguments(&mut self, args: &mut Vec<Expr>, height: &mut u16) -> RuleResult<()> {
+        self.enter(GrammarRule::Arguments)?;
         loop {
-            self.under(COMMA, true);
+            self.push_follow(COMMA, true);
             let arg = self.expr()?;
-            self.recovery.follow.pop();
+            self.recovery.follow_stack.pop();
             *height = (*height).max(arg.height);
             args.push(*arg.expr);
-            if self.take_if(Kind::Comma).is_none() {
-                self.leave(Rule::Arguments);
+            if self.consume_if(TokenKind::Comma).is_none() {
+                self.leave(GrammarRule::Arguments);
                 return Ok(());
             }
         }

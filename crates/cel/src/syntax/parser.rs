@@ -1,59 +1,59 @@
-//! Tokens to a tree, by recursive descent: what the rules have in common. Every rule of CEL's grammar is a method, or
-//! a loop within one, of the modules beside this one.
+//! The recursive descent parser: state and helpers of all rules. Each rule of CEL's grammar is a method, or a loop
+//! within one, in `operators`, `members` or `primary` (upstream: cel-go `parser/parser.go` and `parser/gen/CEL.g4`).
 
 use pintle_value::Str;
 
-use super::ast::{Expr, ExprId, ExprKind, Positions};
+use super::ast::{Expr, ExprId, ExprKind, SourceInfo};
 use super::lexer::lex;
-use super::macros::{Expansion, Macro, MacroContext};
-use super::recovery::{Follow, Recovery};
-use super::tokens::{Kind, Set, Token};
+use super::macros::{Macro, MacroExpansion, MacroExprFactory};
+use super::recovery::{FollowSet, RecoveryState};
+use super::tokens::{Token, TokenKind, TokenSet};
 use crate::source::{Issues, Location, Source};
 
-/// Bounds on what is parsed.
+/// Limits of the parser.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// How many code points an expression may have.
-    pub(crate) code_points: usize,
-    /// How deep rules may nest.
-    pub(crate) depth: u16,
+pub(crate) struct ParserLimits {
+    /// The maximum number of code points.
+    pub(crate) max_code_points: usize,
+    /// The maximum recursion depth.
+    pub(crate) max_recursion_depth: u16,
 }
 
-impl Default for Limits {
+impl Default for ParserLimits {
     fn default() -> Self {
-        Self { code_points: 100_000, depth: 250 }
+        Self { max_code_points: 100_000, max_recursion_depth: 250 }
     }
 }
 
 /// A parsed expression.
 #[derive(Clone, Debug)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedExpr {
     /// The tree.
     pub(crate) expr: Expr,
-    /// Where its nodes are.
-    pub(crate) positions: Positions,
+    /// The source offsets of its nodes.
+    pub(crate) source_info: SourceInfo,
 }
 
-/// Parses a text. Macros are expanded; what is wrong is returned as a report.
-pub(crate) fn parse(source: &Source, macros: &[Macro], limits: Limits) -> Result<Parsed, Box<Issues>> {
+/// Parses a text and expands its macros.
+pub(crate) fn parse(source: &Source, macros: &[Macro], limits: ParserLimits) -> Result<ParsedExpr, Box<Issues>> {
     let mut parser = Parser {
         source,
         tokens: Vec::new(),
         next: 0,
         issues: Issues::new(source.clone()),
-        positions: Positions::default(),
+        source_info: SourceInfo::default(),
         next_id: 1,
         macros,
         limits,
-        depth: [0; RULES],
-        recovery: Recovery::default(),
-        skipped: Vec::new(),
-        unfinished: None,
+        depth: [0; RULE_COUNT],
+        recovery: RecoveryState::default(),
+        unrecognized: Vec::new(),
+        partial: None,
         too_deep: false,
     };
     let size = source.chars().len();
-    let expr = if size > limits.code_points {
-        let limit = limits.code_points;
+    let expr = if size > limits.max_code_points {
+        let limit = limits.max_code_points;
         let message = format!("expression code point size exceeds limit: size: {size}, limit {limit}");
         parser.issues.report(Location::NONE, message);
         None
@@ -61,23 +61,23 @@ pub(crate) fn parse(source: &Source, macros: &[Macro], limits: Limits) -> Result
         parser.start()
     };
     match expr {
-        Some(expr) if parser.issues.is_empty() => Ok(Parsed { expr, positions: parser.positions }),
+        Some(expr) if parser.issues.is_empty() => Ok(ParsedExpr { expr, source_info: parser.source_info }),
         _ => Err(Box::new(parser.issues)),
     }
 }
 
-/// Why a rule ended early.
-pub(super) enum Stop {
-    /// A syntax error, which was reported: the rule recovers.
+/// An error that ends a rule early.
+pub(super) enum RuleError {
+    /// A syntax error that has been reported; the rule recovers from it.
     Syntax,
-    /// A limit was reached: parsing ends.
-    Abort,
+    /// A limit was exceeded; parsing ends.
+    LimitExceeded,
 }
 
-/// The rules whose depth is counted or that recover from errors.
+/// The rules whose depth is limited or that recover from errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Rule {
+pub(super) enum GrammarRule {
     Start,
     Expr,
     Relation,
@@ -92,63 +92,62 @@ pub(super) enum Rule {
     OptField,
     EscapeIdent,
 }
-const RULES: usize = 13;
+const RULE_COUNT: usize = 13;
 
-/// A tree and how deep cel-go's visitor goes in it. The tree is boxed, so that the frames of the rules, which nest
-/// deeply, stay small.
-pub(super) struct Node {
+/// A parsed expression and the depth to which cel-go's visitor descends in it. The expression is boxed to keep the
+/// stack frames of the recursive rules small.
+pub(super) struct ParsedNode {
     pub(super) expr: Box<Expr>,
     pub(super) height: u16,
 }
 
-pub(super) type Res<T = Node> = Result<T, Stop>;
+pub(super) type RuleResult<T = ParsedNode> = Result<T, RuleError>;
 
 pub(super) struct Parser<'s> {
     pub(super) source: &'s Source,
     tokens: Vec<Token>,
     next: usize,
     pub(super) issues: Issues,
-    pub(super) positions: Positions,
+    pub(super) source_info: SourceInfo,
     pub(super) next_id: ExprId,
     macros: &'s [Macro],
-    pub(super) limits: Limits,
-    pub(super) depth: [u16; RULES],
-    pub(super) recovery: Recovery,
-    /// The stretches that are no tokens.
-    pub(super) skipped: Vec<(u32, u32)>,
-    /// A value whose end is missing: it is looked at nevertheless.
-    pub(super) unfinished: Option<Node>,
-    /// True if the tree is deeper than it may be; the rest is parsed nevertheless, for its errors.
+    pub(super) limits: ParserLimits,
+    pub(super) depth: [u16; RULE_COUNT],
+    pub(super) recovery: RecoveryState,
+    /// The ranges of the text that match no token.
+    pub(super) unrecognized: Vec<(u32, u32)>,
+    /// An expression whose closing token is missing. The rule that recovers returns it.
+    pub(super) partial: Option<ParsedNode>,
+    /// True if the tree exceeds the maximum depth. Parsing continues in order to report syntax errors.
     pub(super) too_deep: bool,
 }
 
-impl Node {
+impl ParsedNode {
     pub(super) fn new(expr: Expr, height: u16) -> Self {
         Self { expr: Box::new(expr), height }
     }
 }
 
-/// What may follow in the rule itself, which then may or may not end.
-pub(super) const fn follow(set: Set, may_end: bool) -> Follow {
-    Follow { set, may_end }
+pub(super) const fn follow_set(set: TokenSet, may_end: bool) -> FollowSet {
+    FollowSet { set, may_end }
 }
 
 impl Parser<'_> {
     pub(super) fn start(&mut self) -> Option<Expr> {
-        let lexed = lex(self.source.chars());
-        self.tokens = lexed.tokens;
-        for (offset, text) in lexed.errors {
-            self.skipped.push((offset, offset + text.chars().count() as u32));
-            self.report_syntax(offset, &format!("token recognition error at: '{text}'")).ok()?;
+        let lexer_output = lex(self.source.chars());
+        self.tokens = lexer_output.tokens;
+        for (offset, text) in lexer_output.errors {
+            self.unrecognized.push((offset, offset + text.chars().count() as u32));
+            self.report_syntax_error(offset, &format!("token recognition error at: '{text}'")).ok()?;
         }
-        let end = Set::of(&[Kind::Eof]);
-        self.recovery.follow.push(follow(end, false));
+        let end = TokenSet::of(&[TokenKind::Eof]);
+        self.recovery.follow_stack.push(follow_set(end, false));
         let node = self.expr().ok()?;
-        self.recovery.follow.pop();
-        match self.expect(Kind::Eof, follow(Set::NONE, false)) {
+        self.recovery.follow_stack.pop();
+        match self.expect(TokenKind::Eof, follow_set(TokenSet::NONE, false)) {
             Ok(_) => {}
-            Err(Stop::Syntax) => self.recover(Rule::Start).ok()?,
-            Err(Stop::Abort) => return None,
+            Err(RuleError::Syntax) => self.recover(GrammarRule::Start).ok()?,
+            Err(RuleError::LimitExceeded) => return None,
         }
         if self.too_deep {
             self.issues.report(Location::NONE, "max recursion depth exceeded");
@@ -168,36 +167,36 @@ impl Parser<'_> {
         self.tokens[(self.next + ahead).min(last)]
     }
 
-    pub(super) fn sees(&self, ahead: usize, kind: Kind) -> bool {
+    pub(super) fn peek_is(&self, ahead: usize, kind: TokenKind) -> bool {
         self.peek_at(ahead).kind == kind
     }
 
-    pub(super) fn position(&self) -> usize {
+    pub(super) fn token_index(&self) -> usize {
         self.next
     }
 
-    pub(super) fn skip(&mut self) {
+    pub(super) fn advance(&mut self) {
         if self.next + 1 < self.tokens.len() {
             self.next += 1;
         }
     }
 
-    pub(super) fn take(&mut self) -> Token {
+    pub(super) fn consume(&mut self) -> Token {
         let token = self.peek();
-        self.matched();
-        self.skip();
+        self.end_recovery();
+        self.advance();
         token
     }
 
-    pub(super) fn take_if(&mut self, kind: Kind) -> Option<Token> {
-        self.sees(0, kind).then(|| self.take())
+    pub(super) fn consume_if(&mut self, kind: TokenKind) -> Option<Token> {
+        self.peek_is(0, kind).then(|| self.consume())
     }
 
-    // Numbers and positions of nodes.
+    // Node ids.
 
     pub(super) fn id_at(&mut self, offset: Option<u32>) -> ExprId {
         let id = self.next_id;
-        self.positions.set(id, offset);
+        self.source_info.set(id, offset);
         self.next_id += 1;
         id
     }
@@ -206,20 +205,20 @@ impl Parser<'_> {
         self.id_at(Some(token.start))
     }
 
-    /// Takes a number back that a macro call had.
-    pub(super) fn drop_id(&mut self, id: ExprId) {
-        self.positions.set(id, None);
+    /// Releases the id of a call that a macro has replaced.
+    pub(super) fn release_id(&mut self, id: ExprId) {
+        self.source_info.set(id, None);
         if id + 1 == self.next_id {
             self.next_id -= 1;
         }
     }
 
-    pub(super) fn unspecified(&mut self) -> Node {
+    pub(super) fn placeholder(&mut self) -> ParsedNode {
         let id = self.id_at(None);
-        Node::new(Expr { id, kind: ExprKind::Unspecified }, 0)
+        ParsedNode::new(Expr { id, kind: ExprKind::Unspecified }, 0)
     }
 
-    /// Reports what is wrong at an offset, and stands in for it.
+    /// Reports an error at an offset and returns a placeholder.
     pub(super) fn report(&mut self, offset: u32, message: impl Into<String>) -> Expr {
         let id = self.id_at(Some(offset));
         let location = self.source.location(offset);
@@ -229,58 +228,58 @@ impl Parser<'_> {
 
     // Rules.
 
-    pub(super) fn enter(&mut self, rule: Rule) -> Res<()> {
+    pub(super) fn enter(&mut self, rule: GrammarRule) -> RuleResult<()> {
         let depth = &mut self.depth[rule as usize];
         *depth += 1;
-        if *depth > self.limits.depth {
-            let message = format!("expression recursion limit exceeded: {}", self.limits.depth);
+        if *depth > self.limits.max_recursion_depth {
+            let message = format!("expression recursion limit exceeded: {}", self.limits.max_recursion_depth);
             self.issues.report(Location::NONE, message);
-            return Err(Stop::Abort);
+            return Err(RuleError::LimitExceeded);
         }
         Ok(())
     }
 
-    pub(super) fn leave(&mut self, rule: Rule) {
+    pub(super) fn leave(&mut self, rule: GrammarRule) {
         self.depth[rule as usize] -= 1;
     }
 
-    pub(super) fn under(&mut self, set: Set, may_end: bool) {
-        self.recovery.follow.push(follow(set, may_end));
+    pub(super) fn push_follow(&mut self, set: TokenSet, may_end: bool) {
+        self.recovery.follow_stack.push(follow_set(set, may_end));
     }
 
-    /// A value whose last part was read or not: if not, it is kept for the rule that recovers.
-    pub(super) fn finished(&mut self, outcome: Res<()>, node: Node) -> Res {
+    /// Completes an expression. On a syntax error after it, stores it for the rule that recovers.
+    pub(super) fn complete(&mut self, outcome: RuleResult<()>, node: ParsedNode) -> RuleResult {
         match outcome {
             Ok(()) => Ok(node),
-            Err(Stop::Syntax) => {
-                self.unfinished = Some(node);
-                Err(Stop::Syntax)
+            Err(RuleError::Syntax) => {
+                self.partial = Some(node);
+                Err(RuleError::Syntax)
             }
-            Err(stop) => Err(stop),
+            Err(error) => Err(error),
         }
     }
 
-    /// What stands in for a value: as much of it as was read.
-    pub(super) fn rest_of(&mut self, start: u32) -> Node {
-        self.unfinished.take().unwrap_or_else(|| {
+    /// Returns the expression that was completed before the syntax error, or a placeholder.
+    pub(super) fn partial_or_placeholder(&mut self, start: u32) -> ParsedNode {
+        self.partial.take().unwrap_or_else(|| {
             let id = self.id_at(Some(start));
-            Node::new(Expr { id, kind: ExprKind::Unspecified }, 0)
+            ParsedNode::new(Expr { id, kind: ExprKind::Unspecified }, 0)
         })
     }
 
-    /// The end of a rule that recovers: what it read, or what stands in for it.
-    pub(super) fn caught<T>(
+    /// Ends a rule that recovers: returns its result or, after a syntax error, `fallback`.
+    pub(super) fn recover_or<T>(
         &mut self,
-        rule: Rule,
-        mark: usize,
-        result: Res<T>,
-        instead: impl FnOnce(&mut Self) -> T,
-    ) -> Res<T> {
-        self.recovery.follow.truncate(mark);
+        rule: GrammarRule,
+        follow_depth: usize,
+        result: RuleResult<T>,
+        fallback: impl FnOnce(&mut Self) -> T,
+    ) -> RuleResult<T> {
+        self.recovery.follow_stack.truncate(follow_depth);
         match result {
-            Err(Stop::Syntax) => {
+            Err(RuleError::Syntax) => {
                 self.recover(rule)?;
-                Ok(instead(self))
+                Ok(fallback(self))
             }
             other => other,
         }
@@ -289,26 +288,26 @@ impl Parser<'_> {
     // Calls.
 
     pub(super) fn call_or_macro(&mut self, id: ExprId, function: Str, target: Option<Expr>, args: Vec<Expr>) -> Expr {
-        let found = Macro::find(self.macros, &function, target.is_some(), args.len());
-        let (target, args) = match found {
+        let expander = Macro::find(self.macros, &function, target.is_some(), args.len());
+        let (target, args) = match expander {
             None => (target, args),
             Some(expand) => {
-                let at = self.positions.offset(id);
-                match expand(&mut MacroContext::new(&mut self.positions, &mut self.next_id, at), target, args) {
-                    Ok(Expansion::Done(expr)) => {
-                        self.drop_id(id);
+                let at = self.source_info.offset(id);
+                match expand(&mut MacroExprFactory::new(&mut self.source_info, &mut self.next_id, at), target, args) {
+                    Ok(MacroExpansion::Expanded(expr)) => {
+                        self.release_id(id);
                         return expr;
                     }
-                    Ok(Expansion::Declined { target, args }) => (target, args),
+                    Ok(MacroExpansion::NotApplicable { target, args }) => (target, args),
                     Err(error) => {
-                        let offset = self.positions.offset(error.id);
-                        // What stands in for an error is nowhere, which cel-go shows as before the first line's start.
+                        let offset = self.source_info.offset(error.id);
+                        // A placeholder has no offset; cel-go reports it before the start of the first line.
                         let nowhere = Location { line: 1, column: -1 };
                         let location = offset.map_or(nowhere, |offset| self.source.location(offset));
-                        self.drop_id(id);
-                        let stand_in = self.id_at(offset);
+                        self.release_id(id);
+                        let placeholder_id = self.id_at(offset);
                         self.issues.report(location, error.message);
-                        return Expr { id: stand_in, kind: ExprKind::Unspecified };
+                        return Expr { id: placeholder_id, kind: ExprKind::Unspecified };
                     }
                 }
             }

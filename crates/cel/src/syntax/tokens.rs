@@ -1,11 +1,11 @@
-//! Kinds of tokens and sets of them, in the order of CEL's grammar, which is the order in which messages list them.
+//! Token kinds and sets of them, in the order of CEL's grammar, in which messages list them.
 
 use std::fmt;
 
-/// A kind of token. The numbers are those of the grammar.
+/// The kind of a token. The discriminants are those of the grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Eof = 0,
     Equals,
     NotEquals,
@@ -44,55 +44,55 @@ pub(super) enum Kind {
     EscapedIdent,
 }
 
-impl Kind {
-    const ALL: [(Kind, &'static str); 36] = [
-        (Kind::Eof, "<EOF>"),
-        (Kind::Equals, "'=='"),
-        (Kind::NotEquals, "'!='"),
-        (Kind::In, "'in'"),
-        (Kind::Less, "'<'"),
-        (Kind::LessEquals, "'<='"),
-        (Kind::GreaterEquals, "'>='"),
-        (Kind::Greater, "'>'"),
-        (Kind::And, "'&&'"),
-        (Kind::Or, "'||'"),
-        (Kind::LeftBracket, "'['"),
-        (Kind::RightBracket, "']'"),
-        (Kind::LeftBrace, "'{'"),
-        (Kind::RightBrace, "'}'"),
-        (Kind::LeftParen, "'('"),
-        (Kind::RightParen, "')'"),
-        (Kind::Dot, "'.'"),
-        (Kind::Comma, "','"),
-        (Kind::Minus, "'-'"),
-        (Kind::Exclam, "'!'"),
-        (Kind::Question, "'?'"),
-        (Kind::Colon, "':'"),
-        (Kind::Plus, "'+'"),
-        (Kind::Star, "'*'"),
-        (Kind::Slash, "'/'"),
-        (Kind::Percent, "'%'"),
-        (Kind::True, "'true'"),
-        (Kind::False, "'false'"),
-        (Kind::Null, "'null'"),
-        (Kind::Float, "NUM_FLOAT"),
-        (Kind::Int, "NUM_INT"),
-        (Kind::Uint, "NUM_UINT"),
-        (Kind::String, "STRING"),
-        (Kind::Bytes, "BYTES"),
-        (Kind::Ident, "IDENTIFIER"),
-        (Kind::EscapedIdent, "ESC_IDENTIFIER"),
+impl TokenKind {
+    const ALL: [(TokenKind, &'static str); 36] = [
+        (TokenKind::Eof, "<EOF>"),
+        (TokenKind::Equals, "'=='"),
+        (TokenKind::NotEquals, "'!='"),
+        (TokenKind::In, "'in'"),
+        (TokenKind::Less, "'<'"),
+        (TokenKind::LessEquals, "'<='"),
+        (TokenKind::GreaterEquals, "'>='"),
+        (TokenKind::Greater, "'>'"),
+        (TokenKind::And, "'&&'"),
+        (TokenKind::Or, "'||'"),
+        (TokenKind::LeftBracket, "'['"),
+        (TokenKind::RightBracket, "']'"),
+        (TokenKind::LeftBrace, "'{'"),
+        (TokenKind::RightBrace, "'}'"),
+        (TokenKind::LeftParen, "'('"),
+        (TokenKind::RightParen, "')'"),
+        (TokenKind::Dot, "'.'"),
+        (TokenKind::Comma, "','"),
+        (TokenKind::Minus, "'-'"),
+        (TokenKind::Exclam, "'!'"),
+        (TokenKind::Question, "'?'"),
+        (TokenKind::Colon, "':'"),
+        (TokenKind::Plus, "'+'"),
+        (TokenKind::Star, "'*'"),
+        (TokenKind::Slash, "'/'"),
+        (TokenKind::Percent, "'%'"),
+        (TokenKind::True, "'true'"),
+        (TokenKind::False, "'false'"),
+        (TokenKind::Null, "'null'"),
+        (TokenKind::Float, "NUM_FLOAT"),
+        (TokenKind::Int, "NUM_INT"),
+        (TokenKind::Uint, "NUM_UINT"),
+        (TokenKind::String, "STRING"),
+        (TokenKind::Bytes, "BYTES"),
+        (TokenKind::Ident, "IDENTIFIER"),
+        (TokenKind::EscapedIdent, "ESC_IDENTIFIER"),
     ];
 }
 
-/// A set of kinds.
+/// A set of token kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Set(u64);
+pub(super) struct TokenSet(u64);
 
-impl Set {
-    pub(super) const NONE: Set = Set(0);
+impl TokenSet {
+    pub(super) const NONE: TokenSet = TokenSet(0);
 
-    pub(super) const fn of(kinds: &[Kind]) -> Self {
+    pub(super) const fn of(kinds: &[TokenKind]) -> Self {
         let mut bits = 0;
         let mut i = 0;
         while i < kinds.len() {
@@ -102,18 +102,18 @@ impl Set {
         Self(bits)
     }
 
-    pub(super) const fn or(self, other: Set) -> Self {
+    pub(super) const fn union(self, other: TokenSet) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(super) const fn has(self, kind: Kind) -> bool {
+    pub(super) const fn contains(self, kind: TokenKind) -> bool {
         self.0 & (1 << kind as u64) != 0
     }
 }
 
-impl fmt::Display for Set {
+impl fmt::Display for TokenSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names = Kind::ALL.iter().filter(|(kind, _)| self.has(*kind)).map(|(_, name)| *name);
+        let mut names = TokenKind::ALL.iter().filter(|(kind, _)| self.contains(*kind)).map(|(_, name)| *name);
         if self.0.count_ones() == 1 {
             return f.write_str(names.next().unwrap_or_default());
         }
@@ -125,43 +125,44 @@ impl fmt::Display for Set {
     }
 }
 
-/// A token: a kind and the code points that it covers.
+/// A token: its kind and the range of code points that it covers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-pub(super) const RELATIONS: Set = Set::of(&[
-    Kind::Less,
-    Kind::LessEquals,
-    Kind::GreaterEquals,
-    Kind::Greater,
-    Kind::Equals,
-    Kind::NotEquals,
-    Kind::In,
+pub(super) const RELATIONS: TokenSet = TokenSet::of(&[
+    TokenKind::Less,
+    TokenKind::LessEquals,
+    TokenKind::GreaterEquals,
+    TokenKind::Greater,
+    TokenKind::Equals,
+    TokenKind::NotEquals,
+    TokenKind::In,
 ]);
-pub(super) const CALCS: Set = Set::of(&[Kind::Star, Kind::Slash, Kind::Percent, Kind::Plus, Kind::Minus]);
-pub(super) const PRIMARY: Set = Set::of(&[
-    Kind::LeftBracket,
-    Kind::LeftBrace,
-    Kind::LeftParen,
-    Kind::Dot,
-    Kind::Minus,
-    Kind::True,
-    Kind::False,
-    Kind::Null,
-    Kind::Float,
-    Kind::Int,
-    Kind::Uint,
-    Kind::String,
-    Kind::Bytes,
-    Kind::Ident,
+pub(super) const CALCS: TokenSet =
+    TokenSet::of(&[TokenKind::Star, TokenKind::Slash, TokenKind::Percent, TokenKind::Plus, TokenKind::Minus]);
+pub(super) const PRIMARY: TokenSet = TokenSet::of(&[
+    TokenKind::LeftBracket,
+    TokenKind::LeftBrace,
+    TokenKind::LeftParen,
+    TokenKind::Dot,
+    TokenKind::Minus,
+    TokenKind::True,
+    TokenKind::False,
+    TokenKind::Null,
+    TokenKind::Float,
+    TokenKind::Int,
+    TokenKind::Uint,
+    TokenKind::String,
+    TokenKind::Bytes,
+    TokenKind::Ident,
 ]);
-pub(super) const EXPR: Set = PRIMARY.or(Set::of(&[Kind::Exclam]));
-pub(super) const OPTIONAL_EXPR: Set = EXPR.or(Set::of(&[Kind::Question]));
-pub(super) const MEMBERS: Set = Set::of(&[Kind::Dot, Kind::LeftBracket]);
-pub(super) const FIELD: Set = Set::of(&[Kind::Ident, Kind::EscapedIdent]);
-pub(super) const OPTIONAL_FIELD: Set = FIELD.or(Set::of(&[Kind::Question]));
-pub(super) const COMMA: Set = Set::of(&[Kind::Comma]);
+pub(super) const EXPR: TokenSet = PRIMARY.union(TokenSet::of(&[TokenKind::Exclam]));
+pub(super) const OPTIONAL_EXPR: TokenSet = EXPR.union(TokenSet::of(&[TokenKind::Question]));
+pub(super) const MEMBERS: TokenSet = TokenSet::of(&[TokenKind::Dot, TokenKind::LeftBracket]);
+pub(super) const FIELD: TokenSet = TokenSet::of(&[TokenKind::Ident, TokenKind::EscapedIdent]);
+pub(super) const OPTIONAL_FIELD: TokenSet = FIELD.union(TokenSet::of(&[TokenKind::Question]));
+pub(super) const COMMA: TokenSet = TokenSet::of(&[TokenKind::Comma]);

@@ -1,7 +1,7 @@
-//! The content of string and bytes literals.
+//! Decodes string and bytes literals (upstream: cel-go `parser/unescape.go`).
 
-/// The content of a literal as it is written, with quotes and perhaps an `r` in front (a `b` is taken off before).
-/// Bytes are returned for both; those of a string are valid UTF-8.
+/// Decodes a literal with its quotes and an optional `r` prefix; the caller has removed a `b` prefix. Returns bytes for
+/// both kinds; those of a string are valid UTF-8.
 pub(super) fn unescape(literal: &str, is_bytes: bool) -> Result<Vec<u8>, &'static str> {
     const UNABLE: &str = "unable to unescape string";
     let literal = literal.replace("\r\n", "\n").replace('\r', "\n");
@@ -22,7 +22,7 @@ pub(super) fn unescape(literal: &str, is_bytes: bool) -> Result<Vec<u8>, &'stati
     let mut rest = body;
     while let Some(at) = rest.find('\\') {
         out.extend_from_slice(&rest.as_bytes()[..at]);
-        rest = one(&rest[at + 1..], is_bytes, &mut out).ok_or_else(|| {
+        rest = unescape_sequence(&rest[at + 1..], is_bytes, &mut out).ok_or_else(|| {
             let digits = rest[at + 1..].starts_with(['x', 'X', 'u', 'U']);
             if digits && !is_bytes { "invalid unicode code point" } else { UNABLE }
         })?;
@@ -31,8 +31,8 @@ pub(super) fn unescape(literal: &str, is_bytes: bool) -> Result<Vec<u8>, &'stati
     Ok(out)
 }
 
-/// Reads the sequence behind a backslash and returns what follows it.
-fn one<'t>(text: &'t str, is_bytes: bool, out: &mut Vec<u8>) -> Option<&'t str> {
+/// Decodes one escape sequence, after its backslash. Returns the rest of the text.
+fn unescape_sequence<'t>(text: &'t str, is_bytes: bool, out: &mut Vec<u8>) -> Option<&'t str> {
     let c = text.chars().next()?;
     let rest = &text[c.len_utf8()..];
     let plain = match c {

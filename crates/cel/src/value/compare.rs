@@ -1,19 +1,19 @@
-//! Equality and order.
+//! Equality and ordering of values.
 
 use std::cmp::Ordering;
 
-use super::{Number, Outcome, Value};
+use super::{EvalResult, Number, Value};
 use crate::error::EvalError;
 
-/// True if two values are equal. Values of different types are not, except for numbers of the same amount, and nothing
-/// equals what is invalid.
+/// CEL's equality. Values of different types are not equal, except for numbers of the same numeric value. Invalid
+/// values are not equal to anything.
 #[must_use]
 pub fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
     try_equal(a, b).unwrap_or(false)
 }
 
-/// The same, but it fails where something in the first value is invalid.
-pub(crate) fn try_equal(a: &Value<'_>, b: &Value<'_>) -> Outcome<bool> {
+/// Like [`equal`], but fails if the first value contains an invalid one.
+pub(crate) fn try_equal(a: &Value<'_>, b: &Value<'_>) -> EvalResult<bool> {
     Ok(match (a, b) {
         (Value::String(a), Value::String(b)) => **a == **b,
         (Value::Null, Value::Null) => true,
@@ -41,8 +41,8 @@ pub(crate) fn try_equal(a: &Value<'_>, b: &Value<'_>) -> Outcome<bool> {
     })
 }
 
-/// How two values compare, if their types have an order.
-pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Outcome<Ordering> {
+/// Compares two values. Fails if their types have no ordering.
+pub fn compare(a: &Value<'_>, b: &Value<'_>) -> EvalResult<Ordering> {
     Ok(match (a, b) {
         (Value::String(a), Value::String(b)) => (**a).cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),

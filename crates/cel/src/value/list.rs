@@ -1,4 +1,4 @@
-//! Lists.
+//! List values.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -6,51 +6,51 @@ use std::sync::Arc;
 
 use pintle_value::Value as Json;
 
-use crate::error::{EvalError, Failure};
+use crate::error::{EvalError, EvalErrorKind};
 
-use super::{Outcome, Shape, Topology, Value, plain, try_equal, untyped};
+use super::{EvalResult, ListTopology, TypeAdapter, Value, go_string, try_equal, untyped};
 
 /// A list.
 #[derive(Clone, Debug)]
 pub enum List<'a> {
-    /// A JSON array, read in place.
+    /// A JSON array, converted on access.
     Json {
         /// The elements.
         items: &'a Vec<Json>,
-        /// The shape of the list.
-        shape: &'a dyn Shape,
+        /// The adapter of the list.
+        adapter: &'a dyn TypeAdapter,
     },
-    /// Made by the evaluation.
+    /// Created by the evaluation.
     Owned(Arc<Vec<Value<'a>>>),
     /// Borrowed from the program.
     Borrowed(&'a [Value<'a>]),
-    /// Made from JSON arrays whose order or keys matter.
-    Shaped(Arc<Vec<Value<'a>>>, &'a dyn Shape),
+    /// Created by adding JSON arrays whose list type is a set or a map.
+    Adapted(Arc<Vec<Value<'a>>>, &'a dyn TypeAdapter),
 }
 
 impl<'a> List<'a> {
-    /// How many elements there are.
+    /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
             Self::Json { items, .. } => items.len(),
-            Self::Owned(elements) | Self::Shaped(elements, _) => elements.len(),
+            Self::Owned(elements) | Self::Adapted(elements, _) => elements.len(),
             Self::Borrowed(elements) => elements.len(),
         }
     }
 
-    /// True if there are none.
+    /// True if there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// An element.
+    /// The element at an index.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<Value<'a>> {
         match self {
-            Self::Json { items, shape } => shape.element(items, index),
-            Self::Owned(elements) | Self::Shaped(elements, _) => elements.get(index).cloned(),
+            Self::Json { items, adapter } => adapter.element(items, index),
+            Self::Owned(elements) | Self::Adapted(elements, _) => elements.get(index).cloned(),
             Self::Borrowed(elements) => elements.get(index).cloned(),
         }
     }
@@ -60,8 +60,8 @@ impl<'a> List<'a> {
         (0..self.len()).filter_map(|i| self.get(i))
     }
 
-    /// True if an element equals the value. Fails if none does but one is invalid.
-    pub fn contains(&self, value: &Value<'_>) -> Outcome<bool> {
+    /// True if an element equals the value. Fails if no element does but one is invalid.
+    pub fn contains(&self, value: &Value<'_>) -> EvalResult<bool> {
         let mut failed = None;
         for element in self.iter() {
             match try_equal(&element, value) {
@@ -75,105 +75,110 @@ impl<'a> List<'a> {
         failed.map_or(Ok(false), Err)
     }
 
-    fn shape(&self) -> Option<&'a dyn Shape> {
+    fn adapter(&self) -> Option<&'a dyn TypeAdapter> {
         match self {
-            Self::Json { shape, .. } | Self::Shaped(_, shape) => Some(*shape),
+            Self::Json { adapter, .. } | Self::Adapted(_, adapter) => Some(*adapter),
             _ => None,
         }
     }
 
-    fn topology(&self) -> Topology<'a> {
-        self.shape().map_or(Topology::Atomic, Shape::topology)
+    fn topology(&self) -> ListTopology<'a> {
+        self.adapter().map_or(ListTopology::Atomic, TypeAdapter::topology)
     }
 
-    /// `self + other`: what the elements of the other list become depends on the topology of this one.
-    pub fn plus(&self, other: &List<'a>) -> Outcome<List<'a>> {
+    /// `self + other`. The list type of `self` determines how the elements of `other` are merged.
+    pub fn plus(&self, other: &List<'a>) -> EvalResult<List<'a>> {
         let mut elements: Vec<Value<'a>> = Vec::with_capacity(self.len() + other.len());
         elements.extend(self.iter());
         let topology = self.topology();
-        if topology == Topology::Atomic {
+        if topology == ListTopology::Atomic {
             elements.extend(other.iter());
         } else {
-            self.all_hashable(other)?;
-            let mut places: HashMap<Identity, usize> = HashMap::with_capacity(elements.len());
-            places.extend(self.identities(topology).zip(0..));
+            self.check_hashable(other)?;
+            let mut indices: HashMap<ElementKey, usize> = HashMap::with_capacity(elements.len());
+            indices.extend(self.element_keys(topology).zip(0..));
             for element in other.iter() {
-                if matches!(topology, Topology::Map(_)) && !matches!(element, Value::Map(_)) {
+                if matches!(topology, ListTopology::Map(_)) && !matches!(element, Value::Map(_)) {
                     elements.push(element);
                     continue;
                 }
-                match (places.entry(Identity::of(&element, topology)), topology) {
-                    (Entry::Occupied(at), Topology::Map(_)) => elements[*at.get()] = element,
+                match (indices.entry(ElementKey::of(&element, topology)), topology) {
+                    (Entry::Occupied(index), ListTopology::Map(_)) => elements[*index.get()] = element,
                     (Entry::Occupied(_), _) => {}
-                    (Entry::Vacant(place), _) => {
-                        place.insert(elements.len());
+                    (Entry::Vacant(vacant), _) => {
+                        vacant.insert(elements.len());
                         elements.push(element);
                     }
                 }
             }
         }
-        Ok(match self.shape() {
-            Some(shape) if topology != Topology::Atomic => List::Shaped(Arc::new(elements), shape),
+        Ok(match self.adapter() {
+            Some(adapter) if topology != ListTopology::Atomic => List::Adapted(Arc::new(elements), adapter),
             _ => List::Owned(Arc::new(elements)),
         })
     }
 
-    /// True if both lists hold the same, under the topology of the first.
-    pub(super) fn equals(&self, other: &List<'_>) -> Outcome<bool> {
+    /// True if both lists are equal, under the list type of `self`.
+    pub(super) fn equals(&self, other: &List<'_>) -> EvalResult<bool> {
         if self.len() != other.len() {
             return Ok(false);
         }
         match self.topology() {
-            Topology::Atomic => all(self.iter().zip(other.iter()), |(a, b)| try_equal(&a, &b)),
-            Topology::Set => {
-                self.all_hashable(other)?;
-                let own: HashSet<Identity> = self.identities(Topology::Set).collect();
-                all(other.iter(), |element| {
-                    // What cannot be read is in no set.
-                    let readable = !matches!(element, Value::Invalid(_));
-                    Ok(readable && own.contains(&Identity::of(&element, Topology::Set)))
+            ListTopology::Atomic => try_all(self.iter().zip(other.iter()), |(a, b)| try_equal(&a, &b)),
+            ListTopology::Set => {
+                self.check_hashable(other)?;
+                let own: HashSet<ElementKey> = self.element_keys(ListTopology::Set).collect();
+                try_all(other.iter(), |element| {
+                    // An invalid value is not in any set.
+                    let is_valid = !matches!(element, Value::Invalid(_));
+                    Ok(is_valid && own.contains(&ElementKey::of(&element, ListTopology::Set)))
                 })
             }
-            topology @ Topology::Map(_) => {
-                // Of elements with the same keys the last one counts.
-                let own: HashMap<Identity, usize> = self.identities(topology).zip(0..).collect();
-                all(other.iter(), |theirs| {
-                    // What is no object has no keys.
+            topology @ ListTopology::Map(_) => {
+                // Of several elements with the same key, the last one counts.
+                let own: HashMap<ElementKey, usize> = self.element_keys(topology).zip(0..).collect();
+                try_all(other.iter(), |theirs| {
+                    // Only objects have keys.
                     if !matches!(theirs, Value::Map(_)) {
                         return Ok(false);
                     }
-                    let ours = own.get(&Identity::of(&theirs, topology)).and_then(|at| self.get(*at));
+                    let ours = own.get(&ElementKey::of(&theirs, topology)).and_then(|index| self.get(*index));
                     ours.map_or(Ok(false), |ours| try_equal(&ours, &theirs))
                 })
             }
         }
     }
 
-    /// Kubernetes looks the elements of sets up in maps of Go, whose keys cannot be everything.
-    fn all_hashable(&self, other: &List<'_>) -> Outcome<()> {
-        if self.topology() != Topology::Set {
+    /// Fails if an element of a set is not hashable. Upstream looks set elements up in Go maps, which panics for such
+    /// keys.
+    fn check_hashable(&self, other: &List<'_>) -> EvalResult<()> {
+        if self.topology() != ListTopology::Set {
             return Ok(());
         }
         let own = (0..self.len()).filter_map(|i| match self {
-            Self::Json { items, .. } => unhashable(&untyped(&items[i])),
-            _ => self.get(i).and_then(|element| unhashable(&element)),
+            Self::Json { items, .. } => unhashable_message(&untyped(&items[i])),
+            _ => self.get(i).and_then(|element| unhashable_message(&element)),
         });
-        let others = other.iter().filter_map(|element| unhashable(&element));
-        own.chain(others).next().map_or(Ok(()), |why| Err(EvalError::of(Failure::Internal(why))))
+        let others = other.iter().filter_map(|element| unhashable_message(&element));
+        own.chain(others).next().map_or(Ok(()), |why| Err(EvalError::from_kind(EvalErrorKind::Internal(why))))
     }
 
-    /// What each element is told apart by.
-    fn identities<'l>(&'l self, topology: Topology<'l>) -> impl Iterator<Item = Identity> + 'l {
+    /// The keys that identify the elements.
+    fn element_keys<'l>(&'l self, topology: ListTopology<'l>) -> impl Iterator<Item = ElementKey> + 'l {
         (0..self.len()).map(move |i| match self {
-            // Kubernetes takes the elements of its sets as they are written, which may be other than how they are read.
-            Self::Json { items, .. } if topology == Topology::Set => Identity::of(&untyped(&items[i]), topology),
-            _ => self.get(i).map_or_else(|| Identity(Vec::new()), |element| Identity::of(&element, topology)),
+            // Upstream identifies set elements by the unconverted JSON values, which can differ from the converted
+            // ones.
+            Self::Json { items, .. } if topology == ListTopology::Set => ElementKey::of(&untyped(&items[i]), topology),
+            _ => self.get(i).map_or_else(|| ElementKey(Vec::new()), |element| ElementKey::of(&element, topology)),
         })
     }
 }
 
-/// True if something holds for all; the first error or the first for which it does not hold ends it.
-pub(super) fn all<T>(items: impl IntoIterator<Item = T>, mut holds: impl FnMut(T) -> Outcome<bool>) -> Outcome<bool> {
+/// True if the predicate holds for all items. Stops at the first error or the first item for which it does not.
+pub(super) fn try_all<T>(
+    items: impl IntoIterator<Item = T>,
+    mut holds: impl FnMut(T) -> EvalResult<bool>,
+) -> EvalResult<bool> {
     for item in items {
         if !holds(item)? {
             return Ok(false);
@@ -182,8 +187,8 @@ pub(super) fn all<T>(items: impl IntoIterator<Item = T>, mut holds: impl FnMut(T
     Ok(true)
 }
 
-/// What Go says of a key that it cannot have.
-fn unhashable(value: &Value<'_>) -> Option<&'static str> {
+/// Go's panic message for a map key that is not hashable.
+fn unhashable_message(value: &Value<'_>) -> Option<&'static str> {
     match value {
         Value::Bytes(_) => Some("runtime error: hash of unhashable type []uint8"),
         Value::List(_) => Some("runtime error: hash of unhashable type []interface {}"),
@@ -192,45 +197,47 @@ fn unhashable(value: &Value<'_>) -> Option<&'static str> {
     }
 }
 
-/// What tells the elements of a set or a map apart.
+/// The key that identifies an element of a set or a map.
 #[derive(PartialEq, Eq, Hash)]
-struct Identity(Vec<Scalar>);
+struct ElementKey(Vec<ScalarKey>);
 
-/// A scalar as Go compares it: an integer and a double of the same amount differ.
+/// A scalar as Go compares it: an integer and a double of the same value differ.
 #[derive(PartialEq, Eq, Hash)]
-enum Scalar {
+enum ScalarKey {
     Missing,
     Bool(bool),
     Int(i64),
     Uint(u64),
     Double(u64),
-    Text(String),
-    /// What cannot be written as a scalar.
+    String(String),
+    /// Any other value, as text.
     Other(String),
 }
 
-impl Identity {
-    fn of(element: &Value<'_>, topology: Topology<'_>) -> Self {
+impl ElementKey {
+    fn of(element: &Value<'_>, topology: ListTopology<'_>) -> Self {
         match (topology, element) {
-            (Topology::Map(keys), Value::Map(fields)) => Self(
+            (ListTopology::Map(keys), Value::Map(fields)) => Self(
                 keys.iter()
-                    .map(|key| fields.field(key).ok().flatten().map_or(Scalar::Missing, |value| Scalar::of(&value)))
+                    .map(|key| {
+                        fields.field(key).ok().flatten().map_or(ScalarKey::Missing, |value| ScalarKey::of(&value))
+                    })
                     .collect(),
             ),
-            _ => Self(vec![Scalar::of(element)]),
+            _ => Self(vec![ScalarKey::of(element)]),
         }
     }
 }
 
-impl Scalar {
+impl ScalarKey {
     fn of(value: &Value<'_>) -> Self {
         match value {
             Value::Bool(b) => Self::Bool(*b),
             Value::Int(i) => Self::Int(*i),
             Value::Uint(u) => Self::Uint(*u),
             Value::Double(x) => Self::Double(if *x == 0.0 { 0 } else { x.to_bits() }),
-            Value::String(text) => Self::Text(text.to_string()),
-            other => Self::Other(plain(other)),
+            Value::String(text) => Self::String(text.to_string()),
+            other => Self::Other(go_string(other)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Maps and objects.
+//! Map values and objects.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,139 +10,142 @@ use pintle_value::Object;
 
 use crate::error::EvalError;
 
-use super::list::all;
-use super::{Number, Outcome, Shape, Text, Value, try_equal};
+use super::list::try_all;
+use super::{CelString, EvalResult, Number, TypeAdapter, Value, try_equal};
 
-/// A map that an evaluation made.
-pub type OwnedMap<'a> = BTreeMap<Key<'a>, Value<'a>>;
+/// A map created by an evaluation.
+pub type OwnedMap<'a> = BTreeMap<MapKey<'a>, Value<'a>>;
 
 /// A map or an object.
 #[derive(Clone, Debug)]
 pub enum Map<'a> {
-    /// A JSON object, read in place.
+    /// A JSON object, converted on access.
     Json {
         /// The entries.
         object: &'a Object,
-        /// The shape of the object.
-        shape: &'a dyn Shape,
+        /// The adapter of the object.
+        adapter: &'a dyn TypeAdapter,
     },
-    /// Made by the evaluation.
+    /// Created by the evaluation.
     Owned(Arc<OwnedMap<'a>>),
     /// Borrowed from the program.
     Borrowed(&'a OwnedMap<'a>),
-    /// Worked out when asked for.
-    Fields(&'a dyn Fields),
+    /// Fields are evaluated on access.
+    Lazy(&'a dyn LazyMap),
 }
 
-/// An object whose fields are worked out when asked for, such as the variables of a policy.
-pub trait Fields: Debug + Sync {
-    /// The value of a field, if there is such a field.
-    fn field(&self, name: &str) -> Option<Outcome<Value<'_>>>;
+/// An object whose fields are evaluated on access, such as the variables of a policy (upstream:
+/// `apiserver/pkg/cel/lazy.MapValue`).
+pub trait LazyMap: Debug + Sync {
+    /// The value of a field, if the field exists.
+    fn field(&self, name: &str) -> Option<EvalResult<Value<'_>>>;
 }
 
 impl<'a> Map<'a> {
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
             Self::Json { object, .. } => object.len(),
             Self::Owned(entries) => entries.len(),
             Self::Borrowed(entries) => entries.len(),
-            Self::Fields(_) => 0,
+            Self::Lazy(_) => 0,
         }
     }
 
-    /// True if there are none.
+    /// True if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What is under a name.
+    /// The value of a field.
     #[inline]
-    pub fn field(&self, name: &str) -> Outcome<Option<Value<'a>>> {
+    pub fn field(&self, name: &str) -> EvalResult<Option<Value<'a>>> {
         Ok(match self {
-            Self::Json { object, shape } => shape.field(object, name),
-            Self::Owned(entries) => entries.get(&Key::String(Text::Borrowed(name))).cloned(),
-            Self::Borrowed(entries) => entries.get(&Key::String(Text::Borrowed(name))).cloned(),
-            Self::Fields(fields) => fields.field(name).transpose()?,
+            Self::Json { object, adapter } => adapter.field(object, name),
+            Self::Owned(entries) => entries.get(&MapKey::String(CelString::Borrowed(name))).cloned(),
+            Self::Borrowed(entries) => entries.get(&MapKey::String(CelString::Borrowed(name))).cloned(),
+            Self::Lazy(fields) => fields.field(name).transpose()?,
         })
     }
 
-    /// True if there is something under a name.
+    /// True if the field exists.
     #[must_use]
     pub fn has_field(&self, name: &str) -> bool {
         match self {
-            Self::Json { object, shape } => shape.has(object, name),
-            Self::Owned(entries) => entries.contains_key(&Key::String(Text::Borrowed(name))),
-            Self::Borrowed(entries) => entries.contains_key(&Key::String(Text::Borrowed(name))),
-            Self::Fields(fields) => fields.field(name).is_some(),
+            Self::Json { object, adapter } => adapter.has_field(object, name),
+            Self::Owned(entries) => entries.contains_key(&MapKey::String(CelString::Borrowed(name))),
+            Self::Borrowed(entries) => entries.contains_key(&MapKey::String(CelString::Borrowed(name))),
+            Self::Lazy(fields) => fields.field(name).is_some(),
         }
     }
 
-    /// What is under a key of any type. Numbers are the same key if they are the same amount.
-    pub fn get(&self, key: &Value<'_>) -> Outcome<Option<Value<'a>>> {
+    /// The value under a key of any type. Numbers of different types are the same key if their values are equal.
+    pub fn get(&self, key: &Value<'_>) -> EvalResult<Option<Value<'a>>> {
         if let Value::String(name) = key {
             return self.field(name);
         }
-        let Some(key) = Key::lookup(key) else { return Ok(None) };
+        let Some(key) = MapKey::borrowed_from(key) else { return Ok(None) };
         Ok(match self {
             Self::Owned(entries) => entries.get(&key).cloned(),
             Self::Borrowed(entries) => entries.get(&key).cloned(),
-            Self::Json { shape, .. } if shape.is_typed() => return Err(EvalError::no_overload()),
+            Self::Json { adapter, .. } if adapter.is_typed() => return Err(EvalError::no_overload()),
             _ => None,
         })
     }
 
-    /// The keys in their order.
+    /// The keys in order.
     pub fn keys(&self) -> Box<dyn Iterator<Item = Value<'a>> + '_> {
         match self {
-            Self::Json { object, shape } => Box::new(object.keys().filter_map(|key| shape.name_of(key)).map(named)),
-            Self::Owned(entries) => Box::new(entries.keys().map(Key::value)),
-            Self::Borrowed(entries) => Box::new(entries.keys().map(Key::value)),
-            Self::Fields(_) => Box::new(std::iter::empty()),
+            Self::Json { object, adapter } => {
+                Box::new(object.keys().filter_map(|key| adapter.field_name(key)).map(name_value))
+            }
+            Self::Owned(entries) => Box::new(entries.keys().map(MapKey::value)),
+            Self::Borrowed(entries) => Box::new(entries.keys().map(MapKey::value)),
+            Self::Lazy(_) => Box::new(std::iter::empty()),
         }
     }
 
     /// The entries in the order of their keys.
     pub fn iter(&self) -> Box<dyn Iterator<Item = (Value<'a>, Value<'a>)> + '_> {
         match self {
-            Self::Json { object, shape } => Box::new(object.keys().filter_map(|key| {
-                let name = shape.name_of(key)?;
-                let value = shape.field(object, &name)?;
-                Some((named(name), value))
+            Self::Json { object, adapter } => Box::new(object.keys().filter_map(|key| {
+                let name = adapter.field_name(key)?;
+                let value = adapter.field(object, &name)?;
+                Some((name_value(name), value))
             })),
             Self::Owned(entries) => Box::new(entries.iter().map(|(key, value)| (key.value(), value.clone()))),
             Self::Borrowed(entries) => Box::new(entries.iter().map(|(key, value)| (key.value(), value.clone()))),
-            Self::Fields(_) => Box::new(std::iter::empty()),
+            Self::Lazy(_) => Box::new(std::iter::empty()),
         }
     }
 
-    /// True if both hold the same, as the first sees it.
-    pub(super) fn equals(&self, other: &Map<'_>) -> Outcome<bool> {
+    /// True if both maps are equal, under the adapter of `self`.
+    pub(super) fn equals(&self, other: &Map<'_>) -> EvalResult<bool> {
         if self.len() != other.len() {
             return Ok(false);
         }
         match self {
-            Self::Json { object, shape } => all(object.keys(), |key| match shape.name_of(key) {
-                Some(name) => same(shape.field(object, &name), other.field(&name)),
-                None => same_unseen(object, other, key),
+            Self::Json { object, adapter } => try_all(object.keys(), |key| match adapter.field_name(key) {
+                Some(name) => fields_equal(adapter.field(object, &name), other.field(&name)),
+                None => hidden_field_equal(object, other, key),
             }),
-            _ => all(self.iter(), |(key, value)| same(Some(value), other.get(&key))),
+            _ => try_all(self.iter(), |(key, value)| fields_equal(Some(value), other.get(&key))),
         }
     }
 }
 
-/// A key of a JSON object as a value.
-fn named(name: Cow<'_, str>) -> Value<'_> {
+/// Converts a field name to a value.
+fn name_value(name: Cow<'_, str>) -> Value<'_> {
     match name {
         Cow::Borrowed(name) => Value::str(name),
         Cow::Owned(name) => Value::string(name),
     }
 }
 
-/// True if two fields are equal, or neither is there.
-fn same(a: Option<Value<'_>>, b: Outcome<Option<Value<'_>>>) -> Outcome<bool> {
+/// True if two fields are equal, or both are absent.
+fn fields_equal(a: Option<Value<'_>>, b: EvalResult<Option<Value<'_>>>) -> EvalResult<bool> {
     match (a, b) {
         (Some(a), Ok(Some(b))) => try_equal(&a, &b),
         (None, Ok(None)) => Ok(true),
@@ -150,18 +153,18 @@ fn same(a: Option<Value<'_>>, b: Outcome<Option<Value<'_>>>) -> Outcome<bool> {
     }
 }
 
-/// Compares what expressions do not see, as it stands. Where the other has no such key it does not count.
-fn same_unseen(object: &Object, other: &Map<'_>, key: &str) -> Outcome<bool> {
+/// Compares a field that expressions cannot access, as JSON. The field is ignored if `other` does not have it.
+fn hidden_field_equal(object: &Object, other: &Map<'_>, key: &str) -> EvalResult<bool> {
     match other {
         Map::Json { object: others, .. } => Ok(others.get(key).is_none_or(|theirs| object.get(key) == Some(theirs))),
         _ => Err(EvalError::no_overload()),
     }
 }
 
-/// A key of a map. Integers of both types are the same key if they are the same amount.
+/// A map key. Numbers of different types are the same key if their values are equal.
 #[derive(Clone, Debug)]
-pub enum Key<'a> {
-    /// A truth value.
+pub enum MapKey<'a> {
+    /// A bool.
     Bool(bool),
     /// A signed integer.
     Int(i64),
@@ -170,11 +173,11 @@ pub enum Key<'a> {
     /// A floating point number.
     Double(f64),
     /// A string.
-    String(Text<'a>),
+    String(CelString<'a>),
 }
 
-impl<'a> Key<'a> {
-    /// The key that a value is, if it can be one.
+impl<'a> MapKey<'a> {
+    /// Converts a value to a key, if its type allows that.
     #[must_use]
     pub fn new(value: Value<'a>) -> Option<Self> {
         Some(match value {
@@ -187,18 +190,18 @@ impl<'a> Key<'a> {
         })
     }
 
-    fn lookup<'v>(value: &'v Value<'_>) -> Option<Key<'v>> {
+    fn borrowed_from<'v>(value: &'v Value<'_>) -> Option<MapKey<'v>> {
         Some(match value {
-            Value::String(text) => Key::String(Text::Borrowed(text)),
-            Value::Bool(b) => Key::Bool(*b),
-            Value::Int(i) => Key::Int(*i),
-            Value::Uint(u) => Key::Uint(*u),
-            Value::Double(x) if !x.is_nan() => Key::Double(*x),
+            Value::String(text) => MapKey::String(CelString::Borrowed(text)),
+            Value::Bool(b) => MapKey::Bool(*b),
+            Value::Int(i) => MapKey::Int(*i),
+            Value::Uint(u) => MapKey::Uint(*u),
+            Value::Double(x) if !x.is_nan() => MapKey::Double(*x),
             _ => return None,
         })
     }
 
-    /// The key as a value.
+    /// Converts the key to a value.
     #[must_use]
     pub fn value(&self) -> Value<'a> {
         match self {
@@ -210,7 +213,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    fn rank(&self) -> u8 {
+    fn type_rank(&self) -> u8 {
         match self {
             Self::Bool(_) => 0,
             Self::Int(_) | Self::Uint(_) | Self::Double(_) => 1,
@@ -228,33 +231,35 @@ impl<'a> Key<'a> {
     }
 }
 
-impl Ord for Key<'_> {
+impl Ord for MapKey<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::String(a), Self::String(b)) => (**a).cmp(b),
             (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
-            (a, b) if a.rank() == 1 && b.rank() == 1 => a.number().compare(b.number()).unwrap_or(Ordering::Equal),
-            (a, b) => a.rank().cmp(&b.rank()),
+            (a, b) if a.type_rank() == 1 && b.type_rank() == 1 => {
+                a.number().compare(b.number()).unwrap_or(Ordering::Equal)
+            }
+            (a, b) => a.type_rank().cmp(&b.type_rank()),
         }
     }
 }
 
-impl PartialOrd for Key<'_> {
+impl PartialOrd for MapKey<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Key<'_> {
+impl PartialEq for MapKey<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Key<'_> {}
+impl Eq for MapKey<'_> {}
 
-impl fmt::Display for Key<'_> {
+impl fmt::Display for MapKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&super::plain(&self.value()))
+        f.write_str(&super::go_string(&self.value()))
     }
 }

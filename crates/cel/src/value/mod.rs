@@ -1,14 +1,14 @@
-//! Values. Scalars are held directly, strings and bytes may be borrowed, and JSON trees are read in place: a
-//! [`Shape`] says how each place in them is to be read, so that nothing is copied.
+//! Values. Scalars are stored inline, strings and bytes can be borrowed, and JSON trees are not copied: a
+//! [`TypeAdapter`] converts their parts on access.
 
+mod adapter;
 mod compare;
+mod go_string;
 mod list;
 mod map;
 mod number;
 mod opaque;
-mod shape;
-mod show;
-mod text;
+mod string;
 mod time;
 mod zone;
 
@@ -19,31 +19,31 @@ use pintle_value::Str;
 use crate::error::EvalError;
 use crate::types::OPTIONAL;
 
+pub use adapter::{ListTopology, TypeAdapter, Untyped, untyped};
 pub(crate) use compare::try_equal;
 pub use compare::{compare, equal};
+pub(crate) use go_string::go_string;
 pub use list::List;
-pub use map::{Fields, Key, Map, OwnedMap};
+pub use map::{LazyMap, Map, MapKey, OwnedMap};
 pub(crate) use number::{Number, double_to_int, double_to_uint, format_double};
 pub use opaque::Opaque;
-pub use shape::{Shape, Topology, Untyped, untyped};
-pub(crate) use show::plain;
-pub use text::{Blob, Text};
+pub use string::{CelBytes, CelString};
 pub use time::Timestamp;
-pub(crate) use time::{Field, seconds_of};
+pub(crate) use time::{TimestampPart, format_duration};
 
-/// The outcome of a step.
-pub type Outcome<T> = Result<T, EvalError>;
+/// The result of an evaluation step.
+pub type EvalResult<T> = Result<T, EvalError>;
 
-/// A value. It may borrow from the data of the evaluation and from the program, for `'a`.
+/// A value. It can borrow from the input data and from the program, for `'a`.
 ///
-/// The tag takes a whole word: with a smaller one, values are moved in pieces of odd sizes, and reading them back as
-/// words right after, which evaluation does all the time, stalls the processor.
+/// The enum's tag is a full word: with a smaller one, values are copied in parts of odd sizes, and loading them as
+/// words right afterwards, which evaluation does all the time, causes store-forwarding stalls.
 #[derive(Clone, Debug)]
 #[repr(u64)]
 pub enum Value<'a> {
     /// `null`
     Null,
-    /// A truth value.
+    /// A bool.
     Bool(bool),
     /// A signed integer.
     Int(i64),
@@ -52,12 +52,12 @@ pub enum Value<'a> {
     /// A floating point number.
     Double(f64),
     /// A string.
-    String(Text<'a>),
+    String(CelString<'a>),
     /// Bytes.
-    Bytes(Blob<'a>),
-    /// A length of time in nanoseconds.
+    Bytes(CelBytes<'a>),
+    /// A duration in nanoseconds.
     Duration(i64),
-    /// A point in time.
+    /// A timestamp.
     Timestamp(Timestamp),
     /// A list.
     List(List<'a>),
@@ -65,58 +65,58 @@ pub enum Value<'a> {
     Map(Map<'a>),
     /// `optional.of(…)` or `optional.none()`.
     Optional(Option<Arc<Value<'a>>>),
-    /// A type, by its name.
+    /// A type value, by its name.
     Type(Str),
-    /// A value of a library, such as an IP address.
+    /// An opaque value of a library, such as an IP address.
     Opaque(Arc<dyn Opaque>),
-    /// A place of the data that holds something that it may not hold: whoever asks for it gets the error.
+    /// Input data that does not match its schema. Using the value returns the error.
     Invalid(EvalError),
 }
 
 impl<'a> Value<'a> {
-    /// A string that is borrowed.
+    /// Creates a borrowed string.
     #[must_use]
-    pub fn str(text: &'a str) -> Self {
-        Self::String(Text::Borrowed(text))
+    pub fn str(string: &'a str) -> Self {
+        Self::String(CelString::Borrowed(string))
     }
 
-    /// A string that is owned.
+    /// Creates an owned string.
     #[must_use]
-    pub fn string(text: impl Into<Arc<str>>) -> Self {
-        Self::String(Text::Owned(text.into()))
+    pub fn string(string: impl Into<Arc<str>>) -> Self {
+        Self::String(CelString::Owned(string.into()))
     }
 
-    /// A list of given elements.
+    /// Creates a list.
     #[must_use]
     pub fn list(elements: Vec<Value<'a>>) -> Self {
         Self::List(List::Owned(Arc::new(elements)))
     }
 
-    /// An optional with a value.
+    /// Creates an optional with a value.
     #[must_use]
     pub fn some(value: Value<'a>) -> Self {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// A value of a library.
+    /// Creates an opaque value.
     #[must_use]
     pub fn opaque(value: impl Opaque) -> Self {
         Self::Opaque(Arc::new(value))
     }
 
-    /// The same value without owning its parts.
+    /// Returns the value, borrowing from `self` what `self` owns.
     #[must_use]
     pub fn borrowed(&'a self) -> Self {
         match self {
-            Self::String(Text::Owned(text)) => Self::String(Text::Borrowed(text)),
-            Self::Bytes(Blob::Owned(bytes)) => Self::Bytes(Blob::Borrowed(bytes)),
+            Self::String(CelString::Owned(string)) => Self::String(CelString::Borrowed(string)),
+            Self::Bytes(CelBytes::Owned(bytes)) => Self::Bytes(CelBytes::Borrowed(bytes)),
             Self::List(List::Owned(elements)) => Self::List(List::Borrowed(elements)),
             Self::Map(Map::Owned(entries)) => Self::Map(Map::Borrowed(entries)),
             other => other.clone(),
         }
     }
 
-    /// The name of the type, as `type(x)` has it.
+    /// The name of the type, as returned by `type(x)`.
     #[must_use]
     pub fn type_name(&self) -> Str {
         let name = match self {
@@ -139,11 +139,11 @@ impl<'a> Value<'a> {
         Str::from(name)
     }
 
-    /// How large the value is, where it has a size: characters, bytes, elements, entries.
+    /// The size of the value, if it has one: characters, bytes, elements or entries.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         Some(match self {
-            Self::String(text) => text.chars_count(),
+            Self::String(string) => string.char_count(),
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::List(list) => list.len() as u64,
             Self::Map(map) => map.len() as u64,
@@ -152,35 +152,34 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The value, or the error that it stands for.
+    /// Returns the value, or the error if it is invalid.
     #[inline]
-    pub(crate) fn valid(self) -> Outcome<Self> {
+    pub(crate) fn into_valid(self) -> EvalResult<Self> {
         match self {
             Self::Invalid(error) => Err(error),
             value => Ok(value),
         }
     }
 
-    /// True for a list or an object that is read by a schema ([`Shape::is_typed`]).
+    /// True for a list or an object that is converted with a schema ([`TypeAdapter::is_typed`]).
     pub(crate) fn is_typed(&self) -> bool {
         match self {
-            Self::List(List::Json { shape, .. } | List::Shaped(_, shape)) | Self::Map(Map::Json { shape, .. }) => {
-                shape.is_typed()
-            }
+            Self::List(List::Json { adapter, .. } | List::Adapted(_, adapter))
+            | Self::Map(Map::Json { adapter, .. }) => adapter.is_typed(),
             _ => false,
         }
     }
 
-    /// The text, if the value is a string.
+    /// The string, if the value is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
-            Self::String(text) => Some(text),
+            Self::String(string) => Some(string),
             _ => None,
         }
     }
 
-    /// The truth value, if it is one.
+    /// The bool, if the value is one.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         match self {
@@ -189,7 +188,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a library, if it is of the given type.
+    /// The opaque value, if it is of the given Rust type.
     #[must_use]
     pub fn as_opaque<T: Opaque>(&self) -> Option<&T> {
         match self {
@@ -200,7 +199,7 @@ impl<'a> Value<'a> {
 }
 
 impl PartialEq for Value<'_> {
-    /// CEL's equality: numbers compare by amount, across types.
+    /// CEL's equality: numbers of different types compare by value.
     fn eq(&self, other: &Self) -> bool {
         equal(self, other)
     }

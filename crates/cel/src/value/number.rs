@@ -1,4 +1,4 @@
-//! Numbers of three types that compare by their amount.
+//! Numbers of the three numeric types, which compare by value.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use super::Value;
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
 
-/// A number of any of the three types.
+/// A number of any numeric type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
     Int(i64),
@@ -25,7 +25,7 @@ impl Number {
         })
     }
 
-    /// How two amounts compare; `None` if one is not a number.
+    /// Compares two numbers. Returns `None` if one is NaN.
     pub(crate) fn compare(self, other: Number) -> Option<Ordering> {
         Some(match (self, other) {
             (Self::Int(a), Self::Int(b)) => a.cmp(&b),
@@ -33,15 +33,15 @@ impl Number {
             (Self::Double(a), Self::Double(b)) => return a.partial_cmp(&b),
             (Self::Int(a), Self::Uint(b)) => i128::from(a).cmp(&i128::from(b)),
             (Self::Uint(a), Self::Int(b)) => i128::from(a).cmp(&i128::from(b)),
-            (Self::Int(a), Self::Double(b)) => with_double(b, TWO_TO_63, -TWO_TO_63, a as f64)?,
-            (Self::Uint(a), Self::Double(b)) => with_double(b, TWO_TO_64, 0.0, a as f64)?,
+            (Self::Int(a), Self::Double(b)) => compare_with_double(b, TWO_TO_63, -TWO_TO_63, a as f64)?,
+            (Self::Uint(a), Self::Double(b)) => compare_with_double(b, TWO_TO_64, 0.0, a as f64)?,
             (Self::Double(_), _) => return other.compare(self).map(Ordering::reverse),
         })
     }
 }
 
-/// Compares an integer, as the nearest double, to a double, as cel-go does.
-fn with_double(double: f64, limit: f64, floor: f64, integer: f64) -> Option<Ordering> {
+/// Compares an integer, converted to the nearest double, with a double, as cel-go does.
+fn compare_with_double(double: f64, limit: f64, floor: f64, integer: f64) -> Option<Ordering> {
     if double > limit {
         return Some(Ordering::Less);
     }
@@ -51,17 +51,17 @@ fn with_double(double: f64, limit: f64, floor: f64, integer: f64) -> Option<Orde
     integer.partial_cmp(&double)
 }
 
-/// The integer that a double is cut down to, if it fits.
+/// Truncates a double to an integer, if it is in range.
 pub(crate) fn double_to_int(x: f64) -> Option<i64> {
     (x.is_finite() && x > -TWO_TO_63 && x < TWO_TO_63).then_some(x as i64)
 }
 
-/// The unsigned integer that a double is cut down to, if it fits.
+/// Truncates a double to an unsigned integer, if it is in range.
 pub(crate) fn double_to_uint(x: f64) -> Option<u64> {
     (x.is_finite() && (0.0..TWO_TO_64).contains(&x)).then_some(x as u64)
 }
 
-/// A double as Go's `%g` prints it: the shortest digits that read back as the same, with an exponent of two digits
+/// Formats a double like Go's `%g`: the shortest digits that parse back to the same value, with a two-digit exponent
 /// below 1e-4 and from 1e6 on.
 pub(crate) fn format_double(x: f64) -> String {
     if x.is_nan() {

@@ -1,31 +1,31 @@
-//! Points in time from year 1 to 9999, with the offset that they were written with.
+//! Timestamps from year 1 to 9999, with the UTC offset of their text.
 
 use std::fmt;
 
 use pintle_value::time::Time;
 
 use super::zone::Zone;
-use super::{Outcome, Value};
+use super::{EvalResult, Value};
 use crate::error::EvalError;
 
-/// The first and the last second that there are.
+/// The first and the last valid second.
 const FIRST: i64 = -62_135_596_800;
 const LAST: i64 = 253_402_300_799;
 const NANOS: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
 
-/// A point in time.
+/// A timestamp.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     seconds: i64,
     nanos: u32,
-    /// Seconds east of UTC, which only show in its text.
+    /// The UTC offset in seconds. It affects the text only.
     offset: i32,
 }
 
-/// A part of a date or a time of day.
+/// A component of a date or a time of day.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Field {
+pub(crate) enum TimestampPart {
     Year,
     Month,
     DayOfYear,
@@ -43,16 +43,16 @@ fn overflow() -> EvalError {
 }
 
 impl Timestamp {
-    /// A time in UTC, within the years 1 to 9999.
-    pub fn new(seconds: i64, nanos: u32) -> Outcome<Self> {
+    /// Creates a timestamp in UTC. Fails outside of the years 1 to 9999.
+    pub fn new(seconds: i64, nanos: u32) -> EvalResult<Self> {
         if !(FIRST..=LAST).contains(&seconds) {
             return Err(overflow());
         }
         Ok(Self { seconds, nanos, offset: 0 })
     }
 
-    /// Reads RFC 3339; `None` if the text is something else.
-    pub fn parse(text: &str) -> Option<Outcome<Self>> {
+    /// Parses an RFC 3339 timestamp. Returns `None` if the text is malformed.
+    pub fn parse(text: &str) -> Option<EvalResult<Self>> {
         let time = Time::parse_rfc3339(text).ok()?;
         let offset = if text.ends_with('Z') { 0 } else { offset_of(text)? };
         Some(Self::new(time.seconds, time.nanos).map(|parsed| Self { offset, ..parsed }))
@@ -68,8 +68,8 @@ impl Timestamp {
         self.instant() == (FIRST, 0)
     }
 
-    /// The time some nanoseconds later.
-    pub(crate) fn plus(self, nanos: i64) -> Outcome<Self> {
+    /// Adds nanoseconds.
+    pub(crate) fn plus(self, nanos: i64) -> EvalResult<Self> {
         let total = i128::from(self.nanos) + i128::from(nanos);
         let seconds = i128::from(self.seconds) + total.div_euclid(i128::from(NANOS));
         let nanos = u32::try_from(total.rem_euclid(i128::from(NANOS))).unwrap_or(0);
@@ -77,18 +77,18 @@ impl Timestamp {
         Ok(Self { offset: self.offset, ..Self::new(seconds, nanos)? })
     }
 
-    /// The nanoseconds from another time to this one.
-    pub(crate) fn since(self, other: Timestamp) -> Outcome<i64> {
+    /// The nanoseconds elapsed since another timestamp.
+    pub(crate) fn since(self, other: Timestamp) -> EvalResult<i64> {
         let seconds = self.seconds - other.seconds;
         let nanos = i64::from(self.nanos) - i64::from(other.nanos);
         let total = seconds.checked_mul(NANOS).and_then(|n| n.checked_add(nanos));
         total.ok_or_else(|| EvalError::new("integer overflow"))
     }
 
-    /// A part of the date or time of day in a time zone: a name or an offset such as `+02:00`.
-    pub(crate) fn field(self, field: Field, zone: &str) -> Outcome<Value<'static>> {
+    /// A component of the date or time of day in a time zone, given as a name or an offset such as `+02:00`.
+    pub(crate) fn part(self, part: TimestampPart, zone: &str) -> EvalResult<Value<'static>> {
         let offset = Zone::parse(zone)?.offset_at(self.seconds);
-        Ok(Value::Int(Civil::new(self.seconds + offset).field(field, self.nanos)))
+        Ok(Value::Int(CivilTime::new(self.seconds + offset).part(part, self.nanos)))
     }
 }
 
@@ -100,9 +100,9 @@ fn offset_of(text: &str) -> Option<i32> {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 with as many digits of the second as needed, in the offset of the time.
+    /// RFC 3339 with the necessary number of fractional digits, in the offset of the timestamp.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let c = Civil::new(self.seconds + i64::from(self.offset));
+        let c = CivilTime::new(self.seconds + i64::from(self.offset));
         write!(f, "{:04}-{:02}-{:02}T", c.year, c.month, c.day)?;
         write!(f, "{:02}:{:02}:{:02}", c.second / 3600, c.second / 60 % 60, c.second % 60)?;
         if self.nanos > 0 {
@@ -120,8 +120,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A date and a time of day.
-struct Civil {
+/// A calendar date and a time of day.
+struct CivilTime {
     year: i64,
     month: i64,
     day: i64,
@@ -130,8 +130,8 @@ struct Civil {
     second: i64,
 }
 
-impl Civil {
-    /// From seconds since the epoch, after Howard Hinnant's `civil_from_days`.
+impl CivilTime {
+    /// Converts seconds since the epoch (Howard Hinnant's `civil_from_days`).
     fn new(seconds: i64) -> Self {
         let days = seconds.div_euclid(DAY);
         let z = days + 719_468;
@@ -154,25 +154,25 @@ impl Civil {
         }
     }
 
-    fn field(&self, field: Field, nanos: u32) -> i64 {
-        match field {
-            Field::Year => self.year,
-            Field::Month => self.month - 1,
-            Field::DayOfYear => self.day_of_year,
-            Field::DayOfMonth => self.day - 1,
-            Field::Date => self.day,
-            Field::DayOfWeek => self.weekday,
-            Field::Hours => self.second / 3600,
-            Field::Minutes => self.second / 60 % 60,
-            Field::Seconds => self.second % 60,
-            Field::Milliseconds => i64::from(nanos / 1_000_000),
+    fn part(&self, part: TimestampPart, nanos: u32) -> i64 {
+        match part {
+            TimestampPart::Year => self.year,
+            TimestampPart::Month => self.month - 1,
+            TimestampPart::DayOfYear => self.day_of_year,
+            TimestampPart::DayOfMonth => self.day - 1,
+            TimestampPart::Date => self.day,
+            TimestampPart::DayOfWeek => self.weekday,
+            TimestampPart::Hours => self.second / 3600,
+            TimestampPart::Minutes => self.second / 60 % 60,
+            TimestampPart::Seconds => self.second % 60,
+            TimestampPart::Milliseconds => i64::from(nanos / 1_000_000),
         }
     }
 }
 
-/// A duration as CEL writes it: seconds with as many decimals as needed.
-pub(crate) fn seconds_of(nanos: i64) -> String {
-    // As Go does: the whole and the rest are added as doubles.
+/// Formats a duration as CEL does: seconds, with the necessary number of decimals.
+pub(crate) fn format_duration(nanos: i64) -> String {
+    // Go also adds the whole and the fractional seconds as doubles.
     let seconds = (nanos / NANOS) as f64 + (nanos % NANOS) as f64 / NANOS as f64;
     format!("{seconds}s")
 }

@@ -1,53 +1,53 @@
-//! Reading addresses and prefixes with the errors of Go's `net/netip`.
+//! Parses IP addresses and prefixes with the errors of Go's `net/netip`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pintle_value::print::quote;
 
-/// What is wrong with an address, and from where on.
-struct Fault<'t> {
+/// A parse error and the rest of the text where it occurred (upstream: `netip.parseAddrError`).
+struct ParseAddrError<'t> {
     message: &'static str,
     at: &'t str,
 }
 
-const fn fault(message: &'static str) -> Fault<'static> {
-    Fault { message, at: "" }
+const fn parse_error(message: &'static str) -> ParseAddrError<'static> {
+    ParseAddrError { message, at: "" }
 }
 
-/// The address, and whether a zone was given.
+/// Parses an address. Also returns whether it has a zone.
 pub(super) fn parse_address(text: &str) -> Result<(IpAddr, bool), String> {
     let parsed = match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
         Some(b'.') => parse_v4(text).map(|octets| (Ipv4Addr::from(octets).into(), false)),
         Some(b':') => parse_v6(text),
-        Some(_) => Err(fault("missing IPv6 address")),
-        None => Err(fault("unable to parse IP")),
+        Some(_) => Err(parse_error("missing IPv6 address")),
+        None => Err(parse_error("unable to parse IP")),
     };
-    parsed.map_err(|Fault { message, at }| {
-        let place = if at.is_empty() { String::new() } else { format!(" (at {})", quote(at)) };
-        format!("ParseAddr({}): {message}{place}", quote(text))
+    parsed.map_err(|ParseAddrError { message, at }| {
+        let location = if at.is_empty() { String::new() } else { format!(" (at {})", quote(at)) };
+        format!("ParseAddr({}): {message}{location}", quote(text))
     })
 }
 
-/// The address and the number of bits.
+/// Parses a prefix. Returns the address and the number of bits.
 pub(super) fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
-    let refuse = |why: String| format!("netip.ParsePrefix({}): {why}", quote(text));
-    let Some((address, bits)) = text.rsplit_once('/') else { return Err(refuse("no '/'".to_owned())) };
-    let (address, zone) = parse_address(address).map_err(refuse)?;
+    let error = |why: String| format!("netip.ParsePrefix({}): {why}", quote(text));
+    let Some((address, bits)) = text.rsplit_once('/') else { return Err(error("no '/'".to_owned())) };
+    let (address, zone) = parse_address(address).map_err(error)?;
     if zone {
-        return Err(refuse("IPv6 zones cannot be present in a prefix".to_owned()));
+        return Err(error("IPv6 zones cannot be present in a prefix".to_owned()));
     }
-    let plain = bits.bytes().all(|b| b.is_ascii_digit()) && !(bits.len() > 1 && bits.starts_with('0'));
-    if bits.is_empty() || !plain || bits.len() > 18 {
-        return Err(refuse(format!("bad bits after slash: {}", quote(bits))));
+    let is_canonical = bits.bytes().all(|b| b.is_ascii_digit()) && !(bits.len() > 1 && bits.starts_with('0'));
+    if bits.is_empty() || !is_canonical || bits.len() > 18 {
+        return Err(error(format!("bad bits after slash: {}", quote(bits))));
     }
-    let most = if address.is_ipv4() { 32 } else { 128 };
+    let max_bits = if address.is_ipv4() { 32 } else { 128 };
     match bits.parse::<u64>() {
-        Ok(bits) if bits <= most => Ok((address, bits as u8)),
-        _ => Err(refuse("prefix length out of range".to_owned())),
+        Ok(bits) if bits <= max_bits => Ok((address, bits as u8)),
+        _ => Err(error("prefix length out of range".to_owned())),
     }
 }
 
-fn parse_v4(text: &str) -> Result<[u8; 4], Fault<'_>> {
+fn parse_v4(text: &str) -> Result<[u8; 4], ParseAddrError<'_>> {
     let mut octets = [0; 4];
     let (mut position, mut value, mut digits) = (0, 0_u16, 0);
     let bytes = text.as_bytes();
@@ -55,42 +55,42 @@ fn parse_v4(text: &str) -> Result<[u8; 4], Fault<'_>> {
         match b {
             b'0'..=b'9' => {
                 if digits == 1 && value == 0 {
-                    return Err(fault("IPv4 field has octet with leading zero"));
+                    return Err(parse_error("IPv4 field has octet with leading zero"));
                 }
                 value = value * 10 + u16::from(b - b'0');
                 digits += 1;
                 if value > 255 {
-                    return Err(fault("IPv4 field has value >255"));
+                    return Err(parse_error("IPv4 field has value >255"));
                 }
             }
             b'.' => {
                 if digits == 0 || i + 1 == bytes.len() {
-                    return Err(Fault { message: "IPv4 field must have at least one digit", at: &text[i..] });
+                    return Err(ParseAddrError { message: "IPv4 field must have at least one digit", at: &text[i..] });
                 }
                 if position == 3 {
-                    return Err(fault("IPv4 address too long"));
+                    return Err(parse_error("IPv4 address too long"));
                 }
                 octets[position] = value as u8;
                 (position, value, digits) = (position + 1, 0, 0);
             }
-            _ => return Err(Fault { message: "unexpected character", at: text.get(i..).unwrap_or_default() }),
+            _ => return Err(ParseAddrError { message: "unexpected character", at: text.get(i..).unwrap_or_default() }),
         }
     }
     if position < 3 {
-        return Err(fault("IPv4 address too short"));
+        return Err(parse_error("IPv4 address too short"));
     }
     octets[3] = value as u8;
     Ok(octets)
 }
 
-fn parse_v6(text: &str) -> Result<(IpAddr, bool), Fault<'_>> {
+fn parse_v6(text: &str) -> Result<(IpAddr, bool), ParseAddrError<'_>> {
     let (mut rest, zone) = match text.split_once('%') {
-        Some((_, "")) => return Err(fault("zone must be a non-empty string")),
+        Some((_, "")) => return Err(parse_error("zone must be a non-empty string")),
         Some((address, _)) => (address, true),
         None => (text, false),
     };
     let mut bytes = [0_u8; 16];
-    // Where `::` was.
+    // The offset of `::`.
     let mut gap = None;
     if let Some(after) = rest.strip_prefix("::") {
         gap = Some(0);
@@ -101,7 +101,7 @@ fn parse_v6(text: &str) -> Result<(IpAddr, bool), Fault<'_>> {
     }
     let mut filled = 0;
     while filled < 16 {
-        let at = |message| Fault { message, at: rest };
+        let at = |message| ParseAddrError { message, at: rest };
         let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
         if digits > 4 {
             return Err(at("each group must have 4 or less digits"));
@@ -129,15 +129,15 @@ fn parse_v6(text: &str) -> Result<(IpAddr, bool), Fault<'_>> {
             break;
         }
         let Some(after) = rest.strip_prefix(':') else {
-            return Err(Fault { message: "unexpected character, want colon", at: rest });
+            return Err(ParseAddrError { message: "unexpected character, want colon", at: rest });
         };
         if after.is_empty() {
-            return Err(Fault { message: "colon must be followed by more characters", at: rest });
+            return Err(ParseAddrError { message: "colon must be followed by more characters", at: rest });
         }
         rest = after;
         if let Some(after) = rest.strip_prefix(':') {
             if gap.is_some() {
-                return Err(Fault { message: "multiple :: in address", at: rest });
+                return Err(ParseAddrError { message: "multiple :: in address", at: rest });
             }
             gap = Some(filled);
             rest = after;
@@ -147,11 +147,11 @@ fn parse_v6(text: &str) -> Result<(IpAddr, bool), Fault<'_>> {
         }
     }
     if !rest.is_empty() {
-        return Err(Fault { message: "trailing garbage after address", at: rest });
+        return Err(ParseAddrError { message: "trailing garbage after address", at: rest });
     }
     match gap {
-        None if filled < 16 => return Err(fault("address string too short")),
-        Some(_) if filled == 16 => return Err(fault("the :: must expand to at least one field of zeros")),
+        None if filled < 16 => return Err(parse_error("address string too short")),
+        Some(_) if filled == 16 => return Err(parse_error("the :: must expand to at least one field of zeros")),
         Some(gap) => {
             bytes.copy_within(gap..filled, 16 - (filled - gap));
             bytes[gap..16 - (filled - gap)].fill(0);

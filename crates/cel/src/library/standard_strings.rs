@@ -1,43 +1,43 @@
-//! The string functions of the standard library.
+//! The string functions of CEL's standard library.
 
-use super::operators::lacking;
-use crate::cost::charge;
+use super::operators::missing_operator;
+use crate::cost::tracker;
 use crate::error::EvalError;
-use crate::function::{Charge, Eval, Function, Overload};
-use crate::pattern::compile;
+use crate::function::{Function, FunctionOp, FunctionTracker, Overload};
+use crate::regexp::compile;
 use crate::types::Type;
 use crate::value::Value;
 
 pub(super) fn functions() -> Vec<Function> {
     let two = [Type::String, Type::String];
-    let test = |name, id, charge: Charge, run: Eval| {
-        Function::new(name).overload(Overload::member(id, &two, Type::Bool).charge(charge)).run(run)
+    let test = |name, id, cost_tracker: FunctionTracker, binding: FunctionOp| {
+        Function::new(name).overload(Overload::member(id, &two, Type::Bool).cost_tracker(cost_tracker)).binding(binding)
     };
     vec![
-        test("contains", "contains_string", charge::product, |args| match args {
+        test("contains", "contains_string", tracker::traversal_product, |args| match args {
             [Value::String(text), Value::String(part)] => Ok(Value::Bool(text.contains(&**part))),
             _ => Err(EvalError::no_overload()),
         }),
-        test("endsWith", "ends_with_string", charge::first, |args| match args {
+        test("endsWith", "ends_with_string", tracker::traverse_first, |args| match args {
             [Value::String(text), Value::String(end)] => Ok(Value::Bool(text.ends_with(&**end))),
             _ => Err(EvalError::no_overload()),
         }),
-        test("startsWith", "starts_with_string", charge::first, |args| match args {
+        test("startsWith", "starts_with_string", tracker::traverse_first, |args| match args {
             [Value::String(text), Value::String(start)] => Ok(Value::Bool(text.starts_with(&**start))),
             _ => Err(EvalError::no_overload()),
         }),
         Function::new("matches")
             .overload(Overload::global("matches", &two, Type::Bool))
-            .overload(Overload::member("matches_string", &two, Type::Bool).charge(charge::pattern))
-            .run(|args| match args {
+            .overload(Overload::member("matches_string", &two, Type::Bool).cost_tracker(tracker::match_regex))
+            .binding(|args| match args {
                 [Value::String(text), Value::String(pattern)] => {
                     let regex = compile(pattern).map_err(EvalError::new)?;
                     Ok(Value::Bool(regex.is_match(text)))
                 }
                 [Value::String(_), _] => Err(EvalError::no_overload()),
-                _ => Err(lacking("matches", args)),
+                _ => Err(missing_operator("matches", args)),
             })
-            .regex(|regex, args| match args {
+            .regex_binding(|regex, args| match args {
                 [Value::String(text), _] => Ok(Value::Bool(regex.is_match(text))),
                 _ => Err(EvalError::no_overload()),
             }),

@@ -1,29 +1,29 @@
-//! JSON that is read through shapes: names that differ, strings that are times, lists that are sets or maps.
+//! JSON that is converted by type adapters: escaped names, strings that are timestamps, lists that are sets or maps.
 
 use std::borrow::Cow;
 
-use pintle_cel::{Budget, Env, EvalError, List, Map, Shape, Timestamp, Topology, Type, Untyped, Value};
+use pintle_cel::{Budget, Env, EvalError, List, ListTopology, Map, Timestamp, Type, TypeAdapter, Untyped, Value};
 use pintle_value::{Object, Str, Value as Json};
 
-/// The shape of the objects in these tests.
+/// The adapter of the objects in these tests.
 #[derive(Debug)]
-struct Root;
+struct ObjectAdapter;
 
-/// A string that is a time.
+/// The adapter of a string that is a timestamp.
 #[derive(Debug)]
-struct Time;
+struct TimestampAdapter;
 
-/// A list with a topology.
+/// The adapter of a list that is a set, or a map with the given keys.
 #[derive(Debug)]
-struct Listed(Vec<Str>);
+struct ListAdapter(Vec<Str>);
 
 static UNTYPED: Untyped = Untyped;
-static TIME: Time = Time;
+static TIMESTAMP_ADAPTER: TimestampAdapter = TimestampAdapter;
 
-impl Shape for Root {
+impl TypeAdapter for ObjectAdapter {
     fn read<'a>(&'a self, json: &'a Json) -> Value<'a> {
         match json {
-            Json::Object(object) => Value::Map(Map::Json { object, shape: self }),
+            Json::Object(object) => Value::Map(Map::Json { object, adapter: self }),
             other => UNTYPED.read(other),
         }
     }
@@ -31,10 +31,10 @@ impl Shape for Root {
     fn field<'a>(&'a self, object: &'a Object, name: &str) -> Option<Value<'a>> {
         let key = if name == "a__dash__b" { "a-b" } else { name };
         let json = object.get(key).filter(|_| key != "unseen")?;
-        Some(if name == "when" || name == "never" { TIME.read(json) } else { UNTYPED.read(json) })
+        Some(if name == "when" || name == "never" { TIMESTAMP_ADAPTER.read(json) } else { UNTYPED.read(json) })
     }
 
-    fn name_of<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
+    fn field_name<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
         match key {
             "a-b" => Some("a__dash__b".into()),
             "unseen" => None,
@@ -47,7 +47,7 @@ impl Shape for Root {
     }
 }
 
-impl Shape for Time {
+impl TypeAdapter for TimestampAdapter {
     fn read<'a>(&'a self, json: &'a Json) -> Value<'a> {
         match json.as_str().and_then(Timestamp::parse) {
             Some(Ok(time)) => Value::Timestamp(time),
@@ -64,10 +64,10 @@ impl Shape for Time {
     }
 }
 
-impl Shape for Listed {
+impl TypeAdapter for ListAdapter {
     fn read<'a>(&'a self, json: &'a Json) -> Value<'a> {
         match json {
-            Json::Array(items) => Value::List(List::Json { items, shape: self }),
+            Json::Array(items) => Value::List(List::Json { items, adapter: self }),
             other => UNTYPED.read(other),
         }
     }
@@ -80,8 +80,8 @@ impl Shape for Listed {
         items.get(index).map(|item| UNTYPED.read(item))
     }
 
-    fn topology(&self) -> Topology<'_> {
-        if self.0.is_empty() { Topology::Set } else { Topology::Map(&self.0) }
+    fn topology(&self) -> ListTopology<'_> {
+        if self.0.is_empty() { ListTopology::Set } else { ListTopology::Map(&self.0) }
     }
 }
 
@@ -90,18 +90,18 @@ fn item(key: &str, value: i64) -> Json {
 }
 
 #[track_caller]
-fn check(expression: &str, wanted: bool) {
-    evaluate(expression, |result| assert_eq!(*result, Ok(Value::Bool(wanted)), "{expression}"));
+fn check(expression: &str, expected: bool) {
+    evaluate(expression, |result| assert_eq!(*result, Ok(Value::Bool(expected)), "{expression}"));
 }
 
 #[track_caller]
-fn fails(expression: &str) {
+fn check_invalid(expression: &str) {
     evaluate(expression, |result| assert_eq!(*result, Err(EvalError::new("no time")), "{expression}"));
 }
 
-/// Evaluates over an object, two sets and two maps of items.
+/// Evaluates an expression over an object, two sets and two list maps.
 #[track_caller]
-fn evaluate(expression: &str, judge: impl FnOnce(&Result<Value<'_>, EvalError>)) {
+fn evaluate(expression: &str, assert: impl FnOnce(&Result<Value<'_>, EvalError>)) {
     let this = Json::Object(Object::from_iter([
         ("a-b", Json::Int(1)),
         ("when", Json::from("2024-02-29T12:00:00Z")),
@@ -113,17 +113,22 @@ fn evaluate(expression: &str, judge: impl FnOnce(&Result<Value<'_>, EvalError>))
     let (set, other_set) = (ints(&[1, 2, 3]), ints(&[3, 1, 2]));
     let (map, other_map) =
         (Json::Array(vec![item("a", 1), item("b", 2)]), Json::Array(vec![item("b", 2), item("a", 1)]));
-    let (as_set, as_map) = (Listed(Vec::new()), Listed(vec!["key".into()]));
+    let (as_set, as_map) = (ListAdapter(Vec::new()), ListAdapter(vec!["key".into()]));
     let names = ["self", "set", "otherSet", "map", "otherMap"];
     let env = names.iter().fold(Env::kubernetes(), |env, name| env.variable(name, Type::Dyn));
-    let bindings =
-        [Root.read(&this), as_set.read(&set), as_set.read(&other_set), as_map.read(&map), as_map.read(&other_map)];
+    let bindings = [
+        ObjectAdapter.read(&this),
+        as_set.read(&set),
+        as_set.read(&other_set),
+        as_map.read(&map),
+        as_map.read(&other_map),
+    ];
     let program = env.compile(expression).expect(expression);
-    judge(&program.evaluate(&bindings, Budget::limit(Budget::PER_CALL)).result);
+    assert(&program.evaluate(&bindings, Budget::limit(Budget::PER_CALL)).result);
 }
 
 #[test]
-fn names_and_types_come_from_the_shape() {
+fn fields_are_converted_by_the_adapter() {
     check("self.a__dash__b == 1", true);
     check("has(self.a__dash__b)", true);
     check("has(self.ab)", false);
@@ -133,7 +138,7 @@ fn names_and_types_come_from_the_shape() {
 }
 
 #[test]
-fn sets_compare_without_order_and_add_what_is_new() {
+fn sets_ignore_order_and_add_missing_elements() {
     check("set == otherSet", true);
     check("set == [1, 2]", false);
     check("[1, 2, 3] == otherSet", false);
@@ -143,7 +148,7 @@ fn sets_compare_without_order_and_add_what_is_new() {
 }
 
 #[test]
-fn maps_of_items_compare_by_key_and_replace() {
+fn list_maps_compare_by_key_and_replace_elements() {
     check("map == otherMap", true);
     check("(map + [{'key': 'a'}, {'key': 'c'}]).size() == 3", true);
     check("(map + otherMap).size() == 2", true);
@@ -152,12 +157,12 @@ fn maps_of_items_compare_by_key_and_replace() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_where_it_is_used() {
+fn invalid_values_fail_where_they_are_used() {
     check("has(self.never) || true", true);
     check("self != {} && dyn(self).all(k, k != 'never' || self.never == self.when) || true", true);
-    fails("has(self.never)");
-    fails("self.never == self.when");
-    fails("self == self");
+    check_invalid("has(self.never)");
+    check_invalid("self.never == self.when");
+    check_invalid("self == self");
     check("self != self", true);
     check("self.never == timestamp('2024-03-01T12:00:00Z') || true", true);
     check("self.map(k, k).size() == 4", true);

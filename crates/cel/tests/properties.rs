@@ -1,21 +1,21 @@
-//! Laws that hold for any text and any nesting.
+//! Property tests: arbitrary texts and arbitrary nesting neither panic nor exceed limits.
 
-mod world;
+mod fixture;
 
+use fixture::Fixture;
 use pintle_cel::{Budget, Env, Type, UnknownSizes, Value};
 use proptest::prelude::*;
-use world::World;
 
-/// Compiles, estimates and evaluates whatever it is.
-fn run(world: &World, expression: &str) {
-    let Ok(checked) = world.env.check(expression) else { return };
-    let Ok(program) = world.env.program(&checked) else { return };
-    let bindings = world.bindings();
-    let estimate = world.env.estimate(&checked, &UnknownSizes);
+/// Compiles, estimates and evaluates an expression, if it is valid.
+fn run(fixture: &Fixture, expression: &str) {
+    let Ok(checked) = fixture.env.check(expression) else { return };
+    let Ok(program) = fixture.env.program(&checked) else { return };
+    let bindings = fixture.bindings();
+    let estimate = fixture.env.estimate_cost(&checked, &UnknownSizes);
     assert!(estimate.min <= estimate.max, "{expression}: {estimate:?}");
     let limit = 10_000;
     let evaluation = program.evaluate(&bindings, Budget::limit(limit));
-    // What goes over the limit stops there, and the same comes out every time.
+    // An evaluation stops at the cost limit, and its result is deterministic.
     let again = program.evaluate(&bindings, Budget::limit(limit));
     assert_eq!(evaluation.cost, again.cost, "{expression}");
     if evaluation.cost > limit {
@@ -23,7 +23,7 @@ fn run(world: &World, expression: &str) {
     }
 }
 
-/// Parts of expressions, to be put together at random.
+/// Tokens and fragments of expressions, to be concatenated at random.
 fn token() -> impl Strategy<Value = &'static str> {
     const TOKENS: [&str; 62] = [
         "(",
@@ -92,7 +92,7 @@ fn token() -> impl Strategy<Value = &'static str> {
     prop::sample::select(TOKENS.to_vec())
 }
 
-/// Well-formed expressions over integers, lists and truth values.
+/// Well-formed expressions over integers, lists and bools.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "1",
@@ -121,17 +121,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_is_answered(text in "\\PC{0,60}") {
-        run(&World::kubernetes(), &text);
+    fn arbitrary_texts_do_not_panic(text in "\\PC{0,60}") {
+        run(&Fixture::kubernetes(), &text);
     }
 
     #[test]
-    fn any_tokens_are_answered(tokens in prop::collection::vec(token(), 0..40)) {
-        run(&World::kubernetes(), &tokens.concat());
+    fn arbitrary_token_sequences_do_not_panic(tokens in prop::collection::vec(token(), 0..40)) {
+        run(&Fixture::kubernetes(), &tokens.concat());
     }
 
     #[test]
-    fn any_pattern_is_answered(pattern in "[a-z\\[\\](){}*+?.^$|\\\\dDwWsSbBpPQE0-9,:&-]{0,24}") {
+    fn arbitrary_regular_expressions_do_not_panic(pattern in "[a-z\\[\\](){}*+?.^$|\\\\dDwWsSbBpPQE0-9,:&-]{0,24}") {
         let env = Env::kubernetes().variable("p", Type::String);
         let program = env.compile("'text'.matches(p)").expect("valid");
         let bindings = [Value::str(&pattern)];
@@ -139,20 +139,20 @@ proptest! {
     }
 
     #[test]
-    fn well_formed_expressions_are_answered(expression in expression()) {
-        let world = World::kubernetes();
-        prop_assert!(world.env.compile(&expression).is_ok(), "{}", expression);
-        run(&world, &expression);
+    fn well_formed_expressions_compile(expression in expression()) {
+        let fixture = Fixture::kubernetes();
+        prop_assert!(fixture.env.compile(&expression).is_ok(), "{}", expression);
+        run(&fixture, &expression);
     }
 
     #[test]
-    fn conjunction_and_disjunction_commute(a in 0..3_usize, b in 0..3_usize) {
+    fn logical_operators_are_commutative(a in 0..3_usize, b in 0..3_usize) {
         let terms = ["true", "false", "1 / (x - x) > 0"];
-        let world = World::kubernetes();
-        let bindings = world.bindings();
+        let fixture = Fixture::kubernetes();
+        let bindings = fixture.bindings();
         for op in ["&&", "||"] {
             let value = |left: &str, right: &str| {
-                let program = world.env.compile(&format!("{left} {op} {right}")).expect("valid");
+                let program = fixture.env.compile(&format!("{left} {op} {right}")).expect("valid");
                 program.evaluate(&bindings, Budget::limit(100)).result.ok().and_then(|value| value.as_bool())
             };
             prop_assert_eq!(value(terms[a], terms[b]), value(terms[b], terms[a]));
@@ -161,14 +161,14 @@ proptest! {
 }
 
 #[test]
-fn arbitrary_nesting_is_answered() {
-    // Without optimisation, frames are several times as large as they are in the server.
+fn arbitrary_nesting_does_not_panic() {
+    // In debug builds, stack frames are several times as large as in release builds.
     let thread = std::thread::Builder::new().stack_size(8 << 20);
-    thread.spawn(nest).expect("the thread starts").join().expect("nothing panics");
+    thread.spawn(run_nested_expressions).expect("the thread starts").join().expect("nothing panics");
 }
 
-fn nest() {
-    let world = World::kubernetes();
+fn run_nested_expressions() {
+    let fixture = Fixture::kubernetes();
     let wraps: [(&str, &str); 9] = [
         ("(", ")"),
         ("[", "]"),
@@ -182,10 +182,10 @@ fn nest() {
     ];
     for (before, after) in wraps {
         for depth in [1, 10, 100, 200, 249, 260, 3_000] {
-            run(&world, &format!("{}1{}", before.repeat(depth), after.repeat(depth)));
+            run(&fixture, &format!("{}1{}", before.repeat(depth), after.repeat(depth)));
         }
     }
-    // All kinds of nesting at once, each close to its limit.
+    // Several kinds of nesting combined, each close to its limit.
     let inner = format!("1{}", " + 1".repeat(120));
-    run(&world, &format!("{}{inner}{}", "[{'a': (".repeat(80), ")}]".repeat(80)));
+    run(&fixture, &format!("{}{inner}{}", "[{'a': (".repeat(80), ")}]".repeat(80)));
 }

@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 /// A string.
 #[derive(Clone)]
-pub enum Text<'a> {
-    /// Borrowed from the data or the program.
+pub enum CelString<'a> {
+    /// Borrowed from the input data or the program.
     Borrowed(&'a str),
-    /// Made by the evaluation.
+    /// Created by the evaluation.
     Owned(Arc<str>),
 }
 
-impl Text<'_> {
-    /// How many code points there are.
+impl CelString<'_> {
+    /// The number of code points.
     #[must_use]
-    pub fn chars_count(&self) -> u64 {
+    pub fn char_count(&self) -> u64 {
         self.chars().count() as u64
     }
 }
 
-impl Deref for Text<'_> {
+impl Deref for CelString<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -32,7 +32,7 @@ impl Deref for Text<'_> {
     }
 }
 
-impl fmt::Debug for Text<'_> {
+impl fmt::Debug for CelString<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
@@ -40,14 +40,14 @@ impl fmt::Debug for Text<'_> {
 
 /// Bytes.
 #[derive(Clone)]
-pub enum Blob<'a> {
-    /// Borrowed from the data or the program.
+pub enum CelBytes<'a> {
+    /// Borrowed from the input data or the program.
     Borrowed(&'a [u8]),
-    /// Made by the evaluation.
+    /// Created by the evaluation.
     Owned(Arc<[u8]>),
 }
 
-impl Deref for Blob<'_> {
+impl Deref for CelBytes<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -58,7 +58,7 @@ impl Deref for Blob<'_> {
     }
 }
 
-impl fmt::Debug for Blob<'_> {
+impl fmt::Debug for CelBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }

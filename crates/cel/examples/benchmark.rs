@@ -1,4 +1,4 @@
-//! How long compiling and evaluating takes: `cargo run --release -p pintle-cel --example speed`.
+//! Measures compilation and evaluation: `cargo run --release -p pintle-cel --example benchmark`.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -31,27 +31,27 @@ fn main() -> std::io::Result<()> {
     ]);
     let env = Env::kubernetes().variable("self", Type::map(Type::String, Type::Dyn));
     let bindings = [untyped(&this)];
-    let base = nanoseconds(20, || drop(black_box(Env::kubernetes())));
-    let extended = nanoseconds(2_000, || drop(black_box(env.clone().variable("oldSelf", Type::Dyn))));
+    let base = measure(20, || drop(black_box(Env::kubernetes())));
+    let extended = measure(2_000, || drop(black_box(env.clone().variable("oldSelf", Type::Dyn))));
     writeln!(out, "an environment takes {base:.0} ns, another one with one more variable {extended:.0} ns")?;
     writeln!(out, "{:>12} {:>12} {:>12} {:>8}  expression", "compile", "estimate", "evaluate", "cost")?;
     for expression in EXPRESSIONS {
         let checked = env.check(expression).map_err(std::io::Error::other)?;
         let program = env.program(&checked).map_err(std::io::Error::other)?;
-        let compile = nanoseconds(500, || drop(black_box(env.compile(expression))));
-        let estimate = nanoseconds(2_000, || {
-            black_box(env.estimate(&checked, &UnknownSizes));
+        let compile = measure(500, || drop(black_box(env.compile(expression))));
+        let estimate = measure(2_000, || {
+            black_box(env.estimate_cost(&checked, &UnknownSizes));
         });
         let budget = Budget::limit(Budget::PER_CALL);
-        let evaluate = nanoseconds(20_000, || drop(black_box(program.evaluate(&bindings, budget))));
+        let evaluate = measure(20_000, || drop(black_box(program.evaluate(&bindings, budget))));
         let cost = program.evaluate(&bindings, budget).cost;
         writeln!(out, "{compile:>9.0} ns {estimate:>9.0} ns {evaluate:>9.0} ns {cost:>8}  {expression}")?;
     }
     Ok(())
 }
 
-/// The time of one run, the best of five rounds.
-fn nanoseconds(runs: u32, mut run: impl FnMut()) -> f64 {
+/// The duration of one run in nanoseconds, from the fastest of five rounds.
+fn measure(runs: u32, mut run: impl FnMut()) -> f64 {
     let round = |run: &mut dyn FnMut()| {
         let start = Instant::now();
         for _ in 0..runs {

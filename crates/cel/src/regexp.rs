@@ -1,64 +1,66 @@
-//! Regular expressions: Go's syntax and Go's errors, run by the `regex` crate, which guarantees linear time as well.
+//! Compiles regular expressions with the syntax and errors of Go's `regexp` package. The `regex` crate executes them,
+//! in linear time like Go's.
 //!
-//! The two differ in details: Go's `\d`, `\w`, `\s` and `\b` know ASCII only, it has `\Q…\E` and octal escapes, takes
-//! `{` as it stands where no count follows, and knows no operators within `[…]`. So patterns are rewritten.
+//! The two syntaxes differ in details: in Go, `\d`, `\w`, `\s` and `\b` match ASCII only; `\Q…\E` and octal escapes
+//! exist; `{` is a literal unless a repeat count follows; and character classes have no set operators. A rewriter
+//! translates patterns.
 
 use regex::{Regex, RegexBuilder};
 
-/// The highest count of a repetition.
-const MOST_REPEATS: u32 = 1000;
-/// How deep groups may nest.
-const DEEPEST: usize = 1000;
+/// The maximum repeat count.
+const MAX_REPEAT: u32 = 1000;
+/// The maximum nesting depth of groups.
+const MAX_DEPTH: usize = 1000;
 
-/// Compiles a pattern.
+/// Compiles a regular expression.
 ///
 /// # Errors
 ///
-/// What Go's `regexp.Compile` says.
+/// Returns the error message of Go's `regexp.Compile`.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
-    let mut rewriter = Rewriter { rest: pattern, whole: pattern, out: String::new(), open: 0, flags: String::new() };
+    let mut rewriter = Rewriter { rest: pattern, pattern, out: String::new(), open_groups: 0, flags: String::new() };
     rewriter.rewrite().map_err(|(what, at)| format!("error parsing regexp: {what}: `{at}`"))?;
-    let built = RegexBuilder::new(&rewriter.out).nest_limit(2 * DEEPEST as u32).build();
+    let built = RegexBuilder::new(&rewriter.out).nest_limit(2 * MAX_DEPTH as u32).build();
     built.map_err(|_| format!("error parsing regexp: expression too large: `{pattern}`"))
 }
 
-type Fault<'p> = (&'static str, &'p str);
-type Res<'p, T = ()> = Result<T, Fault<'p>>;
+type RegexpError<'p> = (&'static str, &'p str);
+type RegexpResult<'p, T = ()> = Result<T, RegexpError<'p>>;
 
 const POSIX_CLASSES: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
     "xdigit",
 ];
-const BAD_RANGE: &str = "invalid character class range";
-const BAD_ESCAPE: &str = "invalid escape sequence";
-const BAD_PERL: &str = "invalid or unsupported Perl syntax";
-const BAD_COUNT: &str = "invalid repeat count";
-const NO_ARGUMENT: &str = "missing argument to repetition operator";
-const NESTED: &str = "invalid nested repetition operator";
+const INVALID_CHAR_RANGE: &str = "invalid character class range";
+const INVALID_ESCAPE: &str = "invalid escape sequence";
+const INVALID_PERL_OP: &str = "invalid or unsupported Perl syntax";
+const INVALID_REPEAT_SIZE: &str = "invalid repeat count";
+const MISSING_REPEAT_ARGUMENT: &str = "missing argument to repetition operator";
+const INVALID_REPEAT_OP: &str = "invalid nested repetition operator";
 
 struct Rewriter<'p> {
-    whole: &'p str,
+    pattern: &'p str,
     rest: &'p str,
     out: String,
-    /// How many groups are open.
-    open: usize,
-    /// Flags such as `(?i)` that were read and not written yet, since in Go a repetition behind them is of what is in
-    /// front of them.
+    /// The number of open groups.
+    open_groups: usize,
+    /// Flag groups such as `(?i)` that have been read but not written. In Go, a repetition operator after them applies
+    /// to the item before them.
     flags: String,
 }
 
-/// The largest product of counts within a group, to refuse `(a{1000}){1000}`.
+/// The largest product of nested repeat counts within a group. Go rejects `(a{1000}){1000}` by it.
 #[derive(Clone, Copy)]
-struct Largest(u32);
+struct RepeatProduct(u32);
 
-/// What was read last, as far as repetitions care.
+/// The previous item, to which a repetition operator applies.
 #[derive(Clone, Copy)]
-enum Last<'p> {
-    /// Nothing that could be repeated.
-    Nothing,
-    /// Something with a product of counts inside.
-    Atom(Largest),
-    /// A repetition, which began here.
+enum PreviousItem<'p> {
+    /// Nothing that can be repeated.
+    None,
+    /// An item and its repeat product.
+    Atom(RepeatProduct),
+    /// A repetition, with the pattern from its operator on.
     Repetition(&'p str),
 }
 
@@ -69,7 +71,7 @@ impl<'p> Rewriter<'p> {
         Some(c)
     }
 
-    fn take(&mut self, prefix: &str) -> bool {
+    fn consume(&mut self, prefix: &str) -> bool {
         match self.rest.strip_prefix(prefix) {
             Some(rest) => {
                 self.rest = rest;
@@ -79,8 +81,8 @@ impl<'p> Rewriter<'p> {
         }
     }
 
-    /// What was read since `from`.
-    fn since(&self, from: &'p str) -> &'p str {
+    /// The pattern from `from` up to the current position.
+    fn text_since(&self, from: &'p str) -> &'p str {
         &from[..from.len() - self.rest.len()]
     }
 
@@ -94,69 +96,69 @@ impl<'p> Rewriter<'p> {
         self.out.push_str(&regex::escape(c.encode_utf8(&mut buffer)));
     }
 
-    fn rewrite(&mut self) -> Res<'p> {
-        let mut last = Last::Nothing;
-        // The largest product of counts in each group that is open, and outside of them.
-        let mut inner = vec![Largest(1)];
+    fn rewrite(&mut self) -> RegexpResult<'p> {
+        let mut previous = PreviousItem::None;
+        // The repeat products of the open groups, the whole pattern first.
+        let mut products = vec![RepeatProduct(1)];
         while let Some(c) = self.rest.chars().next() {
             let from = self.rest;
             if !matches!(c, '*' | '+' | '?' | '{') {
                 self.write_flags();
             }
-            last = match c {
+            previous = match c {
                 '(' => {
                     if self.group()? {
-                        self.open += 1;
-                        inner.push(Largest(1));
-                        if inner.len() > DEEPEST {
-                            return Err(("expression nests too deeply", self.whole));
+                        self.open_groups += 1;
+                        products.push(RepeatProduct(1));
+                        if products.len() > MAX_DEPTH {
+                            return Err(("expression nests too deeply", self.pattern));
                         }
-                        Last::Nothing
+                        PreviousItem::None
                     } else {
-                        last
+                        previous
                     }
                 }
                 ')' => {
                     self.next();
-                    if self.open == 0 {
-                        return Err(("unexpected )", self.whole));
+                    if self.open_groups == 0 {
+                        return Err(("unexpected )", self.pattern));
                     }
-                    self.open -= 1;
+                    self.open_groups -= 1;
                     self.out.push(')');
-                    let within = inner.pop().unwrap_or(Largest(1));
-                    if let Some(around) = inner.last_mut() {
-                        around.0 = around.0.max(within.0);
+                    let product = products.pop().unwrap_or(RepeatProduct(1));
+                    if let Some(outer) = products.last_mut() {
+                        outer.0 = outer.0.max(product.0);
                     }
-                    Last::Atom(within)
+                    PreviousItem::Atom(product)
                 }
                 '|' => {
                     self.next();
                     self.out.push('|');
-                    Last::Nothing
+                    PreviousItem::None
                 }
                 '*' | '+' | '?' => {
                     self.next();
                     self.out.push(c);
-                    self.repeated(from, last)?
+                    self.finish_repetition(from, previous)?
                 }
-                '{' => match self.count()? {
+                '{' => match self.repeat_count()? {
                     Some((low, high)) => {
-                        let shown = self.since(from);
-                        let most = high.unwrap_or(low).max(low);
-                        if high.is_some_and(|high| low > high) || most > MOST_REPEATS {
-                            return Err((BAD_COUNT, shown));
+                        let operator = self.text_since(from);
+                        let max = high.unwrap_or(low).max(low);
+                        if high.is_some_and(|high| low > high) || max > MAX_REPEAT {
+                            return Err((INVALID_REPEAT_SIZE, operator));
                         }
-                        self.out.push_str(shown);
-                        let product = match last {
-                            Last::Atom(within) => within.0.saturating_mul(most.max(1)),
-                            _ => most,
+                        self.out.push_str(operator);
+                        let product = match previous {
+                            PreviousItem::Atom(product) => product.0.saturating_mul(max.max(1)),
+                            _ => max,
                         };
-                        let after = self.repeated(from, last)?;
-                        if product > MOST_REPEATS {
-                            return Err((BAD_COUNT, shown));
+                        let after = self.finish_repetition(from, previous)?;
+                        if product > MAX_REPEAT {
+                            return Err((INVALID_REPEAT_SIZE, operator));
                         }
-                        if let Some(around) = inner.last_mut() {
-                            around.0 = around.0.max(product);
+                        if let Some(outer) = products.last_mut() {
+                            outer.0 = outer.0.max(product);
                         }
                         after
                     }
@@ -164,43 +166,43 @@ impl<'p> Rewriter<'p> {
                         self.next();
                         self.write_flags();
                         self.literal('{');
-                        Last::Atom(Largest(1))
+                        PreviousItem::Atom(RepeatProduct(1))
                     }
                 },
                 '[' => {
                     self.class()?;
-                    Last::Atom(Largest(1))
+                    PreviousItem::Atom(RepeatProduct(1))
                 }
                 '\\' => self.escape()?,
                 '^' | '$' | '.' => {
                     self.next();
                     self.out.push(c);
-                    Last::Atom(Largest(1))
+                    PreviousItem::Atom(RepeatProduct(1))
                 }
                 c => {
                     self.next();
                     self.literal(c);
-                    Last::Atom(Largest(1))
+                    PreviousItem::Atom(RepeatProduct(1))
                 }
             };
         }
-        if self.open == 0 { Ok(()) } else { Err(("missing closing )", self.whole)) }
+        if self.open_groups == 0 { Ok(()) } else { Err(("missing closing )", self.pattern)) }
     }
 
-    /// After a repetition operator that began at `from`.
-    fn repeated(&mut self, from: &'p str, last: Last<'p>) -> Res<'p, Last<'p>> {
-        if self.take("?") {
+    /// Finishes a repetition whose operator starts at `from`.
+    fn finish_repetition(&mut self, from: &'p str, previous: PreviousItem<'p>) -> RegexpResult<'p, PreviousItem<'p>> {
+        if self.consume("?") {
             self.out.push('?');
         }
-        match last {
-            Last::Nothing => Err((NO_ARGUMENT, self.since(from))),
-            Last::Repetition(before) => Err((NESTED, &before[..before.len() - self.rest.len()])),
-            Last::Atom(_) => Ok(Last::Repetition(from)),
+        match previous {
+            PreviousItem::None => Err((MISSING_REPEAT_ARGUMENT, self.text_since(from))),
+            PreviousItem::Repetition(before) => Err((INVALID_REPEAT_OP, &before[..before.len() - self.rest.len()])),
+            PreviousItem::Atom(_) => Ok(PreviousItem::Repetition(from)),
         }
     }
 
-    /// `{n}`, `{n,}` or `{n,m}`; anything else is a brace as it stands.
-    fn count(&mut self) -> Res<'p, Option<(u32, Option<u32>)>> {
+    /// Parses `{n}`, `{n,}` or `{n,m}`. Returns `None` if the brace is a literal.
+    fn repeat_count(&mut self) -> RegexpResult<'p, Option<(u32, Option<u32>)>> {
         let Some(end) = self.rest.find('}') else { return Ok(None) };
         let (low, high) = match self.rest[1..end].split_once(',') {
             Some((low, "")) => (low, None),
@@ -223,22 +225,22 @@ impl<'p> Rewriter<'p> {
         Ok(Some((low, high)))
     }
 
-    /// The beginning of a group, or flags. True if a group was opened.
-    fn group(&mut self) -> Res<'p, bool> {
+    /// Parses the start of a group, or flags. Returns true if a group was opened.
+    fn group(&mut self) -> RegexpResult<'p, bool> {
         let from = self.rest;
         self.next();
-        if !self.take("?") {
+        if !self.consume("?") {
             self.out.push('(');
             return Ok(true);
         }
-        if self.take("P<") || self.take("<") {
+        if self.consume("P<") || self.consume("<") {
             let Some(end) = self.rest.find('>') else { return Err(("invalid named capture", from)) };
             let name = &self.rest[..end];
             self.rest = &self.rest[end + 1..];
             if name.is_empty() || !name.chars().all(|c| c == '_' || c.is_alphanumeric()) {
-                return Err(("invalid named capture", self.since(from)));
+                return Err(("invalid named capture", self.text_since(from)));
             }
-            // Names are not asked for, and Go's may begin with a digit.
+            // Capture names are not used, and Go allows names that start with a digit.
             self.out.push('(');
             return Ok(true);
         }
@@ -248,23 +250,23 @@ impl<'p> Rewriter<'p> {
                 Some(c @ ('i' | 'm' | 's' | 'U')) => flags.push(c),
                 Some('-') if !flags.contains('-') => flags.push('-'),
                 Some(c @ (':' | ')')) if !flags.ends_with('-') => {
-                    let written = format!("(?{flags}{c}");
+                    let group = format!("(?{flags}{c}");
                     if c == ':' {
-                        self.out.push_str(&written);
+                        self.out.push_str(&group);
                     } else if !flags.is_empty() {
-                        self.flags.push_str(&written);
+                        self.flags.push_str(&group);
                     }
                     return Ok(c == ':');
                 }
-                _ => return Err((BAD_PERL, self.since(from))),
+                _ => return Err((INVALID_PERL_OP, self.text_since(from))),
             }
         }
     }
 
-    fn escape(&mut self) -> Res<'p, Last<'p>> {
+    fn escape(&mut self) -> RegexpResult<'p, PreviousItem<'p>> {
         let from = self.rest;
         self.next();
-        let atom = Last::Atom(Largest(1));
+        let atom = PreviousItem::Atom(RepeatProduct(1));
         match self.rest.chars().next() {
             None => return Err(("trailing backslash at end of expression", "")),
             Some('A') => self.out.push_str("\\A"),
@@ -276,7 +278,7 @@ impl<'p> Rewriter<'p> {
                 let (text, rest) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
                 self.rest = rest;
                 self.out.push_str(&regex::escape(text));
-                return Ok(if text.is_empty() { Last::Nothing } else { atom });
+                return Ok(if text.is_empty() { PreviousItem::None } else { atom });
             }
             Some(c) => {
                 if let Some(class) = perl_class(c) {
@@ -299,8 +301,9 @@ impl<'p> Rewriter<'p> {
         Ok(atom)
     }
 
-    /// The character that the escape sequence at `from` stands for; the backslash is read already.
-    fn escaped_char(&mut self, from: &'p str) -> Res<'p, char> {
+    /// Parses the escape sequence of a single character. `from` is the position of the backslash, which has been
+    /// consumed.
+    fn escaped_char(&mut self, from: &'p str) -> RegexpResult<'p, char> {
         let Some(c) = self.next() else { return Err(("trailing backslash at end of expression", "")) };
         let code = match c {
             'a' => 0x07,
@@ -310,7 +313,7 @@ impl<'p> Rewriter<'p> {
             't' => 0x09,
             'v' => 0x0b,
             '1'..='7' if !self.rest.starts_with(|c| matches!(c, '0'..='7')) => {
-                return Err((BAD_ESCAPE, self.since(from)));
+                return Err((INVALID_ESCAPE, self.text_since(from)));
             }
             '0'..='7' => {
                 let mut code = c.to_digit(8).unwrap_or(0);
@@ -322,31 +325,31 @@ impl<'p> Rewriter<'p> {
                 code
             }
             'x' => {
-                let digits = if self.take("{") {
-                    let end = self.rest.find('}').ok_or((BAD_ESCAPE, from))?;
+                let digits = if self.consume("{") {
+                    let end = self.rest.find('}').ok_or((INVALID_ESCAPE, from))?;
                     let digits = &self.rest[..end];
                     self.rest = &self.rest[end + 1..];
                     digits
                 } else {
-                    let digits = self.rest.get(..2).ok_or((BAD_ESCAPE, from))?;
+                    let digits = self.rest.get(..2).ok_or((INVALID_ESCAPE, from))?;
                     self.rest = &self.rest[2..];
                     digits
                 };
                 let valid = digits.bytes().all(|b| b.is_ascii_hexdigit());
                 let code = u32::from_str_radix(digits, 16).ok().filter(|_| valid);
-                code.ok_or((BAD_ESCAPE, self.since(from)))?
+                code.ok_or((INVALID_ESCAPE, self.text_since(from)))?
             }
             c if c.is_ascii() && !c.is_ascii_alphanumeric() => c as u32,
-            _ => return Err((BAD_ESCAPE, self.since(from))),
+            _ => return Err((INVALID_ESCAPE, self.text_since(from))),
         };
-        char::from_u32(code).ok_or((BAD_ESCAPE, self.since(from)))
+        char::from_u32(code).ok_or((INVALID_ESCAPE, self.text_since(from)))
     }
 
-    /// `\pL`, `\p{Greek}`, `\P{^Greek}`; the backslash is read already.
-    fn unicode_class(&mut self, from: &'p str) -> Res<'p> {
+    /// Parses `\pL`, `\p{Greek}` or `\P{^Greek}` after the backslash.
+    fn unicode_class(&mut self, from: &'p str) -> RegexpResult<'p> {
         let mut negated = self.next() == Some('P');
-        let name = if self.take("{") {
-            let Some(end) = self.rest.find('}') else { return Err((BAD_RANGE, from)) };
+        let name = if self.consume("{") {
+            let Some(end) = self.rest.find('}') else { return Err((INVALID_CHAR_RANGE, from)) };
             let name = &self.rest[..end];
             self.rest = &self.rest[end + 1..];
             name
@@ -367,20 +370,20 @@ impl<'p> Rewriter<'p> {
             "Any" => if negated { "[^\\x{0}-\\x{10FFFF}]" } else { "[\\x{0}-\\x{10FFFF}]" }.to_owned(),
             name => format!("\\{}{{{name}}}", if negated { 'P' } else { 'p' }),
         };
-        // Go's names begin with a capital letter.
+        // Go's class names start with an uppercase letter.
         if !name.starts_with(|c: char| c.is_ascii_uppercase()) || Regex::new(&class).is_err() {
-            return Err((BAD_RANGE, self.since(from)));
+            return Err((INVALID_CHAR_RANGE, self.text_since(from)));
         }
         self.out.push_str(&class);
         Ok(())
     }
 
-    /// `[…]`
-    fn class(&mut self) -> Res<'p> {
+    /// Parses a character class, `[…]`.
+    fn class(&mut self) -> RegexpResult<'p> {
         let from = self.rest;
         self.next();
         self.out.push('[');
-        if self.take("^") {
+        if self.consume("^") {
             self.out.push('^');
         }
         let mut first = true;
@@ -398,14 +401,14 @@ impl<'p> Rewriter<'p> {
         Ok(())
     }
 
-    fn class_item(&mut self, class: &'p str) -> Res<'p> {
+    fn class_item(&mut self, class: &'p str) -> RegexpResult<'p> {
         let item = self.rest;
         if item.starts_with("[:")
             && let Some(end) = item.find(":]")
         {
             let name = &item[..end + 2];
             if !POSIX_CLASSES.contains(&item[2..end].trim_start_matches('^')) {
-                return Err((BAD_RANGE, name));
+                return Err((INVALID_CHAR_RANGE, name));
             }
             self.rest = &item[end + 2..];
             self.out.push_str(name);
@@ -432,7 +435,7 @@ impl<'p> Rewriter<'p> {
             self.next();
             let high = self.class_char(class)?;
             if high < low {
-                return Err((BAD_RANGE, self.since(item)));
+                return Err((INVALID_CHAR_RANGE, self.text_since(item)));
             }
             self.out.push('-');
             self.literal(high);
@@ -440,7 +443,7 @@ impl<'p> Rewriter<'p> {
         Ok(())
     }
 
-    fn class_char(&mut self, class: &'p str) -> Res<'p, char> {
+    fn class_char(&mut self, class: &'p str) -> RegexpResult<'p, char> {
         let from = self.rest;
         match self.next() {
             None => Err(("missing closing ]", class)),
@@ -450,7 +453,7 @@ impl<'p> Rewriter<'p> {
     }
 }
 
-/// The ranges of `\d` and its like, in ASCII.
+/// The ASCII ranges of a Perl character class.
 fn perl_class(c: char) -> Option<&'static str> {
     Some(match c {
         'd' => "0-9",

@@ -1,28 +1,28 @@
-//! Ranges of sizes and costs. Sums and products stay at the largest number instead of overflowing.
+//! Ranges of sizes and costs. Sums and products saturate.
 
-/// How large a value may be.
+/// The range of sizes that a value can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SizeEstimate {
-    /// At least.
+    /// The lower bound.
     pub min: u64,
-    /// At most.
+    /// The upper bound.
     pub max: u64,
 }
 
-/// What something may cost.
+/// The range of costs that a computation can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostEstimate {
-    /// At least.
+    /// The lower bound.
     pub min: u64,
-    /// At most.
+    /// The upper bound.
     pub max: u64,
 }
 
 impl SizeEstimate {
-    /// Anything.
+    /// An unknown size.
     pub const UNKNOWN: SizeEstimate = SizeEstimate { min: 0, max: u64::MAX };
 
-    /// Exactly this.
+    /// A range of one size.
     #[must_use]
     pub const fn fixed(size: u64) -> Self {
         Self { min: size, max: size }
@@ -40,19 +40,19 @@ impl SizeEstimate {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// What something costs that costs this much per unit of size.
+    /// The cost of a computation that takes `cost` per unit of size.
     #[must_use]
-    pub fn per_unit(self, cost: f64) -> CostEstimate {
-        CostEstimate { min: factor(self.min, cost), max: factor(self.max, cost) }
+    pub fn times_factor(self, factor: f64) -> CostEstimate {
+        CostEstimate { min: multiply(self.min, factor), max: multiply(self.max, factor) }
     }
 
-    /// What something costs that is done once per unit of size.
+    /// The cost of a computation that runs once per unit of size.
     #[must_use]
     pub fn times_cost(self, cost: CostEstimate) -> CostEstimate {
         CostEstimate { min: self.min.saturating_mul(cost.min), max: self.max.saturating_mul(cost.max) }
     }
 
-    /// The range that both are in.
+    /// The smallest range that contains both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
@@ -60,7 +60,7 @@ impl SizeEstimate {
 }
 
 impl CostEstimate {
-    /// Exactly this.
+    /// A range of one cost.
     #[must_use]
     pub const fn fixed(cost: u64) -> Self {
         Self { min: cost, max: cost }
@@ -78,20 +78,20 @@ impl CostEstimate {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// The cost times a number.
+    /// The cost multiplied by a factor.
     #[must_use]
-    pub fn per_unit(self, cost: f64) -> Self {
-        Self { min: factor(self.min, cost), max: factor(self.max, cost) }
+    pub fn times_factor(self, factor: f64) -> Self {
+        Self { min: multiply(self.min, factor), max: multiply(self.max, factor) }
     }
 
-    /// The range that both are in.
+    /// The smallest range that contains both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 }
 
-fn factor(x: u64, y: f64) -> u64 {
-    // Casting a double that is too large gives the largest integer.
-    (x as f64 * y).ceil() as u64
+fn multiply(value: u64, factor: f64) -> u64 {
+    // The cast saturates.
+    (value as f64 * factor).ceil() as u64
 }

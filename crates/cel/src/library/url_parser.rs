@@ -1,38 +1,38 @@
-//! URLs as Go's `net/url` reads them, with its errors.
+//! Parses URLs with the syntax and errors of Go's `net/url`.
 
 use pintle_value::print::quote;
 
-/// A URL that was read.
+/// A parsed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
     pub(super) scheme: String,
     pub(super) host: String,
     pub(super) escaped_path: String,
     pub(super) query: String,
-    /// What tells URLs apart: everything but the scheme, as it was written.
+    /// The URL as written, without the scheme. Used for equality.
     pub(super) rest: String,
 }
 
-/// Reads what `ParseRequestURI` and then `Parse` accept.
+/// Parses a URL that both `url.ParseRequestURI` and `url.Parse` accept.
 pub(super) fn parse_url(text: &str) -> Result<Url, String> {
     parse_request(text)?;
     let (text_without, fragment) = text.split_once('#').map_or((text, ""), |(before, after)| (before, after));
-    unescape(fragment, false).and_then(|_| parse(text_without, false)).map_err(|why| report(text, &why))
+    unescape(fragment, false).and_then(|_| parse(text_without, false)).map_err(|reason| parse_error(text, &reason))
 }
 
-/// Reads what `ParseRequestURI` accepts.
+/// Parses a URL that `url.ParseRequestURI` accepts.
 pub(super) fn parse_request(text: &str) -> Result<Url, String> {
-    parse(text, true).map_err(|why| report(text, &why))
+    parse(text, true).map_err(|reason| parse_error(text, &reason))
 }
 
-/// True for what Go's `url.ParseRequestURI` accepts: an absolute URI or an absolute path.
+/// True if Go's `url.ParseRequestURI` accepts the text: an absolute URI or an absolute path.
 #[must_use]
 pub fn is_request_uri(text: &str) -> bool {
     parse_request(text).is_ok()
 }
 
-fn report(text: &str, why: &str) -> String {
-    format!("parse {}: {why}", quote(text))
+fn parse_error(text: &str, reason: &str) -> String {
+    format!("parse {}: {reason}", quote(text))
 }
 
 fn parse(text: &str, request: bool) -> Result<Url, String> {
@@ -73,7 +73,7 @@ fn parse(text: &str, request: bool) -> Result<Url, String> {
         && let Some(after) = rest.strip_prefix("//")
     {
         let end = after.find('/').unwrap_or(after.len());
-        url.host = authority(&after[..end])?;
+        url.host = parse_authority(&after[..end])?;
         rest = &after[end..];
     }
     let path = unescape(rest, false)?;
@@ -94,13 +94,13 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     Ok(("", text))
 }
 
-/// The host of `user:password@host:port`.
-fn authority(text: &str) -> Result<String, String> {
+/// Validates `user:password@host:port` and returns the host with its port.
+fn parse_authority(text: &str) -> Result<String, String> {
     let (user, host) = text.rsplit_once('@').map_or((None, text), |(user, host)| (Some(user), host));
     let host = parse_host(host)?;
     if let Some(user) = user {
-        let fits = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
-        if !user.chars().all(fits) {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
+        if !user.chars().all(is_allowed) {
             return Err("net/url: invalid userinfo".to_owned());
         }
         unescape(user, false)?;
@@ -123,7 +123,7 @@ fn parse_host(host: &str) -> Result<String, String> {
     unescape(host, true)
 }
 
-/// Percent-encoded text as what it stands for. Within hosts only bytes outside of ASCII may be encoded.
+/// Decodes percent-encoded text. Within hosts, only non-ASCII bytes may be encoded.
 fn unescape(text: &str, host: bool) -> Result<String, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -145,8 +145,8 @@ fn unescape(text: &str, host: bool) -> Result<String, String> {
                 i += 3;
             }
             b => {
-                let fits = b.is_ascii_alphanumeric() || !b.is_ascii() || b"-_.~!$&'()*+,;=:[]<>\"".contains(b);
-                if host && !fits {
+                let is_allowed = b.is_ascii_alphanumeric() || !b.is_ascii() || b"-_.~!$&'()*+,;=:[]<>\"".contains(b);
+                if host && !is_allowed {
                     let shown = quote(&char::from(*b).to_string());
                     return Err(format!("invalid character {shown} in host name"));
                 }
@@ -158,7 +158,7 @@ fn unescape(text: &str, host: bool) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// True if a path may stay as it was written.
+/// True if the path needs no escaping.
 fn is_valid_path(path: &str) -> bool {
     path.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*[]%".contains(&b))
 }
@@ -182,7 +182,7 @@ impl Url {
         host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
     }
 
-    /// The port, or nothing.
+    /// The port, or the empty string.
     pub(super) fn port(&self) -> &str {
         self.split_port().1
     }
@@ -194,7 +194,7 @@ impl Url {
         }
     }
 
-    /// The parameters in order; those that cannot be read are left out.
+    /// The query parameters in order. Malformed ones are skipped.
     pub(super) fn parameters(&self) -> Vec<(String, String)> {
         let read = |text: &str| unescape(&text.replace('+', " "), false).ok();
         let pairs = self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
