@@ -88,7 +88,7 @@ impl GatedField {
     /// Returns whether one of its feature gates is disabled.
     #[must_use]
     pub fn is_disabled(&self, gates: &Gates) -> bool {
-        self.gates.iter().any(|gate| gates.is_off(gate))
+        self.gates.iter().any(|gate| gates.is_disabled_by_name(gate))
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn selects_everything(selector: &Value) -> bool {
 
 /// Parses a selector. Returns `None` if it is malformed. An absent selector matches nothing, an empty one everything.
 pub(crate) fn read(selector: Option<&Value>) -> Option<LabelSelector> {
-    LabelSelector::from_tree(selector.unwrap_or(&Value::Null)).ok()
+    LabelSelector::from_label_selector(selector.unwrap_or(&Value::Null)).ok()
 }
 
 /// Returns true if a selector matches labels.

@@ -67,7 +67,7 @@ fn selector_text(object: &Value, selector: &ScaleSelector) -> Result<String, Sca
     let at = |path: &[Str]| object.at(&keys(path)).cloned().unwrap_or_default();
     match selector {
         ScaleSelector::None => Ok(String::new()),
-        ScaleSelector::LabelSelector(path) => LabelSelector::from_tree(&at(path))
+        ScaleSelector::LabelSelector(path) => LabelSelector::from_label_selector(&at(path))
             .map(|selector| selector.to_string())
             .map_err(|e| ScaleError::Malformed(e.to_string())),
         ScaleSelector::Labels(path) => Ok(LabelSelector::from_labels(&at(path)).to_string()),

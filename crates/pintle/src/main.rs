@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use pintle::{Engine, Options, Server};
 use pintle_cache::HistoryLimits;
-use pintle_gates::Flag;
+use pintle_gates::FeatureGatesFlag;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -121,7 +121,7 @@ fn feature_gates_help() -> String {
     let about = "Features to turn on or off, as NAME=true|false; separated by commas, or the flag more than once. \
                  A name may follow 'kube:'. AllAlpha and AllBeta stand for all of a stage that are not named.\n\
                  Options are:";
-    pintle_gates::help().fold(about.to_owned(), |text, line| text + "\n" + &line)
+    pintle_gates::help_lines().fold(about.to_owned(), |text, line| text + "\n" + &line)
 }
 
 fn main() -> ExitCode {
@@ -185,13 +185,13 @@ async fn run(serve: Serve) -> Result<(), Box<dyn std::error::Error + Send + Sync
         Some(path) => Some(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?),
         None => None,
     };
-    let mut flag = Flag::default();
+    let mut flag = FeatureGatesFlag::default();
     serve.feature_gates.iter().for_each(|value| flag.add(value));
     let (gates, warnings) = flag.gates()?;
     for warning in warnings {
         tracing::warn!(target: "pintle::start", feature_gate = warning.gate.name, value = warning.value, "{warning}");
     }
-    for gate in gates.unheeded() {
+    for gate in gates.unsupported_overrides() {
         tracing::warn!(target: "pintle::start", feature_gate = gate.name, "nothing here depends on this feature gate");
     }
     let engine = match serve.storage {

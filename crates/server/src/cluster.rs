@@ -167,7 +167,7 @@ impl Cluster {
             admission: PluginChain(vec![Box::new(TerminatingDefinition), Box::new(NamespaceLifecycle)]),
             metrics: Metrics::new(&settings.gates),
             running_controllers: RunningControllers::new(&settings.controller_options, &settings.gates),
-            cbor: settings.gates.enabled(Feature::CBOR),
+            cbor: settings.gates.is_enabled(Feature::CBOR),
             gates: Arc::new(settings.gates),
             cors: settings.cors,
             event_ttl: settings.event_ttl,

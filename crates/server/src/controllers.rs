@@ -54,9 +54,9 @@ impl RunningControllers {
     pub(crate) fn new(controller_options: &ControllerOptions, gates: &Gates) -> Self {
         let (_, service) = ServiceNetwork::default().kubernetes_service(controller_options.port);
         let peer =
-            controller_options.endpoint.filter(|_| gates.enabled(Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY));
+            controller_options.endpoint.filter(|_| gates.is_enabled(Feature::UNKNOWN_VERSION_INTEROPERABILITY_PROXY));
         let run = uuid::Uuid::new_v4().to_string();
-        let hostname = controller_options.hostname.as_ref().filter(|_| gates.enabled(Feature::API_SERVER_IDENTITY));
+        let hostname = controller_options.hostname.as_ref().filter(|_| gates.is_enabled(Feature::API_SERVER_IDENTITY));
         let identity = hostname.map(|hostname| ServerIdentity::new(hostname, &run, peer));
         let server = ApiServer { service, endpoint: controller_options.endpoint, identity };
         Self { leaving: watch::Sender::new(false), server, task: Mutex::default() }

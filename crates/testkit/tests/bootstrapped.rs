@@ -176,7 +176,7 @@ fn what_is_not_wanted_is_not_there() {
         let loopback = "127.0.0.1".parse().ok();
         check(Options { advertise_address: loopback, ..bootstrapped() }, 1, 0, 1, 4).await;
         let off = ["APIServerIdentity", "UnknownVersionInteroperabilityProxy"].map(|name| (name.to_owned(), false));
-        let (gates, _) = Gates::with(&off.into()).expect("gates that can be off");
+        let (gates, _) = Gates::with_overrides(&off.into()).expect("gates that can be off");
         check(Options { gates, ..bootstrapped() }, 1, 1, 0, 4).await;
         check(Options::default(), 1, 0, 0, 0).await;
     });

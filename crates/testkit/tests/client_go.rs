@@ -25,7 +25,7 @@ fn client_go_works_over_protobuf() {
 #[test]
 fn client_go_works_over_cbor() {
     let settings = [("CBORServingAndStorage".to_owned(), true)];
-    let (gates, _) = Gates::with(&settings.into()).expect("settable feature gates");
+    let (gates, _) = Gates::with_overrides(&settings.into()).expect("settable feature gates");
     const FEATURES: &[(&str, &str)] =
         &[("KUBE_FEATURE_ClientsAllowCBOR", "true"), ("KUBE_FEATURE_ClientsPreferCBOR", "true")];
     run_client_program(NAME, Options { gates, ..Options::default() }, FEATURES);

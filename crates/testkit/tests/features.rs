@@ -54,7 +54,7 @@ fn feature_cases() -> Vec<FeatureCase> {
 
 async fn cluster_with_gates(gates: &[&str]) -> Cluster {
     let settings = gates.iter().map(|gate| ((*gate).to_owned(), true)).collect();
-    let (gates, _) = Gates::with(&settings).expect("settable feature gates");
+    let (gates, _) = Gates::with_overrides(&settings).expect("settable feature gates");
     Cluster::with_options(Options { gates, ..Options::default() }).await
 }
 

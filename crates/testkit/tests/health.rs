@@ -26,7 +26,7 @@ fn health_checks_pass_for_anonymous_clients() {
 fn metrics_list_the_enabled_features() {
     run(async {
         let settings = [("CBORServingAndStorage".to_owned(), true), ("APIResponseCompression".to_owned(), false)];
-        let (gates, _) = Gates::with(&settings.into()).expect("settable feature gates");
+        let (gates, _) = Gates::with_overrides(&settings.into()).expect("settable feature gates");
         let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
         let metrics = cluster.get("/metrics").await.expect(200).text();
         for line in [

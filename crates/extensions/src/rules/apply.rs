@@ -1,6 +1,6 @@
 //! The rules of one node applied to one value, and what is said of those that are not kept.
 
-use pintle_cel::{Budget, Evaluation, Failure, Program, Shape as _, Value};
+use pintle_cel::{Budget, EvalErrorKind, Evaluation, Program, TypeAdapter as _, Value};
 use pintle_value::{FieldError, FieldPath, Value as Json};
 
 use super::message;
@@ -71,7 +71,7 @@ impl Walk {
                 "'{text}': call arguments did not match a supported operator, function or macro signature for rule: {shown}"
             );
             self.invalid(spot, detail);
-        } else if *error.failure() == Failure::CostLimit {
+        } else if *error.kind() == EvalErrorKind::CostLimit {
             let detail = format!(
                 "'{text}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"
             );

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use pintle_cel::{Checked, CompileError, Env, Program, Type};
+use pintle_cel::{CheckedExpr, CompileError, Env, Program, Type};
 use pintle_value::Value;
 
 use super::declare::{Declared, Types};
@@ -36,7 +36,7 @@ impl Environments {
     pub(super) fn of(declared: Arc<Declared>) -> Self {
         let types = Types::new(&declared);
         let self_type = types.self_type();
-        let env = LIBRARIES.clone().types(Arc::new(types)).variable("self", self_type.clone());
+        let env = LIBRARIES.clone().type_provider(Arc::new(types)).variable("self", self_type.clone());
         let optional = env.clone().variable(OLD_SELF, Type::optional(self_type.clone()));
         Self { declared, plain: env.variable(OLD_SELF, self_type), optional }
     }
@@ -78,13 +78,13 @@ impl Environments {
     }
 
     fn compile(&self, env: &Env, text: &str, expected: &Type) -> Result<Expression, Fault> {
-        let checked: Checked = env.check(text).map_err(|issues| Fault::Compile(issues.to_string()))?;
-        if checked.result() != expected {
+        let checked: CheckedExpr = env.check(text).map_err(|issues| Fault::Compile(issues.to_string()))?;
+        if checked.output_type() != expected {
             return Err(Fault::Type);
         }
         let program = env.program(&checked).map_err(|error: CompileError| Fault::Program(error.to_string()))?;
-        let cost = env.estimate(&checked, &*self.declared).max;
-        Ok(Expression { program, uses_old_self: checked.uses(OLD_SELF), cost })
+        let cost = env.estimate_cost(&checked, &*self.declared).max;
+        Ok(Expression { program, uses_old_self: checked.references(OLD_SELF), cost })
     }
 }
 

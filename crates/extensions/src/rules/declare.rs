@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pintle_cel::{SizeEstimate, Sizes, Type, TypeProvider, is_reserved};
+use pintle_cel::{SizeEstimate, SizeEstimator, Type, TypeProvider, is_reserved};
 use pintle_kinds::Step;
 use pintle_value::{Str, Value};
 
@@ -232,8 +232,8 @@ impl TypeProvider for Types {
     }
 }
 
-impl Sizes for Declared {
-    fn size(&self, path: &[Str], _: &Type) -> Option<SizeEstimate> {
+impl SizeEstimator for Declared {
+    fn estimate_size(&self, path: &[Str], _: &Type) -> Option<SizeEstimate> {
         let mut at = self;
         let mut steps = path.iter().skip(1).peekable();
         if path.is_empty() {

@@ -1,6 +1,6 @@
 //! What is said of a rule that is not kept.
 
-use pintle_cel::{Budget, Evaluation, Failure, Program, Value};
+use pintle_cel::{Budget, EvalErrorKind, Evaluation, Program, Value};
 use pintle_value::Value as Json;
 use pintle_value::print::quote;
 
@@ -40,7 +40,7 @@ pub(super) fn evaluate(program: &Program, rule: &Json, bindings: &[Value<'_>], b
     let message = match &result {
         Ok(Value::String(text)) => Some(text.trim()),
         Ok(_) => None,
-        Err(error) if *error.failure() == Failure::CostLimit => {
+        Err(error) if *error.kind() == EvalErrorKind::CostLimit => {
             let expression = quote(rule.str_at(&["messageExpression"]));
             return over(format!(
                 "no further validation rules will be run due to call cost exceeds limit for messageExpression: {expression}"

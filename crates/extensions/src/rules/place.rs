@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
-use pintle_cel::{EvalError, List, Map, Shape, Topology, Untyped, Value};
+use pintle_cel::{EvalError, List, ListTopology, Map, TypeAdapter, Untyped, Value};
 use pintle_kinds::Step;
 use pintle_value::print::go_type;
 use pintle_value::{Object, Str, Value as Json};
@@ -187,7 +187,7 @@ impl Leaf {
     }
 }
 
-impl Shape for Place {
+impl TypeAdapter for Place {
     fn read<'a>(&'a self, json: &'a Json) -> Value<'a> {
         match (&self.kind, json) {
             (_, Json::Null) if self.nullable => Value::Null,
@@ -199,12 +199,12 @@ impl Shape for Place {
                 invalid("invalid data, expected XIntOrString value to be either a string or integer")
             }
             (Kind::Object(_) | Kind::Map(_) | Kind::Bare, Json::Object(object)) => {
-                Value::Map(Map::Json { object, shape: self })
+                Value::Map(Map::Json { object, adapter: self })
             }
             (Kind::Object(_) | Kind::Map(_) | Kind::Bare, _) => {
                 invalid("invalid data, expected a map for the provided schema with type=object")
             }
-            (Kind::List(..), Json::Array(items)) => Value::List(List::Json { items, shape: self }),
+            (Kind::List(..), Json::Array(items)) => Value::List(List::Json { items, adapter: self }),
             (Kind::List(..), _) => invalid("invalid data, expected an array for the provided schema with type=array"),
         }
     }
@@ -222,7 +222,7 @@ impl Shape for Place {
         }
     }
 
-    fn has(&self, object: &Object, name: &str) -> bool {
+    fn has_field(&self, object: &Object, name: &str) -> bool {
         match &self.kind {
             Kind::Object(_) => {
                 self.by_name(name).and_then(|(key, _)| object.get(key)).is_some_and(|json| !json.is_null())
@@ -232,7 +232,7 @@ impl Shape for Place {
         }
     }
 
-    fn name_of<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
+    fn field_name<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
         match &self.kind {
             Kind::Object(_) => self.by_key(key).map(|_| escape(key).unwrap_or(Cow::Borrowed(key))),
             Kind::Map(_) => Some(Cow::Borrowed(key)),
@@ -251,11 +251,11 @@ impl Shape for Place {
         }
     }
 
-    fn topology(&self) -> Topology<'_> {
+    fn topology(&self) -> ListTopology<'_> {
         match &self.kind {
-            Kind::List(_, ListKind::Set) => Topology::Set,
-            Kind::List(_, ListKind::Map(keys)) => Topology::Map(keys),
-            _ => Topology::Atomic,
+            Kind::List(_, ListKind::Set) => ListTopology::Set,
+            Kind::List(_, ListKind::Map(keys)) => ListTopology::Map(keys),
+            _ => ListTopology::Atomic,
         }
     }
 }

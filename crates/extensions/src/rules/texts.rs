@@ -1,6 +1,6 @@
 //! Strings that stand for something else: times, lengths of time, bytes. Read as kube-openapi's `strfmt` reads them.
 
-use pintle_cel::{Blob, Timestamp, Value};
+use pintle_cel::{CelBytes, Timestamp, Value};
 use pintle_value::time::Time;
 
 use crate::schema::{Part, read_duration};
@@ -43,7 +43,7 @@ pub(super) fn read(text: Text, written: &str) -> Result<Value<'_>, String> {
         Text::Plain => Ok(Value::str(written)),
         // Validation asks for the usual alphabet, upstream reads the other one here.
         Text::Bytes => match decode(written.as_bytes()) {
-            Ok(bytes) => Ok(Value::Bytes(Blob::Owned(bytes.into()))),
+            Ok(bytes) => Ok(Value::Bytes(CelBytes::Owned(bytes.into()))),
             Err(at) => Err(format!("Invalid byte formatted string {written}: illegal base64 data at input byte {at}")),
         },
         Text::Duration => {

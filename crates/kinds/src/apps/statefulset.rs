@@ -98,7 +98,7 @@ impl Strategy for StatefulSet {
 
 /// Drops `maxUnavailable` unless its feature is enabled or the old object uses it.
 fn drop_max_unavailable(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
-    if context.gates.enabled(Feature::MAX_UNAVAILABLE_STATEFUL_SET) {
+    if context.gates.is_enabled(Feature::MAX_UNAVAILABLE_STATEFUL_SET) {
         return;
     }
     if old.is_none_or(|old| old.at(&MAX_UNAVAILABLE).is_none()) {

@@ -34,7 +34,7 @@ pub(super) fn validate(context: &StrategyContext, object: &Value, old: Option<&V
     let min = spec.int_at(&["minReplicas"]);
     // Scaling to zero is a feature; objects that use it may keep it.
     let in_use = old.is_some_and(|old| old.int_at(&["minReplicas"]) == Some(0));
-    let lowest = if in_use || context.gates.enabled(Feature::HPA_SCALE_TO_ZERO) { 0 } else { 1 };
+    let lowest = if in_use || context.gates.is_enabled(Feature::HPA_SCALE_TO_ZERO) { 0 } else { 1 };
     if let Some(min) = min.filter(|min| *min < lowest) {
         let text = format!("must be greater than or equal to {lowest}");
         errors.invalid(&path.child("minReplicas"), min, text);

@@ -43,7 +43,7 @@ impl Strategy for Lease {
 
 /// Drops the fields of the feature unless it is enabled or the old object uses them.
 fn drop_election(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
-    if context.gates.enabled(Feature::COORDINATED_LEADER_ELECTION) {
+    if context.gates.is_enabled(Feature::COORDINATED_LEADER_ELECTION) {
         return;
     }
     for field in ELECTION_FIELDS {

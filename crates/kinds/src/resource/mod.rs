@@ -150,7 +150,7 @@ const MAPPINGS: &str = "nodeAllocatableResourceMappings";
 /// Drops the fields of disabled features, unless the old slice uses them.
 fn drop_disabled(context: &StrategyContext, slice: &mut Value, old: Option<&Value>) {
     let used = |has: fn(&Value) -> bool| old.is_some_and(|old| old.items_at(&["spec", "devices"]).iter().any(has));
-    let lists = context.gates.enabled(Feature::DRA_LIST_TYPE_ATTRIBUTES)
+    let lists = context.gates.is_enabled(Feature::DRA_LIST_TYPE_ATTRIBUTES)
         || used(|device| {
             device.entries_at(&["attributes"]).any(|(_, value)| LISTS.iter().any(|list| value.get(list).is_some()))
         });

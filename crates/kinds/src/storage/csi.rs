@@ -27,7 +27,7 @@ pub(super) struct CsiDriver;
 /// Drops `preventPodSchedulingIfMissing` unless its feature is enabled or the old object uses it.
 fn drop_scheduling(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
     const FIELD: [&str; 2] = ["spec", "preventPodSchedulingIfMissing"];
-    let on = context.gates.enabled(Feature::VOLUME_LIMIT_SCALING);
+    let on = context.gates.is_enabled(Feature::VOLUME_LIMIT_SCALING);
     if !on && old.is_none_or(|old| old.at(&FIELD).is_none()) {
         object.remove_at(&FIELD);
     }

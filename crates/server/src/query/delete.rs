@@ -89,7 +89,7 @@ impl DeleteOptions {
 
 impl Given<'_> {
     fn checked(mut self, gates: &Gates) -> Result<DeleteOptions, ApiError> {
-        self.ignores_read_error &= gates.enabled(Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION);
+        self.ignores_read_error &= gates.is_enabled(Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION);
         let mut errors = Errors::new();
         let path = FieldPath::new("propagationPolicy");
         if let (Some(policy), Some(_)) = (self.propagation, self.orphan_dependents) {

@@ -48,7 +48,7 @@ impl ListOptions {
     pub(crate) fn read(query: &Query) -> Result<Self, ApiError> {
         let timeout_seconds = query.integer("timeoutSeconds")?;
         let limit = query.integer("limit")?.unwrap_or(0);
-        let malformed = |error: pintle_selector::ParseError| ApiError::BadRequest(error.to_string());
+        let malformed = |error: pintle_selector::SelectorParseError| ApiError::BadRequest(error.to_string());
         let meant = query.text("resourceVersionMatch");
         let mut options = Self {
             labels: LabelSelector::parse(&query.text("labelSelector")).map_err(malformed)?,

@@ -14,7 +14,7 @@ const NAMED: usize = 100;
 impl Cluster {
     /// True if objects can be deleted that cannot be read.
     pub(crate) fn deletes_broken(&self) -> bool {
-        self.gates().enabled(Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION)
+        self.gates().is_enabled(Feature::ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION)
     }
 
     /// The error of who asks for an object that cannot be read, or wants to delete it.

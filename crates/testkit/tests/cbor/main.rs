@@ -32,7 +32,7 @@ async fn cluster() -> Cluster {
 
 async fn cluster_with(options: Options) -> Cluster {
     let settings = [("CBORServingAndStorage".to_owned(), true)];
-    let (gates, _) = Gates::with(&settings.into()).expect("settable feature gates");
+    let (gates, _) = Gates::with_overrides(&settings.into()).expect("settable feature gates");
     let cluster = Cluster::with_options(Options { gates, ..options }).await;
     let _ = cluster.post(CRDS, WIDGET_DEFINITION).await.expect(201);
     let mut watch = cluster.watch(&format!("{CRDS}?watch=true&fieldSelector=metadata.name=widgets.example.com")).await;

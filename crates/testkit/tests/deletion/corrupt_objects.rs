@@ -15,7 +15,7 @@ const DECODE_ERROR: &str = "couldn't get version/kind; json parse error: unexpec
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 fn gates(enabled: bool) -> Gates {
-    Gates::with(&[(GATE.to_owned(), enabled)].into_iter().collect()).expect("settable feature gates").0
+    Gates::with_overrides(&[(GATE.to_owned(), enabled)].into_iter().collect()).expect("settable feature gates").0
 }
 
 /// Starts a scenario with three ConfigMaps, of which the second is corrupt.

@@ -214,7 +214,7 @@ fn options_are_accepted_in_every_encoding() {
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}).to_string();
     pintle_testkit::run(async move {
         let (gates, _) =
-            Gates::with(&[("CBORServingAndStorage".to_owned(), true)].into_iter().collect()).expect("gates");
+            Gates::with_overrides(&[("CBORServingAndStorage".to_owned(), true)].into_iter().collect()).expect("gates");
         let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let _ = cluster.post(definitions, definition.to_string()).await.expect(201);

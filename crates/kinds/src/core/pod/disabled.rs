@@ -39,7 +39,7 @@ pub(crate) fn drop_disabled_template_fields(context: &StrategyContext, template:
         spec.remove("schedulingGroup");
     }
     // Also drop a lifecycle that had no other field.
-    let signals = context.gates.enabled(Feature::CONTAINER_STOP_SIGNALS);
+    let signals = context.gates.is_enabled(Feature::CONTAINER_STOP_SIGNALS);
     if !signals && !all_containers(old_spec).any(|c| c.at(&["lifecycle", "stopSignal"]).is_some()) {
         for list in CONTAINER_LISTS {
             each(spec, &[list], |container| {
