@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn fields() {
+    fn field_lines_are_parsed() {
         check("name string 1", "name string 1 required");
         check("image? string 2", "image string 2 omitempty");
         check("creationTimestamp~ Time 8", "creationTimestamp Time 8 omitzero");

@@ -43,7 +43,7 @@ fn every_listed_kind_is_a_resource() {
 }
 
 #[test]
-fn prefixes_are_unique() {
+fn storage_prefixes_are_unique() {
     let mut prefixes: Vec<_> = shared()
         .resources()
         .iter()

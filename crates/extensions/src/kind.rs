@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pintle_registry::{CostBudget, Strategy, StrategyContext, SubresourceStrategy};
-use pintle_value::metadata::{MANAGED_FIELDS, is_finalizer_of_someone};
+use pintle_value::metadata::{MANAGED_FIELDS, is_standard_or_qualified_finalizer};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
 use crate::lazy::LazySchema;
@@ -209,7 +209,7 @@ fn finalizer_warnings(finalizer: &str) -> Vec<String> {
     let (path, shown) = (path.child("finalizers").to_string(), pintle_value::field::quote(finalizer));
     let mut warnings: Vec<String> =
         names::qualified_name(finalizer).into_iter().map(|why| format!("{path}: {shown}: {why}")).collect();
-    if !is_finalizer_of_someone(finalizer) {
+    if !is_standard_or_qualified_finalizer(finalizer) {
         let including = if finalizer.contains('.') { " including a path (/)" } else { "" };
         warnings.push(format!(
             "{path}: {shown}: prefer a domain-qualified finalizer name{including} to avoid accidental conflicts with other finalizer writers"

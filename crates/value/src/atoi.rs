@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers() {
+    fn integers_are_parsed_as_in_go() {
         #[track_caller]
         fn check(text: &str, expect: Result<i64, (i64, &str)>) {
             let expect =

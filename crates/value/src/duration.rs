@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parse_and_print() {
+    fn durations_are_parsed_and_printed_as_in_go() {
         #[track_caller]
         fn check(text: &str, expect: &str) {
             let found = Duration::parse(text).map_or_else(|e| e.to_string(), |d| d.to_string());
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tables_show() {
+    fn durations_are_formatted_for_tables() {
         for (seconds, long, short) in [
             (-2, "<invalid>", "<invalid>"),
             (-1, "0s", "0s"),

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_those_of_go() {
+    fn digits_match_go() {
         check(0.0, "0e0", "0");
         check(-0.0, "-0e0", "-0");
         check(1.0, "1e0", "1");

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_scale() {
+    fn percentages_are_scaled() {
         #[track_caller]
         fn check(value: impl Into<Value>, up: &str, down: &str) {
             let value = IntOrString::from_value(&value.into()).expect("a value");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_numbers() {
+    fn strings_and_numbers_are_converted() {
         assert_eq!(IntOrString::parse("80"), IntOrString::Int(80));
         assert_eq!(IntOrString::parse("http"), IntOrString::String("http".into()));
         assert_eq!(IntOrString::parse("2147483648").to_string(), "2147483648");

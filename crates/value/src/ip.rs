@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn addresses_are_parsed_and_validated() {
         let path = FieldPath::new("ip");
         for good in ["1.2.3.4", "::", "::1", "2001:db8::1", "1:2:3:4:5:6:7:8", "64:ff9b::102:304"] {
             check(valid_ip(&path, good).0, &[]);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn networks() {
+    fn cidrs_are_parsed_and_validated() {
         let path = FieldPath::new("cidr");
         check(valid_cidr(&path, "10.0.0.0/8").0, &[]);
         check(valid_cidr(&path, "::/0").0, &[]);

@@ -23,13 +23,13 @@ pub const IMMUTABLE_TEXT: &str = "field is immutable";
 
 /// Validates a name and returns the error messages (`ValidateNameFunc`). The flag is set if the name is the prefix of a
 /// generated name.
-pub type NameRule<'a> = &'a dyn Fn(&str, bool) -> Vec<String>;
+pub type ValidateNameFn<'a> = &'a dyn Fn(&str, bool) -> Vec<String>;
 
 /// Validates `metadata` of a new object (`ValidateObjectMeta`).
 #[must_use]
-pub fn validate_object_meta(object: &Value, namespaced: bool, name_rule: NameRule<'_>) -> Errors {
+pub fn validate_object_meta(object: &Value, namespaced: bool, validate_name: ValidateNameFn<'_>) -> Errors {
     let path = FieldPath::new("metadata");
-    validate_object_meta_at(&object["metadata"], namespaced, name_rule, &path)
+    validate_object_meta_at(&object["metadata"], namespaced, validate_name, &path)
 }
 
 /// The same for metadata at another path, such as that of a template.
@@ -37,13 +37,13 @@ pub fn validate_object_meta(object: &Value, namespaced: bool, name_rule: NameRul
 pub fn validate_object_meta_at(
     metadata: &Value,
     namespaced: bool,
-    name_rule: NameRule<'_>,
+    validate_name: ValidateNameFn<'_>,
     path: &FieldPath<'_>,
 ) -> Errors {
     let mut errors = Errors::new();
     let prefix = metadata.str_at(&["generateName"]);
     if !prefix.is_empty() {
-        for text in name_rule(prefix, true) {
+        for text in validate_name(prefix, true) {
             errors.invalid(&path.child("generateName"), prefix, text);
         }
     }
@@ -51,7 +51,7 @@ pub fn validate_object_meta_at(
     if name.is_empty() {
         errors.required(&path.child("name"), "name or generateName is required");
     } else {
-        for text in name_rule(name, false) {
+        for text in validate_name(name, false) {
             errors.invalid(&path.child("name"), name, text);
         }
     }
@@ -272,7 +272,7 @@ pub fn validate_finalizers(finalizers: &Value, path: &FieldPath<'_>) -> Errors {
 /// Returns whether a finalizer is qualified with a domain or is a standard finalizer (upstream:
 /// `IsStandardFinalizerName`).
 #[must_use]
-pub fn is_finalizer_of_someone(finalizer: &str) -> bool {
+pub fn is_standard_or_qualified_finalizer(finalizer: &str) -> bool {
     finalizer.contains('/') || matches!(finalizer, "kubernetes" | ORPHAN | FOREGROUND)
 }
 

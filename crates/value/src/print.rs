@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_printed_in_two_ways() {
+    fn values_are_printed_as_json_and_plain() {
         #[track_caller]
         fn check(value: impl Into<Value>, as_json: &str, as_plain: &str) {
             let value = value.into();

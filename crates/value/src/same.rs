@@ -39,7 +39,7 @@ mod tests {
     use crate::object;
 
     #[test]
-    fn null_and_empty_arrays_are_absence() {
+    fn null_and_empty_arrays_equal_absent_values() {
         let check = |a: Value, b: Value, expect: bool| {
             assert_eq!(same(Some(&a), Some(&b)), expect, "{a:?} {b:?}");
             assert_eq!(same(Some(&b), Some(&a)), expect, "{b:?} {a:?}");

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn ages() {
+    fn ages_are_formatted_for_tables() {
         let now = Time::parse_rfc3339("2026-01-01T00:05:00Z").expect("time");
         let mut object = Value::object();
         assert_eq!(age(&object, now), Value::from("<unknown>"));
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic() {
+    fn times_and_durations_are_added_and_subtracted() {
         let t = Time { seconds: 10, nanos: 999_999_999 };
         assert_eq!(t.plus(Duration(1)), Time::from_seconds(11));
         assert_eq!(t.plus(Duration(-11_000_000_000)), Time { seconds: -1, nanos: 999_999_999 });

@@ -77,8 +77,8 @@ pub(super) struct Scanner<'t> {
     pub(super) simple_key_allowed: bool,
     /// The possible simple keys: one for the block context and one for each open flow collection (`simple_keys`).
     simple_keys: Vec<SimpleKey>,
-    /// The index in `simple_keys` of the key that starts at each token, beginning with the next token (`simple_keys_by_tok`).
-    /// As in goyaml it may still refer to keys that are no longer possible.
+    /// The index in `simple_keys` of the key that starts at each token, beginning with the next token
+    /// (`simple_keys_by_tok`). As in goyaml it may still refer to keys that are no longer possible.
     simple_keys_by_token: VecDeque<Option<usize>>,
 }
 

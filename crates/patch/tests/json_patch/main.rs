@@ -14,7 +14,7 @@ fn apply(document: Value, patch: &Value) -> Result<Value, PatchError> {
 }
 
 #[test]
-fn operations() {
+fn operations_give_the_expected_results() {
     let table = include_str!("operations.txt");
     let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     let mut failures = Vec::new();
@@ -117,7 +117,7 @@ fn operation() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn nothing_panics(document in values(), operations in prop::collection::vec(operation(), 0..8)) {
+    fn random_patches_never_panic(document in values(), operations in prop::collection::vec(operation(), 0..8)) {
         let _ = apply(document, &Value::Array(operations));
     }
 

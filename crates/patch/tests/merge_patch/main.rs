@@ -10,7 +10,7 @@ fn read(text: &str) -> Value {
 }
 
 #[test]
-fn cases() {
+fn patches_give_the_expected_results() {
     let table = include_str!("cases.txt");
     let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     for case in lines.chunks(3) {

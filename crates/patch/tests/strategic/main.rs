@@ -57,7 +57,7 @@ fn check(table: &str) {
 }
 
 #[test]
-fn objects() {
+fn objects_are_merged() {
     check(include_str!("objects.txt"));
 }
 
@@ -192,7 +192,7 @@ fn in_pod(spec: Value) -> Value {
 
 proptest! {
     #[test]
-    fn nothing_panics(spec in specs(true), patch in specs(true)) {
+    fn random_patches_never_panic(spec in specs(true), patch in specs(true)) {
         let catalog = pintle_catalog::shared();
         let root = catalog.kind_type("", "v1", "Pod").expect("a kind");
         let (document, patch) = (in_pod(spec), in_pod(patch));

@@ -2,7 +2,7 @@
 
 use crate::warnings::Warnings;
 use pintle_registry::{ApiError, GroupVersionKind, Resource, Scope, StrategyContext};
-use pintle_value::metadata::is_finalizer_of_someone;
+use pintle_value::metadata::is_standard_or_qualified_finalizer;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
 /// Letters of generated names: no vowels and nothing that looks like something else.
@@ -159,7 +159,7 @@ fn core_rules(object: &Value, resource: &Resource) -> Errors {
     let path = path.child("finalizers");
     for (index, finalizer) in object.items_at(&["metadata", "finalizers"]).iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
-        if !is_finalizer_of_someone(name) {
+        if !is_standard_or_qualified_finalizer(name) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             errors.invalid(&path.index(index), name, why);
         }

@@ -21,7 +21,7 @@ fn update(new: Value, old: Value) -> Errors {
 }
 
 #[test]
-fn names_and_namespaces() {
+fn names_and_namespaces_are_validated() {
     check(&create(object! {"name": "a.b", "namespace": "n"}), &[]);
     check(
         &create(object! {}),
@@ -44,7 +44,7 @@ fn names_and_namespaces() {
 }
 
 #[test]
-fn labels_annotations_and_generation() {
+fn labels_annotations_and_generation_are_validated() {
     let valid = names::qualified_name("a b").remove(0);
     let value = names::label_value("c d").remove(0);
     check(
@@ -68,7 +68,7 @@ fn labels_annotations_and_generation() {
 }
 
 #[test]
-fn owners() {
+fn owner_references_are_validated() {
     let owner = |name: &str| object! {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "u", "controller": true};
     let path = FieldPath::new("metadata.ownerReferences");
     let check_owners = |owners: Vec<Value>, expect: &[&str]| {
@@ -102,7 +102,7 @@ fn owners() {
 }
 
 #[test]
-fn finalizers() {
+fn finalizers_are_validated() {
     let path = FieldPath::new("metadata.finalizers");
     check(&validate_finalizers(&Value::from(vec!["a/b", "orphan"]), &path), &[]);
     check(
@@ -121,7 +121,7 @@ fn finalizers() {
 }
 
 #[test]
-fn immutable_fields_and_required_resource_version() {
+fn immutable_fields_and_a_missing_resource_version_are_rejected() {
     let old = object! {
         "name": "a", "namespace": "n", "uid": "u", "generation": 2, "resourceVersion": "1",
         "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -151,7 +151,7 @@ fn immutable_fields_and_required_resource_version() {
 }
 
 #[test]
-fn managed_fields() {
+fn managed_fields_are_validated() {
     let entries = vec![
         object! {"operation": "Apply", "fieldsType": "FieldsV1", "manager": "kubectl"},
         object! {"operation": "Create", "fieldsType": "V2", "manager": "a\n", "subresource": "s".repeat(257)},
@@ -168,7 +168,7 @@ fn managed_fields() {
 }
 
 #[test]
-fn label_selectors() {
+fn label_selectors_are_validated() {
     let selector = object! {
         "matchLabels": object! {"a": "b"},
         "matchExpressions": vec![
@@ -195,7 +195,7 @@ fn label_selectors() {
 }
 
 #[test]
-fn conditions() {
+fn conditions_are_validated() {
     let good = object! {
         "type": "Ready", "status": "True", "reason": "A_b:c", "lastTransitionTime": "2026-01-01T00:00:00Z",
     };

@@ -18,7 +18,7 @@ fn check(found: Vec<String>, expect: &[&str]) {
 }
 
 #[test]
-fn dns_names() {
+fn dns_names_are_validated() {
     check(dns1123_label("a-1"), &[]);
     check(dns1123_label("a.b"), &["must not contain dots"]);
     check(dns1123_label(""), &[LABEL]);
@@ -51,7 +51,7 @@ fn generate_name_prefixes_may_end_in_a_dash() {
 }
 
 #[test]
-fn label_keys_and_values() {
+fn label_keys_and_values_are_validated() {
     check(qualified_name("example.com/My_Name"), &[]);
     check(qualified_name(""), &["name part must be non-empty", &format!("name part {KEY}")]);
     check(qualified_name("/a"), &["prefix part must be non-empty"]);
@@ -69,7 +69,7 @@ fn label_keys_and_values() {
 }
 
 #[test]
-fn ports_and_numbers() {
+fn ports_and_numbers_are_validated() {
     check(port_number(0), &["must be between 1 and 65535, inclusive"]);
     check(port_name("-"), &["must contain at least one letter (a-z)", "must not begin or end with a hyphen"]);
     check(
@@ -89,7 +89,7 @@ fn ports_and_numbers() {
 }
 
 #[test]
-fn keys_and_variables() {
+fn keys_and_variable_names_are_validated() {
     check(config_map_key("a.b_c-D"), &[]);
     check(config_map_key(".."), &["must not be '..'"]);
     check(config_map_key("..a"), &["must not start with '..'"]);
@@ -108,7 +108,7 @@ fn keys_and_variables() {
 }
 
 #[test]
-fn domains() {
+fn domains_are_validated() {
     let path = FieldPath::new("spec");
     #[track_caller]
     fn check(errors: &Errors, expect: &str) {

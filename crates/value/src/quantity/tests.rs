@@ -10,7 +10,7 @@ fn check(text: &str, expect: &str) {
 }
 
 #[test]
-fn canonical_texts() {
+fn quantities_are_printed_in_canonical_form() {
     for (text, expect) in [
         ("0", "0"),
         ("0Ki", "0"),
@@ -56,7 +56,7 @@ fn canonical_texts() {
 }
 
 #[test]
-fn malformed_texts() {
+fn malformed_quantities_are_rejected() {
     let form = QuantityError::Form.to_string();
     let suffix = QuantityError::Suffix.to_string();
     for (text, expect) in [
@@ -80,7 +80,7 @@ fn malformed_texts() {
 }
 
 #[test]
-fn arithmetic() {
+fn quantities_are_added_scaled_and_rounded() {
     #[track_caller]
     fn sum(a: &str, b: &str, expect: &str) {
         let mut q = Quantity::parse(a).expect(a);
@@ -109,7 +109,7 @@ fn arithmetic() {
 }
 
 #[test]
-fn order() {
+fn quantities_are_ordered_by_their_number() {
     let ascending =
         ["-1e1000000000", "-1Gi", "-1n", "0", "1n", "1m", "1", "1Ki", "1025", "1Ei", "1e30", "2e1000000000"];
     for (i, a) in ascending.iter().enumerate() {

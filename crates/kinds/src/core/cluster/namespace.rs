@@ -2,7 +2,7 @@
 //! (upstream: `pkg/registry/core/namespace`, `ValidateNamespace...`).
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion};
-use pintle_value::metadata::is_finalizer_of_someone;
+use pintle_value::metadata::is_standard_or_qualified_finalizer;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
 use crate::rules::invalid_each;
@@ -119,7 +119,7 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 
 fn validate_finalizer(errors: &mut Errors, finalizer: &str, path: &FieldPath<'_>) {
     invalid_each(errors, path, finalizer, names::qualified_name(finalizer));
-    if !is_finalizer_of_someone(finalizer) {
+    if !is_standard_or_qualified_finalizer(finalizer) {
         errors.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified");
     }
 }
