@@ -1,15 +1,16 @@
-//! A cluster as the binary makes it.
+//! Options for a cluster with the objects that the `pintle` binary bootstraps.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use pintle::Options;
 
-/// Where clients are told to reach the server: hosts differ in having an address of their own.
-const ADVERTISED: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+/// The advertised address. It is fixed because not every host has an outbound address.
+const ADVERTISE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// Options of a server that furnishes its cluster as the binary does: with what every namespace has, and with what says
-/// where the server is. By default, tests find nothing that they have not put there.
+/// Options of a server that bootstraps its cluster as the binary does: every namespace has its default service account
+/// and `kube-root-ca.crt`, and the server publishes the `kubernetes` service's endpoints and its own lease. With the
+/// default options, a cluster has none of these.
 #[must_use]
 pub fn bootstrapped() -> Options {
-    Options { announces: true, fixtures: true, advertise_address: Some(ADVERTISED), ..Options::default() }
+    Options { announces: true, fixtures: true, advertise_address: Some(ADVERTISE_ADDRESS), ..Options::default() }
 }

@@ -1,4 +1,4 @@
-//! The connection to a cluster: requests, answers, and watches that are read event by event.
+//! The HTTP client of a cluster: request builder, response, and watches that are read event by event.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,42 +16,42 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
 
-/// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The timeout for a response, for its body, and for the next event of a watch.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-type Pool = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type ConnectionPool = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// Which HTTP a client speaks.
+/// The HTTP version of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1 alone: a connection for each request that is open.
+    /// HTTP/1.1 only. Each concurrent request uses a connection of its own.
     Http1,
-    /// What client and server agree on, which is HTTP/2: one connection for all.
+    /// Negotiated with ALPN, which selects HTTP/2. All requests share one connection.
     Any,
 }
 
-/// Connections to a cluster, with the administrator's certificate and with none.
+/// A client of a cluster, which sends requests with the administrator's certificate or anonymously.
 pub struct Client {
     url: String,
-    admin: Pool,
-    nobody: Pool,
+    admin_pool: ConnectionPool,
+    anonymous_pool: ConnectionPool,
 }
 
 impl Client {
     pub(crate) fn new(url: &str, certificates: &Certificates, protocol: Protocol) -> Self {
-        let pool = |admin| pool(certificates, admin, protocol);
-        Self { url: url.to_owned(), admin: pool(true), nobody: pool(false) }
+        let pool = |admin| connection_pool(certificates, admin, protocol);
+        Self { url: url.to_owned(), admin_pool: pool(true), anonymous_pool: pool(false) }
     }
 
-    /// Asks anything.
+    /// Builds a request with any method to any path, with or without a query.
     ///
     /// # Panics
-    /// It is no method.
+    /// Panics if `method` is not an HTTP method.
     #[must_use]
     pub fn request(&self, method: &str, path: &str) -> RequestBuilder<'_> {
         RequestBuilder {
             client: self,
-            method: Method::from_bytes(method.as_bytes()).expect("a method"),
+            method: Method::from_bytes(method.as_bytes()).expect("an HTTP method"),
             path: path.to_owned(),
             headers: HeaderMap::new(),
             body: Bytes::new(),
@@ -60,28 +60,30 @@ impl Client {
     }
 }
 
-/// What a client trusts, and the administrator's certificate.
-pub(crate) fn tls(certificates: &Certificates, admin: bool) -> rustls::ClientConfig {
+/// The TLS configuration of a client: it trusts the cluster's CA and presents the administrator's certificate if
+/// `admin`.
+pub(crate) fn tls_config(certificates: &Certificates, admin: bool) -> rustls::ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
-    let authority = CertificateDer::from_pem_slice(certificates.authority.certificate.as_bytes());
-    roots.add(authority.expect("a certificate")).expect("an authority");
+    let ca = CertificateDer::from_pem_slice(certificates.authority.certificate.as_bytes());
+    roots.add(ca.expect("a certificate in PEM")).expect("a CA certificate");
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .expect("TLS versions")
+        .expect("supported TLS versions")
         .with_root_certificates(roots);
     if admin {
-        let leaf = CertificateDer::from_pem_slice(certificates.admin.certificate.as_bytes()).expect("a certificate");
-        let key = PrivateKeyDer::from_pem_slice(certificates.admin.key.as_bytes()).expect("a key");
-        config.with_client_auth_cert(vec![leaf], key).expect("a certificate that fits its key")
+        let leaf =
+            CertificateDer::from_pem_slice(certificates.admin.certificate.as_bytes()).expect("a certificate in PEM");
+        let key = PrivateKeyDer::from_pem_slice(certificates.admin.key.as_bytes()).expect("a private key in PEM");
+        config.with_client_auth_cert(vec![leaf], key).expect("a certificate that matches its key")
     } else {
         config.with_no_client_auth()
     }
 }
 
-fn pool(certificates: &Certificates, admin: bool, protocol: Protocol) -> Pool {
-    let config = tls(certificates, admin);
-    // A body would wait some 40 ms for the answer to its headers, which comes only after the body.
+fn connection_pool(certificates: &Certificates, admin: bool, protocol: Protocol) -> ConnectionPool {
+    let config = tls_config(certificates, admin);
+    // With Nagle's algorithm, a request body waits about 40 ms for the delayed ACK of the request's headers.
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -91,12 +93,13 @@ fn pool(certificates: &Certificates, admin: bool, protocol: Protocol) -> Pool {
         Protocol::Any => connector.enable_all_versions().wrap_connector(tcp),
     };
     let mut builder = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
-    // Who leaves a watch may still be sent events of it. A thousand such watches are no fault of the server.
+    // The server may still send events of a watch that the client has reset. The default limit of such streams would
+    // break the connection after a thousand watches.
     builder.http2_max_local_error_reset_streams(None);
     builder.build(connector)
 }
 
-/// A request that is being put together.
+/// Builds a request and sends it.
 pub struct RequestBuilder<'a> {
     client: &'a Client,
     method: Method,
@@ -110,7 +113,7 @@ impl RequestBuilder<'_> {
     /// Adds a header.
     ///
     /// # Panics
-    /// It is no header.
+    /// Panics if the name or the value is not valid.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let name: http::HeaderName = name.parse().expect("a header's name");
@@ -118,10 +121,10 @@ impl RequestBuilder<'_> {
         self
     }
 
-    /// Adds a header whose value may be no text.
+    /// Adds a header whose value may contain bytes that are not ASCII.
     ///
     /// # Panics
-    /// It is no header.
+    /// Panics if the name or the value is not valid.
     #[must_use]
     pub fn header_bytes(mut self, name: &str, value: &[u8]) -> Self {
         let name: http::HeaderName = name.parse().expect("a header's name");
@@ -129,28 +132,28 @@ impl RequestBuilder<'_> {
         self
     }
 
-    /// Sets the body and its media type.
+    /// Sets the body and its `Content-Type`.
     #[must_use]
     pub fn body(self, media_type: &str, body: impl Into<Bytes>) -> Self {
-        let mut ask = self.header("content-type", media_type);
-        ask.body = body.into();
-        ask
+        let mut request = self.header("content-type", media_type);
+        request.body = body.into();
+        request
     }
 
-    /// Sets a body of JSON.
+    /// Sets a JSON body.
     #[must_use]
     pub fn json(self, body: impl Into<String>) -> Self {
         self.body("application/json", body.into())
     }
 
-    /// Sets a body without saying what it is.
+    /// Sets the body without a `Content-Type`.
     #[must_use]
     pub fn raw(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// Asks without the administrator's certificate.
+    /// Sends the request without a client certificate.
     #[must_use]
     pub fn anonymous(mut self) -> Self {
         self.anonymous = true;
@@ -158,92 +161,92 @@ impl RequestBuilder<'_> {
     }
 
     async fn start(self) -> Result<(String, http::Response<Incoming>), ConnectionError> {
-        let what = format!("{} {}", self.method, self.path);
+        let description = format!("{} {}", self.method, self.path);
         let mut request = Request::new(Full::new(self.body));
         *request.method_mut() = self.method;
-        *request.uri_mut() = format!("{}{}", self.client.url, self.path).parse().expect("a path");
+        *request.uri_mut() = format!("{}{}", self.client.url, self.path).parse().expect("a valid path");
         *request.headers_mut() = self.headers;
-        let pool = if self.anonymous { &self.client.nobody } else { &self.client.admin };
-        match tokio::time::timeout(PATIENCE, pool.request(request)).await {
-            Ok(Ok(response)) => Ok((what, response)),
-            Ok(Err(error)) => Err(ConnectionError(format!("{what}: {error:?}"))),
-            Err(_) => panic!("{what}: no answer in {PATIENCE:?}"),
+        let pool = if self.anonymous { &self.client.anonymous_pool } else { &self.client.admin_pool };
+        match tokio::time::timeout(TIMEOUT, pool.request(request)).await {
+            Ok(Ok(response)) => Ok((description, response)),
+            Ok(Err(error)) => Err(ConnectionError(format!("{description}: {error:?}"))),
+            Err(_) => panic!("{description}: no response within {TIMEOUT:?}"),
         }
     }
 
-    /// Sends the request and reads the whole answer.
+    /// Sends the request and reads the whole response.
     ///
     /// # Panics
-    /// There is no answer.
+    /// Panics if the connection fails or the response takes too long.
     pub async fn send(self) -> Response {
-        self.try_send().await.unwrap_or_else(|broken| panic!("{broken}"))
+        self.try_send().await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Sends the request and reads the whole answer.
+    /// Sends the request and reads the whole response.
     ///
     /// # Errors
-    /// The server went away meanwhile, or is not there.
+    /// Returns an error if the server does not listen or the connection breaks.
     ///
     /// # Panics
-    /// The answer takes too long.
+    /// Panics if the response takes too long.
     pub async fn try_send(self) -> Result<Response, ConnectionError> {
-        let (what, response) = self.start().await?;
-        whole(what, response).await
+        let (description, response) = self.start().await?;
+        read_response(description, response).await
     }
 
     /// Sends the request as a watch.
     ///
     /// # Panics
-    /// The watch is refused.
+    /// Panics if the response is not 200 OK.
     pub async fn watch(self) -> Watch {
         match self.try_watch().await {
             Ok(watch) => watch,
-            Err(answer) => panic!("{}: {}: {}", answer.what, answer.status, answer.text()),
+            Err(response) => panic!("{}: {}: {}", response.request, response.status, response.text()),
         }
     }
 
     /// Sends the request as a watch.
     ///
     /// # Errors
-    /// The answer, if the watch is refused.
+    /// Returns the response if it is not 200 OK.
     ///
     /// # Panics
-    /// There is no answer.
+    /// Panics if the connection fails or the response takes too long.
     pub async fn try_watch(self) -> Result<Watch, Response> {
-        match self.stream().await.unwrap_or_else(|broken| panic!("{broken}")) {
-            Ok(stream) => Ok(Watch { stream, buffer: Vec::new(), lines: VecDeque::new() }),
-            Err(answer) => Err(answer),
+        match self.stream().await.unwrap_or_else(|error| panic!("{error}")) {
+            Ok(stream) => Ok(Watch { stream, buffer: Vec::new(), events: VecDeque::new() }),
+            Err(response) => Err(response),
         }
     }
 
-    /// Sends the request and leaves the body to be read piece by piece.
+    /// Sends the request and returns the response before its body is read.
     ///
     /// # Errors
-    /// The server is not there; or, within, the answer that is not 200.
+    /// The outer error is a connection failure. The inner error is a response that is not 200 OK.
     ///
     /// # Panics
-    /// There is no answer for too long.
+    /// Panics if the response takes too long.
     pub async fn stream(self) -> Result<Result<ResponseStream, Response>, ConnectionError> {
-        let (what, response) = self.start().await?;
+        let (description, response) = self.start().await?;
         if response.status() == StatusCode::OK {
             let (head, body) = response.into_parts();
-            return Ok(Ok(ResponseStream { what, headers: head.headers, body }));
+            return Ok(Ok(ResponseStream { request: description, headers: head.headers, body }));
         }
-        whole(what, response).await.map(Err)
+        read_response(description, response).await.map(Err)
     }
 }
 
-async fn whole(what: String, response: http::Response<Incoming>) -> Result<Response, ConnectionError> {
+async fn read_response(request: String, response: http::Response<Incoming>) -> Result<Response, ConnectionError> {
     let (head, body) = response.into_parts();
-    let body = match tokio::time::timeout(PATIENCE, body.collect()).await {
+    let body = match tokio::time::timeout(TIMEOUT, body.collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) => return Err(ConnectionError(format!("{what}: {error}"))),
-        Err(_) => panic!("{what}: the answer does not end"),
+        Ok(Err(error)) => return Err(ConnectionError(format!("{request}: {error}"))),
+        Err(_) => panic!("{request}: the response body does not end within {TIMEOUT:?}"),
     };
-    Ok(Response { what, status: head.status, headers: head.headers, body })
+    Ok(Response { request, status: head.status, headers: head.headers, body })
 }
 
-/// A connection that could not be made or ended too early, as when a server is stopped; says what was asked.
+/// A connection that failed or closed too early, for example because the server stopped. The message names the request.
 #[derive(Debug)]
 pub struct ConnectionError(String);
 
@@ -253,11 +256,12 @@ impl fmt::Display for ConnectionError {
     }
 }
 
-/// An answer.
+/// A response with its whole body.
 #[derive(Debug)]
 pub struct Response {
-    what: String,
-    /// The status.
+    /// Method and path of the request, for messages.
+    request: String,
+    /// The status code.
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
@@ -266,31 +270,31 @@ pub struct Response {
 }
 
 impl Response {
-    /// Sees to it that the answer has this status.
+    /// Asserts the status code.
     ///
     /// # Panics
-    /// It has another.
+    /// Panics if the response has another status code.
     #[must_use]
     #[track_caller]
     pub fn expect(self, code: u16) -> Self {
-        assert_eq!(self.status.as_u16(), code, "{}: {}", self.what, self.text());
+        assert_eq!(self.status.as_u16(), code, "{}: {}", self.request, self.text());
         self
     }
 
-    /// Sees to it that the answer is a `Status` with this code, reason and message.
+    /// Asserts that the response is a `Status` with this code, reason and message.
     ///
     /// # Panics
-    /// It is not.
+    /// Panics if it is not.
     #[track_caller]
     pub fn expect_error(self, code: u16, reason: &str, message: &str) {
-        let what = self.what.clone();
+        let request = self.request.clone();
         let status = self.expect(code).json();
-        assert_eq!(status["kind"], "Status", "{what}");
-        assert_eq!(status["reason"].as_str().unwrap_or_default(), reason, "{what}");
-        assert_eq!(status["message"].as_str().unwrap_or_default(), message, "{what}");
+        assert_eq!(status["kind"], "Status", "{request}");
+        assert_eq!(status["reason"].as_str().unwrap_or_default(), reason, "{request}");
+        assert_eq!(status["message"].as_str().unwrap_or_default(), message, "{request}");
     }
 
-    /// The body as text.
+    /// The body as text. Invalid UTF-8 is replaced.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -299,37 +303,38 @@ impl Response {
     /// The body as JSON.
     ///
     /// # Panics
-    /// It is none.
+    /// Panics if the body is not JSON.
     #[must_use]
     #[track_caller]
     pub fn json(&self) -> Value {
         match serde_json::from_slice(&self.body) {
             Ok(value) => value,
-            Err(error) => panic!("{}: {error}: {}", self.what, self.text()),
+            Err(error) => panic!("{}: {error}: {}", self.request, self.text()),
         }
     }
 
-    /// A header, or `""`.
+    /// The value of a header, or `""` if it is missing.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
     }
 }
 
-/// An answer of which pieces are still to come.
+/// A response whose body is still being received.
 #[derive(Debug)]
 pub struct ResponseStream {
-    what: String,
+    /// Method and path of the request, for messages.
+    request: String,
     /// The headers.
     pub headers: HeaderMap,
     body: Incoming,
 }
 
 impl ResponseStream {
-    /// The next piece, whenever it comes; `None` at the end.
+    /// Waits for the next chunk of the body, without a timeout. `None` is the end of the body.
     ///
     /// # Errors
-    /// The connection was cut.
+    /// Returns an error if the connection breaks.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ConnectionError> {
         while let Some(frame) = self.body.frame().await {
             match frame {
@@ -337,57 +342,59 @@ impl ResponseStream {
                     Ok(data) if !data.is_empty() => return Ok(Some(data)),
                     _ => {}
                 },
-                Err(error) => return Err(ConnectionError(format!("{}: {error}", self.what))),
+                Err(error) => return Err(ConnectionError(format!("{}: {error}", self.request))),
             }
         }
         Ok(None)
     }
 }
 
-/// A watch that is open, in JSON.
+/// An open watch whose events are JSON.
 #[derive(Debug)]
 pub struct Watch {
     stream: ResponseStream,
+    /// The received bytes that are not a complete line yet.
     buffer: Vec<u8>,
-    lines: VecDeque<Value>,
+    /// The received events that were not returned yet.
+    events: VecDeque<Value>,
 }
 
 impl Watch {
-    /// The next event, or `None` when the stream has ended.
+    /// Waits for the next event. `None` is the end of the stream.
     ///
     /// # Panics
-    /// Nothing comes for too long, or something that is no event.
+    /// Panics if no event arrives in time or a line is not JSON.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
-            if let Some(event) = self.lines.pop_front() {
+            if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
-            let Ok(piece) = tokio::time::timeout(PATIENCE, self.stream.next()).await else {
-                panic!("{}: no event in {PATIENCE:?}", self.stream.what);
+            let Ok(chunk) = tokio::time::timeout(TIMEOUT, self.stream.next()).await else {
+                panic!("{}: no event within {TIMEOUT:?}", self.stream.request);
             };
-            self.buffer.extend_from_slice(&piece.unwrap_or_else(|broken| panic!("{broken}"))?);
+            self.buffer.extend_from_slice(&chunk.unwrap_or_else(|error| panic!("{error}"))?);
             while let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 match serde_json::from_slice(&line) {
-                    Ok(event) => self.lines.push_back(event),
-                    Err(error) => panic!("{}: {error}: {}", self.stream.what, String::from_utf8_lossy(&line)),
+                    Ok(event) => self.events.push_back(event),
+                    Err(error) => panic!("{}: {error}: {}", self.stream.request, String::from_utf8_lossy(&line)),
                 }
             }
         }
     }
 
-    /// Sees to it that the next event is of this type and about an object of this name.
+    /// Asserts the type of the next event and the name of its object, and returns the object.
     ///
     /// # Panics
-    /// It is not.
-    pub async fn expect(&mut self, kind: &str, name: &str) -> Value {
-        let event = self.next().await.unwrap_or_else(|| panic!("{}: the stream ended", self.stream.what));
-        assert_eq!(event["type"], kind, "{}: {event}", self.stream.what);
+    /// Panics if the next event is another one or the stream ends.
+    pub async fn expect(&mut self, event_type: &str, name: &str) -> Value {
+        let event = self.next().await.unwrap_or_else(|| panic!("{}: the watch ended", self.stream.request));
+        assert_eq!(event["type"], event_type, "{}: {event}", self.stream.request);
         assert_eq!(
             event["object"]["metadata"]["name"].as_str().unwrap_or_default(),
             name,
             "{}: {event}",
-            self.stream.what
+            self.stream.request
         );
         event["object"].clone()
     }

@@ -1,4 +1,4 @@
-//! A cluster as tests see it: where it is, how to ask it, and its server's comings and goings.
+//! A cluster for tests: it starts, stops, kills and restarts the server, and sends requests to it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,76 +12,78 @@ use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
 use crate::client::{Client, Protocol, RequestBuilder, Response, Watch};
-use crate::instance::Instance;
-use crate::port::Port;
+use crate::instance::ServerInstance;
+use crate::port::ReservedPort;
 
-/// A connection to a server.
+/// A TLS connection to the server.
 pub type Socket = tokio_rustls::client::TlsStream<TcpStream>;
 
-/// A running cluster and an administrator's connection to it.
+/// A cluster with one server, and the administrator's client of it.
 pub struct Cluster {
-    instance: Mutex<Option<Instance>>,
+    /// `None` while the server is stopped.
+    instance: Mutex<Option<ServerInstance>>,
     client: Client,
     url: String,
     kubeconfig: String,
     certificates: Certificates,
     options: Options,
-    port: Option<Port>,
-    folder: Option<tempfile::TempDir>,
+    /// Set for a durable cluster.
+    port: Option<ReservedPort>,
+    temp_dir: Option<tempfile::TempDir>,
 }
 
 impl Cluster {
-    /// A cluster in memory.
+    /// Starts a cluster that stores its objects in memory.
     ///
     /// # Panics
-    /// It does not start.
+    /// Panics if the server does not start.
     pub async fn start() -> Self {
         Self::with_options(Options::default()).await
     }
 
-    /// A cluster that keeps its objects in a temporary folder, so that it can be restarted.
+    /// Starts a cluster that stores its objects in a temporary folder, so that it can be restarted.
     ///
     /// # Panics
-    /// It does not start.
+    /// Panics if the server does not start.
     pub async fn durable() -> Self {
         Self::durable_with_options(Options::default()).await
     }
 
-    /// A durable cluster with options of its own, of which folder, engine and port are set here. It keeps its port, so
-    /// that clients find it again.
+    /// Starts a durable cluster with options, of which data directory, engine and port are overwritten. The cluster
+    /// keeps its port across restarts, so that clients can reconnect.
     ///
     /// # Panics
-    /// It does not start.
+    /// Panics if the server does not start.
     pub async fn durable_with_options(options: Options) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let port = Port::take();
+        let temp_dir = tempfile::tempdir().expect("a temporary folder");
+        let port = ReservedPort::reserve();
         let options = Options {
-            data_dir: Some(folder.path().to_owned()),
+            data_dir: Some(temp_dir.path().to_owned()),
             engine: Engine::Embedded,
             port: port.number,
             ..options
         };
-        let instance = Instance::start_apart(options.clone()).await;
-        Self { port: Some(port), folder: Some(folder), ..Self::of(instance, options) }
+        let instance = ServerInstance::start_on_own_runtime(options.clone()).await;
+        Self { port: Some(port), temp_dir: Some(temp_dir), ..Self::from_instance(instance, options) }
     }
 
-    /// A cluster with static tokens, as `--token-auth-file` takes them.
+    /// Starts a cluster in memory with static tokens, in the format of `--token-auth-file`.
     ///
     /// # Panics
-    /// It does not start.
+    /// Panics if the server does not start.
     pub async fn with_tokens(tokens: &str) -> Self {
         Self::with_options(Options { tokens: Some(tokens.to_owned()), ..Options::default() }).await
     }
 
-    /// A cluster with options of its own, such as a small window.
+    /// Starts a cluster with options.
     ///
     /// # Panics
-    /// It does not start.
+    /// Panics if the server does not start.
     pub async fn with_options(options: Options) -> Self {
-        Self::of(Instance::start(options.clone()).await, options)
+        Self::from_instance(ServerInstance::start(options.clone()).await, options)
     }
 
-    fn of(instance: Instance, options: Options) -> Self {
+    fn from_instance(instance: ServerInstance, options: Options) -> Self {
         let server = instance.server.as_ref().expect("a running server");
         let (url, kubeconfig) = (server.url.clone(), server.kubeconfig.clone());
         let certificates = server.certificates.clone();
@@ -93,14 +95,14 @@ impl Cluster {
             certificates,
             options,
             port: None,
-            folder: None,
+            temp_dir: None,
         }
     }
 
-    /// Stops a durable cluster and starts it again from its folder. Connections are new ones.
+    /// Stops the server of a durable cluster, starts it again, and opens new connections.
     ///
     /// # Panics
-    /// It keeps nothing, or does not stop or start.
+    /// Panics if the cluster is not durable or the server does not stop or start.
     pub async fn restart(mut self) -> Self {
         self.stop_server().await;
         self.start_server().await;
@@ -108,53 +110,54 @@ impl Cluster {
         self
     }
 
-    /// Stops the server of a durable cluster as it should be stopped; clients are refused until it starts again.
+    /// Stops the server of a durable cluster gracefully. Connections are refused until it starts again.
     ///
     /// # Panics
-    /// It does not run, or does not stop cleanly.
+    /// Panics if the server is not running or does not stop cleanly.
     pub async fn stop_server(&self) {
         self.instance.lock().await.take().expect("a running server").stop().await;
     }
 
-    /// Ends the server of a durable cluster as a kill would.
+    /// Ends the server of a durable cluster abruptly, like SIGKILL.
     ///
     /// # Panics
-    /// It does not run.
+    /// Panics if the server is not running.
     pub async fn kill_server(&self) {
         self.instance.lock().await.take().expect("a running server").kill().await;
     }
 
-    /// Starts the server of a durable cluster again, at the same port.
+    /// Starts the server of a durable cluster again, on the same port.
     ///
     /// # Panics
-    /// It keeps nothing, runs, or does not start.
+    /// Panics if the cluster is not durable, the server is already running, or it does not start.
     pub async fn start_server(&self) {
-        assert!(self.port.is_some(), "only a durable cluster can be started again");
+        assert!(self.port.is_some(), "only a durable cluster can be restarted");
         let mut instance = self.instance.lock().await;
-        assert!(instance.is_none(), "the server runs");
-        *instance = Some(Instance::start_apart(self.options.clone()).await);
+        assert!(instance.is_none(), "the server is already running");
+        *instance = Some(ServerInstance::start_on_own_runtime(self.options.clone()).await);
     }
 
-    /// The same objects at another port, where the clients of this cluster are not, while its server is stopped.
+    /// Starts a server with the same data on another port while this cluster's server is stopped. The clients of this
+    /// cluster do not reach it.
     ///
     /// # Panics
-    /// The cluster keeps nothing, its server runs, or there is no start.
+    /// Panics if the cluster is not durable, its server is running, or the new one does not start.
     pub async fn start_on_another_port(&self) -> Self {
-        assert!(self.port.is_some(), "only a durable cluster can be started elsewhere");
+        assert!(self.port.is_some(), "only a durable cluster can be started on another port");
         Self::with_options(Options { port: 0, ..self.options.clone() }).await
     }
 
     /// Stops the cluster.
     ///
     /// # Panics
-    /// It does not stop cleanly.
+    /// Panics if the server does not stop cleanly.
     pub async fn stop(self) {
         if let Some(instance) = self.instance.lock().await.take() {
             instance.stop().await;
         }
     }
 
-    /// The base of all URLs.
+    /// The base URL of the server, without a path.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -166,89 +169,88 @@ impl Cluster {
         &self.kubeconfig
     }
 
-    /// The kubeconfig as a file, for real clients.
+    /// Writes the administrator's kubeconfig to a temporary file for external clients, and returns its path.
     ///
     /// # Panics
-    /// It cannot be written.
+    /// Panics if the file cannot be written.
     pub fn kubeconfig_file(&mut self) -> PathBuf {
-        let folder = self.folder.get_or_insert_with(|| tempfile::tempdir().expect("a temporary folder"));
-        let path = folder.path().join("kubeconfig");
+        let temp_dir = self.temp_dir.get_or_insert_with(|| tempfile::tempdir().expect("a temporary folder"));
+        let path = temp_dir.path().join("kubeconfig");
         std::fs::write(&path, &self.kubeconfig).expect("the kubeconfig can be written");
         path
     }
 
-    /// Where a durable cluster keeps its objects.
+    /// The data directory of a durable cluster.
     #[must_use]
     pub fn data_dir(&self) -> Option<&Path> {
         self.options.data_dir.as_deref()
     }
 
-    /// Connections that are shared with nobody else.
+    /// A new administrator's client with connections of its own.
     #[must_use]
     pub fn client(&self, protocol: Protocol) -> Client {
         Client::new(&self.url, &self.certificates, protocol)
     }
 
-    /// A connection to the server with the administrator's certificate, on which nothing has been said yet, for clients
-    /// of HTTP/1.1 that are not ours.
+    /// Opens a TLS connection with the administrator's certificate, for tests that write HTTP/1.1 themselves.
     ///
     /// # Panics
-    /// The server does not listen.
+    /// Panics if the server does not listen.
     pub async fn connect(&self) -> Socket {
-        let config = Arc::new(crate::client::tls(&self.certificates, true));
+        let config = Arc::new(crate::client::tls_config(&self.certificates, true));
         let address = self.url.trim_start_matches("https://");
         let stream = TcpStream::connect(address).await.expect("the server listens");
-        let name = ServerName::try_from("localhost").expect("a name");
-        TlsConnector::from(config).connect(name, stream).await.expect("the server shakes hands")
+        let name = ServerName::try_from("localhost").expect("a server name");
+        TlsConnector::from(config).connect(name, stream).await.expect("the TLS handshake succeeds")
     }
 
-    /// Writes a value into the store behind the server's back, and says at which revision.
+    /// Writes a value directly into the server's store, and returns the revision.
     ///
     /// # Panics
-    /// There is no server, or its store fails.
+    /// Panics if the server is not running or the write fails.
     pub async fn write_to_store(&self, key: &str, value: impl Into<Bytes>) -> u64 {
         let instance = self.instance.lock().await;
-        let server = instance.as_ref().and_then(|instance| instance.server.as_ref()).expect("a server");
+        let server = instance.as_ref().and_then(|instance| instance.server.as_ref()).expect("a running server");
         let change = pintle_store::Change::put(key, value);
-        server.store().commit(change).await.expect("the store takes it").revision.get()
+        server.store().commit(change).await.expect("the store commits the write").revision.get()
     }
 
-    /// Asks anything.
+    /// Builds a request as administrator.
     #[must_use]
     pub fn request(&self, method: &str, path: &str) -> RequestBuilder<'_> {
         self.client.request(method, path)
     }
 
-    /// Gets a path.
+    /// Sends a GET.
     pub async fn get(&self, path: &str) -> Response {
         self.request("GET", path).send().await
     }
 
-    /// Posts JSON to a path.
+    /// Sends a POST with a JSON body.
     pub async fn post(&self, path: &str, body: impl Into<String>) -> Response {
         self.request("POST", path).json(body).send().await
     }
 
-    /// Puts JSON to a path.
+    /// Sends a PUT with a JSON body.
     pub async fn put(&self, path: &str, body: impl Into<String>) -> Response {
         self.request("PUT", path).json(body).send().await
     }
 
-    /// Deletes a path.
+    /// Sends a DELETE.
     pub async fn delete(&self, path: &str) -> Response {
         self.request("DELETE", path).send().await
     }
 
-    /// Patches a path: `kind` is `json`, `merge` or `strategic-merge`.
-    pub async fn patch(&self, path: &str, kind: &str, body: impl Into<String>) -> Response {
-        let media_type = format!("application/{kind}-patch+json");
+    /// Sends a PATCH. `patch_type` is `json`, `merge` or `strategic-merge`.
+    pub async fn patch(&self, path: &str, patch_type: &str, body: impl Into<String>) -> Response {
+        let media_type = format!("application/{patch_type}-patch+json");
         self.request("PATCH", path).body(&media_type, body.into()).send().await
     }
 
-    /// Watches a path.
+    /// Opens a watch. The path contains `watch=1`.
     ///
     /// # Panics
-    /// The watch is refused.
+    /// Panics if the response is not 200 OK.
     pub async fn watch(&self, path: &str) -> Watch {
         self.request("GET", path).watch().await
     }

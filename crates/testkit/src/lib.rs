@@ -1,4 +1,4 @@
-//! A cluster for tests, in the test's own process and ready in milliseconds, with a small language to ask and expect:
+//! An in-process cluster for tests, ready in milliseconds, with a client to send requests and assert responses:
 //!
 //! ```no_run
 //! use pintle_testkit::Cluster;
@@ -12,7 +12,7 @@
 //! });
 //! ```
 //!
-//! What goes wrong in here panics with what was asked and what came, since that is what a test wants to see.
+//! Failed assertions panic with the request and the response.
 
 mod bootstrapped;
 mod client;

@@ -1,22 +1,22 @@
-//! A port that stays the cluster's own while no server listens there, so that a server that comes back is found where
-//! it was and nobody else has taken its place.
+//! A port that stays reserved for the cluster while its server is stopped, so that clients find a restarted server
+//! again.
 
 use std::net::SocketAddr;
 
 use tokio::net::TcpSocket;
 
-/// A port of the loopback address. Its socket is bound but never listens: connections are refused until a server does,
-/// and the system gives the port to no one who asks for any that is free.
-pub(crate) struct Port {
+/// A port of the loopback address, reserved by a socket that is bound but never listens. Connections are refused until
+/// the server listens on the port, and the operating system does not assign the port to a bind to port 0.
+pub(crate) struct ReservedPort {
     pub(crate) number: u16,
     _socket: TcpSocket,
 }
 
-impl Port {
-    pub(crate) fn take() -> Self {
+impl ReservedPort {
+    pub(crate) fn reserve() -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
-        // Both sockets need this for the server's to be bound beside this one.
-        socket.set_reuseaddr(true).expect("a socket that shares its address");
+        // Both sockets need SO_REUSEADDR, so that the server can bind to the port as well.
+        socket.set_reuseaddr(true).expect("SO_REUSEADDR can be set");
         socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
         let number = socket.local_addr().expect("an address").port();
         Self { number, _socket: socket }

@@ -1,25 +1,25 @@
-//! Time that a test moves, so that it need not wait.
+//! A manual clock, so that tests of timeouts do not wait.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle::{ManualClock, Timestamp};
 
-/// How far time moves at once: further than a server waits for anything that a client may wait for.
+/// How far the clock moves per step. It is longer than any delay that the server lets a client wait for.
 const STEP: Duration = Duration::from_secs(4);
 
-/// A clock that stands still until it is moved, for [`Options::clock`](pintle::Options::clock).
+/// A clock that stands still until a test advances it, for [`Options::clock`](pintle::Options::clock).
 #[must_use]
 pub fn manual_clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)))
 }
 
-/// Lets something happen that takes the server time: moves the clock until it has.
-pub async fn advance_clock_until<T>(clock: &ManualClock, what: impl Future<Output = T>) -> T {
-    let mut what = std::pin::pin!(what);
+/// Advances the clock step by step until the future is ready.
+pub async fn advance_clock_until<T>(clock: &ManualClock, future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
     loop {
-        // A request needs a moment to come to where it waits.
-        match tokio::time::timeout(Duration::from_millis(20), &mut what).await {
+        // The request needs some real time to reach the point where the server waits for the clock.
+        match tokio::time::timeout(Duration::from_millis(20), &mut future).await {
             Ok(result) => return result,
             Err(_) => clock.advance(STEP),
         }

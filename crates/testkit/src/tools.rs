@@ -1,4 +1,4 @@
-//! Programs that are clients as real as can be: `cargo xtask prepare` builds them from `tools`.
+//! External client programs, which `cargo xtask prepare` builds from `tools`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,31 +7,32 @@ use pintle::Options;
 
 use crate::{Cluster, run};
 
-/// The program that is built from `tools/NAME`.
+/// The path of the program that is built from `tools/NAME`.
 ///
 /// # Panics
-/// It is not built.
+/// Panics if the program is not built.
 #[must_use]
 pub fn tool_path(name: &str) -> PathBuf {
-    let built = format!("../../target/tools/{name}{}", std::env::consts::EXE_SUFFIX);
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(built);
-    assert!(program.exists(), "{} is missing: cargo xtask prepare builds it", program.display());
+    let relative = format!("../../target/tools/{name}{}", std::env::consts::EXE_SUFFIX);
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(relative);
+    assert!(program.exists(), "{} is missing; run `cargo xtask prepare`", program.display());
     program
 }
 
-/// Runs a program through a cluster, with variables in its environment.
+/// Starts a cluster and runs a client program against it. The program receives the kubeconfig's path as its argument.
 ///
 /// # Panics
-/// It does not say `OK` at its end.
+/// Panics if the program fails or its output does not end with `OK`.
 pub fn run_client_program(name: &'static str, options: Options, variables: &'static [(&str, &str)]) {
     let output = run(async move {
         let mut cluster = Cluster::with_options(options).await;
         let kubeconfig = cluster.kubeconfig_file();
-        let walk = move || Command::new(tool_path(name)).arg(kubeconfig).envs(variables.iter().copied()).output();
-        let output = tokio::task::spawn_blocking(walk).await.expect("a result").expect("the program runs");
+        let run_program =
+            move || Command::new(tool_path(name)).arg(kubeconfig).envs(variables.iter().copied()).output();
+        let output = tokio::task::spawn_blocking(run_program).await.expect("no panic").expect("the program starts");
         cluster.stop().await;
         output
     });
-    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out.ends_with("OK\n"), "{out}{errors}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && stdout.ends_with("OK\n"), "{stdout}{stderr}");
 }
