@@ -1,60 +1,62 @@
-//! What the test remembers of an object: little enough to keep for a million changes, and enough to tell every version
-//! from every other and to say who selects it.
+//! What the test stores of an object version: little enough for a million changes, and enough to distinguish all
+//! versions and to evaluate selectors.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::Deserialize;
 
-use crate::kind::{Kind, NAMESPACES};
+use crate::kind::{NAMESPACES, TestKind};
 
-/// Which object, in the order of keys.
+/// The identity of an object. Keys sort like the objects of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
-    /// The place in [`NAMESPACES`]; 0 in the cluster's scope.
+pub(crate) struct ObjectKey {
+    /// The index in [`NAMESPACES`]; 0 for a cluster-scoped kind.
     pub(crate) namespace: u8,
-    /// The object is called `x` and this.
+    /// The number `N` of an object with the name `xN`.
     pub(crate) name: u8,
 }
 
-/// What selectors look at, and the mark of the write that made a version.
+/// What selectors match on, and the identifier of the write that made the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) key: Key,
-    /// The label `mark`: no two writes have the same.
-    pub(crate) mark: u64,
-    /// The label `pick`: 0 for none, 1 for no, 2 for yes.
+pub(crate) struct ObjectAttributes {
+    pub(crate) key: ObjectKey,
+    /// The label `write-id`. It is unique for each write.
+    pub(crate) write_id: u64,
+    /// The label `pick`: 0 if it is missing, 1 for `no`, 2 for `yes`.
     pub(crate) pick: u8,
-    /// The label `shade`: 0, 1, 2 for a, b, c.
+    /// The label `shade`: 0, 1, 2 for `a`, `b`, `c`.
     pub(crate) shade: u8,
-    /// What the kind can be selected by. Means nothing where only metadata is shown.
+    /// The values of the kind's selectable fields. They are meaningless for [`Detail::Metadata`].
     pub(crate) fields: [u8; 2],
 }
 
-/// A version of an object as some form shows it.
+/// A version of an object, as a list or watch shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
+pub(crate) struct ObjectVersion {
     pub(crate) revision: u64,
-    pub(crate) shape: Shape,
-    /// A sum over all of its JSON but the resourceVersion, kind and apiVersion, if it came as such.
-    pub(crate) sum: Option<u64>,
-    pub(crate) extent: Extent,
+    pub(crate) attributes: ObjectAttributes,
+    /// A hash of the object's JSON without resourceVersion, kind and apiVersion. Only for [`Detail::ExactJson`].
+    pub(crate) digest: Option<u64>,
+    pub(crate) detail: Detail,
 }
 
-impl Item {
-    /// Whether this is how a form shows that version.
-    pub(crate) fn shows(&self, version: &Item) -> bool {
-        let mut shape = version.shape;
-        if self.extent == Extent::Metadata {
-            shape.fields = self.shape.fields;
+impl ObjectVersion {
+    /// Whether this shows `version`, as far as the response format allows to compare.
+    pub(crate) fn shows(&self, version: &ObjectVersion) -> bool {
+        let mut attributes = version.attributes;
+        if self.detail == Detail::Metadata {
+            attributes.fields = self.attributes.fields;
         }
-        self.revision == version.revision && self.shape == shape && (self.sum.is_none() || self.sum == version.sum)
+        self.revision == version.revision
+            && self.attributes == attributes
+            && (self.digest.is_none() || self.digest == version.digest)
     }
 }
 
-/// The members of an object that the test looks at.
+/// The parts of an object that the test reads.
 #[derive(Debug, Deserialize)]
-struct Members<'a> {
+struct ParsedObject<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
     #[serde(borrow, default)]
@@ -87,66 +89,67 @@ struct Status<'a> {
     phase: Option<&'a str>,
 }
 
-/// The fields that some kind can be selected by.
-pub(crate) struct Fields<'a> {
+/// The fields that field selectors of any kind can name.
+pub(crate) struct SelectableFields<'a> {
     pub(crate) r#type: Option<&'a str>,
     pub(crate) node_name: Option<&'a str>,
     pub(crate) unschedulable: bool,
     pub(crate) phase: Option<&'a str>,
 }
 
-/// Reads a resourceVersion.
-pub(crate) fn revision(text: Option<&str>) -> u64 {
-    text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no resourceVersion: {text:?}"))
+/// Parses a resourceVersion.
+pub(crate) fn parse_revision(text: Option<&str>) -> u64 {
+    text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("invalid resourceVersion: {text:?}"))
 }
 
-/// How much of an object is shown, and so can be compared.
+/// How much of an object a response contains, and so can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// The server's own JSON, every byte of which counts.
-    Text,
-    /// All of the object, in JSON that was made from something else.
-    Members,
-    /// Its metadata.
+pub(crate) enum Detail {
+    /// The JSON that the server sent. It has to be equal byte for byte.
+    ExactJson,
+    /// The whole object, but converted to JSON by the test.
+    Object,
+    /// The metadata only.
     Metadata,
 }
 
-/// Reads an object.
-pub(crate) fn item(kind: &Kind, json: &str, extent: Extent) -> Item {
-    let members: Members<'_> = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
-    let metadata = &members.metadata;
+/// Parses an object.
+pub(crate) fn parse_object(kind: &TestKind, json: &str, detail: Detail) -> ObjectVersion {
+    let object: ParsedObject<'_> = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
+    let metadata = &object.metadata;
     let label = |key: &str| metadata.labels.get(key).copied().unwrap_or_default();
-    let fields = Fields {
-        r#type: members.r#type,
-        node_name: members.spec.node_name,
-        unschedulable: members.spec.unschedulable,
-        phase: members.status.phase,
+    let fields = SelectableFields {
+        r#type: object.r#type,
+        node_name: object.spec.node_name,
+        unschedulable: object.spec.unschedulable,
+        phase: object.status.phase,
     };
-    let shape = Shape {
+    let attributes = ObjectAttributes {
         key: key(metadata.namespace, metadata.name.unwrap_or_default()),
-        mark: label("mark").parse().unwrap_or_else(|_| panic!("no mark: {json}")),
-        pick: place(&["", "no", "yes"], label("pick")),
-        shade: place(&["a", "b", "c"], label("shade")),
+        write_id: label("write-id").parse().unwrap_or_else(|_| panic!("no write-id: {json}")),
+        pick: index_of(&["", "no", "yes"], label("pick")),
+        shade: index_of(&["a", "b", "c"], label("shade")),
         fields: (kind.fields)(&fields),
     };
     let version = metadata.resource_version.unwrap_or_default();
-    let sum = (extent == Extent::Text).then(|| sum(json, version));
-    Item { revision: revision(metadata.resource_version), shape, sum, extent }
+    let digest = (detail == Detail::ExactJson).then(|| digest(json, version));
+    ObjectVersion { revision: parse_revision(metadata.resource_version), attributes, digest, detail }
 }
 
-fn place(of: &[&str], label: &str) -> u8 {
-    of.iter().position(|known| *known == label).unwrap_or_else(|| panic!("label {label:?} was never written")) as u8
+fn index_of(values: &[&str], label: &str) -> u8 {
+    let index = values.iter().position(|value| *value == label);
+    index.unwrap_or_else(|| panic!("no writer sets the label value {label:?}")) as u8
 }
 
-fn key(namespace: Option<&str>, name: &str) -> Key {
-    let known = |namespace: &str| NAMESPACES.iter().position(|known| *known == namespace);
-    let namespace = namespace.map_or(0, |n| known(n).unwrap_or_else(|| panic!("namespace {n:?} is not the test's")));
+fn key(namespace: Option<&str>, name: &str) -> ObjectKey {
+    let index = |namespace: &str| NAMESPACES.iter().position(|name| *name == namespace);
+    let namespace = namespace.map_or(0, |n| index(n).unwrap_or_else(|| panic!("no writer uses the namespace {n:?}")));
     let number = name.strip_prefix('x').and_then(|number| number.parse().ok());
-    Key { namespace: namespace as u8, name: number.unwrap_or_else(|| panic!("{name:?} is not the test's")) }
+    ObjectKey { namespace: namespace as u8, name: number.unwrap_or_else(|| panic!("no writer uses the name {name:?}")) }
 }
 
-/// Sums up an object from its metadata on, with its revision left out.
-fn sum(json: &str, revision: &str) -> u64 {
+/// Hashes an object's JSON from `metadata` on, without the resourceVersion.
+fn digest(json: &str, revision: &str) -> u64 {
     let json = &json[json.find("\"metadata\"").unwrap_or_default()..];
     let mut hasher = DefaultHasher::new();
     match json.split_once(&format!("\"resourceVersion\":\"{revision}\",")) {

@@ -1,5 +1,5 @@
-//! A run: rounds of writing, while followers follow, others list, and the server goes and comes back; after each round
-//! everything that anybody was shown is judged.
+//! A run of a workload: rounds in which writers write, reflectors watch, listers list, and the server restarts. After
+//! each round, all observations are checked against the recorded history.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -10,94 +10,99 @@ use pintle_testkit::{Cluster, Options, Protocol};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::dice::Dice;
-use crate::follower::{Begin, Follower, Habit, Plan};
-use crate::form::Form;
-use crate::journal::Journal;
-use crate::judge::{Judge, Verdict, same};
+use crate::checker::{CheckResult, HistoryChecker, check_list};
+use crate::format::ResponseFormat;
+use crate::history::History;
 use crate::kind::{KINDS, NAMESPACES};
-use crate::reader::{self, Listing};
-use crate::view::View;
-use crate::world::{PATIENCE, World};
+use crate::lister::{self, ListResult};
+use crate::query::ResourceQuery;
+use crate::random::SeededRandom;
+use crate::reflector::{InitialState, Reflector, ReflectorConfig, WatchPattern};
+use crate::shared::{SharedState, TIMEOUT};
 use crate::writer::{self, Writer};
 
-/// How many write at the same time, and how many list.
+/// The number of concurrent writers.
 const WRITERS: usize = 6;
-const READERS: usize = 3;
+/// The number of concurrent listers.
+const LISTERS: usize = 3;
 
-/// What a run does.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// Bytes of history; 0 is the usual window.
-    pub(crate) window: usize,
-    /// Whether the server goes and comes back in every round, killed and stopped by turns.
+    /// The size of the watch history in bytes; 0 for the default.
+    pub(crate) history_bytes: usize,
+    /// Whether the server restarts in every round, gracefully in each third and killed in the others.
     pub(crate) restarts: bool,
     pub(crate) rounds: usize,
-    /// How often is written in a round, by all writers together.
+    /// The number of writes in a round, by all writers together.
     pub(crate) writes: usize,
-    /// How many lists are taken in a round.
-    pub(crate) reads: usize,
-    /// How many follow.
-    pub(crate) followers: usize,
-    /// Bytes by which objects are longer than they need to be.
-    pub(crate) filler: usize,
+    /// The number of lists in a round, by all listers together.
+    pub(crate) lists: usize,
+    pub(crate) reflectors: usize,
+    /// The number of bytes that are added to each object.
+    pub(crate) padding: usize,
 }
 
-/// What a run came to.
+/// The counts of a run.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct RunSummary {
     pub(crate) changes: usize,
+    /// Checked events.
     pub(crate) events: u64,
     pub(crate) relists: usize,
-    pub(crate) gone: usize,
+    pub(crate) expired_lists: usize,
     pub(crate) bookmarks: usize,
     text: String,
 }
 
-/// Says, should the run fail, how to have the same one again.
-struct Seed<'s>(&'s str, u64);
+/// Prints how to repeat a run if it fails.
+struct SeedReporter<'s> {
+    scenario: &'s str,
+    seed: u64,
+}
 
-impl Drop for Seed<'_> {
+impl Drop for SeedReporter<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            say(&format!("{} failed; PINTLE_SEED={} begins the same run\n", self.0, self.1));
+            write_stderr(&format!("{} failed; repeat it with PINTLE_SEED={}\n", self.scenario, self.seed));
         }
     }
 }
 
 /// Writes to standard error even if the test's output is captured.
-pub(crate) fn say(text: &str) {
-    // A reader that is gone is no reason to fail.
+pub(crate) fn write_stderr(text: &str) {
+    // A closed standard error does not fail the test.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Runs a scenario to its end, or panics at the first fault.
-pub(crate) fn run(scenario: Scenario, seed: u64) -> Tally {
-    let _seed = Seed(scenario.name, seed);
-    pintle_testkit::run(async move { Run::start(scenario, seed).await.play().await })
+/// Runs a scenario. Panics at the first violation.
+pub(crate) fn run(scenario: Scenario, seed: u64) -> RunSummary {
+    let _seed = SeedReporter { scenario: scenario.name, seed };
+    pintle_testkit::run(async move { WorkloadRun::start(scenario, seed).await.run().await })
 }
 
-/// A follower that runs, and its judge.
-struct Followed {
-    follower: Arc<Follower>,
-    judge: Judge,
+/// A running reflector and its checker.
+struct RunningReflector {
+    reflector: Arc<Reflector>,
+    checker: HistoryChecker,
     task: JoinHandle<()>,
 }
 
-struct Run {
+struct WorkloadRun {
     scenario: Scenario,
-    world: Arc<World>,
-    first: Vec<JoinHandle<()>>,
-    followed: Vec<Followed>,
+    shared: Arc<SharedState>,
+    /// The tasks of the reference reflectors, one for each kind.
+    references: Vec<JoinHandle<()>>,
+    reflectors: Vec<RunningReflector>,
     started: Instant,
 }
 
-impl Run {
+impl WorkloadRun {
     async fn start(scenario: Scenario, seed: u64) -> Self {
         let mut options = Options::default();
-        if scenario.window > 0 {
-            options.window.bytes = scenario.window;
+        if scenario.history_bytes > 0 {
+            options.window.bytes = scenario.history_bytes;
         }
         let cluster = if scenario.restarts {
             Cluster::durable_with_options(options).await
@@ -108,233 +113,264 @@ impl Run {
             let body = json!({"metadata": {"name": namespace}}).to_string();
             let _ = cluster.post("/api/v1/namespaces", body).await.expect(201);
         }
-        let world = Arc::new(World::new(cluster, seed, scenario.window > 0));
-        let first = |at| Plan {
-            view: View::all(at),
-            form: Form::Json,
-            begin: Begin::WatchList,
-            habit: Habit::Eager,
+        let shared = Arc::new(SharedState::new(cluster, seed, scenario.history_bytes > 0));
+        let config = |kind_index| ReflectorConfig {
+            query: ResourceQuery::all(kind_index),
+            format: ResponseFormat::Json,
+            initial_state: InitialState::WatchList,
+            pattern: WatchPattern::Continuous,
             protocol: Protocol::Any,
-            first: true,
+            is_reference: true,
         };
-        let first = (0..KINDS.len()).map(|at| spawn(&world, &Arc::new(Follower::new(first(at))))).collect();
-        let mut begun = world.begun.subscribe();
-        let all = tokio::time::timeout(PATIENCE, begun.wait_for(|begun| *begun == KINDS.len())).await;
-        assert!(all.is_ok(), "the first watchers begin");
-        drop(all);
-        drop(begun);
-        Self { scenario, world, first, followed: Vec::new(), started: Instant::now() }
+        let spawn_reference = |kind_index| spawn(&shared, &Arc::new(Reflector::new(config(kind_index))));
+        let references = (0..KINDS.len()).map(spawn_reference).collect();
+        let mut started = shared.started_references.subscribe();
+        let all_started = tokio::time::timeout(TIMEOUT, started.wait_for(|count| *count == KINDS.len())).await;
+        assert!(all_started.is_ok(), "the reference reflectors start");
+        drop(all_started);
+        drop(started);
+        Self { scenario, shared, references, reflectors: Vec::new(), started: Instant::now() }
     }
 
-    async fn play(mut self) -> Tally {
+    async fn run(mut self) -> RunSummary {
         for round in 0..self.scenario.rounds {
-            let listings = self.round(round).await;
-            self.judge_writes();
-            self.judge_lists(&listings);
-            self.judge_followers().await;
+            let lists = self.run_round(round).await;
+            self.check_writes();
+            self.check_lists(&lists);
+            self.check_reflectors().await;
         }
-        for task in self.first.iter().chain(self.followed.iter().map(|followed| &followed.task)) {
+        for task in self.references.iter().chain(self.reflectors.iter().map(|running| &running.task)) {
             task.abort();
         }
-        self.tally()
+        self.summary()
     }
 
-    /// Lets everybody do their part, and waits until nobody writes.
-    async fn round(&mut self, round: usize) -> Vec<Listing> {
-        let Scenario { writes, reads, restarts, filler, .. } = self.scenario;
-        // In every other round, those who do not always listen do not.
-        self.world.resting.send_replace(round % 2 == 1);
-        self.add_followers(round, 2);
-        let running = Arc::new(AtomicUsize::new(0));
+    /// Runs the workload of a round, and waits until all writes are recorded.
+    async fn run_round(&mut self, round: usize) -> Vec<ListResult> {
+        let Scenario { writes, lists, restarts, padding, .. } = self.scenario;
+        // Reflectors that pause do so in every other round.
+        self.shared.paused.send_replace(round % 2 == 1);
+        self.add_reflectors(round, false);
+        let half_done = Arc::new(AtomicUsize::new(0));
         let writers: Vec<_> = (0..WRITERS)
             .map(|number| {
-                let (world, done) = (self.world.clone(), running.clone());
+                let (shared, half_done) = (self.shared.clone(), half_done.clone());
                 let protocol = if number % 2 == 0 { Protocol::Any } else { Protocol::Http1 };
-                let writer = Writer::new(world.seed, round, number, filler);
+                let writer = Writer::new(shared.seed, round, number, padding);
                 tokio::spawn(async move {
-                    // In two halves, between which the server goes.
-                    let writer = writer.write(&world, protocol, writes / WRITERS / 2).await;
-                    done.fetch_add(1, Ordering::Relaxed);
-                    writer.write(&world, protocol, writes / WRITERS / 2).await;
+                    // The server restarts after the first half.
+                    let writer = writer.write(&shared, protocol, writes / WRITERS / 2).await;
+                    half_done.fetch_add(1, Ordering::Relaxed);
+                    writer.write(&shared, protocol, writes / WRITERS / 2).await;
                 })
             })
             .collect();
-        let readers: Vec<_> = (0..READERS)
+        let listers: Vec<_> = (0..LISTERS)
             .map(|number| {
-                let world = self.world.clone();
-                tokio::spawn(async move { reader::read(&world, round, number, reads / READERS).await })
+                let shared = self.shared.clone();
+                tokio::spawn(async move { lister::run(&shared, round, number, lists / LISTERS).await })
             })
             .collect();
-        // Some come in the middle.
-        self.add_followers(round, 1);
+        // More reflectors start while others write.
+        self.add_reflectors(round, true);
         if restarts {
-            while running.load(Ordering::Relaxed) == 0 && !writers.iter().any(JoinHandle::is_finished) {
+            while half_done.load(Ordering::Relaxed) == 0 && !writers.iter().any(JoinHandle::is_finished) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            self.world.restart(round % 3 != 2).await;
+            self.shared.restart(round % 3 != 2).await;
         }
         for writer in writers {
-            joined(writer).await;
+            join(writer).await;
         }
-        let mut listings = Vec::new();
-        for reader in readers {
-            listings.extend(joined(reader).await);
+        let mut results = Vec::new();
+        for lister in listers {
+            results.extend(join(lister).await);
         }
-        for (at, ledger) in self.world.ledgers.iter().enumerate() {
-            let last = writer::settle(&self.world, at, round).await;
-            ledger.reaches(last).await;
+        for (kind_index, record) in self.shared.records.iter().enumerate() {
+            let last = writer::write_final_change(&self.shared, kind_index, round).await;
+            record.wait_for_revision(last).await;
         }
-        self.world.resting.send_replace(false);
-        listings
+        self.shared.paused.send_replace(false);
+        results
     }
 
-    /// Adds a share of the followers that are still to come: a half, or all of them.
-    fn add_followers(&mut self, round: usize, share: usize) {
-        let have = self.followed.len();
-        // All have come after a third of the rounds.
-        let last = (round + 1) * 3 >= self.scenario.rounds && share == 1;
-        let wanted = if last { self.scenario.followers } else { have + (self.scenario.followers - have).div_ceil(3) };
-        for number in have..wanted {
-            let follower = Arc::new(Follower::new(plan(self.world.seed, number)));
-            let task = spawn(&self.world, &follower);
-            self.followed.push(Followed { judge: Judge::new(follower.plan.view), follower, task });
+    /// Starts a third of the remaining reflectors; all of them `while_writing` once a third of the rounds is over.
+    fn add_reflectors(&mut self, round: usize, while_writing: bool) {
+        let count = self.reflectors.len();
+        let is_last = (round + 1) * 3 >= self.scenario.rounds && while_writing;
+        let remaining = self.scenario.reflectors - count;
+        let target = if is_last { self.scenario.reflectors } else { count + remaining.div_ceil(3) };
+        for number in count..target {
+            let reflector = Arc::new(Reflector::new(reflector_config(self.shared.seed, number)));
+            let task = spawn(&self.shared, &reflector);
+            let checker = HistoryChecker::new(reflector.config.query);
+            self.reflectors.push(RunningReflector { reflector, checker, task });
         }
     }
 
-    /// Every answer to a write is in the journal as it was given, every version in it was written once.
-    fn judge_writes(&self) {
-        for (kind, ledger) in KINDS.iter().zip(&self.world.ledgers) {
-            let what = kind.plural;
-            let journal = ledger.journal();
-            for written in ledger.take_written() {
-                let change = journal.from(journal.after(written.revision - 1)).first();
-                let made = change.filter(|change| change.revision == written.revision).and_then(|change| change.after);
-                let made = made.unwrap_or_else(|| panic!("{what}: no event of {written:?}"));
-                assert!(written.mark.is_none_or(|mark| made.shape.mark == mark), "{what}: {made:?} is not {written:?}");
+    /// Checks that every acknowledged write is in the history, and that every version was written once.
+    fn check_writes(&self) {
+        for (kind, record) in KINDS.iter().zip(&self.shared.records) {
+            let plural = kind.plural;
+            let history = record.history();
+            for write in record.take_writes() {
+                let change = history.changes_from(history.index_after(write.revision - 1)).first();
+                let version = change.filter(|change| change.revision == write.revision).and_then(|change| change.after);
+                let version = version.unwrap_or_else(|| panic!("{plural}: no event for {write:?}"));
+                let has_write_id = write.write_id.is_none_or(|write_id| version.attributes.write_id == write_id);
+                assert!(has_write_id, "{plural}: {version:?} is not {write:?}");
             }
-            let deleted = journal.from(0).iter().filter(|change| change.after.is_none()).count();
+            let deleted = history.changes_from(0).iter().filter(|change| change.after.is_none()).count();
             let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
-            let (told, shared) = (count(&ledger.deleted), count(&ledger.shared));
-            let at_most = if count(&ledger.unknown) > 0 { usize::MAX } else { told + shared };
-            // Pods are marked and then removed: of two who delete one at the same time, both may be told that it is gone.
-            let at_least = if what == "pods" { 0 } else { told };
+            let (acknowledged, ambiguous) = (count(&record.deleted), count(&record.ambiguous_deletes));
+            let at_most = if count(&record.unanswered) > 0 { usize::MAX } else { acknowledged + ambiguous };
+            // A pod is deleted in two writes. Two concurrent requests may both be acknowledged with its removal.
+            let at_least = if plural == "pods" { 0 } else { acknowledged };
             assert!(
                 (at_least..=at_most).contains(&deleted),
-                "{what}: {deleted} deletions, {told} and {shared} answered"
+                "{plural}: {deleted} deletions, {acknowledged} acknowledged, {ambiguous} ambiguous"
             );
-            once(what, &journal);
+            check_write_ids(plural, &history);
         }
     }
 
-    fn judge_lists(&self, listings: &[Listing]) {
-        for listing in listings {
-            let Listing { view, what, at, exactly, not_before, items, remaining } = listing;
-            let journal = self.world.ledgers[view.at].journal();
-            let expect = view.state(&journal, *at);
-            if let Err(why) = same(items, &expect) {
-                panic!("{what} at {at}: {why}");
+    fn check_lists(&self, lists: &[ListResult]) {
+        for list in lists {
+            let ListResult { query, description, revision, exact_revision, min_revision, items, .. } = list;
+            let history = self.shared.records[query.kind_index].history();
+            let expected = query.objects_at(&history, *revision);
+            if let Err(violation) = check_list(items, &expected) {
+                panic!("{description} at {revision}: {violation}");
             }
-            assert!(at >= not_before && exactly.is_none_or(|exactly| *at == exactly), "{what}: is of {at}");
-            for (by_then, remaining) in remaining {
-                assert_eq!(by_then + remaining, expect.len(), "{what}: {remaining} remain after {by_then}");
+            let is_exact = exact_revision.is_none_or(|exact| *revision == exact);
+            assert!(revision >= min_revision && is_exact, "{description}: wrong revision {revision}");
+            for (listed, remaining) in &list.remaining_item_counts {
+                assert_eq!(listed + remaining, expected.len(), "{description}: {remaining} remain after {listed}");
             }
         }
     }
 
-    async fn judge_followers(&mut self) {
-        for Followed { follower, judge, task } in &mut self.followed {
+    async fn check_reflectors(&mut self) {
+        for RunningReflector { reflector, checker, task } in &mut self.reflectors {
             loop {
-                judge.hear(follower.take());
-                let verdict = judge.judge(&self.world.ledgers[follower.plan.view.at].journal());
-                match verdict.unwrap_or_else(|why| panic!("{}: {why}", follower.describe())) {
-                    Verdict::Complete => break,
-                    Verdict::Behind(what) => tokio::select! {
-                        heard = follower.hears() => assert!(heard, "{} says no more: {what}", follower.describe()),
-                        ended = &mut *task => panic!("{} ended: {ended:?}", follower.describe()),
+                checker.add(reflector.take_observations());
+                let result = checker.check(&self.shared.records[reflector.config.query.kind_index].history());
+                match result.unwrap_or_else(|violation| panic!("{}: {violation}", reflector.describe())) {
+                    CheckResult::Complete => break,
+                    CheckResult::Incomplete(missing) => tokio::select! {
+                        is_observed = reflector.wait_for_observation() => {
+                            assert!(is_observed, "{} observes nothing more: {missing}", reflector.describe());
+                        }
+                        result = &mut *task => panic!("{} ended: {result:?}", reflector.describe()),
                     },
                 }
             }
         }
-        assert!(self.first.iter().all(|task| !task.is_finished()), "a first watcher ended");
+        assert!(self.references.iter().all(|task| !task.is_finished()), "a reference reflector ended");
     }
 
-    fn tally(&self) -> Tally {
+    fn summary(&self) -> RunSummary {
         let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
-        let counts = &self.world.counts;
-        let changes = self.world.ledgers.iter().map(|ledger| ledger.journal().len()).sum();
-        let events = self.followed.iter().map(|followed| followed.judge.events).sum();
+        let counters = &self.shared.counters;
+        let changes = self.shared.records.iter().map(|record| record.history().len()).sum();
+        let events = self.reflectors.iter().map(|running| running.checker.events).sum();
         let text = format!(
-            "{}: {changes} changes, {events} events judged, {} followers over {} watches, {} lists, {} bookmarks, \
-             {} restarts, {} begun anew, {} lists too old, {:.0} s, {} MB resident at most\n",
+            "{}: {changes} changes, {events} checked events, {} reflectors, {} watches, {} lists, {} bookmarks, \
+             {} restarts, {} relists, {} expired lists, {:.0} s, {} MB peak resident memory\n",
             self.scenario.name,
-            self.followed.len(),
-            count(&counts.watches),
-            count(&counts.lists),
-            count(&counts.bookmarks),
-            count(&counts.restarts),
-            count(&counts.relists),
-            count(&counts.gone),
+            self.reflectors.len(),
+            count(&counters.watches),
+            count(&counters.lists),
+            count(&counters.bookmarks),
+            count(&counters.restarts),
+            count(&counters.relists),
+            count(&counters.expired_lists),
             self.started.elapsed().as_secs_f64(),
             peak_memory(),
         );
-        Tally {
+        RunSummary {
             changes,
             events,
-            relists: count(&counts.relists),
-            gone: count(&counts.gone),
-            bookmarks: count(&counts.bookmarks),
+            relists: count(&counters.relists),
+            expired_lists: count(&counters.expired_lists),
+            bookmarks: count(&counters.bookmarks),
             text,
         }
     }
 }
 
-impl Tally {
-    /// Prints what the run came to.
-    pub(crate) fn report(&self) {
-        say(&self.text);
+impl RunSummary {
+    /// Prints the summary.
+    pub(crate) fn print(&self) {
+        write_stderr(&self.text);
     }
 }
 
-fn spawn(world: &Arc<World>, follower: &Arc<Follower>) -> JoinHandle<()> {
-    let (world, follower) = (world.clone(), follower.clone());
-    tokio::spawn(async move { follower.follow(&world).await })
+fn spawn(shared: &Arc<SharedState>, reflector: &Arc<Reflector>) -> JoinHandle<()> {
+    let (shared, reflector) = (shared.clone(), reflector.clone());
+    tokio::spawn(async move { reflector.run(&shared).await })
 }
 
-async fn joined<T>(task: JoinHandle<T>) -> T {
+async fn join<T>(task: JoinHandle<T>) -> T {
     task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-/// Each combination of a view with what else there is comes up, since the numbers have no common divisor.
-fn plan(seed: u64, number: usize) -> Plan {
-    let views = View::every();
-    let of = |n: usize| (number + Dice::of(seed, "plan", n).roll(n)) % n;
-    let habits = [Habit::Eager, Habit::Hops, Habit::Naps, Habit::Brief, Habit::Stalls];
-    let begins =
-        [Begin::WatchList, Begin::List, Begin::CachedList, Begin::Unset, Begin::WatchList, Begin::Chunks, Begin::Zero];
-    let forms =
-        [Form::Json, Form::Json, Form::Protobuf, Form::Json, Form::Table, Form::Json, Form::Json, Form::Metadata];
-    Plan {
-        view: views[(number * 7 + Dice::of(seed, "view", 0).roll(views.len())) % views.len()],
-        form: forms[of(8)],
-        begin: begins[of(7)],
-        habit: habits[of(5)],
-        protocol: [Protocol::Any, Protocol::Http1, Protocol::Any][of(3)],
-        first: false,
+/// The configuration of a reflector. The lengths of the lists have no common divisor, so that with enough reflectors
+/// every combination occurs.
+fn reflector_config(seed: u64, number: usize) -> ReflectorConfig {
+    let queries = ResourceQuery::every();
+    let index = |length: usize| (number + SeededRandom::for_part(seed, "config", length).below(length)) % length;
+    let patterns = [
+        WatchPattern::Continuous,
+        WatchPattern::FewEvents,
+        WatchPattern::Disconnects,
+        WatchPattern::ShortTimeout,
+        WatchPattern::StopsReading,
+    ];
+    let initial_states = [
+        InitialState::WatchList,
+        InitialState::List,
+        InitialState::CachedList,
+        InitialState::WatchWithoutRevision,
+        InitialState::WatchList,
+        InitialState::ChunkedList,
+        InitialState::WatchFromZero,
+    ];
+    let formats = [
+        ResponseFormat::Json,
+        ResponseFormat::Json,
+        ResponseFormat::Protobuf,
+        ResponseFormat::Json,
+        ResponseFormat::Table,
+        ResponseFormat::Json,
+        ResponseFormat::Json,
+        ResponseFormat::Metadata,
+    ];
+    let offset = SeededRandom::for_part(seed, "query", 0).below(queries.len());
+    ReflectorConfig {
+        query: queries[(number * 7 + offset) % queries.len()],
+        format: formats[index(8)],
+        initial_state: initial_states[index(7)],
+        pattern: patterns[index(5)],
+        protocol: [Protocol::Any, Protocol::Http1, Protocol::Any][index(3)],
+        is_reference: false,
     }
 }
 
-/// Each mark comes up where it was written, and stays only with the object.
-fn once(what: &str, journal: &Journal) {
-    let mut marks = std::collections::HashMap::new();
-    for change in journal.from(0) {
-        let Some(made) = change.after else { continue };
-        let kept = journal.before(change).is_some_and(|before| before.shape.mark == made.shape.mark);
-        let other = if kept { None } else { marks.insert(made.shape.mark, change.revision) };
-        assert!(other.is_none(), "{what}: what was written at {other:?} came again: {change:?}");
+/// Checks that each write identifier appears once, and then only in later versions of the same object.
+fn check_write_ids(plural: &str, history: &History) {
+    let mut write_ids = std::collections::HashMap::new();
+    for change in history.changes_from(0) {
+        let Some(version) = change.after else { continue };
+        let write_id = version.attributes.write_id;
+        let is_unchanged = history.version_before(change).is_some_and(|before| before.attributes.write_id == write_id);
+        let other = if is_unchanged { None } else { write_ids.insert(write_id, change.revision) };
+        assert!(other.is_none(), "{plural}: the write at {other:?} appears again in {change:?}");
     }
 }
 
-/// The most memory that the process has had, server, clients and journal together, in MB; 0 where nobody says.
+/// The peak resident memory of the process in MB, including clients and histories; 0 if the platform does not report
+/// it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

@@ -1,128 +1,143 @@
-//! A client that makes, changes and deletes objects in every way that there is, without knowing what others do.
+//! A workload generator: creates, updates, patches and deletes objects, without knowing what other writers do.
 
 use std::sync::atomic::Ordering;
 
 use pintle_testkit::{Protocol, Response};
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
-use crate::kind::{KINDS, Kind, NAMES, NAMESPACES};
-use crate::object::revision;
-use crate::world::{Ledger, Line, World, Written, count};
+use crate::kind::{KINDS, NAMES, NAMESPACES, TestKind};
+use crate::object::parse_revision;
+use crate::random::SeededRandom;
+use crate::shared::{AcknowledgedWrite, KindRecord, ReconnectingClient, SharedState, increment};
 
-/// What a writer does next.
-enum Write {
-    /// A request, and the mark that it leaves if it succeeds.
-    Change(&'static str, String, &'static str, String, Option<u64>),
-    /// A deletion of one object or of a selection.
-    Delete(String),
+/// The next request of a writer.
+enum WriteRequest {
+    Change {
+        method: &'static str,
+        path: String,
+        media_type: &'static str,
+        body: String,
+        /// The write identifier that the object has if the request succeeds.
+        write_id: Option<u64>,
+    },
+    /// A delete of one object or of a collection.
+    Delete { path: String },
 }
 
 /// A writer of one round.
 pub(crate) struct Writer {
-    dice: Dice,
-    /// What its marks are counted from.
-    marks: u64,
-    filler: usize,
+    random: SeededRandom,
+    last_write_id: u64,
+    padding: usize,
 }
 
 impl Writer {
-    pub(crate) fn new(seed: u64, round: usize, number: usize, filler: usize) -> Self {
+    pub(crate) fn new(seed: u64, round: usize, number: usize, padding: usize) -> Self {
         let part = round * 100 + number;
-        Self { dice: Dice::of(seed, "writer", part), marks: part as u64 * 1_000_000, filler }
+        Self { random: SeededRandom::for_part(seed, "writer", part), last_write_id: part as u64 * 1_000_000, padding }
     }
 
-    /// Writes so many times.
-    pub(crate) async fn write(mut self, world: &World, protocol: Protocol, times: usize) -> Self {
-        let mut line = Line::open(world, protocol);
+    /// Sends a number of random writes.
+    pub(crate) async fn write(mut self, shared: &SharedState, protocol: Protocol, times: usize) -> Self {
+        let mut client = ReconnectingClient::connect(shared, protocol);
         for _ in 0..times {
-            let at = self.dice.roll(KINDS.len());
-            let ledger = &world.ledgers[at];
-            ledger.keep_step().await;
-            let write = self.next(&KINDS[at], &mut line).await;
-            let ask = match &write {
-                Write::Change(method, path, media_type, body, _) => {
-                    line.client.request(method, path).body(media_type, body.clone())
+            let kind_index = self.random.below(KINDS.len());
+            let record = &shared.records[kind_index];
+            record.wait_for_backlog().await;
+            let write = self.next(&KINDS[kind_index], &mut client).await;
+            let request = match &write {
+                WriteRequest::Change { method, path, media_type, body, .. } => {
+                    client.inner.request(method, path).body(media_type, body.clone())
                 }
-                Write::Delete(path) => line.client.request("DELETE", path),
+                WriteRequest::Delete { path } => client.inner.request("DELETE", path),
             };
-            match ask.try_send().await {
-                // What is stopping may say so; the write may have happened.
-                Ok(answer) if answer.status == 503 => count(&ledger.unknown),
-                // What is killed may still say that its task ended; then it is soon gone.
-                Ok(answer) if answer.status == 500 => {
-                    count(&ledger.unknown);
-                    line.reopen(world, &answer.text()).await;
+            match request.try_send().await {
+                // A stopping server may respond with 503, although the write has happened.
+                Ok(response) if response.status == 503 => increment(&record.unanswered),
+                // A server that is being killed may respond with 500 when its task ended, before the connection closes.
+                Ok(response) if response.status == 500 => {
+                    increment(&record.unanswered);
+                    client.reconnect(shared, &response.text()).await;
                 }
-                Ok(answer) => heed(ledger, &write, &answer),
-                Err(broken) => {
-                    count(&ledger.unknown);
-                    line.reopen(world, &broken).await;
+                Ok(response) => record_response(record, &write, &response),
+                Err(error) => {
+                    increment(&record.unanswered);
+                    client.reconnect(shared, &error).await;
                 }
             }
         }
         self
     }
 
-    async fn next(&mut self, kind: &'static Kind, line: &mut Line) -> Write {
-        self.marks += 1;
-        let mark = self.marks;
-        let namespace = kind.namespaced.then(|| *self.dice.pick(&NAMESPACES));
-        let name = format!("x{}", self.dice.roll(NAMES));
+    async fn next(&mut self, kind: &'static TestKind, client: &mut ReconnectingClient) -> WriteRequest {
+        self.last_write_id += 1;
+        let write_id = Some(self.last_write_id);
+        let namespace = kind.namespaced.then(|| *self.random.choose(&NAMESPACES));
+        let name = format!("x{}", self.random.below(NAMES));
         let collection = kind.path(namespace);
         let path = format!("{collection}/{name}");
+        let change = |method, path, media_type, body: Value| WriteRequest::Change {
+            method,
+            path,
+            media_type,
+            body: body.to_string(),
+            write_id,
+        };
         let json = "application/json";
-        match self.dice.roll(20) {
-            0..5 => Write::Change("POST", collection, json, self.object(kind, &name).to_string(), Some(mark)),
-            5..8 => Write::Change("PUT", path, json, self.object(kind, &name).to_string(), Some(mark)),
-            8..10 => match self.read(line, &path).await {
+        match self.random.below(20) {
+            0..5 => change("POST", collection, json, self.object(kind, &name)),
+            5..8 => change("PUT", path, json, self.object(kind, &name)),
+            8..10 => match self.read(client, &path).await {
                 Some(mut object) => {
                     object["metadata"]["labels"] = self.labels();
-                    Write::Change("PUT", path, json, object.to_string(), Some(mark))
+                    change("PUT", path, json, object)
                 }
-                None => Write::Change("POST", collection, json, self.object(kind, &name).to_string(), Some(mark)),
+                None => change("POST", collection, json, self.object(kind, &name)),
             },
             10..13 => {
                 let mut labels = self.labels();
                 if labels["pick"].is_null() {
+                    // A null removes the label from the object.
                     labels["pick"] = Value::Null;
                 }
-                let patch = json!({"metadata": {"labels": labels}}).to_string();
-                let strategic = self.dice.one_in(2);
-                let media_type = if strategic { "strategic-merge" } else { "merge" };
-                let media_type = match media_type {
-                    "merge" => "application/merge-patch+json",
-                    _ => "application/strategic-merge-patch+json",
+                let media_type = if self.random.one_in(2) {
+                    "application/strategic-merge-patch+json"
+                } else {
+                    "application/merge-patch+json"
                 };
-                Write::Change("PATCH", path, media_type, patch, Some(mark))
+                change("PATCH", path, media_type, json!({"metadata": {"labels": labels}}))
             }
             13 => {
                 let patch = json!([{"op": "replace", "path": "/metadata/labels", "value": self.labels()}]);
-                Write::Change("PATCH", path, "application/json-patch+json", patch.to_string(), Some(mark))
+                change("PATCH", path, "application/json-patch+json", patch)
             }
-            14 | 15 if kind.aside.is_some() => match &kind.aside {
-                Some(aside) => {
-                    let body = (*self.dice.pick(aside.bodies)).to_owned();
-                    Write::Change(aside.method, format!("{path}/{}", aside.subresource), aside.media_type, body, None)
-                }
-                None => Write::Delete(path),
+            14 | 15 if kind.subresource_write.is_some() => match &kind.subresource_write {
+                Some(write) => WriteRequest::Change {
+                    method: write.method,
+                    path: format!("{path}/{}", write.subresource),
+                    media_type: write.media_type,
+                    body: (*self.random.choose(write.bodies)).to_owned(),
+                    write_id: None,
+                },
+                None => WriteRequest::Delete { path },
             },
-            16 if self.dice.one_in(8) => {
-                Write::Delete(format!("{collection}?gracePeriodSeconds=0&labelSelector=shade%3Dc,pick%21%3Dyes"))
-            }
-            _ => Write::Delete(format!("{path}?gracePeriodSeconds=0")),
+            16 if self.random.one_in(8) => WriteRequest::Delete {
+                path: format!("{collection}?gracePeriodSeconds=0&labelSelector=shade%3Dc,pick%21%3Dyes"),
+            },
+            _ => WriteRequest::Delete { path: format!("{path}?gracePeriodSeconds=0") },
         }
     }
 
-    /// What is there, if it is.
-    async fn read(&mut self, line: &mut Line, path: &str) -> Option<Value> {
-        let answer = line.client.request("GET", path).try_send().await.ok()?;
-        (answer.status == 200).then(|| answer.json())
+    /// Reads an object, if it exists.
+    async fn read(&mut self, client: &mut ReconnectingClient, path: &str) -> Option<Value> {
+        let response = client.inner.request("GET", path).try_send().await.ok()?;
+        (response.status == 200).then(|| response.json())
     }
 
     fn labels(&mut self) -> Value {
-        let mut labels = json!({"mark": self.marks.to_string(), "shade": self.dice.pick(&["a", "b", "c"])});
-        match self.dice.roll(3) {
+        let mut labels =
+            json!({"write-id": self.last_write_id.to_string(), "shade": self.random.choose(&["a", "b", "c"])});
+        match self.random.below(3) {
             0 => {}
             1 => labels["pick"] = json!("no"),
             _ => labels["pick"] = json!("yes"),
@@ -130,67 +145,77 @@ impl Writer {
         labels
     }
 
-    fn object(&mut self, kind: &Kind, name: &str) -> Value {
+    fn object(&mut self, kind: &TestKind, name: &str) -> Value {
         let mut metadata = json!({"name": name, "labels": self.labels()});
-        if self.filler > 0 {
-            metadata["annotations"] = json!({"filler": "x".repeat(self.filler)});
+        if self.padding > 0 {
+            metadata["annotations"] = json!({"padding": "x".repeat(self.padding)});
         }
-        kind.object(metadata, self.dice.roll(6))
+        kind.object(metadata, self.random.below(6))
     }
 }
 
-/// Sees to it that there is a change of a kind that nobody else makes, and says at which revision.
-pub(crate) async fn settle(world: &World, at: usize, round: usize) -> u64 {
-    let (kind, ledger) = (&KINDS[at], &world.ledgers[at]);
-    let mut writer = Writer::new(world.seed, round, 99, 0);
-    writer.marks += 1;
-    let line = Line::open(world, Protocol::Any);
+/// Changes an object of a kind while nobody else writes, and returns the revision.
+pub(crate) async fn write_final_change(shared: &SharedState, kind_index: usize, round: usize) -> u64 {
+    let (kind, record) = (&KINDS[kind_index], &shared.records[kind_index]);
+    let mut writer = Writer::new(shared.seed, round, 99, 0);
+    writer.last_write_id += 1;
+    let write_id = Some(writer.last_write_id);
+    let client = ReconnectingClient::connect(shared, Protocol::Any);
     let collection = kind.path(kind.namespaced.then_some(NAMESPACES[0]));
-    let patch = json!({"metadata": {"labels": {"mark": writer.marks.to_string()}}}).to_string();
-    let path = format!("{collection}/x0");
-    let mark = Some(writer.marks);
-    let mut write = Write::Change("PATCH", path, "application/merge-patch+json", patch, mark);
+    let patch = json!({"metadata": {"labels": {"write-id": writer.last_write_id.to_string()}}}).to_string();
+    let mut write = WriteRequest::Change {
+        method: "PATCH",
+        path: format!("{collection}/x0"),
+        media_type: "application/merge-patch+json",
+        body: patch,
+        write_id,
+    };
     loop {
-        let Write::Change(method, path, media_type, body, _) = &write else { unreachable!("a deletion") };
-        let answer = line.client.request(method, path).body(media_type, body.clone()).send().await;
-        heed(ledger, &write, &answer);
-        if answer.status.is_success() {
-            return revision(answer.json()["metadata"]["resourceVersion"].as_str());
+        let WriteRequest::Change { method, path, media_type, body, .. } = &write else { unreachable!("a delete") };
+        let response = client.inner.request(method, path).body(media_type, body.clone()).send().await;
+        record_response(record, &write, &response);
+        if response.status.is_success() {
+            return parse_revision(response.json()["metadata"]["resourceVersion"].as_str());
         }
-        let object = writer.object(kind, "x0").to_string();
-        write = Write::Change("POST", collection.clone(), "application/json", object, mark);
+        write = WriteRequest::Change {
+            method: "POST",
+            path: collection.clone(),
+            media_type: "application/json",
+            body: writer.object(kind, "x0").to_string(),
+            write_id,
+        };
     }
 }
 
-/// Writes down what an answer says.
-fn heed(ledger: &Ledger, write: &Write, answer: &Response) {
-    let what = || format!("{}: {}", answer.status, answer.text());
-    match (answer.status.as_u16(), write) {
-        (200, Write::Delete(path)) => {
-            let body = answer.json();
-            // A selection is answered with what it found, which others may have deleted first.
+/// Records the response to a write.
+fn record_response(record: &KindRecord, write: &WriteRequest, response: &Response) {
+    let describe = || format!("{}: {}", response.status, response.text());
+    match (response.status.as_u16(), write) {
+        (200, WriteRequest::Delete { path }) => {
+            let body = response.json();
+            // A delete of a collection returns the objects that it found. Others may have deleted them first.
             match body["items"].as_array().filter(|_| path.contains("labelSelector")) {
                 Some(found) => {
-                    ledger.shared.fetch_add(found.len(), Ordering::Relaxed);
+                    record.ambiguous_deletes.fetch_add(found.len(), Ordering::Relaxed);
                 }
-                None => count(&ledger.deleted),
+                None => increment(&record.deleted),
             }
         }
-        (200 | 201, Write::Change(.., mark)) => {
-            let body = answer.json();
-            let revision = revision(body["metadata"]["resourceVersion"].as_str());
+        (200 | 201, WriteRequest::Change { write_id, .. }) => {
+            let body = response.json();
+            let revision = parse_revision(body["metadata"]["resourceVersion"].as_str());
             if !body["metadata"]["deletionTimestamp"].is_null() {
-                // It was being deleted, and this took it away: what is answered was never there.
-                count(&ledger.shared);
+                // The object was terminating, and this update removed it. The returned version was never stored.
+                increment(&record.ambiguous_deletes);
                 return;
             }
-            if let Some(mark) = mark {
-                assert_eq!(body["metadata"]["labels"]["mark"], mark.to_string(), "{}", what());
+            if let Some(write_id) = write_id {
+                assert_eq!(body["metadata"]["labels"]["write-id"], write_id.to_string(), "{}", describe());
             }
-            ledger.acknowledge(Written { revision, mark: *mark });
+            record.record_write(AcknowledgedWrite { revision, write_id: *write_id });
         }
-        // It is not there, it is there, somebody was quicker, or what is there must not become this.
+        // The object is missing, exists, was changed meanwhile, or cannot become this by an update.
         (404 | 409 | 422, _) => {}
-        _ => panic!("{}", what()),
+        _ => panic!("{}", describe()),
     }
 }

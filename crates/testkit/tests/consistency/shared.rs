@@ -1,0 +1,208 @@
+//! The state that the tasks of a run share: the cluster and its restarts, the recorded histories, the acknowledged
+//! writes, and counters.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pintle_testkit::{Client, Cluster, Protocol, Response};
+use tokio::sync::watch;
+
+use crate::history::{EventType, History};
+use crate::kind::KINDS;
+use crate::object::ObjectVersion;
+
+/// The timeout for anything that has to happen eventually.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How many acknowledged writes of a kind may be missing from its history. The limit keeps the reference reflectors,
+/// whose histories all others are checked against, within the smallest watch history.
+const MAX_UNRECORDED_WRITES: usize = 200;
+
+/// A write that was acknowledged: its revision, and its write identifier if the request set one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AcknowledgedWrite {
+    pub(crate) revision: u64,
+    pub(crate) write_id: Option<u64>,
+}
+
+/// What is recorded about a kind.
+#[derive(Default)]
+pub(crate) struct KindRecord {
+    history: Mutex<History>,
+    writes: Mutex<Vec<AcknowledgedWrite>>,
+    /// The number of acknowledged deletions.
+    pub(crate) deleted: AtomicUsize,
+    /// The number of acknowledged deletions that another request may have done: those of a delete of a collection, and
+    /// updates that removed the last finalizer.
+    pub(crate) ambiguous_deletes: AtomicUsize,
+    /// The number of writes without a definite response. They may have happened.
+    pub(crate) unanswered: AtomicUsize,
+    /// The newest acknowledged revision.
+    acknowledged: AtomicU64,
+    /// Acknowledged revisions that are not in the history yet.
+    pending: Mutex<BTreeSet<u64>>,
+    /// The number of changes in the history.
+    length: watch::Sender<usize>,
+}
+
+/// Counters for the summary.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) lists: AtomicUsize,
+    /// Lists that failed with 410 Gone.
+    pub(crate) expired_lists: AtomicUsize,
+    /// Reflectors that had to list again.
+    pub(crate) relists: AtomicUsize,
+    pub(crate) watches: AtomicUsize,
+    pub(crate) bookmarks: AtomicUsize,
+    pub(crate) restarts: AtomicUsize,
+}
+
+/// Adds one.
+pub(crate) fn increment(counter: &AtomicUsize) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The shared state of a run.
+pub(crate) struct SharedState {
+    pub(crate) cluster: Cluster,
+    pub(crate) seed: u64,
+    /// Whether the watch history is so short that reflectors sometimes have to list again.
+    pub(crate) has_short_history: bool,
+    /// One record for each of [`KINDS`].
+    pub(crate) records: Vec<KindRecord>,
+    pub(crate) counters: Counters,
+    /// Revisions of bookmarks, which lists have not requested yet.
+    pub(crate) bookmarks: Mutex<Vec<u64>>,
+    /// The number of reference reflectors that are watching.
+    pub(crate) started_references: watch::Sender<usize>,
+    /// The number of starts of the server.
+    generation: watch::Sender<u64>,
+    /// Whether reflectors that pause are to pause now.
+    pub(crate) paused: watch::Sender<bool>,
+}
+
+/// Locks, even if another task panicked: its panic fails the test anyway.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SharedState {
+    pub(crate) fn new(cluster: Cluster, seed: u64, has_short_history: bool) -> Self {
+        Self {
+            cluster,
+            seed,
+            has_short_history,
+            records: KINDS.iter().map(|_| KindRecord::default()).collect(),
+            counters: Counters::default(),
+            bookmarks: Mutex::default(),
+            started_references: watch::Sender::new(0),
+            generation: watch::Sender::new(1),
+            paused: watch::Sender::new(false),
+        }
+    }
+
+    /// Kills the server or stops it gracefully, and starts it again.
+    pub(crate) async fn restart(&self, kill: bool) {
+        if kill {
+            self.cluster.kill_server().await;
+        } else {
+            self.cluster.stop_server().await;
+        }
+        self.cluster.start_server().await;
+        self.generation.send_modify(|generation| *generation += 1);
+        increment(&self.counters.restarts);
+    }
+}
+
+impl KindRecord {
+    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
+        lock(&self.history)
+    }
+
+    /// Appends an event of the reference reflector to the history.
+    pub(crate) fn record_event(&self, event_type: EventType, object: ObjectVersion) {
+        let length = {
+            let mut history = self.history();
+            history.push(event_type, object);
+            let mut pending = lock(&self.pending);
+            *pending = pending.split_off(&(object.revision + 1));
+            history.len()
+        };
+        // Waiting tasks lock the history when they wake, so notify them after it is unlocked.
+        self.length.send_replace(length);
+    }
+
+    /// Records an acknowledged write.
+    pub(crate) fn record_write(&self, write: AcknowledgedWrite) {
+        lock(&self.writes).push(write);
+        self.acknowledged.fetch_max(write.revision, Ordering::Relaxed);
+        let history = self.history();
+        if write.revision > history.last_revision() {
+            lock(&self.pending).insert(write.revision);
+        }
+    }
+
+    /// The newest acknowledged revision.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Relaxed)
+    }
+
+    /// Takes the acknowledged writes that were recorded since the last call.
+    pub(crate) fn take_writes(&self) -> Vec<AcknowledgedWrite> {
+        std::mem::take(&mut lock(&self.writes))
+    }
+
+    /// Waits until fewer than [`MAX_UNRECORDED_WRITES`] acknowledged writes are missing from the history.
+    pub(crate) async fn wait_for_backlog(&self) {
+        let is_small = || lock(&self.pending).len() < MAX_UNRECORDED_WRITES;
+        self.wait("the reference reflector falls behind", is_small).await;
+    }
+
+    /// Waits until the history reaches a revision.
+    pub(crate) async fn wait_for_revision(&self, revision: u64) {
+        self.wait("the reference reflector misses the last change", || self.history().last_revision() >= revision)
+            .await;
+    }
+
+    async fn wait(&self, failure: &str, condition: impl Fn() -> bool) {
+        let mut length = self.length.subscribe();
+        let result = tokio::time::timeout(TIMEOUT, length.wait_for(|_| condition())).await;
+        assert!(matches!(result, Ok(Ok(_))), "{failure}");
+    }
+}
+
+/// A client of one task, which reconnects when the server restarts.
+pub(crate) struct ReconnectingClient {
+    protocol: Protocol,
+    pub(crate) inner: Client,
+    generation: u64,
+}
+
+impl ReconnectingClient {
+    pub(crate) fn connect(shared: &SharedState, protocol: Protocol) -> Self {
+        let generation = *shared.generation.borrow();
+        Self { protocol, inner: shared.cluster.client(protocol), generation }
+    }
+
+    /// Waits for the next start of the server after a connection error, and reconnects.
+    pub(crate) async fn reconnect(&mut self, shared: &SharedState, error: &impl std::fmt::Display) {
+        let mut generation = shared.generation.subscribe();
+        let restarted = generation.wait_for(|generation| *generation > self.generation);
+        let is_restarted = tokio::time::timeout(TIMEOUT, restarted).await.is_ok();
+        assert!(is_restarted, "the server did not restart, but a request failed: {error}");
+        *self = Self::connect(shared, self.protocol);
+    }
+
+    /// Sends a GET. On a connection error, sends it again to the restarted server.
+    pub(crate) async fn get(&mut self, shared: &SharedState, path: &str, accept: &str) -> Response {
+        loop {
+            match self.inner.request("GET", path).header("accept", accept).try_send().await {
+                Ok(response) => return response,
+                Err(error) => self.reconnect(shared, &error).await,
+            }
+        }
+    }
+}
