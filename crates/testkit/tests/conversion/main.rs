@@ -1,30 +1,31 @@
-//! Custom kinds of which each version is another shape: converted by a webhook, or by name alone.
+//! Custom resources whose versions have different schemas, converted by a webhook or with the strategy `None`.
 
-mod answers;
-mod hook;
 mod lists;
-mod owners;
-mod stored;
+mod managed_fields;
+mod storage_version;
 mod verbs;
+mod webhook;
+mod webhook_responses;
 
-use hook::{Hook, Manner};
 use pintle_testkit::{Cluster, Watch};
 use serde_json::{Value, json};
+use webhook::{ConversionWebhook, WebhookBehavior};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
 
 /// The path of the widgets at a version.
-fn widgets(version: &str) -> String {
+fn widgets_path(version: &str) -> String {
     format!("/apis/example.com/{version}/namespaces/default/widgets")
 }
 
 /// The path of a widget at a version.
-fn path(version: &str, name: &str) -> String {
-    format!("{}/{name}", widgets(version))
+fn widget_path(version: &str, name: &str) -> String {
+    format!("{}/{name}", widgets_path(version))
 }
 
-/// The definition of widgets: what is a colour in v1 is a hue in v2, and defaults differ. Objects are stored at one of them.
+/// The definition of widgets with this storage version. The field `colour` of v1 is `hue` in v2, and the defaults of
+/// `size` differ.
 fn definition(stored: &str, conversion: &Value) -> Value {
     let version = |name: &str, property: &str, size: i64| {
         let spec = json!({
@@ -64,12 +65,12 @@ fn definition(stored: &str, conversion: &Value) -> Value {
     })
 }
 
-/// Conversion by a webhook.
-fn webhook(client: &Value) -> Value {
+/// The `spec.conversion` of a webhook.
+fn webhook_conversion(client: &Value) -> Value {
     json!({"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}})
 }
 
-/// What the webhook of widgets knows: colours are hues. It says in a label which version it made.
+/// The webhook's conversion: it renames `colour` to `hue` or back, and sets the label `made` to the desired version.
 fn convert(mut object: Value, desired: &str) -> Value {
     let to_v2 = desired == "example.com/v2";
     for (part, old, new) in [("spec", "colour", "hue"), ("status", "colourSeen", "hueSeen")] {
@@ -86,12 +87,12 @@ fn convert(mut object: Value, desired: &str) -> Value {
 }
 
 /// A widget of version v1.
-fn v1(name: &str, colour: &str) -> Value {
+fn widget_v1(name: &str, colour: &str) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"colour": colour}})
 }
 
 /// A widget of version v2.
-fn v2(name: &str, hue: &str) -> Value {
+fn widget_v2(name: &str, hue: &str) -> Value {
     json!({"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"name": name}, "spec": {"hue": hue}})
 }
 
@@ -109,10 +110,10 @@ async fn define(cluster: &Cluster, definition: &Value) {
     }
 }
 
-/// A cluster of widgets that are stored at v1, and their webhook.
-async fn serving() -> (Cluster, Hook) {
+/// Starts a cluster that serves widgets with the storage version v1, and their conversion webhook.
+async fn cluster_with_webhook() -> (Cluster, ConversionWebhook) {
     let cluster = Cluster::start().await;
-    let hook = Hook::start(Manner::Converts(convert)).await;
-    define(&cluster, &definition("v1", &webhook(&hook.by_url()))).await;
-    (cluster, hook)
+    let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
+    define(&cluster, &definition("v1", &webhook_conversion(&webhook.client_config()))).await;
+    (cluster, webhook)
 }

@@ -1,19 +1,19 @@
-//! Who owns what of an object that is written at two versions.
+//! Managed fields of objects that are written at two versions.
 
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITION, path, serving, widgets};
+use super::{DEFINITION, cluster_with_webhook, widget_path, widgets_path};
 
 async fn apply(cluster: &Cluster, version: &str, manager: &str, spec: &Value, query: &str) -> pintle_testkit::Response {
     let config = json!({
         "apiVersion": format!("example.com/{version}"), "kind": "Widget", "metadata": {"name": "a"}, "spec": spec,
     });
-    let path = format!("{}?fieldManager={manager}{query}", path(version, "a"));
+    let path = format!("{}?fieldManager={manager}{query}", widget_path(version, "a"));
     cluster.request("PATCH", &path).body("application/apply-patch+yaml", config.to_string()).send().await
 }
 
-/// Who owns what, as `manager version fields`.
+/// The managed fields as `manager version fields`.
 fn owners(object: &Value) -> Vec<String> {
     let entry = |entry: &Value| {
         let version = entry["apiVersion"].as_str().unwrap_or_default().trim_start_matches("example.com/");
@@ -30,25 +30,25 @@ fn owners(object: &Value) -> Vec<String> {
 }
 
 #[test]
-fn two_managers_apply_at_two_versions() {
+fn managers_apply_at_different_versions() {
     pintle_testkit::run(async {
-        let (cluster, _hook) = serving().await;
-        let made = apply(&cluster, "v1", "one", &json!({"colour": "red", "size": 5}), "").await.expect(201).json();
-        assert_eq!(owners(&made), ["one v1 colour,size"]);
-        // What is the same at another version is owned together.
+        let (cluster, _webhook) = cluster_with_webhook().await;
+        let created = apply(&cluster, "v1", "one", &json!({"colour": "red", "size": 5}), "").await.expect(201).json();
+        assert_eq!(owners(&created), ["one v1 colour,size"]);
+        // Equal values at two versions have two owners.
         let shared = apply(&cluster, "v2", "two", &json!({"hue": "red", "replicas": 3}), "").await.expect(200).json();
         assert_eq!(owners(&shared), ["one v1 colour,size", "two v2 hue,replicas"]);
         assert_eq!(shared["spec"], json!({"hue": "red", "size": 5, "replicas": 3}));
-        // What is not is a conflict, which names the field at the version of its owner.
+        // Different values conflict. The message names the field at its owner's version.
         let refused =
             apply(&cluster, "v2", "two", &json!({"hue": "green", "replicas": 3}), "").await.expect(409).json();
         assert_eq!(refused["message"], "Apply failed with 1 conflict: conflict with \"one\": .spec.colour");
         let forced = apply(&cluster, "v2", "two", &json!({"hue": "green"}), "&force=true").await.expect(200).json();
         assert_eq!(owners(&forced), ["one v1 size", "two v2 hue"]);
-        // What nobody applies any longer goes, but for defaults.
+        // Fields that no manager applies are removed, except for defaults.
         assert_eq!(forced["spec"], json!({"hue": "green", "size": 5, "replicas": 1}));
-        // An update takes fields from those who own them at other versions.
-        let patch = format!("{}?fieldManager=three", path("v1", "a"));
+        // An update takes over fields from owners at other versions.
+        let patch = format!("{}?fieldManager=three", widget_path("v1", "a"));
         let updated =
             cluster.patch(&patch, "merge", r#"{"spec": {"colour": "blue", "size": 7}}"#).await.expect(200).json();
         assert_eq!(owners(&updated), ["three v1 colour,size"]);
@@ -61,13 +61,13 @@ fn two_managers_apply_at_two_versions() {
 }
 
 #[test]
-fn owners_at_versions_that_are_not_served_are_kept() {
+fn owners_at_unserved_versions_are_kept() {
     pintle_testkit::run(async {
-        let (cluster, _hook) = serving().await;
+        let (cluster, _webhook) = cluster_with_webhook().await;
         let _ = apply(&cluster, "v2", "old", &json!({"hue": "red", "size": 3}), "").await.expect(201);
         let hidden = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": false}]);
         let _ = cluster.patch(DEFINITION, "json", hidden.to_string()).await.expect(200);
-        while cluster.get(&widgets("v2")).await.status != 404 {}
+        while cluster.get(&widgets_path("v2")).await.status != 404 {}
         let refused = apply(&cluster, "v1", "new", &json!({"colour": "blue"}), "").await.expect(409).json();
         assert_eq!(refused["message"], "Apply failed with 1 conflict: conflict with \"old\": .spec.hue");
         let forced = apply(&cluster, "v1", "new", &json!({"colour": "blue"}), "&force=true").await.expect(200).json();
@@ -77,17 +77,18 @@ fn owners_at_versions_that_are_not_served_are_kept() {
 }
 
 #[test]
-fn owners_at_versions_that_are_gone_stand_in_the_way() {
+fn apply_fails_if_an_owner_has_a_removed_version() {
     pintle_testkit::run(async {
-        let (cluster, _hook) = serving().await;
+        let (cluster, _webhook) = cluster_with_webhook().await;
         let _ = apply(&cluster, "v2", "old", &json!({"hue": "red"}), "").await.expect(201);
-        let gone = json!([{"op": "remove", "path": "/spec/versions/1"}]);
-        let _ = cluster.patch(DEFINITION, "json", gone.to_string()).await.expect(200);
-        while cluster.get(&widgets("v2")).await.status != 404 {}
+        let removed = json!([{"op": "remove", "path": "/spec/versions/1"}]);
+        let _ = cluster.patch(DEFINITION, "json", removed.to_string()).await.expect(200);
+        while cluster.get(&widgets_path("v2")).await.status != 404 {}
         let why = "request to convert CR to an invalid group/version: example.com/v2";
         apply(&cluster, "v1", "new", &json!({"size": 3}), "").await.expect_error(500, "", why);
-        // Who writes otherwise is let through, and whose was what is forgotten.
-        let written = cluster.patch(&path("v1", "a"), "merge", r#"{"spec": {"size": 4}}"#).await.expect(200).json();
+        // Other writes succeed, and clear the managed fields.
+        let written =
+            cluster.patch(&widget_path("v1", "a"), "merge", r#"{"spec": {"size": 4}}"#).await.expect(200).json();
         assert_eq!(owners(&written), Vec::<String>::new());
         let applied = apply(&cluster, "v1", "new", &json!({"replicas": 3}), "&force=true").await.expect(200).json();
         assert_eq!(owners(&applied), ["before-first-apply v1 colour,size", "new v1 replicas"]);

@@ -1,13 +1,15 @@
-//! What was stored at another version than the one that objects are stored at now, or under another definition.
+//! Objects that were stored at an earlier storage version, or under an earlier definition.
 
 use pintle_testkit::{Cluster, Watch};
 use serde_json::{Value, json};
 
-use super::hook::{Hook, Manner};
-use super::{DEFINITION, convert, define, definition, path, v1, v2, webhook, widgets};
+use super::webhook::{ConversionWebhook, WebhookBehavior};
+use super::{
+    DEFINITION, convert, define, definition, webhook_conversion, widget_path, widget_v1, widget_v2, widgets_path,
+};
 
-/// Makes v2 the version that objects are stored at, and waits until it is.
-async fn store_at_v2(cluster: &Cluster) {
+/// Changes the storage version to v2.
+async fn change_storage_version_to_v2(cluster: &Cluster) {
     let swap = json!([
         {"op": "replace", "path": "/spec/versions/0/storage", "value": false},
         {"op": "replace", "path": "/spec/versions/1/storage", "value": true},
@@ -17,62 +19,62 @@ async fn store_at_v2(cluster: &Cluster) {
 }
 
 #[test]
-fn the_version_to_store_may_change() {
+fn the_storage_version_can_change() {
     pintle_testkit::run(async {
         let cluster = Cluster::durable().await;
-        let hook = Hook::start(Manner::Converts(convert)).await;
-        define(&cluster, &definition("v1", &webhook(&hook.by_url()))).await;
-        let old = cluster.post(&widgets("v1"), v1("old", "red").to_string()).await.expect(201).json();
-        let mut watch: Watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets("v1"))).await;
+        let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
+        define(&cluster, &definition("v1", &webhook_conversion(&webhook.client_config()))).await;
+        let old = cluster.post(&widgets_path("v1"), widget_v1("old", "red").to_string()).await.expect(201).json();
+        let mut watch: Watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets_path("v1"))).await;
         watch.expect("ADDED", "old").await;
-        store_at_v2(&cluster).await;
-        // Until the change is followed, what is written is stored as before; either is right.
+        change_storage_version_to_v2(&cluster).await;
+        // The watch ends when the new definition is in effect. Until then, objects are stored at the old version.
         while watch.next().await.is_some() {}
-        let _ = cluster.post(&widgets("v1"), v1("new", "green").to_string()).await.expect(201);
+        let _ = cluster.post(&widgets_path("v1"), widget_v1("new", "green").to_string()).await.expect(201);
         let check = async |cluster: &Cluster| {
             for (version, field) in [("v1", "colour"), ("v2", "hue")] {
-                let list = cluster.get(&widgets(version)).await.expect(200).json();
+                let list = cluster.get(&widgets_path(version)).await.expect(200).json();
                 let shown = |item: &Value| (item["metadata"]["name"].clone(), item["spec"][field].clone());
                 let shown: Vec<_> = list["items"].as_array().expect("items").iter().map(shown).collect();
                 assert_eq!(shown, [(json!("new"), json!("green")), (json!("old"), json!("red"))], "{version}");
-                let got = cluster.get(&path(version, "old")).await.expect(200).json();
+                let got = cluster.get(&widget_path(version, "old")).await.expect(200).json();
                 assert_eq!(got["metadata"]["resourceVersion"], old["metadata"]["resourceVersion"]);
             }
         };
         check(&cluster).await;
-        // What is stored at the old version is asked about for the new one only.
-        let _ = hook.asked();
-        let _ = cluster.get(&path("v1", "old")).await.expect(200);
-        assert_eq!(hook.asked(), []);
-        let _ = cluster.get(&path("v1", "new")).await.expect(200);
-        assert_eq!(hook.asked(), [(1, "example.com/v1".to_owned())]);
+        // A get at the version of the stored object does not call the webhook.
+        let _ = webhook.take_requests();
+        let _ = cluster.get(&widget_path("v1", "old")).await.expect(200);
+        assert_eq!(webhook.take_requests(), []);
+        let _ = cluster.get(&widget_path("v1", "new")).await.expect(200);
+        assert_eq!(webhook.take_requests(), [(1, "example.com/v1".to_owned())]);
         let cluster = cluster.restart().await;
         check(&cluster).await;
-        // Writing what is there stores it at the new version: so are objects moved.
-        let shown = cluster.get(&path("v1", "old")).await.expect(200).json();
-        let moved = cluster.put(&path("v1", "old"), shown.to_string()).await.expect(200).json();
+        // Writing an unchanged object migrates it to the new storage version.
+        let shown = cluster.get(&widget_path("v1", "old")).await.expect(200).json();
+        let moved = cluster.put(&widget_path("v1", "old"), shown.to_string()).await.expect(200).json();
         assert_ne!(moved["metadata"]["resourceVersion"], shown["metadata"]["resourceVersion"]);
-        let _ = hook.asked();
-        assert_eq!(cluster.get(&path("v2", "old")).await.expect(200).json()["spec"]["hue"], "red");
-        assert_eq!(hook.asked(), []);
+        let _ = webhook.take_requests();
+        assert_eq!(cluster.get(&widget_path("v2", "old")).await.expect(200).json()["spec"]["hue"], "red");
+        assert_eq!(webhook.take_requests(), []);
         cluster.stop().await;
     });
 }
 
 #[test]
-fn versions_may_differ_in_name_alone() {
+fn strategy_none_changes_only_the_api_version() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         define(&cluster, &definition("v1", &json!({"strategy": "None"}))).await;
-        let made = cluster.post(&widgets("v1"), v1("a", "red").to_string()).await.expect(201).json();
-        assert_eq!(made["spec"], json!({"colour": "red", "size": 1, "replicas": 1}));
-        // What the other version does not know is not shown, and its defaults are not those of what is there.
-        let shown = cluster.get(&path("v2", "a")).await.expect(200).json();
+        let created = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201).json();
+        assert_eq!(created["spec"], json!({"colour": "red", "size": 1, "replicas": 1}));
+        // Fields that the other version does not have are pruned. Its defaults do not apply to existing values.
+        let shown = cluster.get(&widget_path("v2", "a")).await.expect(200).json();
         assert_eq!(shown["spec"], json!({"size": 1, "replicas": 1}));
-        // What is written at the other version is pruned for the store.
-        let made = cluster.post(&widgets("v2"), v2("b", "red").to_string()).await.expect(201).json();
-        assert_eq!(made["spec"], json!({"size": 2, "replicas": 1}));
-        let list = cluster.get(&widgets("v1")).await.expect(200).json();
+        // An object that is written at another version is pruned with the schema of the storage version.
+        let created = cluster.post(&widgets_path("v2"), widget_v2("b", "red").to_string()).await.expect(201).json();
+        assert_eq!(created["spec"], json!({"size": 2, "replicas": 1}));
+        let list = cluster.get(&widgets_path("v1")).await.expect(200).json();
         assert_eq!(list["items"][0]["spec"], json!({"colour": "red", "size": 1, "replicas": 1}));
         assert_eq!(list["items"][1]["apiVersion"], "example.com/v1");
         cluster.stop().await;
@@ -80,33 +82,33 @@ fn versions_may_differ_in_name_alone() {
 }
 
 #[test]
-fn versions_of_one_schema_are_shown_alike() {
+fn versions_with_the_same_schema_show_the_same_objects() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let mut twins = definition("v1", &json!({"strategy": "None"}));
-        let mut v2 = twins["spec"]["versions"][0].clone();
-        (v2["name"], v2["storage"]) = (json!("v2alpha1"), json!(false));
-        v2["selectableFields"] = json!([{"jsonPath": ".spec.colour"}]);
-        twins["spec"]["versions"] = json!([v2, twins["spec"]["versions"][0].clone()]);
+        let mut second = twins["spec"]["versions"][0].clone();
+        (second["name"], second["storage"]) = (json!("v2alpha1"), json!(false));
+        second["selectableFields"] = json!([{"jsonPath": ".spec.colour"}]);
+        twins["spec"]["versions"] = json!([second, twins["spec"]["versions"][0].clone()]);
         twins["spec"]["versions"][1]["selectableFields"] = twins["spec"]["versions"][0]["selectableFields"].clone();
         define(&cluster, &twins).await;
-        let mut labelled = v1("a", "red");
+        let mut labelled = widget_v1("a", "red");
         labelled["metadata"]["labels"] = json!({"l": "1"});
-        let _ = cluster.post(&widgets("v1"), labelled.to_string()).await.expect(201);
-        let _ = cluster.post(&widgets("v1"), v1("b", "green").to_string()).await.expect(201);
+        let _ = cluster.post(&widgets_path("v1"), labelled.to_string()).await.expect(201);
+        let _ = cluster.post(&widgets_path("v1"), widget_v1("b", "green").to_string()).await.expect(201);
         for name in ["a", "b"] {
-            let stored = cluster.get(&path("v1", name)).await.expect(200).text();
+            let stored = cluster.get(&widget_path("v1", name)).await.expect(200).text();
             let expect = stored.replacen("example.com/v1", "example.com/v2alpha1", 1);
-            assert_eq!(cluster.get(&path("v2alpha1", name)).await.expect(200).text(), expect);
+            assert_eq!(cluster.get(&widget_path("v2alpha1", name)).await.expect(200).text(), expect);
         }
         for selector in ["labelSelector=l%3D1", "fieldSelector=spec.colour%3Dred", "labelSelector=!m&limit=1"] {
-            let list = cluster.get(&format!("{}?{selector}", widgets("v2alpha1"))).await.expect(200).json();
+            let list = cluster.get(&format!("{}?{selector}", widgets_path("v2alpha1"))).await.expect(200).json();
             let names: Vec<_> =
                 list["items"].as_array().expect("items").iter().map(|i| &i["metadata"]["name"]).collect();
             assert_eq!(names, ["a"], "{selector}");
             assert_eq!(list["items"][0]["apiVersion"], "example.com/v2alpha1");
         }
-        let mut watch: Watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets("v2alpha1"))).await;
+        let mut watch: Watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets_path("v2alpha1"))).await;
         watch.expect("ADDED", "a").await;
         assert_eq!(watch.expect("ADDED", "b").await["apiVersion"], "example.com/v2alpha1");
         cluster.stop().await;
@@ -114,11 +116,11 @@ fn versions_of_one_schema_are_shown_alike() {
 }
 
 #[test]
-fn new_defaults_are_shown_of_old_objects() {
+fn new_defaults_and_pruning_apply_to_stored_objects() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         define(&cluster, &definition("v1", &json!({"strategy": "None"}))).await;
-        let _ = cluster.post(&widgets("v1"), v1("a", "red").to_string()).await.expect(201);
+        let _ = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201);
         let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
         let change = json!([
             {"op": "add", "path": format!("{spec}/weight"), "value": {"type": "integer", "default": 7}},
@@ -127,77 +129,77 @@ fn new_defaults_are_shown_of_old_objects() {
         ]);
         let _ = cluster.patch(DEFINITION, "json", change.to_string()).await.expect(200);
         let expect = json!({"colour": "red", "size": 1, "weight": 7});
-        while cluster.get(&path("v1", "a")).await.expect(200).json()["spec"] != expect {}
-        assert_eq!(cluster.get(&widgets("v1")).await.expect(200).json()["items"][0]["spec"], expect);
+        while cluster.get(&widget_path("v1", "a")).await.expect(200).json()["spec"] != expect {}
+        assert_eq!(cluster.get(&widgets_path("v1")).await.expect(200).json()["items"][0]["spec"], expect);
         cluster.stop().await;
     });
 }
 
 #[test]
-fn what_has_become_malformed_is_dropped() {
+fn malformed_embedded_metadata_is_dropped() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         define(&cluster, &definition("v1", &json!({"strategy": "None"}))).await;
-        let mut widget = v1("a", "red");
+        let mut widget = widget_v1("a", "red");
         widget["spec"]["free"] =
             json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": 5, "labels": {"a": "b"}}});
-        let _ = cluster.post(&widgets("v1"), widget.to_string()).await.expect(201);
+        let _ = cluster.post(&widgets_path("v1"), widget.to_string()).await.expect(201);
         let free = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/free";
         let embed = json!([{"op": "add", "path": format!("{free}/x-kubernetes-embedded-resource"), "value": true}]);
         let _ = cluster.patch(DEFINITION, "json", embed.to_string()).await.expect(200);
         let expect = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"a": "b"}}});
-        while cluster.get(&path("v1", "a")).await.expect(200).json()["spec"]["free"] != expect {}
-        let _ = cluster.patch(&path("v1", "a"), "merge", r#"{"spec": {"colour": "green"}}"#).await.expect(200);
+        while cluster.get(&widget_path("v1", "a")).await.expect(200).json()["spec"]["free"] != expect {}
+        let _ = cluster.patch(&widget_path("v1", "a"), "merge", r#"{"spec": {"colour": "green"}}"#).await.expect(200);
         cluster.stop().await;
     });
 }
 
 #[test]
-fn versions_that_are_stored_need_not_be_served() {
+fn the_storage_version_need_not_be_served() {
     pintle_testkit::run(async {
         let cluster = Cluster::durable().await;
-        let hook = Hook::start(Manner::Converts(convert)).await;
-        let mut hidden = definition("v1", &webhook(&hook.by_url()));
+        let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
+        let mut hidden = definition("v1", &webhook_conversion(&webhook.client_config()));
         hidden["spec"]["versions"][0]["served"] = json!(false);
         define(&cluster, &hidden).await;
-        let _ = cluster.get(&widgets("v1")).await.expect(404);
-        let _ = cluster.post(&widgets("v2"), v2("a", "red").to_string()).await.expect(201);
-        let _ = hook.asked();
+        let _ = cluster.get(&widgets_path("v1")).await.expect(404);
+        let _ = cluster.post(&widgets_path("v2"), widget_v2("a", "red").to_string()).await.expect(201);
+        let _ = webhook.take_requests();
         let cluster = cluster.restart().await;
-        assert_eq!(cluster.get(&path("v2", "a")).await.expect(200).json()["spec"]["hue"], "red");
-        assert_eq!(hook.asked(), [(1, "example.com/v2".to_owned())]);
-        // None need be; the objects are there nevertheless.
+        assert_eq!(cluster.get(&widget_path("v2", "a")).await.expect(200).json()["spec"]["hue"], "red");
+        assert_eq!(webhook.take_requests(), [(1, "example.com/v2".to_owned())]);
+        // The objects still exist if no version is served.
         let none = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": false}]);
         let _ = cluster.patch(DEFINITION, "json", none.to_string()).await.expect(200);
-        while cluster.get(&widgets("v2")).await.status != 404 {}
+        while cluster.get(&widgets_path("v2")).await.status != 404 {}
         let again = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": true}]);
         let _ = cluster.patch(DEFINITION, "json", again.to_string()).await.expect(200);
-        while cluster.get(&widgets("v2")).await.status != 200 {}
-        assert_eq!(cluster.get(&path("v2", "a")).await.expect(200).json()["spec"]["hue"], "red");
+        while cluster.get(&widgets_path("v2")).await.status != 200 {}
+        assert_eq!(cluster.get(&widget_path("v2", "a")).await.expect(200).json()["spec"]["hue"], "red");
         cluster.stop().await;
     });
 }
 
 #[test]
-fn objects_of_versions_that_are_gone_cannot_be_read() {
+fn objects_stored_at_a_removed_version_cannot_be_read() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         define(&cluster, &definition("v1", &json!({"strategy": "None"}))).await;
-        let _ = cluster.post(&widgets("v1"), v1("a", "red").to_string()).await.expect(201);
-        store_at_v2(&cluster).await;
-        // Whoever says so has to have moved the objects.
+        let _ = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201);
+        change_storage_version_to_v2(&cluster).await;
+        // The client removes v1 from the stored versions without migrating the objects.
         let moved = r#"{"status": {"storedVersions": ["v2"]}}"#;
         let _ = cluster.patch(&format!("{DEFINITION}/status"), "merge", moved).await.expect(200);
-        let gone = json!([{"op": "remove", "path": "/spec/versions/0"}]);
-        let _ = cluster.patch(DEFINITION, "json", gone.to_string()).await.expect(200);
-        while cluster.get(&widgets("v1")).await.status != 404 {}
+        let removed = json!([{"op": "remove", "path": "/spec/versions/0"}]);
+        let _ = cluster.patch(DEFINITION, "json", removed.to_string()).await.expect(200);
+        while cluster.get(&widgets_path("v1")).await.status != 404 {}
         let why = "request to convert CR from an invalid group/version: example.com/v1";
-        for path in [format!("{}?limit=1", widgets("v2")), path("v2", "a")] {
+        for path in [format!("{}?limit=1", widgets_path("v2")), widget_path("v2", "a")] {
             cluster.get(&path).await.expect_error(500, "", why);
         }
         let unready = format!("storage is (re)initializing: failed to list example.com/v2, Kind=Widget: {why}");
-        cluster.get(&widgets("v2")).await.expect_error(429, "TooManyRequests", &unready);
-        cluster.delete(&path("v2", "a")).await.expect_error(500, "", why);
+        cluster.get(&widgets_path("v2")).await.expect_error(429, "TooManyRequests", &unready);
+        cluster.delete(&widget_path("v2", "a")).await.expect_error(500, "", why);
         let _ = cluster.delete(DEFINITION).await.expect(200);
         while cluster.get(DEFINITION).await.status != 404 {}
         cluster.stop().await;
@@ -205,17 +207,17 @@ fn objects_of_versions_that_are_gone_cannot_be_read() {
 }
 
 #[test]
-fn definitions_go_without_their_webhook() {
+fn a_definition_can_be_deleted_while_its_webhook_fails() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
-        let hook = Hook::start(Manner::Converts(convert)).await;
-        define(&cluster, &definition("v1", &webhook(&hook.by_url()))).await;
-        let _ = cluster.post(&widgets("v1"), v1("a", "red").to_string()).await.expect(201);
-        let mut watch: Watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets("v1"))).await;
-        store_at_v2(&cluster).await;
+        let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
+        define(&cluster, &definition("v1", &webhook_conversion(&webhook.client_config()))).await;
+        let _ = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201);
+        let mut watch: Watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets_path("v1"))).await;
+        change_storage_version_to_v2(&cluster).await;
         while watch.next().await.is_some() {}
-        let _ = cluster.post(&widgets("v2"), v2("b", "red").to_string()).await.expect(201);
-        hook.set(Manner::Adds(500, "Content-Type: text/plain", "broken"));
+        let _ = cluster.post(&widgets_path("v2"), widget_v2("b", "red").to_string()).await.expect(201);
+        webhook.set_behavior(WebhookBehavior::RespondWithHeader(500, "Content-Type: text/plain", "broken"));
         let _ = cluster.delete(DEFINITION).await.expect(200);
         while cluster.get(DEFINITION).await.status != 404 {}
         cluster.stop().await;

@@ -1,4 +1,5 @@
-//! A conversion webhook in the test's process: HTTPS with an authority of its own, and manners as a test wants them.
+//! A conversion webhook in the test's process: an HTTPS server with a self-signed certificate and configurable
+//! behavior.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,120 +12,123 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-/// What a webhook does with a question.
+/// How the webhook responds to a ConversionReview.
 #[derive(Clone)]
-pub(crate) enum Manner {
-    /// Converts every object by itself.
-    Converts(fn(Value, &str) -> Value),
-    /// Converts one object, and refuses more as too large.
-    Small(fn(Value, &str) -> Value),
-    /// Converts the first object, and forgets the others.
-    First(fn(Value, &str) -> Value),
-    /// Answers with this text, in which `$UID` is the question's uid.
-    Says { code: u16, media_type: String, body: String },
-    /// The same, with a line more in its head.
-    Adds(u16, &'static str, &'static str),
-    /// Sends bytes without an end.
-    Floods,
-    /// Ends the connection in the middle of an answer.
-    Breaks,
-    /// Waits until it is told to go on, and converts.
-    Waits(Arc<Semaphore>, fn(Value, &str) -> Value),
+pub(crate) enum WebhookBehavior {
+    /// Converts all objects.
+    ConvertAll(fn(Value, &str) -> Value),
+    /// Converts a single object, and responds with 413 to more than one.
+    ConvertSingle(fn(Value, &str) -> Value),
+    /// Converts the first object, and omits the others from the response.
+    ConvertFirst(fn(Value, &str) -> Value),
+    /// Responds with this body, in which `$UID` is replaced with the request's uid.
+    Respond { code: u16, media_type: String, body: String },
+    /// Responds with a status code, a header line and a body.
+    RespondWithHeader(u16, &'static str, &'static str),
+    /// Sends an infinite body.
+    SendForever,
+    /// Closes the connection in the middle of a response.
+    Disconnect,
+    /// Converts all objects after it has acquired a permit.
+    ConvertWhenAllowed(Arc<Semaphore>, fn(Value, &str) -> Value),
 }
 
-/// A webhook.
-pub(crate) struct Hook {
+/// A running conversion webhook.
+pub(crate) struct ConversionWebhook {
     pub(crate) port: u16,
-    /// Its certificate, in base64 as definitions want it.
-    pub(crate) bundle: String,
-    heard: Arc<Heard>,
+    /// Its certificate in base64, for `caBundle`.
+    pub(crate) ca_bundle: String,
+    state: Arc<WebhookState>,
 }
 
-struct Heard {
-    manner: Mutex<Manner>,
-    questions: Mutex<Vec<Value>>,
-    heads: Mutex<Vec<String>>,
-    connections: AtomicUsize,
+struct WebhookState {
+    behavior: Mutex<WebhookBehavior>,
+    requests: Mutex<Vec<Value>>,
+    request_heads: Mutex<Vec<String>>,
+    connection_count: AtomicUsize,
 }
 
-impl Hook {
+impl ConversionWebhook {
     /// Starts a webhook.
-    pub(crate) async fn start(manner: Manner) -> Self {
+    pub(crate) async fn start(behavior: WebhookBehavior) -> Self {
         let names = ["127.0.0.1", "localhost", "hooks.default.svc"].map(str::to_owned);
-        let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let certificate = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        let key = PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).expect("a key");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .expect("TLS versions")
+            .expect("supported TLS versions")
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
-            .expect("a certificate that fits its key");
+            .with_single_cert(vec![certificate.cert.der().clone()], key)
+            .expect("a certificate that matches its key");
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let heard = Arc::new(Heard {
-            manner: Mutex::new(manner),
-            questions: Mutex::default(),
-            heads: Mutex::default(),
-            connections: AtomicUsize::new(0),
+        let state = Arc::new(WebhookState {
+            behavior: Mutex::new(behavior),
+            requests: Mutex::default(),
+            request_heads: Mutex::default(),
+            connection_count: AtomicUsize::new(0),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let hook =
-            Self { port, bundle: pintle_schema::base64::encode(made.cert.pem().as_bytes()), heard: heard.clone() };
+        let webhook = Self {
+            port,
+            ca_bundle: pintle_schema::base64::encode(certificate.cert.pem().as_bytes()),
+            state: state.clone(),
+        };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, heard) = (acceptor.clone(), heard.clone());
-                heard.connections.fetch_add(1, Ordering::Relaxed);
+                let (acceptor, state) = (acceptor.clone(), state.clone());
+                state.connection_count.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        let _ = heard.serve(stream).await;
+                        let _ = state.serve(stream).await;
                     }
                 });
             }
         });
-        hook
+        webhook
     }
 
-    /// How a definition names it by its address.
-    pub(crate) fn by_url(&self) -> Value {
-        json!({"url": format!("https://127.0.0.1:{}/convert", self.port), "caBundle": self.bundle})
+    /// The `clientConfig` with the webhook's URL.
+    pub(crate) fn client_config(&self) -> Value {
+        json!({"url": format!("https://127.0.0.1:{}/convert", self.port), "caBundle": self.ca_bundle})
     }
 
-    /// Changes its manners.
-    pub(crate) fn set(&self, manner: Manner) {
-        *self.heard.manner.lock() = manner;
+    /// Changes the behavior.
+    pub(crate) fn set_behavior(&self, behavior: WebhookBehavior) {
+        *self.state.behavior.lock() = behavior;
     }
 
-    /// The questions since the last time, with how many objects each was about and the version that was wanted.
-    pub(crate) fn asked(&self) -> Vec<(usize, String)> {
-        let questions = std::mem::take(&mut *self.heard.questions.lock());
-        let about = |question: &Value| {
-            let request = &question["request"];
-            let count = request["objects"].as_array().map_or(0, Vec::len);
-            (count, request["desiredAPIVersion"].as_str().unwrap_or_default().to_owned())
+    /// The number of objects and the desired version of each request since the last call.
+    pub(crate) fn take_requests(&self) -> Vec<(usize, String)> {
+        let requests = std::mem::take(&mut *self.state.requests.lock());
+        let describe = |request: &Value| {
+            let review_request = &request["request"];
+            let count = review_request["objects"].as_array().map_or(0, Vec::len);
+            (count, review_request["desiredAPIVersion"].as_str().unwrap_or_default().to_owned())
         };
-        questions.iter().map(about).collect()
+        requests.iter().map(describe).collect()
     }
 
-    /// How many questions there have been since then.
-    pub(crate) fn count(&self) -> usize {
-        self.heard.questions.lock().len()
+    /// The number of requests since the last call of [`Self::take_requests`].
+    pub(crate) fn request_count(&self) -> usize {
+        self.state.requests.lock().len()
     }
 
-    /// The last question and the head that it came with.
-    pub(crate) fn last(&self) -> (String, Value) {
-        let head = self.heard.heads.lock().last().cloned();
-        (head.unwrap_or_default(), self.heard.questions.lock().last().cloned().unwrap_or_default())
+    /// The HTTP head and the body of the last request.
+    pub(crate) fn last_request(&self) -> (String, Value) {
+        let head = self.state.request_heads.lock().last().cloned();
+        (head.unwrap_or_default(), self.state.requests.lock().last().cloned().unwrap_or_default())
     }
 
-    /// How many connections there have been.
-    pub(crate) fn connections(&self) -> usize {
-        self.heard.connections.load(Ordering::Relaxed)
+    /// The number of accepted connections.
+    pub(crate) fn connection_count(&self) -> usize {
+        self.state.connection_count.load(Ordering::Relaxed)
     }
 }
 
-impl Heard {
-    /// Answers the questions on a connection.
+impl WebhookState {
+    /// Serves the requests of a connection.
     async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin) -> std::io::Result<()> {
         let mut stream = BufReader::new(stream);
         loop {
@@ -138,42 +142,45 @@ impl Heard {
             let length: usize = head.lines().find_map(length).unwrap_or(0);
             let mut body = vec![0; length];
             stream.read_exact(&mut body).await?;
-            let question: Value = serde_json::from_slice(&body).unwrap_or_default();
-            self.heads.lock().push(head);
-            self.questions.lock().push(question.clone());
-            let manner = self.manner.lock().clone();
-            let converted = |convert: fn(Value, &str) -> Value| (200, String::new(), answer(&question, convert));
-            let (code, head, body) = match manner {
-                Manner::Converts(convert) => converted(convert),
-                Manner::Small(convert) if question["request"]["objects"].as_array().is_none_or(|o| o.len() == 1) => {
+            let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+            self.request_heads.lock().push(head);
+            self.requests.lock().push(request.clone());
+            let behavior = self.behavior.lock().clone();
+            let converted =
+                |convert: fn(Value, &str) -> Value| (200, String::new(), conversion_response(&request, convert));
+            let (code, head, body) = match behavior {
+                WebhookBehavior::ConvertAll(convert) => converted(convert),
+                WebhookBehavior::ConvertSingle(convert)
+                    if request["request"]["objects"].as_array().is_none_or(|o| o.len() == 1) =>
+                {
                     converted(convert)
                 }
-                Manner::Small(_) => (413, String::new(), "too large".to_owned()),
-                Manner::First(convert) => {
-                    let mut question = question.clone();
-                    if let Some(objects) = question["request"]["objects"].as_array_mut() {
+                WebhookBehavior::ConvertSingle(_) => (413, String::new(), "too large".to_owned()),
+                WebhookBehavior::ConvertFirst(convert) => {
+                    let mut request = request.clone();
+                    if let Some(objects) = request["request"]["objects"].as_array_mut() {
                         objects.truncate(1);
                     }
-                    (200, String::new(), answer(&question, convert))
+                    (200, String::new(), conversion_response(&request, convert))
                 }
-                Manner::Waits(go_on, convert) => {
-                    let _ = go_on.acquire().await;
+                WebhookBehavior::ConvertWhenAllowed(permits, convert) => {
+                    let _ = permits.acquire().await;
                     converted(convert)
                 }
-                Manner::Says { code, media_type, body } => {
-                    let uid = question["request"]["uid"].as_str().unwrap_or_default();
+                WebhookBehavior::Respond { code, media_type, body } => {
+                    let uid = request["request"]["uid"].as_str().unwrap_or_default();
                     let head =
                         if media_type.is_empty() { String::new() } else { format!("Content-Type: {media_type}\r\n") };
                     (code, head, body.replace("$UID", uid))
                 }
-                Manner::Adds(code, line, body) => (code, format!("{line}\r\n"), body.to_owned()),
-                Manner::Floods => {
+                WebhookBehavior::RespondWithHeader(code, line, body) => (code, format!("{line}\r\n"), body.to_owned()),
+                WebhookBehavior::SendForever => {
                     stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
                     loop {
                         stream.write_all(&[b' '; 65536]).await?;
                     }
                 }
-                Manner::Breaks => {
+                WebhookBehavior::Disconnect => {
                     stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{").await?;
                     return stream.shutdown().await;
                 }
@@ -186,16 +193,16 @@ impl Heard {
     }
 }
 
-/// The answer to a question.
-fn answer(question: &Value, convert: fn(Value, &str) -> Value) -> String {
-    let request = &question["request"];
-    let desired = request["desiredAPIVersion"].as_str().unwrap_or_default();
-    let objects = request["objects"].as_array().cloned().unwrap_or_default();
+/// The response to a ConversionReview whose objects are all converted.
+fn conversion_response(request: &Value, convert: fn(Value, &str) -> Value) -> String {
+    let review_request = &request["request"];
+    let desired = review_request["desiredAPIVersion"].as_str().unwrap_or_default();
+    let objects = review_request["objects"].as_array().cloned().unwrap_or_default();
     let converted: Vec<Value> = objects.into_iter().map(|object| convert(object, desired)).collect();
     json!({
-        "apiVersion": question["apiVersion"],
+        "apiVersion": request["apiVersion"],
         "kind": "ConversionReview",
-        "response": {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": converted},
+        "response": {"uid": review_request["uid"], "result": {"status": "Success"}, "convertedObjects": converted},
     })
     .to_string()
 }
