@@ -1,4 +1,5 @@
-//! What a cluster has that nobody has put there: what every namespace has, and what says where the server is.
+//! The objects that the server and its controllers create and reconcile: service accounts and CA certificates in every
+//! namespace, the `kubernetes` service with its endpoints, and the server's lease.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,23 +9,23 @@ use pintle_testkit::{Cluster, Engine, Options, Watch, advance_clock_until, boots
 use serde_json::{Value, json};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-const SYSTEM: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
-const ACCOUNTS: &str = "/api/v1/serviceaccounts";
-const MAPS: &str = "/api/v1/configmaps";
+const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+const SERVICE_ACCOUNTS: &str = "/api/v1/serviceaccounts";
+const CONFIGMAPS: &str = "/api/v1/configmaps";
 const SERVICE: &str = "/api/v1/namespaces/default/services/kubernetes";
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
-fn named(name: &str) -> String {
+fn object_named(name: &str) -> String {
     json!({"metadata": {"name": name}}).to_string()
 }
 
-fn account(namespace: &str) -> String {
+fn default_service_account(namespace: &str) -> String {
     format!("{NAMESPACES}/{namespace}/serviceaccounts/default")
 }
 
-fn certificates(namespace: &str) -> String {
+fn root_ca_configmap(namespace: &str) -> String {
     format!("{NAMESPACES}/{namespace}/configmaps/kube-root-ca.crt")
 }
 
@@ -33,7 +34,7 @@ async fn items(cluster: &Cluster, path: &str) -> Vec<Value> {
     cluster.get(path).await.expect(200).json()["items"].as_array().cloned().unwrap_or_default()
 }
 
-/// The names of what is in each namespace.
+/// The names of the listed objects by namespace.
 async fn names(cluster: &Cluster, path: &str) -> BTreeMap<String, Vec<String>> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for item in items(cluster, path).await {
@@ -43,8 +44,8 @@ async fn names(cluster: &Cluster, path: &str) -> BTreeMap<String, Vec<String>> {
     names
 }
 
-/// The same in every namespace.
-fn everywhere<'n>(namespaces: impl IntoIterator<Item = &'n str>, name: &str) -> BTreeMap<String, Vec<String>> {
+/// One object with this name in each namespace.
+fn in_each_namespace<'n>(namespaces: impl IntoIterator<Item = &'n str>, name: &str) -> BTreeMap<String, Vec<String>> {
     namespaces.into_iter().map(|namespace| (namespace.to_owned(), vec![name.to_owned()])).collect()
 }
 
@@ -54,19 +55,19 @@ async fn watch(cluster: &Cluster, path: &str) -> Watch {
     cluster.watch(&format!("{collection}?watch=1&fieldSelector=metadata.name%3D{name}")).await
 }
 
-/// Waits until the object at a path is there and fits.
-async fn until(cluster: &Cluster, path: &str, fits: impl Fn(&Value) -> bool) -> Value {
+/// Waits until the object at a path exists and meets a condition.
+async fn wait_until(cluster: &Cluster, path: &str, condition: impl Fn(&Value) -> bool) -> Value {
     let mut watch = watch(cluster, path).await;
     loop {
         let event = watch.next().await.expect("an event");
-        if event["type"] != "DELETED" && fits(&event["object"]) {
+        if event["type"] != "DELETED" && condition(&event["object"]) {
             return event["object"].clone();
         }
     }
 }
 
-/// The lease of the server, once it holds it: not as `before`.
-async fn own_lease(cluster: &Cluster, before: &Value) -> Value {
+/// Waits until the server's lease has another holder than `before`, and returns it.
+async fn server_lease(cluster: &Cluster, before: &Value) -> Value {
     let label = "apiserver.kubernetes.io%2Fidentity%3Dkube-apiserver";
     let mut watch = cluster.watch(&format!("{LEASES}?watch=1&labelSelector={label}")).await;
     loop {
@@ -77,35 +78,35 @@ async fn own_lease(cluster: &Cluster, before: &Value) -> Value {
     }
 }
 
-/// Deletes the object at a path, and waits until there is another.
-async fn comes_again(cluster: &Cluster, path: &str) -> Value {
-    let before = until(cluster, path, |_| true).await;
+/// Deletes the object at a path, and waits until it is created again.
+async fn delete_and_wait_for_recreation(cluster: &Cluster, path: &str) -> Value {
+    let before = wait_until(cluster, path, |_| true).await;
     let _ = cluster.delete(path).await.expect(200);
-    until(cluster, path, |object| object["metadata"]["uid"] != before["metadata"]["uid"]).await
+    wait_until(cluster, path, |object| object["metadata"]["uid"] != before["metadata"]["uid"]).await
 }
 
-/// Changes the object at a path, and waits until it is as it was.
-async fn put_right(cluster: &Cluster, path: &str, patch: Value) {
-    let whole = |object: &Value| {
+/// Patches the object at a path, and waits until a controller reverts the change.
+async fn patch_and_wait_for_revert(cluster: &Cluster, path: &str, patch: Value) {
+    let without_volatile_metadata = |object: &Value| {
         let mut object = object.clone();
         for key in ["resourceVersion", "managedFields", "generation"] {
             object["metadata"].as_object_mut().expect("metadata").remove(key);
         }
         object
     };
-    let before = until(cluster, path, |_| true).await;
+    let before = wait_until(cluster, path, |_| true).await;
     let changed = cluster.patch(path, "merge", patch.to_string()).await.expect(200).json();
-    assert_ne!(whole(&changed), whole(&before), "{path}");
-    until(cluster, path, |object| whole(object) == whole(&before)).await;
+    assert_ne!(without_volatile_metadata(&changed), without_volatile_metadata(&before), "{path}");
+    wait_until(cluster, path, |object| without_volatile_metadata(object) == without_volatile_metadata(&before)).await;
 }
 
 #[test]
-fn a_server_that_is_ready_has_furnished_its_cluster() {
+fn a_ready_server_has_bootstrapped_its_cluster() {
     pintle_testkit::run(async {
         let cluster = Cluster::with_options(bootstrapped()).await;
-        assert_eq!(names(&cluster, ACCOUNTS).await, everywhere(SYSTEM, "default"));
-        assert_eq!(names(&cluster, MAPS).await, everywhere(SYSTEM, "kube-root-ca.crt"));
-        let found = cluster.get(&certificates("default")).await.expect(200).json();
+        assert_eq!(names(&cluster, SERVICE_ACCOUNTS).await, in_each_namespace(SYSTEM_NAMESPACES, "default"));
+        assert_eq!(names(&cluster, CONFIGMAPS).await, in_each_namespace(SYSTEM_NAMESPACES, "kube-root-ca.crt"));
+        let found = cluster.get(&root_ca_configmap("default")).await.expect(200).json();
         let pem = found["data"]["ca.crt"].as_str().unwrap_or_default();
         assert!(pem.starts_with("-----BEGIN CERTIFICATE-----\n") && pem.ends_with("-----END CERTIFICATE-----\n"));
         assert_eq!(found["data"].as_object().map(serde_json::Map::len), Some(1));
@@ -138,7 +139,7 @@ fn a_server_that_is_ready_has_furnished_its_cluster() {
         assert_eq!(slice["endpoints"], json!([{"addresses": ["192.0.2.1"], "conditions": {"ready": true}}]));
         assert_eq!(slice["ports"], ports);
 
-        let lease = own_lease(&cluster, &Value::Null).await;
+        let lease = server_lease(&cluster, &Value::Null).await;
         let name = lease["metadata"]["name"].as_str().unwrap_or_default();
         assert!(name.starts_with("apiserver-") && name.len() == 36, "{name}");
         assert_eq!(lease["metadata"]["labels"]["apiserver.kubernetes.io/identity"], "kube-apiserver");
@@ -152,20 +153,20 @@ fn a_server_that_is_ready_has_furnished_its_cluster() {
 }
 
 #[test]
-fn what_is_not_wanted_is_not_there() {
+fn disabled_features_create_no_objects() {
     pintle_testkit::run(async {
         let check = async |options: Options, service: usize, endpoints: usize, leases: usize, fixtures: usize| {
             let cluster = Cluster::with_options(options).await;
             if leases > 0 {
-                own_lease(&cluster, &Value::Null).await;
+                server_lease(&cluster, &Value::Null).await;
             }
             let found = [
                 items(&cluster, "/api/v1/services").await.len(),
                 items(&cluster, "/api/v1/endpoints").await.len(),
                 items(&cluster, "/apis/discovery.k8s.io/v1/endpointslices").await.len(),
                 items(&cluster, "/apis/coordination.k8s.io/v1/leases").await.len(),
-                items(&cluster, ACCOUNTS).await.len(),
-                items(&cluster, MAPS).await.len(),
+                items(&cluster, SERVICE_ACCOUNTS).await.len(),
+                items(&cluster, CONFIGMAPS).await.len(),
             ];
             assert_eq!(found, [service, endpoints, endpoints, leases, fixtures, fixtures]);
             cluster.stop().await;
@@ -176,92 +177,97 @@ fn what_is_not_wanted_is_not_there() {
         let loopback = "127.0.0.1".parse().ok();
         check(Options { advertise_address: loopback, ..bootstrapped() }, 1, 0, 1, 4).await;
         let off = ["APIServerIdentity", "UnknownVersionInteroperabilityProxy"].map(|name| (name.to_owned(), false));
-        let (gates, _) = Gates::with_overrides(&off.into()).expect("gates that can be off");
+        let (gates, _) = Gates::with_overrides(&off.into()).expect("feature gates that can be disabled");
         check(Options { gates, ..bootstrapped() }, 1, 1, 0, 4).await;
         check(Options::default(), 1, 0, 0, 0).await;
     });
 }
 
 #[test]
-fn what_every_namespace_has_comes_again_and_is_put_right() {
+fn service_accounts_and_ca_certificates_are_reconciled() {
     pintle_testkit::run(async {
         let cluster = Cluster::with_options(bootstrapped()).await;
-        let _ = cluster.post(NAMESPACES, named("n")).await.expect(201);
+        let _ = cluster.post(NAMESPACES, object_named("n")).await.expect(201);
         for namespace in ["n", "kube-public"] {
-            comes_again(&cluster, &account(namespace)).await;
-            let path = certificates(namespace);
-            comes_again(&cluster, &path).await;
-            put_right(&cluster, &path, json!({"data": {"ca.crt": "another"}})).await;
-            put_right(&cluster, &path, json!({"data": {"more": "data"}})).await;
-            put_right(&cluster, &path, json!({"data": null})).await;
-            put_right(&cluster, &path, json!({"metadata": {"annotations": {"kubernetes.io/description": null}}})).await;
+            delete_and_wait_for_recreation(&cluster, &default_service_account(namespace)).await;
+            let path = root_ca_configmap(namespace);
+            delete_and_wait_for_recreation(&cluster, &path).await;
+            patch_and_wait_for_revert(&cluster, &path, json!({"data": {"ca.crt": "another"}})).await;
+            patch_and_wait_for_revert(&cluster, &path, json!({"data": {"more": "data"}})).await;
+            patch_and_wait_for_revert(&cluster, &path, json!({"data": null})).await;
+            patch_and_wait_for_revert(
+                &cluster,
+                &path,
+                json!({"metadata": {"annotations": {"kubernetes.io/description": null}}}),
+            )
+            .await;
         }
-        // What others say beside that is theirs.
+        // Fields that the controllers do not own are left alone.
         let mine = json!({"imagePullSecrets": [{"name": "mine"}]}).to_string();
-        let _ = cluster.patch(&account("n"), "merge", mine).await.expect(200);
+        let _ = cluster.patch(&default_service_account("n"), "merge", mine).await.expect(200);
         let mine = json!({"metadata": {"labels": {"mine": "yes"}}}).to_string();
-        let _ = cluster.patch(&certificates("n"), "merge", mine).await.expect(200);
-        put_right(&cluster, &certificates("n"), json!({"data": {"ca.crt": "another"}})).await;
-        let kept = cluster.get(&certificates("n")).await.expect(200).json();
+        let _ = cluster.patch(&root_ca_configmap("n"), "merge", mine).await.expect(200);
+        patch_and_wait_for_revert(&cluster, &root_ca_configmap("n"), json!({"data": {"ca.crt": "another"}})).await;
+        let kept = cluster.get(&root_ca_configmap("n")).await.expect(200).json();
         assert_eq!(kept["metadata"]["labels"], json!({"mine": "yes"}));
-        let kept = cluster.get(&account("n")).await.expect(200).json();
+        let kept = cluster.get(&default_service_account("n")).await.expect(200).json();
         assert_eq!(kept["imagePullSecrets"], json!([{"name": "mine"}]));
         cluster.stop().await;
     });
 }
 
 #[test]
-fn many_namespaces_are_furnished_at_once() {
+fn many_new_namespaces_are_bootstrapped_concurrently() {
     pintle_testkit::run(async {
         let cluster = Cluster::durable_with_options(bootstrapped()).await;
-        let made: Vec<String> = (0..100).map(|i| format!("n{i}")).collect();
-        for name in &made {
-            let _ = cluster.post(NAMESPACES, named(name)).await.expect(201);
+        let created: Vec<String> = (0..100).map(|i| format!("n{i}")).collect();
+        for name in &created {
+            let _ = cluster.post(NAMESPACES, object_named(name)).await.expect(201);
         }
-        for name in &made {
-            until(&cluster, &account(name), |_| true).await;
-            until(&cluster, &certificates(name), |_| true).await;
+        for name in &created {
+            wait_until(&cluster, &default_service_account(name), |_| true).await;
+            wait_until(&cluster, &root_ca_configmap(name), |_| true).await;
         }
-        let all = || SYSTEM.into_iter().chain(made.iter().map(String::as_str));
-        assert_eq!(names(&cluster, ACCOUNTS).await, everywhere(all(), "default"));
-        assert_eq!(names(&cluster, MAPS).await, everywhere(all(), "kube-root-ca.crt"));
+        let all = || SYSTEM_NAMESPACES.into_iter().chain(created.iter().map(String::as_str));
+        assert_eq!(names(&cluster, SERVICE_ACCOUNTS).await, in_each_namespace(all(), "default"));
+        assert_eq!(names(&cluster, CONFIGMAPS).await, in_each_namespace(all(), "kube-root-ca.crt"));
         let cluster = cluster.restart().await;
-        assert_eq!(names(&cluster, ACCOUNTS).await, everywhere(all(), "default"));
+        assert_eq!(names(&cluster, SERVICE_ACCOUNTS).await, in_each_namespace(all(), "default"));
         cluster.stop().await;
     });
 }
 
 #[test]
-fn namespaces_that_go_are_left_alone() {
+fn nothing_is_recreated_in_a_terminating_namespace() {
     pintle_testkit::run(async {
         let cluster = Cluster::with_options(bootstrapped()).await;
-        let _ = cluster.post(NAMESPACES, named("n")).await.expect(201);
-        until(&cluster, &account("n"), |_| true).await;
-        until(&cluster, &certificates("n"), |_| true).await;
-        let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/mine"]}}).to_string();
+        let _ = cluster.post(NAMESPACES, object_named("n")).await.expect(201);
+        wait_until(&cluster, &default_service_account("n"), |_| true).await;
+        wait_until(&cluster, &root_ca_configmap("n"), |_| true).await;
+        let with_finalizer = json!({"metadata": {"name": "held", "finalizers": ["example.com/mine"]}}).to_string();
         let maps = format!("{NAMESPACES}/n/configmaps");
-        let _ = cluster.post(&maps, held).await.expect(201);
+        let _ = cluster.post(&maps, with_finalizer).await.expect(201);
         let _ = cluster.delete(&format!("{NAMESPACES}/n")).await.expect(200);
-        let remains = |namespace: &Value| {
+        let has_remaining_content = |namespace: &Value| {
             let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions.iter().any(|c| c["type"] == "NamespaceContentRemaining" && c["status"] == "True")
         };
-        until(&cluster, &format!("{NAMESPACES}/n"), remains).await;
-        // Whoever would make them again would have heard of their end before that of another one.
-        comes_again(&cluster, &account("default")).await;
-        assert_eq!(names(&cluster, ACCOUNTS).await, everywhere(SYSTEM, "default"));
-        assert_eq!(names(&cluster, &maps).await, everywhere(["n"], "held"));
-        let mut gone = watch(&cluster, &format!("{NAMESPACES}/n")).await;
+        wait_until(&cluster, &format!("{NAMESPACES}/n"), has_remaining_content).await;
+        // A controller that recreated the objects would have done so before it recreates this one.
+        delete_and_wait_for_recreation(&cluster, &default_service_account("default")).await;
+        assert_eq!(names(&cluster, SERVICE_ACCOUNTS).await, in_each_namespace(SYSTEM_NAMESPACES, "default"));
+        assert_eq!(names(&cluster, &maps).await, in_each_namespace(["n"], "held"));
+        let mut deleted = watch(&cluster, &format!("{NAMESPACES}/n")).await;
         let free = json!({"metadata": {"finalizers": null}}).to_string();
         let _ = cluster.patch(&format!("{maps}/held"), "merge", free).await.expect(200);
-        while gone.next().await.expect("an event")["type"] != "DELETED" {}
-        assert_eq!(names(&cluster, MAPS).await, everywhere(SYSTEM, "kube-root-ca.crt"));
+        while deleted.next().await.expect("an event")["type"] != "DELETED" {}
+        assert_eq!(names(&cluster, CONFIGMAPS).await, in_each_namespace(SYSTEM_NAMESPACES, "kube-root-ca.crt"));
         cluster.stop().await;
     });
 }
 
 #[test]
-fn the_namespaces_of_the_system_come_again() {
+fn system_namespaces_are_protected_or_recreated() {
     pintle_testkit::run(async {
         let cluster = Cluster::with_options(bootstrapped()).await;
         for name in ["default", "kube-system", "kube-public"] {
@@ -271,40 +277,40 @@ fn the_namespaces_of_the_system_come_again() {
                 &format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"),
             );
         }
-        let again = comes_again(&cluster, &format!("{NAMESPACES}/kube-node-lease")).await;
-        assert_eq!(again["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "kube-node-lease"}));
-        until(&cluster, &account("kube-node-lease"), |_| true).await;
+        let recreated = delete_and_wait_for_recreation(&cluster, &format!("{NAMESPACES}/kube-node-lease")).await;
+        assert_eq!(recreated["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "kube-node-lease"}));
+        wait_until(&cluster, &default_service_account("kube-node-lease"), |_| true).await;
         cluster.stop().await;
     });
 }
 
 #[test]
-fn the_service_and_where_it_leads_come_again() {
+fn the_kubernetes_service_and_its_endpoints_are_reconciled() {
     pintle_testkit::run(async {
         let cluster = Cluster::with_options(bootstrapped()).await;
-        let again = comes_again(&cluster, SERVICE).await;
-        assert_eq!(again["spec"]["clusterIP"], "10.0.0.1");
-        comes_again(&cluster, ENDPOINTS).await;
-        comes_again(&cluster, SLICE).await;
-        let elsewhere = json!([{"addresses": [{"ip": "192.0.2.9"}], "ports": [{"name": "https", "port": 1}]}]);
-        put_right(&cluster, ENDPOINTS, json!({"subsets": elsewhere})).await;
-        put_right(&cluster, ENDPOINTS, json!({"subsets": null})).await;
-        put_right(&cluster, ENDPOINTS, json!({"metadata": {"labels": null}})).await;
-        let elsewhere = json!([{"addresses": ["192.0.2.9"], "conditions": {"ready": false}}]);
-        put_right(&cluster, SLICE, json!({"endpoints": elsewhere})).await;
-        put_right(&cluster, SLICE, json!({"ports": null})).await;
-        put_right(&cluster, SLICE, json!({"metadata": {"labels": {"mine": "no"}}})).await;
-        // The service itself is left as people want it.
+        let recreated = delete_and_wait_for_recreation(&cluster, SERVICE).await;
+        assert_eq!(recreated["spec"]["clusterIP"], "10.0.0.1");
+        delete_and_wait_for_recreation(&cluster, ENDPOINTS).await;
+        delete_and_wait_for_recreation(&cluster, SLICE).await;
+        let wrong_value = json!([{"addresses": [{"ip": "192.0.2.9"}], "ports": [{"name": "https", "port": 1}]}]);
+        patch_and_wait_for_revert(&cluster, ENDPOINTS, json!({"subsets": wrong_value})).await;
+        patch_and_wait_for_revert(&cluster, ENDPOINTS, json!({"subsets": null})).await;
+        patch_and_wait_for_revert(&cluster, ENDPOINTS, json!({"metadata": {"labels": null}})).await;
+        let wrong_value = json!([{"addresses": ["192.0.2.9"], "conditions": {"ready": false}}]);
+        patch_and_wait_for_revert(&cluster, SLICE, json!({"endpoints": wrong_value})).await;
+        patch_and_wait_for_revert(&cluster, SLICE, json!({"ports": null})).await;
+        patch_and_wait_for_revert(&cluster, SLICE, json!({"metadata": {"labels": {"mine": "no"}}})).await;
+        // Changes of the service itself are kept while the server runs.
         let mine = json!({"metadata": {"labels": {"mine": "yes"}}}).to_string();
         let _ = cluster.patch(SERVICE, "merge", mine).await.expect(200);
-        comes_again(&cluster, ENDPOINTS).await;
+        delete_and_wait_for_recreation(&cluster, ENDPOINTS).await;
         assert_eq!(cluster.get(SERVICE).await.expect(200).json()["metadata"]["labels"]["mine"], "yes");
         cluster.stop().await;
     });
 }
 
 #[test]
-fn what_others_have_left_is_put_right_at_the_start() {
+fn wrong_objects_from_an_earlier_run_are_corrected_at_the_start() {
     pintle_testkit::run(async {
         let cluster = Cluster::durable().await;
         let slice = json!({
@@ -314,31 +320,31 @@ fn what_others_have_left_is_put_right_at_the_start() {
         });
         let (collection, _) = SLICE.rsplit_once('/').expect("a path");
         let left = cluster.post(collection, slice.to_string()).await.expect(201).json();
-        let elsewhere = json!([{"name": "http", "port": 80, "targetPort": 80}]);
-        let ports = json!({"spec": {"ports": elsewhere, "type": "NodePort"}}).to_string();
+        let wrong_value = json!([{"name": "http", "port": 80, "targetPort": 80}]);
+        let ports = json!({"spec": {"ports": wrong_value, "type": "NodePort"}}).to_string();
         let _ = cluster.patch(SERVICE, "merge", ports).await.expect(200);
         cluster.stop_server().await;
 
         let folder = cluster.data_dir().map(std::path::Path::to_owned);
         let options = Options { data_dir: folder, engine: Engine::Embedded, ..bootstrapped() };
         let bootstrapped = Cluster::with_options(options).await;
-        let service = until(&bootstrapped, SERVICE, |service| service["spec"]["type"] == "ClusterIP").await;
+        let service = wait_until(&bootstrapped, SERVICE, |service| service["spec"]["type"] == "ClusterIP").await;
         assert_eq!(service["spec"]["ports"][0]["port"], 443);
-        // The family of a slice stays as it is for life.
-        let slice = until(&bootstrapped, SLICE, |slice| slice["addressType"] == "IPv4").await;
+        // The address type of an EndpointSlice is immutable, so the slice is replaced.
+        let slice = wait_until(&bootstrapped, SLICE, |slice| slice["addressType"] == "IPv4").await;
         assert_ne!(slice["metadata"]["uid"], left["metadata"]["uid"]);
-        assert_eq!(names(&bootstrapped, ACCOUNTS).await, everywhere(SYSTEM, "default"));
+        assert_eq!(names(&bootstrapped, SERVICE_ACCOUNTS).await, in_each_namespace(SYSTEM_NAMESPACES, "default"));
         bootstrapped.stop().await;
     });
 }
 
 #[test]
-fn a_server_that_goes_takes_back_what_it_said() {
+fn a_stopping_server_withdraws_its_endpoints_and_lease() {
     pintle_testkit::run(async {
         let cluster = Cluster::durable_with_options(bootstrapped()).await;
         let endpoints = cluster.get(ENDPOINTS).await.expect(200).json();
         let from = |object: &Value| object["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
-        let lease = own_lease(&cluster, &Value::Null).await;
+        let lease = server_lease(&cluster, &Value::Null).await;
         let service = cluster.get(SERVICE).await.expect(200).json();
 
         let cluster = cluster.restart().await;
@@ -354,66 +360,69 @@ fn a_server_that_goes_takes_back_what_it_said() {
         assert_ne!(second["spec"]["holderIdentity"], lease["spec"]["holderIdentity"]);
         assert_eq!(cluster.get(SERVICE).await.expect(200).json(), service);
 
-        // One that is killed says nothing, and finds its word when it comes again.
+        // A killed server withdraws nothing. After the restart, its endpoints are still correct.
         let endpoints = cluster.get(ENDPOINTS).await.expect(200).json();
         cluster.kill_server().await;
         cluster.start_server().await;
         assert_eq!(cluster.get(ENDPOINTS).await.expect(200).json(), endpoints);
-        let third = own_lease(&cluster, &second).await;
+        let third = server_lease(&cluster, &second).await;
         assert_ne!(third["metadata"]["uid"], second["metadata"]["uid"]);
 
-        // At another port it says so.
+        // A server on another port updates the service and the endpoints.
         cluster.stop_server().await;
-        let aside = cluster.start_on_another_port().await;
-        let port: u16 = aside.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
-        until(&aside, SERVICE, |service| service["spec"]["ports"][0]["targetPort"] == port).await;
-        until(&aside, SLICE, |slice| slice["ports"][0]["port"] == port).await;
-        aside.stop().await;
+        let moved = cluster.start_on_another_port().await;
+        let port: u16 = moved.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        wait_until(&moved, SERVICE, |service| service["spec"]["ports"][0]["targetPort"] == port).await;
+        wait_until(&moved, SLICE, |slice| slice["ports"][0]["port"] == port).await;
+        moved.stop().await;
         cluster.stop().await;
     });
 }
 
 #[test]
-fn a_controller_manager_is_not_interfered_with() {
+fn controllers_pause_while_a_controller_manager_holds_its_lease() {
     pintle_testkit::run(async {
         let cluster = Cluster::with_options(bootstrapped()).await;
-        let held = |renewed: &str| {
+        let lease = |renewed: &str| {
             json!({
                 "metadata": {"name": "kube-controller-manager"},
                 "spec": {"holderIdentity": "someone", "leaseDurationSeconds": 3600, "renewTime": renewed},
             })
             .to_string()
         };
-        let _ = cluster.post(LEASES, held("2200-01-01T00:00:00.000000Z")).await.expect(201);
-        let _ = cluster.post(NAMESPACES, named("n")).await.expect(201);
-        let _ = cluster.delete(&account("default")).await.expect(200);
-        let spoilt = json!({"data": {"ca.crt": "theirs"}}).to_string();
-        let _ = cluster.patch(&certificates("default"), "merge", spoilt).await.expect(200);
-        // What is the API server's own is done all the same; by then all else would be, too.
-        comes_again(&cluster, ENDPOINTS).await;
-        comes_again(&cluster, SERVICE).await;
-        assert_eq!(names(&cluster, ACCOUNTS).await, everywhere(SYSTEM.into_iter().skip(1), "default"));
-        assert_eq!(cluster.get(&certificates("default")).await.expect(200).json()["data"]["ca.crt"], "theirs");
-        // It has not renewed its lease for long.
-        let lease = format!("{LEASES}/kube-controller-manager");
-        let _ = cluster.patch(&lease, "merge", held("2020-01-01T00:00:00.000000Z")).await.expect(200);
+        let _ = cluster.post(LEASES, lease("2200-01-01T00:00:00.000000Z")).await.expect(201);
+        let _ = cluster.post(NAMESPACES, object_named("n")).await.expect(201);
+        let _ = cluster.delete(&default_service_account("default")).await.expect(200);
+        let changed = json!({"data": {"ca.crt": "theirs"}}).to_string();
+        let _ = cluster.patch(&root_ca_configmap("default"), "merge", changed).await.expect(200);
+        // The API server's own objects are still reconciled. By then, other controllers would have acted, too.
+        delete_and_wait_for_recreation(&cluster, ENDPOINTS).await;
+        delete_and_wait_for_recreation(&cluster, SERVICE).await;
+        assert_eq!(
+            names(&cluster, SERVICE_ACCOUNTS).await,
+            in_each_namespace(SYSTEM_NAMESPACES.into_iter().skip(1), "default")
+        );
+        assert_eq!(cluster.get(&root_ca_configmap("default")).await.expect(200).json()["data"]["ca.crt"], "theirs");
+        // The lease of the controller manager expires.
+        let path = format!("{LEASES}/kube-controller-manager");
+        let _ = cluster.patch(&path, "merge", lease("2020-01-01T00:00:00.000000Z")).await.expect(200);
         for namespace in ["n", "default"] {
-            until(&cluster, &account(namespace), |_| true).await;
-            until(&cluster, &certificates(namespace), |object| object["data"]["ca.crt"] != "theirs").await;
+            wait_until(&cluster, &default_service_account(namespace), |_| true).await;
+            wait_until(&cluster, &root_ca_configmap(namespace), |object| object["data"]["ca.crt"] != "theirs").await;
         }
         cluster.stop().await;
     });
 }
 
 #[test]
-fn leases_are_renewed_and_those_of_servers_that_are_gone_go() {
+fn the_servers_lease_is_renewed_and_expired_server_leases_are_deleted() {
     pintle_testkit::run(async {
         let clock = manual_clock();
-        // Watches last as long as time is moved here.
+        // Watches must not time out when the test advances the clock.
         let min_request_timeout = Duration::from_secs(10_000);
         let options = Options { clock: clock.clone(), min_request_timeout, ..bootstrapped() };
         let cluster = Cluster::with_options(options).await;
-        let lease = own_lease(&cluster, &Value::Null).await;
+        let lease = server_lease(&cluster, &Value::Null).await;
         let name = lease["metadata"]["name"].as_str().expect("a name").to_owned();
         let own = format!("{LEASES}/{name}");
         let mut renewals = watch(&cluster, &own).await;
@@ -421,8 +430,8 @@ fn leases_are_renewed_and_those_of_servers_that_are_gone_go() {
         let renewed = advance_clock_until(&clock, renewals.expect("MODIFIED", &name)).await;
         assert_eq!(renewed["spec"]["holderIdentity"], lease["spec"]["holderIdentity"]);
         assert_eq!(lease["spec"]["renewTime"], "2023-11-14T22:13:20.000000Z");
-        let again = renewed["spec"]["renewTime"].as_str().unwrap_or_default();
-        assert!(again >= "2023-11-14T22:13:30.000000Z", "{again}");
+        let renew_time = renewed["spec"]["renewTime"].as_str().unwrap_or_default();
+        assert!(renew_time >= "2023-11-14T22:13:30.000000Z", "{renew_time}");
         let _ = cluster.delete(&own).await.expect(200);
         renewals.expect("DELETED", &name).await;
         advance_clock_until(&clock, renewals.expect("ADDED", &name)).await;
@@ -431,20 +440,20 @@ fn leases_are_renewed_and_those_of_servers_that_are_gone_go() {
             json!({"metadata": {"name": name, "labels": {"apiserver.kubernetes.io/identity": label}}, "spec": spec})
                 .to_string()
         };
-        let lasts = |renewed: &str| json!({"leaseDurationSeconds": 3600, "renewTime": renewed});
-        let over = lasts("2023-11-14T20:00:00.000000Z");
-        let _ = cluster.post(LEASES, server("over", "kube-apiserver", over.clone())).await.expect(201);
-        let _ = cluster.post(LEASES, server("unsaid", "kube-apiserver", json!({}))).await.expect(201);
-        let later = lasts("2023-11-14T23:00:00.000000Z");
+        let lease_spec = |renewed: &str| json!({"leaseDurationSeconds": 3600, "renewTime": renewed});
+        let expired = lease_spec("2023-11-14T20:00:00.000000Z");
+        let _ = cluster.post(LEASES, server("expired", "kube-apiserver", expired.clone())).await.expect(201);
+        let _ = cluster.post(LEASES, server("empty", "kube-apiserver", json!({}))).await.expect(201);
+        let later = lease_spec("2023-11-14T23:00:00.000000Z");
         let _ = cluster.post(LEASES, server("later", "kube-apiserver", later)).await.expect(201);
-        let _ = cluster.post(LEASES, server("other", "another", over)).await.expect(201);
-        let mut first = watch(&cluster, &format!("{LEASES}/over")).await;
-        let mut second = watch(&cluster, &format!("{LEASES}/unsaid")).await;
-        first.expect("ADDED", "over").await;
-        second.expect("ADDED", "unsaid").await;
+        let _ = cluster.post(LEASES, server("other", "another", expired)).await.expect(201);
+        let mut first = watch(&cluster, &format!("{LEASES}/expired")).await;
+        let mut second = watch(&cluster, &format!("{LEASES}/empty")).await;
+        first.expect("ADDED", "expired").await;
+        second.expect("ADDED", "empty").await;
         clock.advance(Duration::from_secs(3600));
-        first.expect("DELETED", "over").await;
-        second.expect("DELETED", "unsaid").await;
+        first.expect("DELETED", "expired").await;
+        second.expect("DELETED", "empty").await;
         let left = names(&cluster, LEASES).await;
         assert_eq!(left["kube-system"], [name.as_str(), "later", "other"]);
         cluster.stop().await;
@@ -452,13 +461,13 @@ fn leases_are_renewed_and_those_of_servers_that_are_gone_go() {
 }
 
 #[test]
-fn tokens_go_with_their_account() {
+fn token_secrets_are_deleted_with_their_service_account() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let accounts = format!("{NAMESPACES}/default/serviceaccounts");
         let secrets = format!("{NAMESPACES}/default/secrets");
-        let token = |name: &str, account: &str, uid: &str| {
-            let mut annotations = json!({"kubernetes.io/service-account.name": account});
+        let token = |name: &str, default_service_account: &str, uid: &str| {
+            let mut annotations = json!({"kubernetes.io/service-account.name": default_service_account});
             if !uid.is_empty() {
                 annotations["kubernetes.io/service-account.uid"] = uid.into();
             }
@@ -469,27 +478,28 @@ fn tokens_go_with_their_account() {
         let a = cluster.post(&accounts, body).await.expect(201).json();
         let uid = a["metadata"]["uid"].as_str().expect("a uid");
         let _ = cluster.post(&secrets, token("mine", "a", uid)).await.expect(201);
-        let _ = cluster.post(&secrets, token("unsaid", "a", "")).await.expect(201);
+        let _ = cluster.post(&secrets, token("without-uid", "a", "")).await.expect(201);
         let plain = json!({"metadata": {"name": "plain", "annotations": {"kubernetes.io/service-account.name": "b"}}});
         let _ = cluster.post(&secrets, plain.to_string()).await.expect(201);
-        // Tokens of accounts that there are not go at once.
-        for (name, account, uid) in [("stray", "b", ""), ("stale", "a", "another")] {
-            let mut gone = watch(&cluster, &format!("{secrets}/{name}")).await;
-            let _ = cluster.post(&secrets, token(name, account, uid)).await.expect(201);
-            gone.expect("ADDED", name).await;
-            gone.expect("DELETED", name).await;
+        // Token secrets of missing service accounts are deleted at once.
+        for (name, default_service_account, uid) in [("stray", "b", ""), ("stale", "a", "another")] {
+            let mut deleted = watch(&cluster, &format!("{secrets}/{name}")).await;
+            let _ = cluster.post(&secrets, token(name, default_service_account, uid)).await.expect(201);
+            deleted.expect("ADDED", name).await;
+            deleted.expect("DELETED", name).await;
         }
         let left =
             |names: &[&str]| BTreeMap::from([("default".to_owned(), names.iter().map(|n| (*n).to_owned()).collect())]);
-        assert_eq!(names(&cluster, &secrets).await, left(&["mine", "plain", "unsaid"]));
-        // An account forgets a token that goes.
+        assert_eq!(names(&cluster, &secrets).await, left(&["mine", "plain", "without-uid"]));
+        // The reference to a deleted token secret is removed from the service account.
         let _ = cluster.delete(&format!("{secrets}/mine")).await.expect(200);
-        let forgets = |account: &Value| account["secrets"] == json!([{"name": "other"}]);
-        until(&cluster, &format!("{accounts}/a"), forgets).await;
-        let mut gone = watch(&cluster, &format!("{secrets}/unsaid")).await;
-        gone.expect("ADDED", "unsaid").await;
+        let has_no_reference =
+            |default_service_account: &Value| default_service_account["secrets"] == json!([{"name": "other"}]);
+        wait_until(&cluster, &format!("{accounts}/a"), has_no_reference).await;
+        let mut deleted = watch(&cluster, &format!("{secrets}/without-uid")).await;
+        deleted.expect("ADDED", "without-uid").await;
         let _ = cluster.delete(&format!("{accounts}/a")).await.expect(200);
-        gone.expect("DELETED", "unsaid").await;
+        deleted.expect("DELETED", "without-uid").await;
         assert_eq!(names(&cluster, &secrets).await, left(&["plain"]));
         cluster.stop().await;
     });

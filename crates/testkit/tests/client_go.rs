@@ -1,7 +1,7 @@
 //! client-go as a client: `tools/client-go` exercises typed clients over Protobuf, informers, leader election, event
 //! recorders, scale and dynamic clients, and runs informers while this test writes.
 
-mod in_step;
+mod informer_workload;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -77,12 +77,12 @@ impl Drop for InformerProcess {
 #[test]
 fn informers_stay_consistent_with_lists() {
     pintle_testkit::run(async {
-        let mut cluster = in_step::cluster().await;
+        let mut cluster = informer_workload::start_cluster().await;
         let mut informers = InformerProcess::start(&cluster.kubeconfig_file(), "default");
         assert_eq!(informers.line().await, "synced");
         let mut requested = [0; 4];
         let mut number = 0;
-        while let Some(asks) = in_step::step(&cluster, number).await {
+        while let Some(relist) = informer_workload::run_step(&cluster, number).await {
             let line = informers.compare().await;
             let counts: Vec<&str> = line.split(' ').collect();
             assert_eq!(counts.len(), 4, "step {number}: {line}");
@@ -91,7 +91,8 @@ fn informers_stay_consistent_with_lists() {
                 let (lists, streams) = count.split_once('+').unwrap_or_default();
                 let (used, unused) = if i < 2 { (lists, streams) } else { (streams, lists) };
                 assert_eq!(unused, "0", "step {number}: {line}");
-                *requested = asks.check(&format!("step {number}: {line}"), *requested, used.parse().expect("a number"));
+                *requested =
+                    relist.check(&format!("step {number}: {line}"), *requested, used.parse().expect("a number"));
             }
             number += 1;
         }

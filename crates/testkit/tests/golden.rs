@@ -1,6 +1,6 @@
-//! Replays requests that were recorded against a real Go API server, in their order, and compares the answers. What
-//! differs is listed in `known_differences.txt` with the reason, and that list must be exact: a difference that has gone
-//! has to leave it.
+//! Replays requests that were recorded with a Go API server, in their order, and compares the responses. Known
+//! differences are listed in `known_differences.txt` with the reason. The test also fails if a listed difference no
+//! longer occurs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,24 +9,24 @@ use std::time::Duration;
 use pintle_testkit::Cluster;
 use serde_json::Value;
 
-/// One recorded request with its answer.
+/// One recorded request with its response.
 struct Recording {
     id: String,
     request: Value,
-    /// The body as it was sent: its members in their order, each as often as it stood there.
+    /// The request body as it was sent, with the order of its members and duplicates.
     body: Option<String>,
     response: Option<Value>,
 }
 
-/// The parts of a file whose text matters.
+/// The parts of a recording whose exact text is needed.
 #[derive(serde::Deserialize)]
-struct Raw<'a> {
+struct RecordingText<'a> {
     #[serde(borrow)]
-    request: RawRequest<'a>,
+    request: RequestText<'a>,
 }
 
 #[derive(serde::Deserialize)]
-struct RawRequest<'a> {
+struct RequestText<'a> {
     #[serde(borrow)]
     body: Option<&'a serde_json::value::RawValue>,
 }
@@ -44,10 +44,10 @@ fn recordings(server: &str) -> Vec<Recording> {
         .map(|path| {
             let text = std::fs::read_to_string(&path).expect("a recording");
             let mut value: Value = serde_json::from_str(&text).expect("JSON");
-            let raw: Raw<'_> = serde_json::from_str(&text).expect("JSON");
+            let raw: RecordingText<'_> = serde_json::from_str(&text).expect("JSON");
             let body = match &value["request"]["body"] {
                 Value::Null => None,
-                // Text that is no JSON object is recorded as a string.
+                // A body that is not a JSON object is recorded as a string.
                 Value::String(text) => Some(text.clone()),
                 _ => raw.request.body.map(|body| body.get().to_owned()),
             };
@@ -61,8 +61,8 @@ fn recordings(server: &str) -> Vec<Recording> {
         .collect()
 }
 
-/// The reasons why answers differ, by the recording's id.
-fn known() -> BTreeMap<String, String> {
+/// The reasons of the known differences, by the recording's id.
+fn known_differences() -> BTreeMap<String, String> {
     include_str!("known_differences.txt")
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
@@ -73,9 +73,9 @@ fn known() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Puts entries of managers into the order that they have if all are of one second: a second may end between any two
-/// requests. Their own order has to be that of their times.
-fn in_one_second(entries: &mut [Value]) {
+/// Sorts managedFields as if all entries had been written in the same second, because a second may end between any two
+/// requests. Asserts that the original order follows the times.
+fn sort_as_of_one_second(entries: &mut [Value]) {
     let key = |entry: &Value, time: &str| {
         ["operation", time, "manager", "apiVersion", "subresource"]
             .map(|key| entry[key].as_str().unwrap_or_default().to_owned())
@@ -84,12 +84,12 @@ fn in_one_second(entries: &mut [Value]) {
     entries.sort_by_key(|entry| key(entry, ""));
 }
 
-/// Blanks what cannot be the same twice: uids, times, ages, resourceVersions and generated names.
-fn normalise(value: &mut Value) {
+/// Replaces values that differ from run to run: uids, times, ages, resourceVersions and generated names.
+fn normalize(value: &mut Value) {
     match value {
         Value::Object(members) => {
             if let Some(entries) = members.get_mut("managedFields").and_then(Value::as_array_mut) {
-                in_one_second(entries);
+                sort_as_of_one_second(entries);
             }
             for key in
                 ["uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time"]
@@ -113,27 +113,27 @@ fn normalise(value: &mut Value) {
                     *cell = Value::from("-");
                 }
             }
-            // What the recorded server wrote by itself, under its own name.
+            // The recorded server wrote some objects itself, with its own name as the manager.
             if members.get("manager").is_some_and(|manager| manager == "minikas") {
                 members.insert("manager".to_owned(), Value::from("kube-apiserver"));
             }
-            members.values_mut().for_each(normalise);
+            members.values_mut().for_each(normalize);
         }
-        Value::Array(items) => items.iter_mut().for_each(normalise),
-        Value::String(text) => *text = blank(text),
+        Value::Array(items) => items.iter_mut().for_each(normalize),
+        Value::String(text) => *text = replace_uids(text),
         _ => {}
     }
 }
 
-/// True for an age as tables show it: `3s`, `2m5s`.
+/// True for an age in the format of tables: `3s`, `2m5s`.
 fn is_age(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit())
         && text.ends_with(['s', 'm', 'h', 'd'])
         && text.chars().all(|c| c.is_ascii_digit() || matches!(c, 's' | 'm' | 'h' | 'd'))
 }
 
-/// Blanks uids within a text.
-fn blank(text: &str) -> String {
+/// Replaces the uids in a text.
+fn replace_uids(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -152,10 +152,10 @@ fn blank(text: &str) -> String {
     out
 }
 
-/// What is compared of an answer.
-fn answer_of(status: u16, content_type: &str, warnings: Vec<String>, body: Value) -> Value {
+/// The parts of a response that are compared.
+fn comparable_response(status: u16, content_type: &str, warnings: Vec<String>, body: Value) -> Value {
     let mut body = body;
-    normalise(&mut body);
+    normalize(&mut body);
     serde_json::json!({ "status": status, "contentType": content_type, "warnings": warnings, "body": body })
 }
 
@@ -171,15 +171,17 @@ fn recorded(response: &Value) -> Value {
         Value::Object(forms) if forms.contains_key("json") => forms["json"].clone(),
         Value::Object(forms) if forms.contains_key("events") => forms["events"].clone(),
         Value::Object(forms) if forms.contains_key("base64") => Value::from("binary"),
-        Value::Object(forms) if forms.contains_key("text") => yaml_blanked(forms["text"].as_str().unwrap_or_default()),
+        Value::Object(forms) if forms.contains_key("text") => {
+            replace_yaml_values(forms["text"].as_str().unwrap_or_default())
+        }
         other => other.clone(),
     };
     let content_type = headers["Content-Type"].as_str().unwrap_or_default();
-    answer_of(response["status"].as_u64().unwrap_or(0) as u16, content_type, warnings, body)
+    comparable_response(response["status"].as_u64().unwrap_or(0) as u16, content_type, warnings, body)
 }
 
-/// Text with the values of volatile lines blanked, as YAML shows them.
-fn yaml_blanked(text: &str) -> Value {
+/// Replaces the values in a YAML text that differ from run to run.
+fn replace_yaml_values(text: &str) -> Value {
     let lines: Vec<String> = text
         .lines()
         .map(|line| {
@@ -191,44 +193,44 @@ fn yaml_blanked(text: &str) -> Value {
     Value::from(lines.join("\n"))
 }
 
-/// How long a watch may say nothing before it is taken to have nothing more to say.
-const SILENCE: Duration = Duration::from_millis(700);
+/// The time without events after which a watch is assumed to have no more events.
+const IDLE_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// Which of our resourceVersions and uids are those of the recording, as far as answers have shown it.
+/// Maps recorded resourceVersions and uids to those of this run, as far as responses have shown them.
 #[derive(Default)]
-struct Translation {
+struct ValueMapping {
     revisions: BTreeMap<u64, u64>,
     uids: BTreeMap<String, String>,
 }
 
-impl Translation {
-    /// Learns from an answer, before anything of it is blanked.
+impl ValueMapping {
+    /// Adds the values of a response. It must not be normalized yet.
     fn learn(&mut self, recorded: &Value, found: &Value) {
-        let uid = |answer: &Value| answer["metadata"]["uid"].as_str().map(str::to_owned);
+        let uid = |response: &Value| response["metadata"]["uid"].as_str().map(str::to_owned);
         if let (Some(recorded), Some(found)) = (uid(recorded), uid(found)) {
             self.uids.insert(recorded, found);
         }
-        let revision = |answer: &Value| answer["metadata"]["resourceVersion"].as_str()?.parse().ok();
+        let revision = |response: &Value| response["metadata"]["resourceVersion"].as_str()?.parse().ok();
         if let (Some(recorded), Some(found)) = (revision(recorded), revision(found)) {
             self.revisions.insert(recorded, found);
         }
     }
 
-    /// A text with our revision in the place of the recorded one, which follows `before` and ends with something else
-    /// than a digit. One that was never seen is as good as the one before it.
+    /// Replaces the recorded revision that follows `before` with the one of this run. If the recorded revision is
+    /// unknown, the next lower known one is used.
     fn translate(&self, text: &str, before: &str) -> String {
         let Some((head, rest)) = text.split_once(before) else { return text.to_owned() };
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let (digits, rest) = rest.split_at(end);
         let known = digits.parse().ok().and_then(|recorded: u64| self.revisions.range(..=recorded).next_back());
-        let past = known.filter(|(recorded, _)| digits.parse().is_ok_and(|wanted: u64| wanted - **recorded < 100));
-        let ours = past.map_or_else(|| digits.to_owned(), |(_, ours)| ours.to_string());
+        let near = known.filter(|(recorded, _)| digits.parse().is_ok_and(|wanted: u64| wanted - **recorded < 100));
+        let ours = near.map_or_else(|| digits.to_owned(), |(_, ours)| ours.to_string());
         format!("{head}{before}{ours}{rest}")
     }
 }
 
-/// Waits until the status of a new definition says something.
-async fn judged(cluster: &Cluster, definitions: &str, name: &str) {
+/// Waits until the status of a new definition has conditions.
+async fn wait_for_conditions(cluster: &Cluster, definitions: &str, name: &str) {
     let path = format!("{}/{name}", definitions.split('?').next().unwrap_or_default());
     loop {
         let found = cluster.request("GET", &path).anonymous().header("authorization", "Bearer bench").send().await;
@@ -240,97 +242,97 @@ async fn judged(cluster: &Cluster, definitions: &str, name: &str) {
     }
 }
 
-async fn replay(cluster: &Cluster, recording: &Recording, translation: &mut Translation) -> Option<(Value, Value)> {
+async fn replay(cluster: &Cluster, recording: &Recording, mapping: &mut ValueMapping) -> Option<(Value, Value)> {
     let request = &recording.request;
     let method = request["method"].as_str().expect("a method");
-    let path = translation.translate(request["path"].as_str().expect("a path"), "resourceVersion=");
-    let mut ask = cluster.request(method, &path).anonymous();
+    let path = mapping.translate(request["path"].as_str().expect("a path"), "resourceVersion=");
+    let mut builder = cluster.request(method, &path).anonymous();
     if let Value::Object(headers) = &request["headers"] {
         for (name, value) in headers {
-            ask = ask.header(name, value.as_str().unwrap_or_default());
+            builder = builder.header(name, value.as_str().unwrap_or_default());
         }
     }
     if let Some(body) = &recording.body {
-        let mut body = translation.translate(body, "\"resourceVersion\": \"");
-        for (recorded, ours) in &translation.uids {
+        let mut body = mapping.translate(body, "\"resourceVersion\": \"");
+        for (recorded, ours) in &mapping.uids {
             body = body.replace(recorded, ours);
         }
-        ask = ask.raw(body);
+        builder = builder.raw(body);
     }
     let expect = recording.response.as_ref();
-    // Nothing comes of a watch whose events were not kept.
+    // The events of this watch were not recorded.
     if (path.contains("watch=") || path.contains("/watch/")) && expect.is_none() {
         return None;
     }
     if expect.is_some_and(|r| r["body"].get("events").is_some()) {
-        // Events come as long as the recording listened; what is compared is as many as it heard.
+        // Compares as many events as were recorded.
         let wanted = expect.map_or(0, |r| r["body"]["events"].as_array().map_or(0, Vec::len));
-        let found = match ask.try_watch().await {
+        let found = match builder.try_watch().await {
             Ok(mut watch) => {
                 let mut events = Vec::new();
                 while events.len() < wanted {
-                    // What others wrote while the recording listened does not come here.
-                    match tokio::time::timeout(SILENCE, watch.next()).await {
+                    // Events of other clients' writes during the recording are missing here.
+                    match tokio::time::timeout(IDLE_TIMEOUT, watch.next()).await {
                         Ok(Some(event)) => events.push(event),
                         Ok(None) | Err(_) => break,
                     }
                 }
-                answer_of(200, "application/json", Vec::new(), Value::from(events))
+                comparable_response(200, "application/json", Vec::new(), Value::from(events))
             }
-            Err(answer) => {
-                let body = serde_json::from_slice(&answer.body).unwrap_or_else(|_| Value::from(answer.text()));
-                answer_of(answer.status.as_u16(), answer.header("content-type"), Vec::new(), body)
+            Err(response) => {
+                let body = serde_json::from_slice(&response.body).unwrap_or_else(|_| Value::from(response.text()));
+                comparable_response(response.status.as_u16(), response.header("content-type"), Vec::new(), body)
             }
         };
         return expect.map(|r| (found, recorded(r)));
     }
-    let answer = ask.send().await;
+    let response = builder.send().await;
     let expect = expect?;
-    if let Ok(found) = serde_json::from_slice::<Value>(&answer.body) {
-        translation.learn(&expect["body"]["json"], &found);
-        if method == "POST" && answer.status == 201 && found["kind"] == "CustomResourceDefinition" {
-            judged(cluster, &path, found["metadata"]["name"].as_str().expect("a name")).await;
+    if let Ok(found) = serde_json::from_slice::<Value>(&response.body) {
+        mapping.learn(&expect["body"]["json"], &found);
+        if method == "POST" && response.status == 201 && found["kind"] == "CustomResourceDefinition" {
+            wait_for_conditions(cluster, &path, found["metadata"]["name"].as_str().expect("a name")).await;
         }
     }
     let body = if expect["body"].get("base64").is_some() {
         Value::from("binary")
     } else if expect["body"].get("json").is_some() {
-        serde_json::from_slice(&answer.body).unwrap_or_else(|_| Value::from(answer.text()))
+        serde_json::from_slice(&response.body).unwrap_or_else(|_| Value::from(response.text()))
     } else {
-        yaml_blanked(&answer.text())
+        replace_yaml_values(&response.text())
     };
     let warnings =
-        answer.headers.get_all("warning").iter().filter_map(|w| w.to_str().ok().map(str::to_owned)).collect();
-    let found = answer_of(answer.status.as_u16(), answer.header("content-type"), warnings, body);
+        response.headers.get_all("warning").iter().filter_map(|w| w.to_str().ok().map(str::to_owned)).collect();
+    let found = comparable_response(response.status.as_u16(), response.header("content-type"), warnings, body);
     Some((found, recorded(expect)))
 }
 
 #[test]
-fn built_in_kinds_answer_as_recorded() {
-    pintle_testkit::run(replayed("core-"));
+fn responses_for_built_in_kinds_are_as_recorded() {
+    pintle_testkit::run(replay_all("core-"));
 }
 
 #[test]
-fn custom_resources_answer_as_recorded() {
-    pintle_testkit::run(replayed("crd-"));
+fn responses_for_custom_resources_are_as_recorded() {
+    pintle_testkit::run(replay_all("crd-"));
 }
 
-async fn replayed(server: &'static str) {
+async fn replay_all(server: &'static str) {
     let cluster = Cluster::with_tokens("bench,admin,1,\"system:masters\"\n").await;
-    let (known, mut translation) = (known(), Translation::default());
+    let (known, mut mapping) = (known_differences(), ValueMapping::default());
     let mut unexpected = Vec::new();
-    let mut gone = Vec::new();
-    let mut same = 0;
+    let mut outdated = Vec::new();
+    let mut equal = 0;
     for recording in recordings(server) {
-        let Some((found, expect)) = replay(&cluster, &recording, &mut translation).await else { continue };
+        let Some((found, expect)) = replay(&cluster, &recording, &mut mapping).await else { continue };
         match (found == expect, known.get(&recording.id)) {
-            (true, None) => same += 1,
-            (true, Some(_)) => gone.push(recording.id),
+            (true, None) => equal += 1,
+            (true, Some(_)) => outdated.push(recording.id),
             (false, Some(_)) => {}
             (false, None) => unexpected.push(format!("{}\n  found:  {found}\n  expect: {expect}", recording.id)),
         }
     }
-    assert!(gone.is_empty(), "these differ no longer; take them off the list: {gone:?}");
-    assert!(unexpected.is_empty(), "{} differ, {same} are the same:\n{}", unexpected.len(), unexpected.join("\n"));
+    assert!(outdated.is_empty(), "no longer different, remove from known_differences.txt: {outdated:?}");
+    assert!(unexpected.is_empty(), "{} differ, {equal} are equal:\n{}", unexpected.len(), unexpected.join("\n"));
     cluster.stop().await;
 }

@@ -1,7 +1,7 @@
-//! The `kube` crate as a client: typed objects, reflectors, and a controller with a finalizer, as operators written in Rust
-//! use them.
+//! The `kube` crate as a client: typed objects, reflectors, and a controller with a finalizer, as operators written in
+//! Rust use them.
 
-mod in_step;
+mod informer_workload;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -279,7 +279,7 @@ impl RunningReflector {
 #[test]
 fn reflectors_stay_consistent_with_lists() {
     pintle_testkit::run(async {
-        let cluster = in_step::cluster().await;
+        let cluster = informer_workload::start_cluster().await;
         let api: Api<ConfigMap> = Api::default_namespaced(client(&cluster).await);
         let configs = [
             watcher::Config::default(),
@@ -289,8 +289,14 @@ fn reflectors_stay_consistent_with_lists() {
         let reflectors = configs.map(|config| RunningReflector::start(api.clone(), config));
         let mut relists_before = [0; 3];
         let mut number = 0;
-        while let Some(asks) = in_step::step(&cluster, number).await {
-            let list = cluster.client(Protocol::Any).request("GET", in_step::MAPS).send().await.expect(200).json();
+        while let Some(relist) = informer_workload::run_step(&cluster, number).await {
+            let list = cluster
+                .client(Protocol::Any)
+                .request("GET", informer_workload::CONFIGMAPS)
+                .send()
+                .await
+                .expect(200)
+                .json();
             let text =
                 |item: &serde_json::Value, key: &str| item["metadata"][key].as_str().unwrap_or_default().to_owned();
             let items = list["items"].as_array().into_iter().flatten();
@@ -298,7 +304,7 @@ fn reflectors_stay_consistent_with_lists() {
             for (reflector, relists_before) in reflectors.iter().zip(&mut relists_before) {
                 reflector.wait_until_equal(&expected).await;
                 *relists_before =
-                    asks.check(&format!("step {number}"), *relists_before, reflector.relists.load(Ordering::Relaxed));
+                    relist.check(&format!("step {number}"), *relists_before, reflector.relists.load(Ordering::Relaxed));
             }
             number += 1;
         }

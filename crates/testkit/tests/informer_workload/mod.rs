@@ -1,114 +1,117 @@
-//! What real clients have to keep in step with: ten thousand changes, the server's going and coming back, and more
-//! changes than are kept while they cannot see them.
+//! A workload for the informers of real clients: ten thousand changes, restarts of the server, and more changes during
+//! a downtime than the watch history keeps. Informers have to be consistent with a list after each step.
 
 use std::sync::Arc;
 
 use pintle_testkit::{Cluster, Options};
 use serde_json::json;
 
-/// The objects that change.
-pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+/// The collection that the workload writes.
+pub(crate) const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Bytes of history: more than the ten thousand changes, less than what comes while nobody sees it.
-const WINDOW: usize = 16 << 20;
+/// The size of the watch history: more than the ten thousand changes, less than the changes during the downtime.
+const HISTORY_BYTES: usize = 16 << 20;
 
 const WRITERS: usize = 8;
 const NAMES: usize = 40;
 
-/// A cluster for [`step`].
-pub(crate) async fn cluster() -> Cluster {
+/// Starts a cluster for [`run_step`].
+pub(crate) async fn start_cluster() -> Cluster {
     let mut options = Options::default();
-    options.window.bytes = WINDOW;
+    options.window.bytes = HISTORY_BYTES;
     let cluster = Cluster::durable_with_options(options).await;
-    change(&cluster, 0, 100, 0).await;
+    write_configmaps(&cluster, 0, 100, 0).await;
     cluster
 }
 
-/// Whether a client asks for everything once more to be in step.
+/// Whether an informer relists in a step.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Asks {
-    /// It has to.
-    Again,
-    /// It goes on from where it was.
-    No,
-    /// It may: a connection that is cut while it is made is to some clients no reason to wait.
-    Maybe,
+pub(crate) enum ExpectedRelist {
+    /// It has to relist.
+    Required,
+    /// It resumes its watch.
+    Never,
+    /// It may relist: some clients do if a connection breaks while it is being established.
+    Allowed,
 }
 
-impl Asks {
-    /// Sees to it that this is how often a client asked, after `before`, and returns it.
+impl ExpectedRelist {
+    /// Checks the number of lists after the step against the number before it, and returns it.
     #[track_caller]
-    pub(crate) fn check(self, what: &str, before: usize, now: usize) -> usize {
-        let fits = match self {
-            Asks::Again => now > before,
-            Asks::No => now == before,
-            Asks::Maybe => now >= before,
+    pub(crate) fn check(self, description: &str, before: usize, after: usize) -> usize {
+        let is_expected = match self {
+            ExpectedRelist::Required => after > before,
+            ExpectedRelist::Never => after == before,
+            ExpectedRelist::Allowed => after >= before,
         };
-        assert!(fits, "{what}: asked for everything {now} times, {before} times before; again: {self:?}");
-        now
+        assert!(
+            is_expected,
+            "{description}: {before} lists before the step, {after} after it, relist expected: {self:?}"
+        );
+        after
     }
 }
 
-/// Does the next of the things that clients keep in step through, and says what they do; `None` after the last.
-pub(crate) async fn step(cluster: &Cluster, number: usize) -> Option<Asks> {
+/// Runs a step of the workload, and returns whether informers relist. `None` after the last step.
+pub(crate) async fn run_step(cluster: &Cluster, number: usize) -> Option<ExpectedRelist> {
     match number {
-        0 => Some(Asks::Again),
+        0 => Some(ExpectedRelist::Required),
         1 => {
-            change(cluster, 1, 10_000, 0).await;
-            Some(Asks::No)
+            write_configmaps(cluster, 1, 10_000, 0).await;
+            Some(ExpectedRelist::Never)
         }
         2 => {
             cluster.stop_server().await;
             cluster.start_server().await;
-            change(cluster, 2, 200, 0).await;
-            Some(Asks::No)
+            write_configmaps(cluster, 2, 200, 0).await;
+            Some(ExpectedRelist::Never)
         }
         3 => {
             cluster.kill_server().await;
             cluster.start_server().await;
-            change(cluster, 3, 200, 0).await;
-            Some(Asks::Maybe)
+            write_configmaps(cluster, 3, 200, 0).await;
+            Some(ExpectedRelist::Allowed)
         }
         4 => {
             cluster.stop_server().await;
-            let aside = cluster.start_on_another_port().await;
-            change(&aside, 4, 2000, 20 << 10).await;
-            aside.stop().await;
+            let other = cluster.start_on_another_port().await;
+            write_configmaps(&other, 4, 2000, 20 << 10).await;
+            other.stop().await;
             cluster.start_server().await;
-            change(cluster, 5, 200, 0).await;
-            Some(Asks::Again)
+            write_configmaps(cluster, 5, 200, 0).await;
+            Some(ExpectedRelist::Required)
         }
         _ => None,
     }
 }
 
-/// Creates, updates and deletes so many times in all.
-async fn change(cluster: &Cluster, part: usize, times: usize, filler: usize) {
-    let text: Arc<str> = "x".repeat(filler).into();
+/// Creates, updates and deletes ConfigMaps, `times` in all.
+async fn write_configmaps(cluster: &Cluster, batch: usize, times: usize, padding: usize) {
+    let text: Arc<str> = "x".repeat(padding).into();
     let client = Arc::new(cluster.client(pintle_testkit::Protocol::Any));
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let (client, text) = (client.clone(), text.clone());
             tokio::spawn(async move {
                 for i in 0..times / WRITERS {
-                    // Each writer has names of its own, so that it knows what is there.
+                    // Each writer has its own names, so that writes do not conflict.
                     let name = format!("map-{}", writer * (NAMES / WRITERS) + i % (NAMES / WRITERS));
-                    let path = format!("{MAPS}/{name}");
-                    let data = json!({"i": format!("{part}-{i}"), "text": &*text});
+                    let path = format!("{CONFIGMAPS}/{name}");
+                    let data = json!({"i": format!("{batch}-{i}"), "text": &*text});
                     let object = json!({"metadata": {"name": name}, "data": data}).to_string();
                     if i % 7 == 3 {
-                        let gone = client.request("DELETE", &path).send().await;
-                        assert!(matches!(gone.status.as_u16(), 200 | 404), "{}", gone.text());
+                        let response = client.request("DELETE", &path).send().await;
+                        assert!(matches!(response.status.as_u16(), 200 | 404), "{}", response.text());
                         continue;
                     }
                     if client.request("PUT", &path).json(object.clone()).send().await.status == 404 {
-                        let _ = client.request("POST", MAPS).json(object).send().await.expect(201);
+                        let _ = client.request("POST", CONFIGMAPS).json(object).send().await.expect(201);
                     }
                 }
             })
         })
         .collect();
     for writer in writers {
-        writer.await.expect("a writer");
+        writer.await.expect("the writer succeeds");
     }
 }

@@ -1,9 +1,9 @@
-//! A cluster as the binary makes it: what people find in one that they have put nothing into.
+//! A new cluster as the binary bootstraps it.
 
 use crate::client::Kubectl;
 
 #[test]
-fn a_bare_cluster_is_what_people_expect() {
+fn a_new_cluster_has_the_objects_that_users_expect() {
     let k = Kubectl::bootstrapped();
     k.prints("get all -A -o name", "service/kubernetes");
     k.prints(
@@ -17,7 +17,7 @@ fn a_bare_cluster_is_what_people_expect() {
 }
 
 #[test]
-fn a_new_namespace_can_be_used_at_once() {
+fn a_new_namespace_is_usable_immediately() {
     let k = Kubectl::bootstrapped();
     k.prints("create namespace n", "namespace/n created");
     k.prints("run p --image=nginx -n n", "pod/p created");
