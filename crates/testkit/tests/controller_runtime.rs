@@ -1,5 +1,5 @@
-//! An operator based on controller-runtime as a client: `tools/controller-runtime` creates, changes and deletes sites, with a
-//! finalizer, owned objects, and every deletion propagation policy.
+//! An operator based on controller-runtime as a client: `tools/controller-runtime` creates, changes and deletes sites,
+//! with a finalizer, owned objects, and every deletion propagation policy.
 
 use pintle_testkit::{Options, run_client_program};
 

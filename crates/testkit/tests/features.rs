@@ -6,7 +6,8 @@ use pintle_gates::Gates;
 use pintle_testkit::{Cluster, run};
 use serde_json::{Value, json};
 
-/// A feature gate, the path of a collection, an object that sets a field of the feature, and a JSON pointer to that field.
+/// A feature gate, the path of a collection, an object that sets a field of the feature, and a JSON pointer to that
+/// field.
 struct FeatureCase {
     gate: &'static str,
     path: &'static str,

@@ -1,5 +1,5 @@
-//! Content negotiation: the encoding of objects, errors, discovery documents and watches for a given `Accept` header, for
-//! built-in kinds and custom resources (upstream: `endpoints/handlers/negotiation` and `responsewriters`).
+//! Content negotiation: the encoding of objects, errors, discovery documents and watches for a given `Accept` header,
+//! for built-in kinds and custom resources (upstream: `endpoints/handlers/negotiation` and `responsewriters`).
 
 use pintle_codec::{json, protobuf, yaml};
 use pintle_testkit::{Cluster, Response};

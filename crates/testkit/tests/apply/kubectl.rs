@@ -1,5 +1,6 @@
-//! The upgrade from `kubectl apply` to `kubectl apply --server-side`: the manager `kubectl` may change the fields that the
-//! last-applied-configuration annotation lists, and the server updates the annotation so that a downgrade is possible.
+//! The upgrade from `kubectl apply` to `kubectl apply --server-side`: the manager `kubectl` may change the fields that
+//! the last-applied-configuration annotation lists, and the server updates the annotation so that a downgrade is
+//! possible.
 
 use serde_json::json;
 
@@ -120,7 +121,8 @@ fn the_annotation_has_no_effect_on_its_own() {
         ANNOTATION,
         &[
             ("apply kubectl", r#"{"data": {"k": "1"}}"#, Managed(201, r#"{"metadata": {"annotations": null}}"#, &[])),
-            // The server adds no annotation. If the configuration has one, the server replaces its value with the configuration.
+            // The server adds no annotation. If the configuration has one, the server replaces its value with the
+            // configuration.
             (
                 "apply kubectl",
                 r#"{"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "mine"}}, "data": {"k": "1"}}"#,

@@ -1,5 +1,5 @@
-//! The entries of `metadata.managedFields`: manager names, times, the maximum number of update entries, and the entries that
-//! clients send themselves.
+//! The entries of `metadata.managedFields`: manager names, times, the maximum number of update entries, and the entries
+//! that clients send themselves.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn every_write_is_attributed_to_its_manager() {
         &[
             ("create c", r#"{"data": {"k": "1"}}"#, Managed(201, "{}", &["c Update v1: .data .data.k"])),
             ("merge c", r#"{"data": {"k": "1"}}"#, Unchanged),
-            // The other manager's fields stay its own.
+            // An unchanged field stays with its manager even if another manager sends it.
             (
                 "put p",
                 r#"{"data": {"m": "1"}, "metadata": {"labels": {"l": "x"}}}"#,

@@ -1,6 +1,6 @@
-//! Recorded answers of upstream's field manager (apimachinery's `managedfields`, 1.36): random requests by several managers,
-//! and after each of them the object and its managed fields. The library applies no defaults, so the kinds have none, or
-//! none that matter here. `tools/owners` writes the recordings. Each object follows a line `## number`:
+//! Recorded answers of upstream's field manager (apimachinery's `managedfields`, 1.36): random requests by several
+//! managers, and after each of them the object and its managed fields. The library applies no defaults, so the kinds
+//! have none, or none that matter here. `tools/owners` writes the recordings. Each object follows a line `## number`:
 //!
 //! ```text
 //! verb manager [/subresource] body
@@ -54,8 +54,8 @@ fn format_state(object: Value) -> String {
     lines
 }
 
-/// Sends a request and formats its outcome as recordings do. `before` is the state before the request and is replaced with
-/// the state after it.
+/// Sends a request and formats its outcome as recordings do. `before` is the state before the request and is replaced
+/// with the state after it.
 async fn outcome(scenario: &Scenario, request: &str, body: &str, before: &mut String) -> String {
     let response = scenario.send(request, body).await;
     if !response.status.is_success() {

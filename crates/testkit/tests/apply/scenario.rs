@@ -1,5 +1,5 @@
-//! Scenarios: a table of requests by several field managers to one object, with the expected object and managed fields after
-//! each request.
+//! Scenarios: a table of requests by several field managers to one object, with the expected object and managed fields
+//! after each request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,8 @@ pub(crate) const NODE: ScenarioKind = ScenarioKind { namespaced: false, ..namesp
 
 /// The expected outcome of a request.
 pub(crate) enum Expectation<'a> {
-    /// The response has this status code and an object that contains this JSON. The stored object has these managed fields.
+    /// The response has this status code and an object that contains this JSON. The stored object has these managed
+    /// fields.
     Managed(u16, &'a str, &'a [&'a str]),
     /// The status code is 200 and the object is unchanged, including its resourceVersion.
     Unchanged,
@@ -50,7 +51,8 @@ pub(crate) enum Expectation<'a> {
 
 pub(crate) use Expectation::{Conflict, Error, Managed, NotPersisted, Unchanged};
 
-/// A request, its body and the expected outcome. Requests are written `verb manager [/subresource] [@apiVersion] [?query]`:
+/// A request, its body and the expected outcome. Requests are written
+/// `verb manager [/subresource] [@apiVersion] [?query]`:
 ///
 /// - `apply` and `force` apply the body after adding kind, apiVersion and name,
 /// - `raw` applies the body as it is,

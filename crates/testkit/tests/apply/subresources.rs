@@ -1,5 +1,5 @@
-//! Managed fields of writes through subresources: which fields they own and which they reset. The scale subresource maps
-//! replicas of the object to those of a Scale.
+//! Managed fields of writes through subresources: which fields they own and which they reset. The scale subresource
+//! maps replicas of the object to those of a Scale.
 
 use crate::scenario::{Conflict, DEPLOYMENT, Error, Managed, NODE, POD, SERVICE_CIDR, Scenario, Unchanged, check};
 

@@ -1,5 +1,5 @@
-//! CBOR behind its feature gate (KEP-4222): request and response bodies, lists, watches, applies and errors, for built-in
-//! kinds and custom resources. Without the gate, the server does not support CBOR.
+//! CBOR behind its feature gate (KEP-4222): request and response bodies, lists, watches, applies and errors, for
+//! built-in kinds and custom resources. Without the gate, the server does not support CBOR.
 
 mod errors;
 mod requests;

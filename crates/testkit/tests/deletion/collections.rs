@@ -69,7 +69,8 @@ fn deletecollection_returns_the_list_before_the_deletion() {
     });
 }
 
-/// A resourceVersion in the query selects the list, and is also a precondition of each object if the request has no body.
+/// A resourceVersion in the query selects the list, and is also a precondition of each object if the request has no
+/// body.
 #[test]
 fn resource_version_in_the_query_is_also_a_precondition() {
     pintle_testkit::run(async move {

@@ -1,5 +1,5 @@
-//! Stored objects that cannot be decoded (KEP-3926): requests for them fail with an error that names them. With the feature
-//! gate enabled, a dedicated delete option deletes them. The messages are upstream's.
+//! Stored objects that cannot be decoded (KEP-3926): requests for them fail with an error that names them. With the
+//! feature gate enabled, a dedicated delete option deletes them. The messages are upstream's.
 
 use pintle_gates::Gates;
 use pintle_testkit::{Cluster, Options};
@@ -227,7 +227,7 @@ fn watches_end_and_can_be_restarted() {
         let mut watch = cluster.watch(&format!("{CONFIGMAPS}?watch=1&resourceVersion={from}")).await;
         let mut other = cluster.watch("/api/v1/namespaces/kube-system/configmaps?watch=1").await;
         cluster.write_to_store("/registry/configmaps/default/b", TRUNCATED).await;
-        // The watches end without an event.
+        // The watches end without a DELETED event, as the object was not deleted.
         assert_eq!(watch.next().await, None);
         assert_eq!(other.next().await, None);
         let path = format!("{CONFIGMAPS}/b?{OPTION}=true");
@@ -264,8 +264,8 @@ fn a_restart_does_not_repair_corrupt_objects() {
     });
 }
 
-/// The garbage collector must not treat a corrupt owner as deleted, and the namespace controller must not treat a namespace
-/// that still has a corrupt object as empty.
+/// The garbage collector must not treat a corrupt owner as deleted, and the namespace controller must not treat a
+/// namespace that still has a corrupt object as empty.
 #[test]
 fn controllers_treat_a_corrupt_object_as_existing() {
     pintle_testkit::run(async {

@@ -133,7 +133,8 @@ fn an_update_of_the_status_can_remove_the_last_finalizer() {
 fn the_propagation_policy_sets_finalizers() {
     pintle_testkit::run(async move {
         let mut scenario = Scenario::start().await;
-        // The finalizers before the delete, its query and status code, and the finalizers after it; `None` if the object is deleted.
+        // The finalizers before the delete, its query and status code, and the finalizers after it; `None` if the
+        // object is deleted.
         let cases: &[(&[&str], &str, u16, Option<Value>)] = &[
             (&[], "", 200, None),
             (&[], "propagationPolicy=Background", 200, None),

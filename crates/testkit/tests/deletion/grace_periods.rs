@@ -103,7 +103,8 @@ fn a_grace_period_can_only_be_shortened() {
             ])
             .await;
         scenario.clock.advance(Duration::from_secs(9));
-        // The new deadline has already passed, so the remaining grace period is the minimum of one second.
+        // The shortened deadline has already passed, so the pod terminates now, with the minimum grace period of one
+        // second.
         scenario.run_steps(&[("DELETE pods/p?gracePeriodSeconds=3", NO_BODY, 200, terminating_at(T9, 1, 2))]).await;
         scenario.run_steps(&[("DELETE pods/p?gracePeriodSeconds=1", NO_BODY, 200, terminating_at(T9, 1, 2))]).await;
         scenario.run_steps(&[("DELETE pods/p?gracePeriodSeconds=0", NO_BODY, 200, terminating_at(T9, 0, 2))]).await;

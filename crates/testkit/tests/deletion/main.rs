@@ -1,5 +1,5 @@
-//! Deletion: options, grace periods, finalizers, preconditions, responses and collections. A scenario is a table of requests,
-//! each with the expected status code and response fields.
+//! Deletion: options, grace periods, finalizers, preconditions, responses and collections. A scenario is a table of
+//! requests, each with the expected status code and response fields.
 
 mod collections;
 mod corrupt_objects;
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 /// A step of a scenario: a request (`DELETE pods/p?gracePeriodSeconds=5`), its body, and the expected status code and
 /// response fields.
 ///
-/// Paths are relative to the namespace `default` (`pods/p` for core kinds, `apps/v1/deployments/d` for others) or absolute.
-/// `MERGE`, `JSON` and `APPLY` are patches. Strings in bodies and expectations can refer to the uid and resourceVersion of
-/// the last response for an object: `$p.uid`, `$p.rv`. The response must contain the expected fields; null stands for an
-/// absent field.
+/// Paths are relative to the namespace `default` (`pods/p` for core kinds, `apps/v1/deployments/d` for others) or
+/// absolute. `MERGE`, `JSON` and `APPLY` are patches. Strings in bodies and expectations can refer to the uid and
+/// resourceVersion of the last response for an object: `$p.uid`, `$p.rv`. The response must contain the expected
+/// fields; null stands for an absent field.
 type Step<'a> = (&'a str, Value, u16, Value);
 
 /// A cluster with a manual clock and without controllers.

@@ -64,7 +64,8 @@ fn delete_fails_if_a_precondition_does_not_hold() {
     });
 }
 
-/// A pod that is deleted at once is first marked as terminating. The precondition does not fail because of that revision.
+/// A pod that is deleted at once is first marked as terminating. The precondition does not fail because of that
+/// revision.
 #[test]
 fn the_resource_version_precondition_ignores_the_graceful_deletion_update() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});

@@ -101,7 +101,7 @@ fn namespaces_terminate_in_two_phases() {
             ("?propagationPolicy=Orphan", 200, json!(["orphan"])),
             ("?propagationPolicy=Foreground", 200, json!(["foregroundDeletion"])),
             ("?orphanDependents=true", 200, json!(["orphan"])),
-            // Upstream treats this as foreground deletion.
+            // Upstream treats this as foreground deletion and responds with 202.
             ("?orphanDependents=false", 202, json!(["foregroundDeletion"])),
         ] {
             let first = format!("{delete}{query}");

@@ -22,8 +22,8 @@ fn owned_fields<'o>(object: &'o Value, manager: &str, subresource: &str) -> Opti
     entries.next().map(|entry| &entry["fieldsV1"])
 }
 
-/// The fields that the manager of each applied sample owns, as recorded from upstream's field manager: a line for each kind
-/// whose schema client-go has. `tools/owners` writes the file.
+/// The fields that the manager of each applied sample owns, as recorded from upstream's field manager: a line for each
+/// kind whose schema client-go has. `tools/owners` writes the file.
 const RECORDED_OWNED_FIELDS: &str = include_str!("owned.txt");
 
 /// Returns the recorded fields of the manager that applies the sample and some labels.

@@ -1,6 +1,6 @@
-//! Tests of every verb for every resource that discovery lists: create, get, list, watch, update, patch and delete, with one
-//! sample object per resource from `samples`. A served resource without a sample fails the suite, so no resource is served
-//! untested.
+//! Tests of every verb for every resource that discovery lists: create, get, list, watch, update, patch and delete,
+//! with one sample object per resource from `samples`. A served resource without a sample fails the suite, so no
+//! resource is served untested.
 
 mod apply;
 mod deletes;

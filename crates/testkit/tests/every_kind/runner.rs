@@ -28,8 +28,8 @@ pub(crate) async fn discover(cluster: &Cluster) -> Vec<Arc<ServedKind>> {
     kinds
 }
 
-/// Returns the served kinds without CustomResourceDefinitions, whose status the server updates on its own. `tests/custom`
-/// tests those.
+/// Returns the served kinds without CustomResourceDefinitions, whose status the server updates on its own.
+/// `tests/custom` tests those.
 pub(crate) async fn discover_without_definitions(cluster: &Cluster) -> Vec<Arc<ServedKind>> {
     let mut kinds = discover(cluster).await;
     kinds.retain(|kind| kind.to_string() != "apiextensions.k8s.io.v1.customresourcedefinitions");

@@ -173,7 +173,8 @@ impl ServedKind {
         let _ = cluster.get(&path).await.expect(404);
     }
 
-    /// Removes the finalizers of a terminating object, as external controllers would. The server removes its own finalizers.
+    /// Removes the finalizers of a terminating object, as external controllers would. The server removes its own
+    /// finalizers.
     pub(crate) async fn remove_finalizers(&self, cluster: &Cluster, path: &str) {
         loop {
             let found = cluster.get(path).await;

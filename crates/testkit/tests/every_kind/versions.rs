@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::runner::discover;
 use crate::served_kind::{SELECTOR, ServedKind, name, resource_version, without_volatile_fields};
 
-/// Checks that an object that is created at one version is the same at every other, and that writes at the other version
-/// lose nothing.
+/// Checks that an object that is created at one version is the same at every other, and that writes at the other
+/// version lose nothing.
 pub(crate) async fn check_versions(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
     let hub = |kind: &ServedKind| kind.facts().storage().map(|s| (s.prefix, s.hub_group, s.hub_version));
     let Some(stored_as) = hub(&kind) else { return };

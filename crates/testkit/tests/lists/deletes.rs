@@ -14,7 +14,8 @@ async fn create_configmaps(cluster: &Cluster, names: &[&str]) -> u64 {
     last
 }
 
-/// Deletes the objects that a query selects. Without a body, the resourceVersion would also be a precondition of each object.
+/// Deletes the objects that a query selects. Without a body, the resourceVersion would also be a precondition of each
+/// object.
 async fn delete(cluster: &Cluster, query: &str) -> Response {
     cluster.request("DELETE", &format!("{CONFIGMAPS}?{query}")).json("{}").send().await
 }

@@ -1,4 +1,5 @@
-//! Lists: resourceVersion semantics, chunking (KEP-365), lists from the watch cache (KEP-2340), and label and field selectors.
+//! Lists: resourceVersion semantics, chunking (KEP-365), lists from the watch cache (KEP-2340), and label and field
+//! selectors.
 
 mod chunks;
 mod deletes;

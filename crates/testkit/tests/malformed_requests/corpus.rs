@@ -1,5 +1,5 @@
-//! The parser of the corpus files. A case is a malformed request and the response of kube-apiserver. Cases are separated by
-//! blank lines:
+//! The parser of the corpus files. A case is a malformed request and the response of kube-apiserver. Cases are
+//! separated by blank lines:
 //!
 //! ```text
 //! # A comment on the case (required for a 5xx, where it must contain `upstream`).

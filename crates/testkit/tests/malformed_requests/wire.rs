@@ -1,5 +1,5 @@
-//! Malformed HTTP: wrong content lengths, invalid chunks, oversized headers. Each case sends bytes on a connection of its own
-//! and expects a status or a closed connection. The server must keep serving other connections.
+//! Malformed HTTP: wrong content lengths, invalid chunks, oversized headers. Each case sends bytes on a connection of
+//! its own and expects a status or a closed connection. The server must keep serving other connections.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};

@@ -126,7 +126,7 @@ fn errors_are_events_or_http_responses() {
             ("resourceVersion=x", &[][..], 500, None),
             ("labelSelector=!", &[], 400, None),
             ("sendInitialEvents=true", &[], 422, None),
-            // As in x/net/websocket: an origin is required but not checked, and at most one subprotocol is allowed.
+            // As in x/net/websocket: an `Origin` other than `null` is required, and at most one subprotocol is allowed.
             ("", &origin, 403, Some("")),
             ("", &bad_origin, 403, Some("")),
             ("", &protocols, 400, Some("")),
