@@ -33,7 +33,7 @@ fn main() -> std::io::Result<()> {
     let bindings = [untyped(&this)];
     let base = measure(20, || drop(black_box(Env::kubernetes())));
     let extended = measure(2_000, || drop(black_box(env.clone().variable("oldSelf", Type::Dyn))));
-    writeln!(out, "an environment takes {base:.0} ns, another one with one more variable {extended:.0} ns")?;
+    writeln!(out, "base environment: {base:.0} ns, extended by a variable: {extended:.0} ns")?;
     writeln!(out, "{:>12} {:>12} {:>12} {:>8}  expression", "compile", "estimate", "evaluate", "cost")?;
     for expression in EXPRESSIONS {
         let checked = env.check(expression).map_err(std::io::Error::other)?;

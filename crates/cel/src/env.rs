@@ -7,13 +7,8 @@ use std::sync::Arc;
 
 use pintle_value::Str;
 
-use crate::check::{CheckedExpr, check, validate};
-use crate::cost::{CostEstimate, SizeEstimator, estimate_cost};
 use crate::function::Function;
-use crate::library::{self, Library};
-use crate::program::{CompileError, Program};
-use crate::source::{Issues, Source};
-use crate::syntax::{Macro, ParserLimits, parse};
+use crate::syntax::{Macro, ParserLimits};
 use crate::types::Type;
 
 /// Resolves types with fields for the checker. The crate that knows the schema implements it (upstream: cel-go
@@ -44,6 +39,23 @@ impl TypeProvider for NoTypes {
     }
 }
 
+/// A set of functions, macros and types (upstream: `cel.Library`).
+#[derive(Clone, Debug, Default)]
+pub struct Library {
+    /// The functions. Overloads of existing functions are added to them.
+    pub functions: Vec<Function>,
+    /// The macros.
+    pub macros: Vec<Macro>,
+    /// The types that expressions can name.
+    pub types: Vec<Type>,
+}
+
+impl Library {
+    pub(crate) fn of(functions: Vec<Function>) -> Self {
+        Self { functions, ..Self::default() }
+    }
+}
+
 /// The environment in which expressions are compiled. It is cheap to clone, so that a base environment can be extended
 /// per use.
 #[derive(Clone)]
@@ -54,8 +66,24 @@ pub struct Env {
     variables: Vec<(Str, Type)>,
     provider: Arc<dyn TypeProvider>,
     container: Str,
-    pub(crate) runs_validators: bool,
+    runs_validators: bool,
     parser_limits: ParserLimits,
+}
+
+impl Default for Env {
+    /// An environment without any declarations.
+    fn default() -> Self {
+        Self {
+            functions: Arc::default(),
+            macros: Arc::default(),
+            type_idents: Arc::default(),
+            variables: Vec::new(),
+            provider: Arc::new(NoTypes),
+            container: Str::default(),
+            runs_validators: false,
+            parser_limits: ParserLimits::default(),
+        }
+    }
 }
 
 impl fmt::Debug for Env {
@@ -65,30 +93,6 @@ impl fmt::Debug for Env {
 }
 
 impl Env {
-    /// An environment with CEL's standard functions and macros only.
-    #[must_use]
-    pub fn standard() -> Self {
-        let empty = Self {
-            functions: Arc::default(),
-            macros: Arc::default(),
-            type_idents: Arc::default(),
-            variables: Vec::new(),
-            provider: Arc::new(NoTypes),
-            container: Str::default(),
-            runs_validators: false,
-            parser_limits: ParserLimits::default(),
-        };
-        empty.library(&library::standard())
-    }
-
-    /// The environment of Kubernetes 1.36: its libraries and its validators. Building it is expensive: build it once
-    /// and extend clones of it.
-    #[must_use]
-    pub fn kubernetes() -> Self {
-        let env = library::kubernetes().iter().fold(Self::standard(), |env, library| env.library(library));
-        Self { runs_validators: true, ..env }
-    }
-
     /// Adds a library.
     #[must_use]
     pub fn library(mut self, library: &Library) -> Self {
@@ -139,32 +143,22 @@ impl Env {
         self
     }
 
-    /// Parses and type-checks an expression.
-    pub fn check(&self, text: &str) -> Result<CheckedExpr, Box<Issues>> {
-        let source = Source::new(text);
-        let parsed = parse(&source, &self.macros, self.parser_limits)?;
-        let checked = check(self, source, parsed)?;
-        if self.runs_validators {
-            validate(&checked)?;
-        }
-        Ok(checked)
-    }
-
-    /// Compiles an expression to a program.
-    pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
-        let checked = self.check(text).map_err(CompileError::Issues)?;
-        self.program(&checked)
-    }
-
-    /// Creates the program of an expression that this environment has checked.
-    pub fn program(&self, checked: &CheckedExpr) -> Result<Program, CompileError> {
-        Program::new(self, checked)
-    }
-
-    /// Estimates the minimum and maximum cost of evaluating a checked expression, given the sizes of the variables.
+    /// Enables the validators of Kubernetes.
     #[must_use]
-    pub fn estimate_cost(&self, checked: &CheckedExpr, sizes: &dyn SizeEstimator) -> CostEstimate {
-        estimate_cost(self, checked, sizes)
+    pub(crate) fn with_validators(self) -> Self {
+        Self { runs_validators: true, ..self }
+    }
+
+    pub(crate) fn runs_validators(&self) -> bool {
+        self.runs_validators
+    }
+
+    pub(crate) fn macros(&self) -> &[Macro] {
+        &self.macros
+    }
+
+    pub(crate) fn parser_limits(&self) -> ParserLimits {
+        self.parser_limits
     }
 
     pub(crate) fn resolve_function(&self, name: &str) -> Option<&Function> {

@@ -1,9 +1,10 @@
 //! CEL, the expression language of CustomResourceDefinition validation rules, admission policies and selectors. Values,
 //! errors and costs match cel-go as kube-apiserver 1.36 configures it.
 //!
-//! Pure and synchronous: no I/O, no clock, no knowledge of kinds, HTTP or CustomResourceDefinitions. The layers are
-//! `syntax` (lexer, parser, macros), `check` (type checker), `eval` (planner, interpreter), `cost` (cost estimator and
-//! cost trackers), and the function declarations of the `library`.
+//! Pure and synchronous: no I/O, no clock, no knowledge of kinds, HTTP or CustomResourceDefinitions. The modules form
+//! layers, each of which imports lower ones only: `syntax` (lexer, parser, macros) and `value`; `cost` (cost trackers,
+//! ranges of costs); `function` (overloads); `env` (declarations); `check` (type checker); `cost_estimator` and `eval`
+//! (planner, interpreter); `program` and `library` (the functions); `compile` (the operations of an environment).
 //!
 //! ```
 //! use pintle_cel::{Budget, Env, Type, UnknownSizes, Value, untyped};
@@ -30,10 +31,13 @@
 //! ```
 
 mod check;
+mod compile;
 mod cost;
+mod cost_estimator;
 mod env;
 mod error;
 mod eval;
+mod format_string;
 mod function;
 pub mod library;
 mod program;
@@ -45,11 +49,12 @@ mod value;
 
 pub use check::CheckedExpr;
 pub use cost::{AstNode, CallEstimate, CostEstimate, EstimatedCall, SizeEstimate, SizeEstimator, UnknownSizes};
-pub use env::{Env, TypeProvider};
+pub use env::{Env, Library, TypeProvider};
 pub use error::{EvalError, EvalErrorKind};
+pub use eval::Budget;
 pub use function::{Function, FunctionEstimator, FunctionOp, FunctionTracker, Overload, RegexFunctionOp};
-pub use library::{Library, is_request_uri};
-pub use program::{Budget, CompileError, Evaluation, Program};
+pub use library::is_request_uri;
+pub use program::{CompileError, Evaluation, Program};
 pub use regexp::compile as compile_pattern;
 pub use source::{Issue, Issues, Location};
 pub use syntax::{

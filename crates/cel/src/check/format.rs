@@ -2,7 +2,7 @@
 //! cel-go's `ext/formatting.go`).
 
 use super::CheckedExpr;
-use crate::library::string_format::{Clause, expand};
+use crate::format_string::{Clause, expand};
 use crate::syntax::{Expr, ExprId, ExprKind};
 use crate::types::Type;
 

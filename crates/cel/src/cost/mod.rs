@@ -2,14 +2,13 @@
 //! on the rules of a CustomResourceDefinition use these units, so deviations of upstream from its own model are matched
 //! too.
 
-mod estimate;
+mod call;
 mod ranges;
 pub(crate) mod tracker;
 
-pub use estimate::{AstNode, CallEstimate, EstimatedCall, SizeEstimator, UnknownSizes};
-pub(crate) use estimate::{estimate_cost, regex_cost_estimate};
+pub use call::{AstNode, CallEstimate, EstimatedCall, SizeEstimator, UnknownSizes};
+pub(crate) use ranges::regex_cost_estimate;
 pub use ranges::{CostEstimate, SizeEstimate};
-pub(crate) use tracker::traversal_cost;
 
 /// The cost of creating a list (upstream: `ListCreateBaseCost`).
 pub(crate) const LIST_CREATE_BASE_COST: u64 = 10;

@@ -1,5 +1,7 @@
 //! Ranges of sizes and costs. Sums and products saturate.
 
+use super::STRING_TRAVERSAL_COST_FACTOR;
+
 /// The range of sizes that a value can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SizeEstimate {
@@ -89,6 +91,12 @@ impl CostEstimate {
     pub fn union(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
+}
+
+/// The cost of matching a regular expression against a text. The text counts as one character longer, so that the empty
+/// text is not free.
+pub(crate) fn regex_cost_estimate(text: SizeEstimate, pattern: CostEstimate) -> CostEstimate {
+    text.plus(SizeEstimate::fixed(1)).times_factor(STRING_TRAVERSAL_COST_FACTOR).times(pattern)
 }
 
 fn multiply(value: u64, factor: f64) -> u64 {

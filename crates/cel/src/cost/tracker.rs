@@ -114,3 +114,11 @@ pub(crate) fn pairwise_comparison(list_arg: Option<&Value<'_>>) -> u64 {
     };
     list_creation(if text { 2.0 + STRING_TRAVERSAL_COST_FACTOR } else { 2.0 }, size.saturating_mul(size))
 }
+
+/// The cost of `==`: one for opaque values, else by the smaller size. For `!=`, opaque values are no exception.
+pub(crate) fn equality(a: &Value<'_>, b: &Value<'_>, positive: bool) -> u64 {
+    if positive && matches!(a, Value::Opaque(_)) {
+        return 1;
+    }
+    traversal_cost(actual_size(a).min(actual_size(b)))
+}

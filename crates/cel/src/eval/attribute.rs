@@ -50,13 +50,13 @@ impl<'a> Interpreter<'a, '_> {
             AttributeRoot::Variable(slot) => match self.bindings.get(*slot as usize) {
                 Some(value) => value.borrowed().into_valid(),
                 None => {
-                    let name = self.program.variable_names.get(*slot as usize).map_or("", Str::as_str);
+                    let name = self.plan.variable_names.get(*slot as usize).map_or("", Str::as_str);
                     Err(EvalError::new(format!("no such attribute(s): {name}")))
                 }
             },
             AttributeRoot::Local(slot) => self.local(*slot as usize),
             AttributeRoot::LazyBinding(bind) => {
-                let bind = &self.program.lazy_bindings[*bind as usize];
+                let bind = &self.plan.lazy_bindings[*bind as usize];
                 if matches!(self.locals[bind.slot], LocalValue::Unset) {
                     let value = self.eval(&bind.init);
                     self.locals[bind.slot] = LocalValue::Set(value);

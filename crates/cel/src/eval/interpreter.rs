@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::node::{Call, CallBinding, ElementNode, EntryNode, Interpretable, SetMembership};
-use super::plan::charge_equal;
-use crate::cost::{LIST_CREATE_BASE_COST, MAP_CREATE_BASE_COST, STRUCT_CREATE_BASE_COST};
+use super::budget::Budget;
+use super::node::{Call, CallBinding, ElementNode, EntryNode, Interpretable, Plan, SetMembership};
+use crate::cost::{LIST_CREATE_BASE_COST, MAP_CREATE_BASE_COST, STRUCT_CREATE_BASE_COST, tracker};
 use crate::error::{EvalError, EvalErrorKind};
 use crate::function::Overload;
-use crate::program::{Budget, Program};
 use crate::value::{EvalResult, List, Map, MapKey, OwnedMap, Value, equal, go_string, try_equal};
 
 /// The content of a local variable's slot.
@@ -27,7 +26,7 @@ const NOT_A_LISTER: EvalErrorKind =
 
 /// One evaluation of a program.
 pub(crate) struct Interpreter<'a, 'b> {
-    pub(super) program: &'a Program,
+    pub(super) plan: &'a Plan,
     pub(super) bindings: &'a [Value<'a>],
     pub(super) locals: Vec<LocalValue<'a>>,
     pub(super) budget: Budget<'b>,
@@ -35,8 +34,8 @@ pub(crate) struct Interpreter<'a, 'b> {
 }
 
 impl<'a, 'b> Interpreter<'a, 'b> {
-    pub(crate) fn new(program: &'a Program, bindings: &'a [Value<'a>], budget: Budget<'b>) -> Self {
-        Self { program, bindings, locals: vec![LocalValue::Unset; program.local_slots], budget, cost: 0 }
+    pub(crate) fn new(plan: &'a Plan, bindings: &'a [Value<'a>], budget: Budget<'b>) -> Self {
+        Self { plan, bindings, locals: vec![LocalValue::Unset; plan.local_slots], budget, cost: 0 }
     }
 
     /// Adds to the cost. Fails if that exceeds the limit.
@@ -67,7 +66,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             }
             Interpretable::Fold(fold) => self.eval_comprehension(fold),
             Interpretable::LazyBinding(bind, result) => {
-                let slot = self.program.lazy_bindings[*bind as usize].slot;
+                let slot = self.plan.lazy_bindings[*bind as usize].slot;
                 self.locals[slot] = LocalValue::Unset;
                 self.eval(result)
             }
@@ -110,7 +109,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
             return a;
         }
         let b = self.eval(&sides[1]);
-        let (a, b) = self.charge_operands(a, b, |a, b| charge_equal(a, b, positive))?;
+        let (a, b) = self.charge_operands(a, b, |a, b| tracker::equality(a, b, positive))?;
         if positive
             && matches!((&a, &b), (Value::Opaque(_), other) if !matches!(other, Value::Null))
             && a.type_name() != b.type_name()

@@ -7,12 +7,14 @@
 //! and as an index), and constant aggregates are free.
 
 mod attribute;
+mod budget;
 mod fold;
 mod interpreter;
 mod node;
 mod plan;
 
+pub use budget::Budget;
 pub(crate) use fold::{insert_all, insert_entry};
 pub(crate) use interpreter::Interpreter;
-pub(crate) use node::{Interpretable, LazyBinding};
-pub(crate) use plan::{Plan, plan};
+pub(crate) use node::Plan;
+pub(crate) use plan::plan;

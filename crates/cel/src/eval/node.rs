@@ -1,10 +1,23 @@
 //! The nodes of a planned program (upstream: cel-go's `Interpretable` implementations).
 
+use std::sync::Arc;
+
 use pintle_value::Str;
 use regex::Regex;
 
 use crate::function::{FunctionOp, FunctionTracker, Overload, RegexFunctionOp};
 use crate::value::Value;
+
+/// A planned program.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) root: Interpretable,
+    pub(crate) lazy_bindings: Box<[LazyBinding]>,
+    /// The number of slots for local variables.
+    pub(crate) local_slots: usize,
+    /// The names of the environment's variables, by slot.
+    pub(crate) variable_names: Arc<[Str]>,
+}
 
 /// A node that can be evaluated.
 #[derive(Debug)]

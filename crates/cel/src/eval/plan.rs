@@ -5,23 +5,16 @@ use pintle_value::Str;
 use super::fold::invalid_qualifier_message;
 use super::node::{
     AppendStep, Attribute, AttributeRoot, Call, CallBinding, ElementNode, EntryNode, Fold, InsertStep, Interpretable,
-    LazyBinding, LogicStep, LoopCondition, Qualifier, QualifierKind, SetMembership,
+    LazyBinding, LogicStep, LoopCondition, Plan, Qualifier, QualifierKind, SetMembership,
 };
 use crate::check::CheckedExpr;
-use crate::cost::{tracker, traversal_cost};
+use crate::cost::tracker;
 use crate::env::Env;
 use crate::function::{Function, Overload};
 use crate::regexp::compile;
 use crate::syntax::{ACCUMULATOR, Comprehension, Expr, ExprKind, Literal};
 use crate::types::Type;
 use crate::value::{CelBytes, CelString, Map, MapKey, OwnedMap, Value};
-
-/// A planned program: its nodes and the number of slots for local variables.
-pub(crate) struct Plan {
-    pub(crate) root: Interpretable,
-    pub(crate) lazy_bindings: Vec<LazyBinding>,
-    pub(crate) local_slots: usize,
-}
 
 /// Plans an expression. Fails if evaluation would fail for any input, as for `int('a')`.
 pub(crate) fn plan(env: &Env, checked: &CheckedExpr) -> Result<Plan, String> {
@@ -35,7 +28,8 @@ pub(crate) fn plan(env: &Env, checked: &CheckedExpr) -> Result<Plan, String> {
         local_slots: 0,
     };
     let root = planner.plan(&checked.expr)?;
-    Ok(Plan { root, lazy_bindings: planner.lazy_bindings, local_slots: planner.local_slots })
+    let Planner { lazy_bindings, local_slots, .. } = planner;
+    Ok(Plan { root, lazy_bindings: lazy_bindings.into(), local_slots, variable_names: env.variable_names() })
 }
 
 /// Functions that are evaluated at plan time if their argument is constant.
@@ -426,12 +420,4 @@ fn fold_map(entries: Vec<EntryNode>) -> Interpretable {
         constants.insert(key, value.clone());
     }
     Interpretable::Const(Value::Map(Map::Owned(constants.into())))
-}
-
-/// The cost of `==`: one for opaque values, else by the smaller size. For `!=`, opaque values are no exception.
-pub(super) fn charge_equal(a: &Value<'_>, b: &Value<'_>, positive: bool) -> u64 {
-    if positive && matches!(a, Value::Opaque(_)) {
-        return 1;
-    }
-    traversal_cost(tracker::actual_size(a).min(tracker::actual_size(b)))
 }

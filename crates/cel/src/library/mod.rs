@@ -15,34 +15,32 @@ mod regex;
 mod semver;
 mod sets;
 mod standard_strings;
-pub(crate) mod string_format;
+mod string_format;
 mod strings;
 mod time_accessors;
 mod two_var;
 mod url;
 mod url_parser;
 
-use crate::function::Function;
-use crate::syntax::{Macro, bind_macro};
+use crate::env::{Env, Library};
+use crate::syntax::bind_macro;
 use crate::types::Type;
 
 pub use json_patch::json_patch;
 pub use url_parser::is_request_uri;
 
-/// A set of functions, macros and types (upstream: `cel.Library`).
-#[derive(Clone, Debug, Default)]
-pub struct Library {
-    /// The functions. Overloads of existing functions are added to them.
-    pub functions: Vec<Function>,
-    /// The macros.
-    pub macros: Vec<Macro>,
-    /// The types that expressions can name.
-    pub types: Vec<Type>,
-}
+impl Env {
+    /// An environment with CEL's standard functions and macros only.
+    #[must_use]
+    pub fn standard() -> Self {
+        Self::default().library(&standard())
+    }
 
-impl Library {
-    fn of(functions: Vec<Function>) -> Self {
-        Self { functions, ..Self::default() }
+    /// The environment of Kubernetes 1.36: its libraries and its validators. Building it is expensive: build it once
+    /// and extend clones of it.
+    #[must_use]
+    pub fn kubernetes() -> Self {
+        kubernetes().iter().fold(Self::standard(), |env, library| env.library(library)).with_validators()
     }
 }
 

@@ -3,8 +3,7 @@
 use pintle_value::Str;
 
 use super::ast::{Expr, ExprKind, Literal};
-use super::parser::{GrammarRule, ParsedNode, Parser, RuleError, RuleResult, follow_set};
-use super::recovery::FollowSet;
+use super::parser::{FollowSet, GrammarRule, ParsedNode, Parser, RuleError, RuleResult, follow_set};
 use super::tokens::{COMMA, EXPR, FIELD, MEMBERS, OPTIONAL_EXPR, TokenKind, TokenSet};
 
 impl Parser<'_> {

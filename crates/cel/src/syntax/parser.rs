@@ -6,7 +6,6 @@ use pintle_value::Str;
 use super::ast::{Expr, ExprId, ExprKind, SourceInfo};
 use super::lexer::lex;
 use super::macros::{Macro, MacroExpansion, MacroExprFactory};
-use super::recovery::{FollowSet, RecoveryState};
 use super::tokens::{Token, TokenKind, TokenSet};
 use crate::source::{Issues, Location, Source};
 
@@ -102,6 +101,26 @@ pub(super) struct ParsedNode {
 }
 
 pub(super) type RuleResult<T = ParsedNode> = Result<T, RuleError>;
+
+/// The tokens that can follow the current position within an active rule.
+#[derive(Clone, Copy)]
+pub(super) struct FollowSet {
+    pub(super) set: TokenSet,
+    /// True if the rule can also end there.
+    pub(super) may_end: bool,
+}
+
+/// The state of error recovery.
+#[derive(Default)]
+pub(super) struct RecoveryState {
+    /// True after an error until the next token matches. No errors are reported meanwhile.
+    pub(super) active: bool,
+    pub(super) follow_stack: Vec<FollowSet>,
+    pub(super) last_error: Option<usize>,
+    pub(super) last_rules: Vec<GrammarRule>,
+    pub(super) attempts: u32,
+    pub(super) reported: u32,
+}
 
 pub(super) struct Parser<'s> {
     pub(super) source: &'s Source,

@@ -4,7 +4,7 @@
 //! `recoveryLimitErrorStrategy`).
 
 use super::lexer::escape_whitespace;
-use super::parser::{GrammarRule, Parser, RuleError};
+use super::parser::{FollowSet, GrammarRule, Parser, RuleError};
 use super::tokens::{Token, TokenKind, TokenSet};
 use crate::source::Location;
 
@@ -13,26 +13,6 @@ const MAX_RECOVERY_ATTEMPTS: u32 = 30;
 const MAX_RECOVERY_LOOKAHEAD: u32 = 256;
 /// The maximum number of syntax errors that are reported.
 const MAX_SYNTAX_ERRORS: u32 = 100;
-
-/// The tokens that can follow the current position within an active rule.
-#[derive(Clone, Copy)]
-pub(super) struct FollowSet {
-    pub(super) set: TokenSet,
-    /// True if the rule can also end there.
-    pub(super) may_end: bool,
-}
-
-/// The state of error recovery.
-#[derive(Default)]
-pub(super) struct RecoveryState {
-    /// True after an error until the next token matches. No errors are reported meanwhile.
-    pub(super) active: bool,
-    pub(super) follow_stack: Vec<FollowSet>,
-    last_error: Option<usize>,
-    last_rules: Vec<GrammarRule>,
-    attempts: u32,
-    reported: u32,
-}
 
 impl Parser<'_> {
     /// Reports a syntax error at a token, unless recovery is in progress.
