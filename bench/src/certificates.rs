@@ -1,21 +1,21 @@
-//! Certificates for the bare server, of the same kind as Pintle's own (ECDSA P-256, clients known by theirs), so that
-//! handshakes and records cost both the same.
+//! Certificates for the baseline server, of the same kind as Pintle's own (ECDSA P-256, clients authenticated by
+//! certificate), so that handshakes and records cost both servers the same.
 
 use std::path::Path;
 
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
 use crate::Result;
-use crate::client::{Access, Identity};
+use crate::client::{ConnectionConfig, Credentials};
 
-/// Files of a folder that the bare server reads.
-pub(crate) const AUTHORITY: &str = "bare-ca.crt";
-pub(crate) const CERTIFICATE: &str = "bare.crt";
-pub(crate) const KEY: &str = "bare.key";
+/// The file names that the baseline server reads.
+pub(crate) const AUTHORITY: &str = "baseline-ca.crt";
+pub(crate) const CERTIFICATE: &str = "baseline.crt";
+pub(crate) const KEY: &str = "baseline.key";
 
-/// Makes an authority, a server's and a client's certificate, writes what the server needs into a folder, and gives
-/// what a client needs to reach it at `127.0.0.1`. The URL is for the caller to complete.
-pub(crate) fn make(folder: &Path) -> Result<Access> {
+/// Generates a CA, a server certificate and a client certificate, and writes the server's files to `folder`. Returns
+/// the configuration of a client for `127.0.0.1`, in which the caller sets the URL.
+pub(crate) fn generate(folder: &Path) -> Result<ConnectionConfig> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -32,10 +32,10 @@ pub(crate) fn make(folder: &Path) -> Result<Access> {
         std::fs::write(folder.join(name), text)?;
     }
     let (certificate, key) = sign(ExtendedKeyUsagePurpose::ClientAuth)?;
-    Ok(Access {
+    Ok(ConnectionConfig {
         url: String::new(),
         server_name: None,
         authorities: authority.into_bytes(),
-        identity: Identity { certificate: Some((certificate.into_bytes(), key.into_bytes())), token: None },
+        credentials: Credentials { certificate: Some((certificate.into_bytes(), key.into_bytes())), token: None },
     })
 }

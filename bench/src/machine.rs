@@ -1,5 +1,5 @@
-//! Where a run takes place: absolute numbers mean nothing without it. Also the disk's own rate, which bounds every
-//! durable write that does not share its sync with another.
+//! Describes the machine of a run, without which absolute numbers mean nothing. It also measures the disk's sync
+//! rate, which bounds every durable write that does not share its sync with another.
 
 use std::fmt;
 use std::fs::File;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::Result;
 use crate::load::quantile;
 
-/// The machine and the time.
+/// The machine and the date of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     date: String,
@@ -22,7 +22,7 @@ pub(crate) struct Machine {
     load: String,
 }
 
-/// The machine that this runs on, now.
+/// Describes this machine at the current time.
 pub(crate) fn describe() -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let now = time::OffsetDateTime::now_utc();
@@ -51,17 +51,17 @@ impl fmt::Display for Machine {
     }
 }
 
-/// What the disk does alone.
+/// The disk's own throughput and latency, with no server involved.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Disk {
-    /// Appends of 4 KiB, each synced, per second.
+pub(crate) struct DiskBaseline {
+    /// Synced appends of 4 KiB per second.
     pub(crate) rate: f64,
-    /// How long the slowest of a hundred takes, in milliseconds.
+    /// The 99th percentile latency of an append and sync, in milliseconds.
     pub(crate) p99: f64,
 }
 
-/// Appends 4 KiB and syncs, again and again for `time`, in a file of `folder`.
-pub(crate) fn disk(folder: &Path, time: Duration) -> Result<Disk> {
+/// Appends 4 KiB to a file in `folder` and syncs it, repeatedly for `time`.
+pub(crate) fn measure_disk(folder: &Path, time: Duration) -> Result<DiskBaseline> {
     let path = folder.join("disk");
     let mut file = File::create(&path)?;
     let block = [0x5a_u8; 4096];
@@ -77,5 +77,5 @@ pub(crate) fn disk(folder: &Path, time: Duration) -> Result<Disk> {
     drop(file);
     std::fs::remove_file(path)?;
     latencies.sort_unstable();
-    Ok(Disk { rate: latencies.len() as f64 / elapsed, p99: quantile(&latencies, 0.99) })
+    Ok(DiskBaseline { rate: latencies.len() as f64 / elapsed, p99: quantile(&latencies, 0.99) })
 }

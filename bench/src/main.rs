@@ -1,18 +1,21 @@
-//! The benchmark behind `cargo xtask bench`. It starts the `pintle` binary, or takes any Kubernetes API server by its
-//! kubeconfig, puts load on it and reports what it does: rates, latencies, CPU time and memory, beside a bare HTTP
-//! server and the disk in the same run, beside what the Go peer takes, and beside the budgets of the design.
+//! The benchmark behind `cargo xtask bench`. It starts the `pintle` binary, or connects to any Kubernetes API server
+//! by kubeconfig, runs load scenarios against it, and reports throughput, latency percentiles, CPU time and memory.
+//! Each result is compared with a baseline server and the disk in the same run, with the cost of a Go API server, and
+//! with its budget.
 //!
-//! A scenario (`scenarios/`) measures one thing. `load` sends requests, `watchers` counts events, `target` knows the
-//! server's process, `report` collects rows and prints them.
+//! A scenario (`scenarios/`) measures one thing. `load` sends requests, `watchers` counts watch events, `target`
+//! manages the server's process, `report` collects rows and prints them.
 
-mod bare;
+mod baseline;
+mod calibration;
 mod certificates;
 mod client;
+mod comparison;
+mod go_apiserver;
 mod load;
 mod machine;
 mod objects;
 mod options;
-mod peer;
 mod plan;
 mod report;
 mod scenario;
@@ -20,10 +23,8 @@ mod scenarios;
 #[cfg(test)]
 mod smoke;
 mod target;
-mod turns;
 mod watchers;
 mod webhook;
-mod yardstick;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,34 +37,34 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use crate::client::{Endpoint, get};
 use crate::options::Options;
 use crate::report::Report;
-use crate::scenario::{Bench, Subject};
-use crate::target::{Meter, Server, kubeconfig};
+use crate::scenario::{ScenarioContext, ServerSource};
+use crate::target::{ProcessMeter, Server, kubeconfig};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Whatever keeps a measurement from going on.
+/// The result of a step of a measurement. Any error aborts the scenario.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.split_first() {
-        Some((command, rest)) if command == "bare" => bare::run(rest),
+        Some((command, rest)) if command == "baseline" => baseline::run(rest),
         _ => Options::read(&arguments).and_then(|options| run(&options)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("pintle-bench: {error}"));
+            print_status(&format!("pintle-bench: {error}"));
             ExitCode::FAILURE
         }
     }
 }
 
 fn run(options: &Options) -> Result<()> {
-    allow_connections()?;
+    raise_open_file_limit()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let (report, failed) = runtime.block_on(measure(options))?;
+    let (report, failed) = runtime.block_on(run_scenarios(options))?;
     std::io::stdout().write_all(report.text().as_bytes())?;
     let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
         Some(path) => std::fs::write(path, text()),
@@ -72,68 +73,69 @@ fn run(options: &Options) -> Result<()> {
     write(&options.json, &|| format!("{:#}\n", report.json()))?;
     write(&options.markdown, &|| report.markdown())?;
     write(&options.svg, &|| report.svg())?;
-    if failed { Err("not everything could be measured".into()) } else { Ok(()) }
+    if failed { Err("at least one scenario failed".into()) } else { Ok(()) }
 }
 
-/// Runs the scenarios that are wanted, and says whether one of them failed.
-async fn measure(options: &Options) -> Result<(Report, bool)> {
-    // Beside the binaries by default: the folder for temporary files may be in memory, where a sync costs nothing.
-    let beside = match &options.folder {
+/// Runs the selected scenarios. Returns the report, and true if a scenario failed.
+async fn run_scenarios(options: &Options) -> Result<(Report, bool)> {
+    // The default is next to the binaries. The system's temporary directory may be in memory, where a sync costs
+    // nothing.
+    let parent = match &options.folder {
         Some(folder) => folder.clone(),
         None => std::env::current_exe()?.parent().map_or_else(|| PathBuf::from("."), Path::to_owned),
     };
-    let scratch = tempfile::Builder::new().prefix("pintle-bench-").tempdir_in(beside)?;
+    let scratch = tempfile::Builder::new().prefix("pintle-bench-").tempdir_in(parent)?;
     let plan = options.plan;
-    let (subject, what) = subject(options).await?;
-    let report = Report::new(machine::describe(), format!("{what}, {} plan", plan.name));
-    let mut bench = Bench::new(plan, report, subject, scratch.path());
+    let (source, description) = server_source(options).await?;
+    let report = Report::new(machine::describe(), format!("{description}, {} plan", plan.name));
+    let mut bench = ScenarioContext::new(plan, report, source, scratch.path());
     bench.go_codecs = options.go_codecs.clone();
     let mut failed = false;
-    for scenario in scenario::ALL.iter().filter(|scenario| options.wants(scenario.name)) {
-        if scenario.starts_servers && bench.binary().is_err() {
-            bench.report.remark(format!("{}: not measured, since it starts servers itself", scenario.name));
+    for scenario in scenario::ALL.iter().filter(|scenario| options.is_selected(scenario.name)) {
+        if scenario.requires_binary && bench.binary().is_err() {
+            bench.report.remark(format!("{}: skipped, requires --binary", scenario.name));
             continue;
         }
-        if !plan.yardstick.is_zero()
-            && let Some(pace) = yardstick::pace(scratch.path(), plan.yardstick).await?
+        if !plan.calibration.is_zero()
+            && let Some(cpu_scale) = calibration::measure_cpu_scale(scratch.path(), plan.calibration).await?
         {
-            bench.report.pace(pace);
+            bench.report.set_cpu_scale(cpu_scale);
         }
         let started = Instant::now();
-        say(&format!("{}: {} …", scenario.name, scenario.does));
+        print_status(&format!("{}: {} …", scenario.name, scenario.description));
         if let Err(error) = (scenario.run)(&mut bench).await {
             failed = true;
-            say(&format!("{}: FAILED: {error}", scenario.name));
+            print_status(&format!("{}: FAILED: {error}", scenario.name));
             bench.report.remark(format!("{}: failed: {error}", scenario.name));
         }
-        say(&format!("{}: {:.1} s", scenario.name, started.elapsed().as_secs_f64()));
+        print_status(&format!("{}: {:.1} s", scenario.name, started.elapsed().as_secs_f64()));
     }
     Ok((bench.report, failed))
 }
 
-/// What the options ask to measure, and how the report calls it.
-async fn subject(options: &Options) -> Result<(Subject, String)> {
+/// The server to measure according to the options, and its description for the report.
+async fn server_source(options: &Options) -> Result<(ServerSource, String)> {
     let Some(path) = &options.kubeconfig else {
-        let binary = options.binary.clone().ok_or("there is neither a binary nor a kubeconfig")?;
-        return Ok((Subject::Binary(binary), "pintle, started for each scenario".to_owned()));
+        let binary = options.binary.clone().ok_or("either --binary or --kubeconfig is required")?;
+        return Ok((ServerSource::Binary(binary), "pintle, a new process for each scenario".to_owned()));
     };
-    let access = kubeconfig::read(path, options.context.as_deref())?;
-    let server = Server { endpoint: Endpoint::new(&access)?, meter: Meter::new(options.processes.clone()) };
+    let config = kubeconfig::read(path, options.context.as_deref())?;
+    let server = Server { endpoint: Endpoint::new(&config)?, meter: ProcessMeter::new(options.processes.clone()) };
     let version = server.connect().await?.fetch(get("/version"), StatusCode::OK).await?;
     let version: serde_json::Value = serde_json::from_slice(&version)?;
-    let version = version["gitVersion"].as_str().unwrap_or("of unknown version");
-    Ok((Subject::Given(server), format!("the server at {}, {version}", access.url)))
+    let version = version["gitVersion"].as_str().unwrap_or("unknown version");
+    Ok((ServerSource::Existing(server), format!("the server at {}, {version}", config.url)))
 }
 
-/// Raises the number of open files to what may be had: thousands of watches are as many connections, of this process
-/// and of the server that it starts.
-fn allow_connections() -> Result<()> {
+/// Raises the soft limit of open files to the hard limit, for this process and for the servers that it starts.
+/// Thousands of watches use as many connections.
+fn raise_open_file_limit() -> Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
-/// Tells who waits what is being done.
-fn say(text: &str) {
+/// Writes a progress line to standard error.
+fn print_status(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

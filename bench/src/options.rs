@@ -6,33 +6,33 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::scenario::ALL;
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// The server binary to start and measure.
     pub(crate) binary: Option<PathBuf>,
-    /// The kubeconfig of a server to measure instead.
+    /// The kubeconfig of an existing server to measure instead.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Its context.
+    /// The context of the kubeconfig. The default is the current context.
     pub(crate) context: Option<String>,
-    /// Its processes, for CPU time and memory.
+    /// The process IDs of the existing server, for CPU time and memory.
     pub(crate) processes: Vec<u32>,
-    /// How much to measure.
+    /// The durations and sizes of the run.
     pub(crate) plan: Plan,
-    /// The names of the scenarios to run; all if there are none.
+    /// The names of the scenarios to run. Empty means all.
     pub(crate) only: Vec<String>,
-    /// Where stores and files are put.
+    /// The directory for stores and temporary files.
     pub(crate) folder: Option<PathBuf>,
-    /// The program that times Go's codecs.
+    /// The program that times apimachinery's serializers (`tools/codecs`).
     pub(crate) go_codecs: Option<PathBuf>,
-    /// Where the report is written in each form.
+    /// The output file of the report for each format.
     pub(crate) json: Option<PathBuf>,
     pub(crate) markdown: Option<PathBuf>,
     pub(crate) svg: Option<PathBuf>,
 }
 
 impl Options {
-    /// Reads the arguments that follow the program's name.
+    /// Parses the arguments that follow the program's name.
     pub(crate) fn read(arguments: &[String]) -> Result<Self> {
         let mut options = Self {
             binary: None,
@@ -52,13 +52,13 @@ impl Options {
             let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
             match argument.as_str() {
                 "--quick" => options.plan = Plan::QUICK,
-                "--only" => options.only = value()?.split(',').map(known).collect::<Result<_>>()?,
+                "--only" => options.only = value()?.split(',').map(parse_scenario).collect::<Result<_>>()?,
                 "--binary" => options.binary = Some(value()?.into()),
                 "--kubeconfig" => options.kubeconfig = Some(value()?.into()),
                 "--context" => options.context = Some(value()?.clone()),
                 "--pid" => {
                     for process in value()?.split(',') {
-                        options.processes.push(process.parse().map_err(|_| format!("{process} is no process id"))?);
+                        options.processes.push(process.parse().map_err(|_| format!("{process} is not a process ID"))?);
                     }
                 }
                 "--folder" => options.folder = Some(value()?.into()),
@@ -67,29 +67,29 @@ impl Options {
                 "--markdown" => options.markdown = Some(value()?.into()),
                 "--svg" => options.svg = Some(value()?.into()),
                 "--help" => return Err(usage().into()),
-                other => return Err(format!("{other} is not known\n{}", usage()).into()),
+                other => return Err(format!("unknown argument {other}\n{}", usage()).into()),
             }
         }
         if options.kubeconfig.is_none() && options.binary.is_none() {
             return Err(usage().into());
         }
         if options.kubeconfig.is_none() && (options.context.is_some() || !options.processes.is_empty()) {
-            return Err("--context and --pid belong to --kubeconfig".into());
+            return Err("--context and --pid require --kubeconfig".into());
         }
         Ok(options)
     }
 
-    /// Whether a scenario is asked for.
-    pub(crate) fn wants(&self, scenario: &str) -> bool {
+    /// True if the scenario is selected by `--only`.
+    pub(crate) fn is_selected(&self, scenario: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == scenario)
     }
 }
 
-fn known(name: &str) -> Result<String> {
+fn parse_scenario(name: &str) -> Result<String> {
     if ALL.iter().any(|scenario| scenario.name == name) {
         return Ok(name.to_owned());
     }
-    Err(format!("there is no scenario {name}\n{}", usage()).into())
+    Err(format!("unknown scenario {name}\n{}", usage()).into())
 }
 
 fn usage() -> String {
@@ -100,8 +100,8 @@ fn usage() -> String {
          scenarios:",
     );
     for scenario in ALL {
-        let only = if scenario.starts_servers { " (with --binary)" } else { "" };
-        text.push_str(&format!("\n  {:10} {}{only}", scenario.name, scenario.does));
+        let only = if scenario.requires_binary { " (requires --binary)" } else { "" };
+        text.push_str(&format!("\n  {:17} {}{only}", scenario.name, scenario.description));
     }
     text
 }
@@ -114,7 +114,7 @@ mod tests {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let read = Options::read(&arguments).map(|options| {
             let Options { plan, only, processes, .. } = &options;
-            format!("{} {} {processes:?} {}", plan.name, only.join("+"), options.wants("get"))
+            format!("{} {} {processes:?} {}", plan.name, only.join("+"), options.is_selected("get"))
         });
         let read = read.map_err(|error| error.to_string());
         let read = read.as_deref().map_err(|error| error.lines().next().unwrap_or_default());
@@ -126,10 +126,10 @@ mod tests {
         check("--binary p", Ok("full  [] true"));
         check("--binary p --quick --only list,create", Ok("quick list+create [] false"));
         check("--kubeconfig k --pid 1,2 --pid 3 --only get", Ok("full get [1, 2, 3] true"));
-        check("--binary p --only lists", Err("there is no scenario lists"));
-        check("--binary p --pid 1", Err("--context and --pid belong to --kubeconfig"));
-        check("--kubeconfig k --pid one", Err("one is no process id"));
+        check("--binary p --only lists", Err("unknown scenario lists"));
+        check("--binary p --pid 1", Err("--context and --pid require --kubeconfig"));
+        check("--kubeconfig k --pid one", Err("one is not a process ID"));
         check("--kubeconfig", Err("--kubeconfig needs a value"));
-        check("--binary p --fast", Err("--fast is not known"));
+        check("--binary p --fast", Err("unknown argument --fast"));
     }
 }

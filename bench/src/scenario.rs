@@ -1,5 +1,5 @@
-//! What a scenario is, which there are, and what they are given. A scenario measures one thing on a server of its own,
-//! so that it can run alone and that none changes the numbers of another.
+//! The scenario type, the list of all scenarios, and the context that each scenario receives. A scenario measures one
+//! thing on its own server, so it can run alone and does not affect the numbers of another.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -8,31 +8,31 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    apply, big_list, codecs, conversion, create, custom, definitions, delete, deletion, fanout, get, list, memory,
-    mixed, narrow, open, start, stored, update,
+    apply, big_list, cascading_delete, codecs, conversion, create, custom_objects, definitions, delete, fanout,
+    filtered_watches, get, list, memory, mixed, open_loop, start, start_loaded, update,
 };
-use crate::target::{Process, Server, Target};
+use crate::target::{Server, ServerProcess, Target};
 
-/// A scenario at work.
-pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+/// The future of a running scenario.
+pub(crate) type ScenarioFuture<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
-/// One thing that is measured.
+/// One benchmark scenario.
 pub(crate) struct Scenario {
-    /// What `--only` calls it.
+    /// The name for `--only`.
     pub(crate) name: &'static str,
-    /// What it measures.
-    pub(crate) does: &'static str,
-    /// True if it starts servers itself, and so cannot measure one that others run.
-    pub(crate) starts_servers: bool,
-    /// Measures.
-    pub(crate) run: for<'a> fn(&'a mut Bench) -> Running<'a>,
+    /// One line for the help text.
+    pub(crate) description: &'static str,
+    /// True if it cannot measure an existing server, because it starts servers itself or needs none.
+    pub(crate) requires_binary: bool,
+    /// Runs the scenario and adds rows to the report.
+    pub(crate) run: for<'a> fn(&'a mut ScenarioContext) -> ScenarioFuture<'a>,
 }
 
-/// All there are, in the order of the report.
+/// All scenarios, in the order of the report.
 pub(crate) const ALL: &[Scenario] = &[
     codecs::SCENARIO,
     start::SCENARIO,
-    stored::SCENARIO,
+    start_loaded::SCENARIO,
     definitions::SCENARIO,
     memory::SCENARIO,
     get::SCENARIO,
@@ -41,68 +41,71 @@ pub(crate) const ALL: &[Scenario] = &[
     create::SCENARIO,
     update::SCENARIO,
     apply::SCENARIO,
-    custom::SCENARIO,
+    custom_objects::SCENARIO,
     conversion::SCENARIO,
     delete::SCENARIO,
-    deletion::SCENARIO,
+    cascading_delete::SCENARIO,
     fanout::SCENARIO,
-    narrow::SCENARIO,
-    open::SCENARIO,
+    filtered_watches::SCENARIO,
+    open_loop::SCENARIO,
     mixed::SCENARIO,
 ];
 
-/// Whom scenarios measure.
-pub(crate) enum Subject {
-    /// A server binary, started on an empty folder for each.
+/// Where scenarios get a server from.
+pub(crate) enum ServerSource {
+    /// A server binary, started on an empty data directory for each scenario.
     Binary(PathBuf),
-    /// A server that others run.
-    Given(Server),
+    /// An existing server that this program does not manage.
+    Existing(Server),
 }
 
-/// What a scenario is given.
-pub(crate) struct Bench {
-    /// How much to measure.
+/// The plan, the report and the server source for a scenario.
+pub(crate) struct ScenarioContext {
+    /// The durations and sizes of the run.
     pub(crate) plan: Plan,
-    /// Where numbers go.
+    /// The report to add rows to.
     pub(crate) report: Report,
-    /// The program that times Go's codecs, if there is one.
+    /// The program that times apimachinery's serializers, if it was built.
     pub(crate) go_codecs: Option<PathBuf>,
-    subject: Subject,
+    source: ServerSource,
     scratch: PathBuf,
-    /// How many servers were asked for.
+    /// The number of targets requested so far. It makes names unique.
     targets: usize,
 }
 
-impl Bench {
-    /// What all scenarios of a run share. `scratch` is a folder on the disk that is measured.
-    pub(crate) fn new(plan: Plan, report: Report, subject: Subject, scratch: &Path) -> Self {
-        Self { plan, report, go_codecs: None, subject, scratch: scratch.to_owned(), targets: 0 }
+impl ScenarioContext {
+    /// Creates the context that all scenarios of a run share. `scratch` is a directory on the disk that is measured.
+    pub(crate) fn new(plan: Plan, report: Report, source: ServerSource, scratch: &Path) -> Self {
+        Self { plan, report, go_codecs: None, source, scratch: scratch.to_owned(), targets: 0 }
     }
 
-    /// A folder for files.
+    /// A directory for temporary files.
     pub(crate) fn scratch(&self) -> &Path {
         &self.scratch
     }
 
     /// The server binary, for a scenario that starts it itself.
+    ///
+    /// # Errors
+    /// Returns an error if the source is an existing server.
     pub(crate) fn binary(&self) -> Result<PathBuf> {
-        match &self.subject {
-            Subject::Binary(path) => Ok(path.clone()),
-            Subject::Given(_) => Err("there is no binary to start".into()),
+        match &self.source {
+            ServerSource::Binary(path) => Ok(path.clone()),
+            ServerSource::Existing(_) => Err("the scenario requires --binary".into()),
         }
     }
 
-    /// A server to measure: a new one on an empty folder, or the given one.
+    /// Returns a server to measure: a new process on an empty data directory, or the existing server.
     pub(crate) async fn target(&mut self) -> Result<Target> {
         self.targets += 1;
-        match &self.subject {
-            Subject::Binary(path) => {
+        match &self.source {
+            ServerSource::Binary(path) => {
                 let folder = self.scratch.join(format!("data-{}", self.targets));
-                Ok(Target::started(Process::pintle(path, &folder).await?))
+                Ok(Target::started(ServerProcess::pintle(path, &folder).await?))
             }
-            Subject::Given(server) => {
+            ServerSource::Existing(server) => {
                 let prefix = format!("bench-{}-{}", std::process::id(), self.targets);
-                Ok(Target::given(server.clone(), prefix))
+                Ok(Target::existing(server.clone(), prefix))
             }
         }
     }

@@ -1,21 +1,21 @@
-//! Scenarios at work, small enough for a test, on a server that a kubeconfig names.
+//! Runs scenarios with the smallest plan against a server that a kubeconfig names.
 
 use pintle_testkit::Cluster;
 
-use crate::measure;
 use crate::options::Options;
 use crate::plan::Plan;
+use crate::run_scenarios;
 
-/// Runs scenarios and says what the rows are called, and what was remarked.
+/// Runs one scenario and checks the names of its rows and its remarks.
 fn check(scenarios: &'static str, rows: &[&str], remarks: &[&str]) {
     let report = pintle_testkit::run(async move {
         let mut cluster = Cluster::start().await;
         let file = cluster.kubeconfig_file();
-        let folder = file.parent().expect("a file is in a folder").to_owned();
+        let folder = file.parent().expect("the file has a parent directory").to_owned();
         let arguments = ["--kubeconfig", &file.to_string_lossy(), "--only", scenarios].map(str::to_owned);
-        let options = Options::read(&arguments).expect("the arguments are good");
+        let options = Options::read(&arguments).expect("valid arguments");
         let (report, _) =
-            measure(&Options { plan: Plan::TINY, folder: Some(folder), ..options }).await.expect("a report");
+            run_scenarios(&Options { plan: Plan::TINY, folder: Some(folder), ..options }).await.expect("a report");
         cluster.stop().await;
         report.json()
     });
@@ -25,16 +25,16 @@ fn check(scenarios: &'static str, rows: &[&str], remarks: &[&str]) {
 }
 
 #[test]
-fn a_server_is_measured_by_its_kubeconfig() {
-    check("delete", &["deletes", "deletecollection, objects"], &[]);
-    check("start", &[], &["start: not measured, since it starts servers itself"]);
-    check("narrow", &[], &[]);
+fn scenarios_measure_an_existing_server_by_kubeconfig() {
+    check("delete", &["deletes", "deletecollection: objects"], &[]);
+    check("start", &[], &["start: skipped, requires --binary"]);
+    check("filtered-watches", &[], &[]);
     let lists = [
-        "as they are stored",
-        "at a version of the same schema",
-        "at a version of another schema",
-        "by a webhook that is asked about all of them",
-        "by a webhook that was asked before",
+        "storage version, no conversion",
+        "another version, same schema",
+        "another version, different schema",
+        "conversion webhook, nothing cached",
+        "conversion webhook, cached",
     ];
     check("conversion", &lists, &[]);
     let custom = [
@@ -45,6 +45,6 @@ fn a_server_is_measured_by_its_kubeconfig() {
         "patches with 20 rules",
         "lists of 1000 with 20 rules",
     ];
-    check("custom", &custom, &[]);
-    check("open", &["gets: p99", "gets, HTTP/2, one connection: p99", "creates: p99", "updates: p99"], &[]);
+    check("custom-objects", &custom, &[]);
+    check("open-loop", &["gets: p99", "gets, HTTP/2, one connection: p99", "creates: p99", "updates: p99"], &[]);
 }

@@ -1,5 +1,5 @@
-//! A conversion webhook in the benchmark's process, which does as little as it can: it writes another `apiVersion` into the
-//! objects that it is asked about.
+//! A minimal conversion webhook in the benchmark's process. It only sets the `apiVersion` of the objects that it
+//! receives.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,58 +22,58 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Result;
 
-/// A webhook at work.
+/// A running conversion webhook.
 pub(crate) struct Webhook {
-    /// How a definition names it.
-    pub(crate) client: Value,
-    asked: Arc<AtomicU64>,
-    serving: tokio::task::JoinHandle<()>,
+    /// The `clientConfig` for a CustomResourceDefinition.
+    pub(crate) client_config: Value,
+    converted: Arc<AtomicU64>,
+    server_task: tokio::task::JoinHandle<()>,
 }
 
 impl Webhook {
-    /// Starts a webhook.
+    /// Starts a webhook on a local port.
     pub(crate) async fn start() -> Result<Self> {
-        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())?;
+        let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der())?;
         let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)?;
+            .with_single_cert(vec![certified.cert.der().clone()], key)?;
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let socket = TcpListener::bind(("127.0.0.1", 0)).await?;
         let url = format!("https://{}/convert", socket.local_addr()?);
-        let asked = Arc::new(AtomicU64::new(0));
-        let counter = asked.clone();
-        let serving = tokio::spawn(async move {
+        let converted = Arc::new(AtomicU64::new(0));
+        let counter = converted.clone();
+        let server_task = tokio::spawn(async move {
             while let Ok((stream, _)) = socket.accept().await {
                 let (acceptor, counter) = (acceptor.clone(), counter.clone());
                 tokio::spawn(async move {
                     let _ = stream.set_nodelay(true);
                     let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service = service_fn(move |request| answer(request, counter.clone()));
+                    let service = service_fn(move |request| convert(request, counter.clone()));
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
                 });
             }
         });
-        let client = json!({ "url": url, "caBundle": STANDARD.encode(made.cert.pem()) });
-        Ok(Self { client, asked, serving })
+        let client_config = json!({ "url": url, "caBundle": STANDARD.encode(certified.cert.pem()) });
+        Ok(Self { client_config, converted, server_task })
     }
 
-    /// How many objects it was asked about so far.
-    pub(crate) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
+    /// The number of objects converted so far.
+    pub(crate) fn converted(&self) -> u64 {
+        self.converted.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Webhook {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.server_task.abort();
     }
 }
 
-async fn answer(
+async fn convert(
     request: Request<Incoming>,
-    asked: Arc<AtomicU64>,
+    converted: Arc<AtomicU64>,
 ) -> std::result::Result<Response<Full<Bytes>>, Infallible> {
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let mut review: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -81,14 +81,14 @@ async fn answer(
     let mut objects = review["request"]["objects"].take();
     for object in objects.as_array_mut().into_iter().flatten() {
         object["apiVersion"] = desired.clone();
-        asked.fetch_add(1, Ordering::Relaxed);
+        converted.fetch_add(1, Ordering::Relaxed);
     }
-    let answer = json!({
+    let convert = json!({
         "apiVersion": review["apiVersion"],
         "kind": review["kind"],
         "response": {
             "uid": review["request"]["uid"], "result": { "status": "Success" }, "convertedObjects": objects,
         },
     });
-    Ok(Response::new(Full::new(answer.to_string().into())))
+    Ok(Response::new(Full::new(convert.to_string().into())))
 }

@@ -1,4 +1,4 @@
-//! Where a server is and how connections to it are opened.
+//! The address of a server and how to open connections to it.
 
 use std::sync::Arc;
 
@@ -14,48 +14,48 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-use super::{Common, Connection, Protocol, Sender};
+use super::{Connection, EndpointInfo, Protocol, Sender};
 use crate::Result;
 
-/// Handshakes under way at a time when many connections are opened.
-const OPENING: usize = 32;
-/// The windows that client-go's HTTP/2 gives a stream and a connection, in bytes.
+/// The maximum number of concurrent handshakes while many connections are opened.
+const MAX_CONCURRENT_OPENS: usize = 32;
+/// The HTTP/2 flow control windows of client-go for a stream and a connection, in bytes.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
-/// Who asks.
+/// A client's credentials.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Identity {
-    /// A client certificate and its key, in PEM.
+pub(crate) struct Credentials {
+    /// A client certificate and its private key, in PEM.
     pub(crate) certificate: Option<(Vec<u8>, Vec<u8>)>,
     /// A bearer token.
     pub(crate) token: Option<String>,
 }
 
-/// What is needed to speak to a server.
+/// The address, CA and credentials for a server, like client-go's `rest.Config`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Access {
-    /// The base of all URLs: `https://HOST[:PORT][/PREFIX]`, or `http` for the bare server.
+pub(crate) struct ConnectionConfig {
+    /// The base URL: `https://HOST[:PORT][/PREFIX]`, or `http` for the baseline server without TLS.
     pub(crate) url: String,
-    /// The name that the server's certificate has to have, where that is not the URL's host.
+    /// The expected name in the server's certificate, if it differs from the URL's host.
     pub(crate) server_name: Option<String>,
-    /// The authorities that may have signed the server's certificate, in PEM.
+    /// The CA bundle for the server's certificate, in PEM.
     pub(crate) authorities: Vec<u8>,
-    /// Who asks.
-    pub(crate) identity: Identity,
+    /// The client's credentials.
+    pub(crate) credentials: Credentials,
 }
 
-/// A server's address and the ways to speak to it.
+/// A server's address and its TLS connectors.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     host: String,
     port: u16,
     /// `None` for plain HTTP.
     tls: Option<Tls>,
-    common: Arc<Common>,
+    info: Arc<EndpointInfo>,
 }
 
-/// The ways to shake hands with a server.
+/// The TLS connectors for both HTTP versions.
 #[derive(Clone)]
 struct Tls {
     name: ServerName<'static>,
@@ -64,12 +64,12 @@ struct Tls {
 }
 
 impl Tls {
-    /// Shakes hands with the server of this host as `access` says.
-    fn new(access: &Access, host: &str) -> Result<Self> {
-        let name = ServerName::try_from(access.server_name.clone().unwrap_or_else(|| host.to_owned()))?;
-        let config = tls(access)?;
+    /// Builds the connectors for `host` from the configuration.
+    fn new(config: &ConnectionConfig, host: &str) -> Result<Self> {
+        let name = ServerName::try_from(config.server_name.clone().unwrap_or_else(|| host.to_owned()))?;
+        let tls_config = tls_client_config(config)?;
         let with = |protocol: &str| {
-            let mut config = config.clone();
+            let mut config = tls_config.clone();
             config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
             TlsConnector::from(Arc::new(config))
         };
@@ -78,29 +78,29 @@ impl Tls {
 }
 
 impl Endpoint {
-    /// The server that may be reached like this.
-    pub(crate) fn new(access: &Access) -> Result<Self> {
-        let uri: Uri = access.url.parse()?;
+    /// Creates the endpoint for a configuration.
+    pub(crate) fn new(config: &ConnectionConfig) -> Result<Self> {
+        let uri: Uri = config.url.parse()?;
         let is_plain = match uri.scheme_str() {
             Some("https") => false,
             Some("http") => true,
-            _ => return Err(format!("{}: only https and http are spoken", access.url).into()),
+            _ => return Err(format!("{}: only https and http are supported", config.url).into()),
         };
         let authority: Authority = uri.authority().ok_or("the server's URL has no host")?.clone();
-        // An IPv6 address stands in brackets in a URL, and without them everywhere else.
+        // An IPv6 address is in brackets only in a URL.
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let tls = if is_plain { None } else { Some(Tls::new(access, &host)?) };
-        let common = Common {
+        let tls = if is_plain { None } else { Some(Tls::new(config, &host)?) };
+        let info = EndpointInfo {
             host: HeaderValue::from_str(authority.as_str())?,
             prefix: uri.path().trim_end_matches('/').to_owned(),
-            bearer: match &access.identity.token {
+            bearer: match &config.credentials.token {
                 Some(token) => Some(HeaderValue::from_str(&format!("Bearer {token}"))?),
                 None => None,
             },
             authority: authority.clone(),
         };
         let port = authority.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
-        Ok(Self { host, port, tls, common: Arc::new(common) })
+        Ok(Self { host, port, tls, info: Arc::new(info) })
     }
 
     /// Opens a connection.
@@ -108,19 +108,19 @@ impl Endpoint {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         stream.set_nodelay(true)?;
         let sender = match &self.tls {
-            None => greet(stream, protocol).await?,
+            None => http_handshake(stream, protocol).await?,
             Some(tls) => {
                 let connector = match protocol {
                     Protocol::Http1 => &tls.http1,
                     Protocol::Http2 => &tls.http2,
                 };
-                greet(connector.connect(tls.name.clone(), stream).await?, protocol).await?
+                http_handshake(connector.connect(tls.name.clone(), stream).await?, protocol).await?
             }
         };
-        Ok(Connection { sender, common: self.common.clone() })
+        Ok(Connection { sender, info: self.info.clone() })
     }
 
-    /// What `count` clients need: a connection for each, or the same for all.
+    /// Opens the connections for `count` clients: one for each with HTTP/1.1, one shared by all with HTTP/2.
     pub(crate) async fn connect_all(&self, count: usize, protocol: Protocol) -> Result<Vec<Connection>> {
         if protocol == Protocol::Http2 {
             let connection = self.connect(protocol).await?;
@@ -128,7 +128,7 @@ impl Endpoint {
         }
         let (mut connections, mut opening) = (Vec::with_capacity(count), JoinSet::new());
         for _ in 0..count {
-            if opening.len() == OPENING
+            if opening.len() == MAX_CONCURRENT_OPENS
                 && let Some(opened) = opening.join_next().await
             {
                 connections.push(opened??);
@@ -143,8 +143,11 @@ impl Endpoint {
     }
 }
 
-/// Begins to speak HTTP.
-async fn greet<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, protocol: Protocol) -> Result<Sender> {
+/// Performs the HTTP handshake and spawns the connection's task.
+async fn http_handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    protocol: Protocol,
+) -> Result<Sender> {
     let stream = TokioIo::new(stream);
     Ok(match protocol {
         Protocol::Http1 => {
@@ -163,28 +166,28 @@ async fn greet<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, pr
 }
 
 impl Connection {
-    /// Another handle of the same connection, where more than one request at a time may use it.
+    /// Another handle of the same connection, if the protocol supports concurrent requests.
     fn share(&self) -> Option<Self> {
         match &self.sender {
             Sender::Http1(_) => None,
-            Sender::Http2(sender) => Some(Self { sender: Sender::Http2(sender.clone()), common: self.common.clone() }),
+            Sender::Http2(sender) => Some(Self { sender: Sender::Http2(sender.clone()), info: self.info.clone() }),
         }
     }
 }
 
-fn tls(access: &Access) -> Result<ClientConfig> {
+fn tls_client_config(config: &ConnectionConfig) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&access.authorities) {
+    for certificate in CertificateDer::pem_slice_iter(&config.authorities) {
         roots.add(certificate?)?;
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots);
-    Ok(match &access.identity.certificate {
-        None => config.with_no_client_auth(),
+    Ok(match &config.credentials.certificate {
+        None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = CertificateDer::pem_slice_iter(certificate).collect::<std::result::Result<_, _>>()?;
-            config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key)?)?
+            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key)?)?
         }
     })
 }

@@ -1,5 +1,6 @@
-//! The load generator's HTTP client: TLS connections that are kept, HTTP/1.1 or HTTP/2 by choice, the credentials of a
-//! kubeconfig. It knows hyper and nothing of Kubernetes, so that what it costs stays small and the same for every server.
+//! The load generator's HTTP client: persistent TLS connections, HTTP/1.1 or HTTP/2, and the credentials of a
+//! kubeconfig. It uses hyper directly and has no Kubernetes logic, so that its own cost stays small and the same for
+//! every server.
 
 mod endpoint;
 mod request;
@@ -16,27 +17,27 @@ use hyper::client::conn::{http1, http2};
 
 use crate::Result;
 
-pub(crate) use endpoint::{Access, Endpoint, Identity};
-pub(crate) use request::{accepting, get, patch, plain, with_body};
+pub(crate) use endpoint::{ConnectionConfig, Credentials, Endpoint};
+pub(crate) use request::{get, get_as, patch, plain, with_body};
 
 /// A request to send.
-pub(crate) type Outgoing = Request<Full<Bytes>>;
+pub(crate) type HttpRequest = Request<Full<Bytes>>;
 
-/// How requests travel.
+/// The HTTP version and connection model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// A connection for each client.
+    /// One connection per client.
     Http1,
-    /// One connection that all clients share, as client-go does it.
+    /// One connection shared by all clients, like client-go.
     Http2,
 }
 
-/// What every request of an endpoint has in common.
+/// The parts that all requests to an endpoint share.
 #[derive(Debug)]
-struct Common {
+struct EndpointInfo {
     host: HeaderValue,
     authority: http::uri::Authority,
-    /// What the server's URL has before each path; mostly nothing.
+    /// The path prefix of the server's URL; usually empty.
     prefix: String,
     bearer: Option<HeaderValue>,
 }
@@ -46,16 +47,16 @@ enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// A connection, or a share of one, that one request at a time uses.
+/// A connection, or a handle of a shared one, for one request at a time.
 pub(crate) struct Connection {
     sender: Sender,
-    common: Arc<Common>,
+    info: Arc<EndpointInfo>,
 }
 
 impl Connection {
-    /// Sends a request; the answer's body comes later.
-    pub(crate) async fn send(&mut self, mut request: Outgoing) -> Result<Response<Incoming>> {
-        let Common { host, authority, prefix, bearer } = &*self.common;
+    /// Sends a request and returns the response. The body is not read yet.
+    pub(crate) async fn send(&mut self, mut request: HttpRequest) -> Result<Response<Incoming>> {
+        let EndpointInfo { host, authority, prefix, bearer } = &*self.info;
         if let Some(bearer) = bearer {
             request.headers_mut().insert(AUTHORIZATION, bearer.clone());
         }
@@ -83,9 +84,9 @@ impl Connection {
         }
     }
 
-    /// Sends a request and takes the whole answer in, keeping only its length.
-    pub(crate) async fn exchange(&mut self, request: Outgoing, expect: StatusCode) -> Result<u64> {
-        let mut body = self.expect(request, expect).await?;
+    /// Sends a request, discards the response body and returns its length.
+    pub(crate) async fn execute(&mut self, request: HttpRequest, expect: StatusCode) -> Result<u64> {
+        let mut body = self.send_expecting(request, expect).await?;
         let mut length = 0;
         while let Some(frame) = body.frame().await {
             length += frame?.data_ref().map_or(0, Bytes::len) as u64;
@@ -93,14 +94,16 @@ impl Connection {
         Ok(length)
     }
 
-    /// Sends a request and keeps the answer's body.
-    pub(crate) async fn fetch(&mut self, request: Outgoing, expect: StatusCode) -> Result<Bytes> {
-        Ok(self.expect(request, expect).await?.collect().await?.to_bytes())
+    /// Sends a request and returns the response body.
+    pub(crate) async fn fetch(&mut self, request: HttpRequest, expect: StatusCode) -> Result<Bytes> {
+        Ok(self.send_expecting(request, expect).await?.collect().await?.to_bytes())
     }
 
-    /// Sends a request and hands on the body of the answer, which has to have this code: numbers of failing requests
-    /// would mean nothing.
-    pub(crate) async fn expect(&mut self, request: Outgoing, expect: StatusCode) -> Result<Incoming> {
+    /// Sends a request and returns the unread body of a response with status `expect`.
+    ///
+    /// # Errors
+    /// Returns an error for any other status, because measurements of failing requests are worthless.
+    pub(crate) async fn send_expecting(&mut self, request: HttpRequest, expect: StatusCode) -> Result<Incoming> {
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let response = self.send(request).await?;
         let code = response.status();

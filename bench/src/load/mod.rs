@@ -1,7 +1,7 @@
-//! Load: requests from a script, sent by many clients at once. In a closed loop each client sends its next request when
-//! the answer to the last one is there, which finds out how much a server does per second and per CPU second. In an open
-//! loop requests are due at a steady pace whatever the server does, and a latency counts from when the request was due:
-//! a server that stalls is charged for all who would have asked meanwhile.
+//! The load generator: a workload's requests, sent by many concurrent clients. In a closed loop each client sends its
+//! next request when it has the last response, which measures throughput and CPU time per request. In an open loop
+//! requests are scheduled at a fixed rate regardless of the server, and latency counts from the scheduled time. So a
+//! server that stalls is charged for every request that was due meanwhile (no coordinated omission).
 
 mod pacer;
 mod round;
@@ -13,127 +13,133 @@ use bytes::Bytes;
 use http::StatusCode;
 
 use crate::Result;
-use crate::client::{Connection, Outgoing, Protocol};
+use crate::client::{Connection, HttpRequest, Protocol};
 use crate::target::Server;
 
 pub(crate) use pacer::Pacer;
-pub(crate) use round::{Percentiles, Round, median, middle, quantile};
+pub(crate) use round::{Percentiles, RoundResult, median, median_round, quantile};
 
-/// Makes the requests of a loop. In a closed loop it is given the client's number and how many requests that client has
-/// sent already; in an open one, a client's number that means nothing and how many requests were due before this one.
-/// `None` ends the client's work.
-pub(crate) type Script = Arc<dyn Fn(usize, u64) -> Option<Outgoing> + Send + Sync>;
+/// Generates the requests of a loop. In a closed loop the arguments are the client's number and the number of
+/// requests that this client has sent. In an open loop the client's number is arbitrary and the second argument is
+/// the number of requests scheduled before this one. `None` stops the client.
+pub(crate) type Workload = Arc<dyn Fn(usize, u64) -> Option<HttpRequest> + Send + Sync>;
 
-/// Sees every answer.
-pub(crate) type Witness = Arc<dyn Fn(&Answer<'_>) + Send + Sync>;
+/// A callback for every response.
+pub(crate) type ResponseObserver = Arc<dyn Fn(&ObservedResponse<'_>) + Send + Sync>;
 
-/// An answer to a request of a script.
-pub(crate) struct Answer<'a> {
-    /// The number that the script was given.
+/// A response as an observer sees it.
+pub(crate) struct ObservedResponse<'a> {
+    /// The request number that the workload received.
     pub(crate) number: u64,
-    /// When the request was due.
+    /// When the request was scheduled.
     pub(crate) due: Instant,
-    /// When the answer was there.
+    /// When the response was complete.
     pub(crate) answered: Instant,
-    /// What it was.
+    /// The response body.
     pub(crate) body: &'a [u8],
 }
 
-/// When requests are sent.
+/// Whether the loop is closed or open.
 #[derive(Clone, Copy)]
-enum Pace {
+enum LoopMode {
     Closed(Duration),
     Open { rate: f64, time: Duration },
 }
 
-/// A load to put on a server.
+/// A load to run against a server.
 #[derive(Clone)]
 pub(crate) struct Load {
     clients: usize,
-    pace: Pace,
+    mode: LoopMode,
     protocol: Protocol,
     expect: StatusCode,
-    witness: Option<Witness>,
+    observer: Option<ResponseObserver>,
 }
 
 impl Load {
-    /// A closed loop of `clients` for `time`, or until the script ends.
+    /// A closed loop of `clients` for `time`, or until the workload ends.
     pub(crate) fn closed(clients: usize, time: Duration) -> Self {
-        Self { clients, pace: Pace::Closed(time), protocol: Protocol::Http1, expect: StatusCode::OK, witness: None }
+        Self {
+            clients,
+            mode: LoopMode::Closed(time),
+            protocol: Protocol::Http1,
+            expect: StatusCode::OK,
+            observer: None,
+        }
     }
 
-    /// An open loop: `rate` requests per second are due for `time`. At most `clients` of them are under way at once; a
-    /// request that has to wait for a free client is late.
+    /// An open loop that schedules `rate` requests per second for `time`. At most `clients` requests are in flight; a
+    /// request that waits for a free client is late.
     pub(crate) fn open(clients: usize, rate: f64, time: Duration) -> Self {
-        Self { pace: Pace::Open { rate, time }, ..Self::closed(clients, time) }
+        Self { mode: LoopMode::Open { rate, time }, ..Self::closed(clients, time) }
     }
 
-    /// How the requests travel; HTTP/1.1 unless told.
-    pub(crate) fn over(self, protocol: Protocol) -> Self {
+    /// Sets the HTTP version. The default is HTTP/1.1.
+    pub(crate) fn protocol(self, protocol: Protocol) -> Self {
         Self { protocol, ..self }
     }
 
-    /// The code that every answer has to have; 200 unless told. Another one ends the measurement.
-    pub(crate) fn expecting(self, expect: StatusCode) -> Self {
+    /// Sets the required status code. The default is 200. Any other status fails the measurement.
+    pub(crate) fn expect_status(self, expect: StatusCode) -> Self {
         Self { expect, ..self }
     }
 
-    /// Shows every answer to `witness`, which makes the generator keep bodies for so long.
-    pub(crate) fn witnessed(self, witness: Witness) -> Self {
-        Self { witness: Some(witness), ..self }
+    /// Calls `observer` for every response. The generator then buffers response bodies.
+    pub(crate) fn observed_by(self, observer: ResponseObserver) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 
-    /// Sends a script's requests.
-    pub(crate) async fn run(&self, server: &Server, script: &Script) -> Result<Round> {
+    /// Runs the workload and returns the merged result of all clients.
+    pub(crate) async fn run(&self, server: &Server, workload: &Workload) -> Result<RoundResult> {
         let connections = server.endpoint.connect_all(self.clients, self.protocol).await?;
-        let cpu = server.meter.cpu()?;
+        let cpu = server.meter.cpu_time()?;
         let started = Instant::now();
-        let schedule = Arc::new(match self.pace {
-            Pace::Closed(time) => Schedule::Closed(started + time),
-            Pace::Open { rate, time } => Schedule::Open(Pacer::start(rate, time, self.clients)?),
+        let schedule = Arc::new(match self.mode {
+            LoopMode::Closed(time) => Schedule::Closed(started + time),
+            LoopMode::Open { rate, time } => Schedule::Open(Pacer::start(rate, time, self.clients)?),
         });
         let tasks: Vec<_> = connections
             .into_iter()
             .enumerate()
             .map(|(client, connection)| {
                 let load = self.clone();
-                tokio::spawn(load.work(connection, client, schedule.clone(), script.clone()))
+                tokio::spawn(load.run_client(connection, client, schedule.clone(), workload.clone()))
             })
             .collect();
-        let mut round = Round::default();
+        let mut round = RoundResult::default();
         for task in tasks {
             let (bytes, latencies) = task.await??;
             round.bytes += bytes;
-            round.done += latencies.len() as u64;
+            round.completed += latencies.len() as u64;
             round.latencies.extend(latencies);
         }
         round.elapsed = started.elapsed();
-        round.cpu = server.meter.cpu_since(cpu)?;
+        round.cpu = server.meter.cpu_time_since(cpu)?;
         round.latencies.sort_unstable();
         Ok(round)
     }
 
-    async fn work(
+    async fn run_client(
         self,
         mut connection: Connection,
         client: usize,
         schedule: Arc<Schedule>,
-        script: Script,
+        workload: Workload,
     ) -> Result<(u64, Vec<u32>)> {
         let mut bytes = 0;
         let mut latencies = Vec::with_capacity(1 << 14);
         while let Some((number, due)) = schedule.next(latencies.len() as u64).await {
-            let Some(request) = script(client, number) else { break };
-            let answered = match &self.witness {
+            let Some(request) = workload(client, number) else { break };
+            let answered = match &self.observer {
                 None => {
-                    bytes += connection.exchange(request, self.expect).await?;
+                    bytes += connection.execute(request, self.expect).await?;
                     Instant::now()
                 }
-                Some(witness) => {
+                Some(observer) => {
                     let body: Bytes = connection.fetch(request, self.expect).await?;
                     let answered = Instant::now();
                     bytes += body.len() as u64;
-                    witness(&Answer { number, due, answered, body: &body });
+                    observer(&ObservedResponse { number, due, answered, body: &body });
                     answered
                 }
             };
@@ -143,7 +149,7 @@ impl Load {
     }
 }
 
-/// When the next request is due, and which one it is.
+/// Yields the number and the scheduled time of the next request.
 enum Schedule {
     Closed(Instant),
     Open(Pacer),
@@ -161,7 +167,7 @@ impl Schedule {
     }
 }
 
-/// A time in microseconds, as latencies are kept.
+/// A duration in microseconds, the unit of recorded latencies.
 pub(crate) fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }

@@ -1,55 +1,55 @@
-//! What a loop saw, and the arithmetic of repeated measurements.
+//! The result of a load loop, and the statistics of repeated measurements.
 
 use std::time::Duration;
 
-/// What a loop saw.
+/// The result of one loop.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Round {
-    /// Requests answered.
-    pub(crate) done: u64,
-    /// Bytes of bodies received.
+pub(crate) struct RoundResult {
+    /// The number of completed requests.
+    pub(crate) completed: u64,
+    /// The number of response body bytes.
     pub(crate) bytes: u64,
-    /// How long it took.
+    /// The duration of the loop.
     pub(crate) elapsed: Duration,
-    /// The server's CPU time meanwhile, where it can be known.
+    /// The server's CPU time during the loop, if it is known.
     pub(crate) cpu: Option<Duration>,
-    /// How long each request took, in microseconds, ascending.
+    /// The latency of each request in microseconds, ascending.
     pub(crate) latencies: Vec<u32>,
 }
 
-impl Round {
+impl RoundResult {
     /// Requests per second.
     pub(crate) fn rate(&self) -> f64 {
-        self.done as f64 / self.elapsed.as_secs_f64()
+        self.completed as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Body bytes per second, in millions.
-    pub(crate) fn megabytes(&self) -> f64 {
+    /// Response body throughput in MB/s.
+    pub(crate) fn megabytes_per_second(&self) -> f64 {
         self.bytes as f64 / self.elapsed.as_secs_f64() / 1e6
     }
 
-    /// Seconds per request, all clients together.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.elapsed.as_secs_f64() / self.done.max(1) as f64
+    /// Elapsed seconds per completed request, over all clients.
+    pub(crate) fn seconds_per_request(&self) -> f64 {
+        self.elapsed.as_secs_f64() / self.completed.max(1) as f64
     }
 
-    /// Microseconds of the server's CPU per request.
-    pub(crate) fn micros(&self) -> Option<f64> {
-        self.micros_each(self.done)
+    /// The server's CPU time per request, in microseconds.
+    pub(crate) fn cpu_micros(&self) -> Option<f64> {
+        self.cpu_micros_per(self.completed)
     }
 
-    /// Microseconds of the server's CPU for each of `count` things.
-    pub(crate) fn micros_each(&self, count: u64) -> Option<f64> {
+    /// The server's CPU time divided by `count`, in microseconds.
+    pub(crate) fn cpu_micros_per(&self, count: u64) -> Option<f64> {
         self.cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / count.max(1) as f64)
     }
 
-    /// The latencies in short.
+    /// The latency percentiles.
     pub(crate) fn percentiles(&self) -> Percentiles {
         Percentiles::of(&self.latencies)
     }
 }
 
-/// Latencies in milliseconds: what half, all but one of a hundred and all but one of a thousand are not above.
+/// Latency percentiles in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Percentiles {
     pub(crate) p50: f64,
@@ -58,27 +58,27 @@ pub(crate) struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of ascending microseconds.
+    /// Computes the percentiles of ascending latencies in microseconds.
     pub(crate) fn of(ascending: &[u32]) -> Self {
         Self { p50: quantile(ascending, 0.5), p99: quantile(ascending, 0.99), p999: quantile(ascending, 0.999) }
     }
 }
 
-/// A quantile of ascending microseconds, in milliseconds.
+/// A quantile of ascending latencies in microseconds, converted to milliseconds.
 pub(crate) fn quantile(ascending: &[u32], at: f64) -> f64 {
     let last = ascending.len().saturating_sub(1);
     ascending.get((last as f64 * at).round() as usize).map_or(0.0, |micros| f64::from(*micros) / 1e3)
 }
 
-/// The round in the middle by its rate.
-pub(crate) fn median(mut rounds: Vec<Round>) -> Round {
+/// The round with the median throughput.
+pub(crate) fn median_round(mut rounds: Vec<RoundResult>) -> RoundResult {
     rounds.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
-    let middle = rounds.len() / 2;
-    if middle < rounds.len() { rounds.swap_remove(middle) } else { Round::default() }
+    let median = rounds.len() / 2;
+    if median < rounds.len() { rounds.swap_remove(median) } else { RoundResult::default() }
 }
 
-/// The number in the middle; of no numbers, nothing.
-pub(crate) fn middle(numbers: impl IntoIterator<Item = f64>) -> f64 {
+/// The median of the numbers, or 0 if there are none.
+pub(crate) fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.into_iter().collect();
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or_default()
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles() {
+    fn quantiles_are_in_milliseconds() {
         let micros: Vec<u32> = (0..=1000).map(|n| n * 100).collect();
         for (at, milliseconds) in [(0.0, 0.0), (0.5, 50.0), (0.99, 99.0), (1.0, 100.0)] {
             assert!((quantile(&micros, at) - milliseconds).abs() < 1e-9, "{at}");
@@ -99,10 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
-        assert!((middle([3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
-        assert!(middle([]).abs() < 1e-9);
-        let rounds = [5, 1, 3].map(|done| Round { done, elapsed: Duration::from_secs(1), ..Round::default() });
-        assert_eq!(median(rounds.to_vec()).done, 3);
+    fn median_of_numbers_and_of_rounds() {
+        assert!((median([3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
+        assert!(median([]).abs() < 1e-9);
+        let rounds = [5, 1, 3].map(|completed| RoundResult {
+            completed,
+            elapsed: Duration::from_secs(1),
+            ..RoundResult::default()
+        });
+        assert_eq!(median_round(rounds.to_vec()).completed, 3);
     }
 }

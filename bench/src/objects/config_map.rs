@@ -1,22 +1,22 @@
-//! ConfigMaps that take about 1 KiB once stored.
+//! ConfigMaps that take about 1 KiB in the store.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 
-use super::Noise;
+use super::Xorshift;
 
-/// How long the text of one is; name, uid and what else the server adds make it 1 KiB.
+/// The length of the data. The name, the uid and other metadata make it 1 KiB in total.
 const TEXT: usize = 720;
-/// Words that settings are made of.
+/// The vocabulary of the generated settings.
 const WORDS: [&str; 8] = ["timeout", "retries", "endpoint", "replicas", "cache.size", "log.level", "region", "token"];
 
-/// The path of a namespace's ConfigMaps.
-pub(crate) fn config_maps(namespace: &str) -> String {
+/// The collection path of a namespace's ConfigMaps.
+pub(crate) fn config_maps_path(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps")
 }
 
-/// A ConfigMap.
+/// A ConfigMap. Its data depends on `seed`.
 pub(crate) fn config_map(name: &str, seed: u64) -> Bytes {
     let settings = settings(seed);
     format!(
@@ -25,10 +25,10 @@ pub(crate) fn config_map(name: &str, seed: u64) -> Bytes {
     .into()
 }
 
-/// Settings, already escaped for JSON, different for each seed.
+/// Generates settings text, escaped for JSON, that depends on the seed.
 fn settings(seed: u64) -> String {
     let mut text = String::with_capacity(TEXT + 64);
-    let mut noise = Noise::new(seed);
+    let mut noise = Xorshift::new(seed);
     while text.len() < TEXT {
         let number = noise.next();
         let word = WORDS[(number % 8) as usize];

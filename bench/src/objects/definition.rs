@@ -1,19 +1,19 @@
-//! CustomResourceDefinitions of ordinary size, and objects of their kinds.
+//! CustomResourceDefinitions of typical size, and custom objects of their kinds.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-/// Where definitions are.
+/// The collection path of CustomResourceDefinitions.
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// How many definitions share a group.
+/// The number of definitions in one API group.
 const PER_GROUP: u64 = 10;
 
-/// What fields say of themselves: most of a definition is text.
+/// The description of every field. Most of a definition is descriptions.
 const TEXT: &str =
     "A sentence of ordinary length that says what this field is for, and what happens when it is not set.";
 
-/// The group of the n-th definition.
+/// The API group of the n-th definition.
 pub(crate) fn group(number: u64) -> String {
     format!("g{}.bench.example.com", number / PER_GROUP)
 }
@@ -23,12 +23,13 @@ pub(crate) fn definition_path(number: u64) -> String {
     format!("{DEFINITIONS}/things{number}.{}", group(number))
 }
 
-/// The collection of the n-th definition's objects.
-pub(crate) fn things(number: u64, namespace: &str) -> String {
+/// The collection path of the n-th definition's custom objects.
+pub(crate) fn custom_objects_path(number: u64, namespace: &str) -> String {
     format!("/apis/{}/v1/namespaces/{namespace}/things{number}", group(number))
 }
 
-/// The n-th definition: about 30 KB, with a status, columns, lists that are told apart by keys, and this many rules in CEL.
+/// The n-th definition: about 30 KB, with a status, printer columns, lists with map keys, and `rules` CEL validation
+/// rules.
 pub(crate) fn definition(number: u64, rules: usize) -> Value {
     let rule = |at: usize| {
         json!({
@@ -59,7 +60,7 @@ pub(crate) fn definition(number: u64, rules: usize) -> Value {
     })
 }
 
-/// This many fields of different types, with objects of such fields down to a depth.
+/// Generates `count` fields of different types, with nested objects up to `depth`.
 fn fields(count: usize, depth: usize) -> Value {
     let field = |at: usize| match at % 5 {
         0 if depth > 0 => {
@@ -84,8 +85,8 @@ fn fields(count: usize, depth: usize) -> Value {
     Value::Object((0..count).map(field).collect::<Map<_, _>>())
 }
 
-/// An object of the n-th definition's kind, of about 1 KiB.
-pub(crate) fn thing(number: u64, name: &str, count: u64) -> Bytes {
+/// A custom object of the n-th definition's kind, of about 1 KiB.
+pub(crate) fn custom_object(number: u64, name: &str, count: u64) -> Bytes {
     let items: Value = (0..8).map(|at| json!({"name": format!("item-{at}"), "value": "0123456789abcdef"})).collect();
     let spec = json!({
         "count1": count % 1_000, "name4": "a-name-of-ordinary-length", "flag3": true, "items2": items, "items7": items,

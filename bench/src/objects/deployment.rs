@@ -4,12 +4,12 @@ use bytes::Bytes;
 
 use super::pod::pod_template;
 
-/// The path of a namespace's deployments.
-pub(crate) fn deployments(namespace: &str) -> String {
+/// The collection path of a namespace's Deployments.
+pub(crate) fn deployments_path(namespace: &str) -> String {
     format!("/apis/apps/v1/namespaces/{namespace}/deployments")
 }
 
-/// A deployment of so many pods.
+/// A Deployment with `replicas` replicas.
 pub(crate) fn deployment(name: &str, replicas: u64, seed: u64) -> Bytes {
     let template = pod_template("", seed);
     format!(

@@ -1,13 +1,13 @@
-//! Leases, as kubelets renew them.
+//! Node leases, as kubelets renew them.
 
 use bytes::Bytes;
 
-/// The path of a namespace's leases.
-pub(crate) fn leases(namespace: &str) -> String {
+/// The collection path of a namespace's Leases.
+pub(crate) fn leases_path(namespace: &str) -> String {
     format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
 }
 
-/// The lease of a node, renewed for the n-th time; an update names the revision that it replaces.
+/// The lease of a node at its n-th renewal. `replaces` is the resourceVersion that an update expects.
 pub(crate) fn lease(name: &str, renewal: u64, replaces: Option<u64>) -> Bytes {
     let replaces = replaces.map(|revision| format!(r#","resourceVersion":"{revision}""#)).unwrap_or_default();
     let (minute, second, micro) = (renewal / 60_000_000 % 60, renewal / 1_000_000 % 60, renewal % 1_000_000);

@@ -1,5 +1,5 @@
-//! What is sent: objects of the size that such objects have once stored, with text that compresses as settings do, not
-//! as one letter repeated. The same name and seed give the same object in every run.
+//! Generates the objects that are sent. They have typical sizes in the store, and text that compresses like real
+//! settings. The same name and seed produce the same object in every run.
 
 mod config_map;
 pub(crate) mod definition;
@@ -14,26 +14,26 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 
 use crate::Result;
-use crate::client::{Outgoing, with_body};
-use crate::load::{Load, Script};
+use crate::client::{HttpRequest, with_body};
+use crate::load::{Load, Workload};
 use crate::target::Server;
 
-pub(crate) use config_map::{config_map, config_maps};
-pub(crate) use deployment::{deployment, deployments};
-pub(crate) use lease::{lease, leases};
-pub(crate) use pod::{bind, pod, pods, running};
+pub(crate) use config_map::{config_map, config_maps_path};
+pub(crate) use deployment::{deployment, deployments_path};
+pub(crate) use lease::{lease, leases_path};
+pub(crate) use pod::{binding, pod, pods_path, running_status_patch};
 
-/// Connections that fill a collection.
-const LOADERS: usize = 64;
-/// How long filling one may take.
-const PATIENCE: Duration = Duration::from_secs(1800);
+/// The number of clients that fill a collection.
+const FILL_CLIENTS: usize = 64;
+/// The timeout for filling a collection.
+const TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// The request that creates an object in a collection.
-pub(crate) fn create(collection: impl Into<String>, object: Bytes) -> Outgoing {
+/// A request that creates an object in a collection.
+pub(crate) fn create(collection: impl Into<String>, object: Bytes) -> HttpRequest {
     with_body(Method::POST, collection, object)
 }
 
-/// Creates `count` objects, of which `object` makes the n-th.
+/// Creates `count` objects. `object` generates the n-th.
 pub(crate) async fn fill(
     server: &Server,
     collection: &str,
@@ -41,35 +41,36 @@ pub(crate) async fn fill(
     object: impl Fn(u64) -> Bytes + Send + Sync + 'static,
 ) -> Result<()> {
     let collection = collection.to_owned();
-    fill_with(server, count, move |number| create(collection.as_str(), object(number))).await
+    create_all(server, count, move |number| create(collection.as_str(), object(number))).await
 }
 
-/// Sends `count` requests that each create an object, of which `request` makes the n-th.
-pub(crate) async fn fill_with(
+/// Sends `count` create requests. `request` generates the n-th.
+pub(crate) async fn create_all(
     server: &Server,
     count: u64,
-    request: impl Fn(u64) -> Outgoing + Send + Sync + 'static,
+    request: impl Fn(u64) -> HttpRequest + Send + Sync + 'static,
 ) -> Result<()> {
-    let script: Script = Arc::new(move |client, sent| {
-        let number = sent * LOADERS as u64 + client as u64;
+    let workload: Workload = Arc::new(move |client, sent| {
+        let number = sent * FILL_CLIENTS as u64 + client as u64;
         (number < count).then(|| request(number))
     });
-    Load::closed(LOADERS, PATIENCE).expecting(StatusCode::CREATED).run(server, &script).await?;
+    Load::closed(FILL_CLIENTS, TIMEOUT).expect_status(StatusCode::CREATED).run(server, &workload).await?;
     Ok(())
 }
 
-/// The resourceVersion that the JSON of an object or a list has in its metadata; it stands near the beginning.
-pub(crate) fn revision(json: &[u8]) -> Option<u64> {
+/// Finds the resourceVersion in the JSON of an object or a list, without parsing it. It is in the metadata near the
+/// beginning.
+pub(crate) fn resource_version(json: &[u8]) -> Option<u64> {
     const KEY: &[u8] = br#""resourceVersion":""#;
     let from = json.windows(KEY.len()).position(|window| window == KEY)? + KEY.len();
     let digits = json[from..].iter().take_while(|byte| byte.is_ascii_digit());
     Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
-/// Random-looking numbers, the same for the same seed.
-struct Noise(u64);
+/// A seeded xorshift pseudorandom number generator.
+struct Xorshift(u64);
 
-impl Noise {
+impl Xorshift {
     fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -95,23 +96,23 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_json_and_the_same_each_time() {
+    fn objects_are_valid_json_and_deterministic() {
         check(|seed| config_map("a", seed));
         check(|seed| pod("a", "node-1", seed));
         check(|seed| deployment("a", 1, seed));
         check(|seed| lease("a", seed, None));
-        serde_json::from_slice::<serde_json::Value>(&running(1)).unwrap();
-        serde_json::from_slice::<serde_json::Value>(&bind("a", "b")).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&running_status_patch(1)).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&binding("a", "b")).unwrap();
     }
 
     #[test]
-    fn revisions() {
+    fn resource_version_is_found_in_json() {
         for (text, expect) in [
             (r#"{"metadata":{"name":"a","resourceVersion":"120","x":1}}"#, Some(120)),
             (r#"{"metadata":{"name":"a"}}"#, None),
             ("", None),
         ] {
-            assert_eq!(revision(text.as_bytes()), expect, "{text}");
+            assert_eq!(resource_version(text.as_bytes()), expect, "{text}");
         }
     }
 }

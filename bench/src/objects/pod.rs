@@ -1,19 +1,19 @@
-//! Pods that take about 2 KiB once stored, and what a scheduler and a kubelet write of them.
+//! Pods that take about 2 KiB in the store, and the requests that a scheduler and a kubelet send for them.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 
-use super::Noise;
+use super::Xorshift;
 
-/// The path of a namespace's pods.
-pub(crate) fn pods(namespace: &str) -> String {
+/// The collection path of a namespace's Pods.
+pub(crate) fn pods_path(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods")
 }
 
-/// A pod on a node; on none yet if that is empty.
+/// A Pod assigned to `node`, or unassigned if `node` is empty.
 pub(crate) fn pod(name: &str, node: &str, seed: u64) -> Bytes {
-    let mut noise = Noise::new(seed);
+    let mut noise = Xorshift::new(seed);
     let (hash, revision) = (noise.next() as u32, noise.next());
     format!(
         r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"web-{}","pod-template-hash":"{hash:08x}","tier":"front"}},"annotations":{{"checksum/config":"{revision:016x}","example.com/scrape":"true"}}}},"spec":{}}}"#,
@@ -23,12 +23,12 @@ pub(crate) fn pod(name: &str, node: &str, seed: u64) -> Bytes {
     .into()
 }
 
-/// The spec of the pods of a workload.
+/// The pod spec in a workload's template.
 pub(crate) fn pod_template(node: &str, seed: u64) -> String {
-    spec(node, seed, &mut Noise::new(seed))
+    spec(node, seed, &mut Xorshift::new(seed))
 }
 
-fn spec(node: &str, seed: u64, noise: &mut Noise) -> String {
+fn spec(node: &str, seed: u64, noise: &mut Xorshift) -> String {
     let mut variables = String::new();
     for number in 0..5 {
         let _ = write!(variables, r#"{{"name":"SETTING_{number}","value":"{:016x}"}},"#, noise.next());
@@ -40,16 +40,16 @@ fn spec(node: &str, seed: u64, noise: &mut Noise) -> String {
     )
 }
 
-/// What a scheduler posts to put a pod on a node.
-pub(crate) fn bind(name: &str, node: &str) -> Bytes {
+/// The Binding that a scheduler posts to assign a pod to a node.
+pub(crate) fn binding(name: &str, node: &str) -> Bytes {
     format!(
         r#"{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{name}"}},"target":{{"apiVersion":"v1","kind":"Node","name":"{node}"}}}}"#
     )
     .into()
 }
 
-/// The patch of a status by which a kubelet says that a pod runs.
-pub(crate) fn running(seed: u64) -> Bytes {
+/// The status patch by which a kubelet reports that a pod is running.
+pub(crate) fn running_status_patch(seed: u64) -> Bytes {
     format!(
         r#"{{"status":{{"phase":"Running","podIP":"10.{}.{}.{}","conditions":[{{"type":"Ready","status":"True","lastTransitionTime":"2030-01-01T00:00:00Z"}}]}}}}"#,
         seed >> 16 & 0xff,

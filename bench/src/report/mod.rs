@@ -1,227 +1,230 @@
-//! What was measured, as rows: a number with its unit, what one operation cost the server, how long it took, its budget
-//! where the design names one, and what the Go peer takes. Printed as a table, as Markdown, as JSON and as a drawing.
+//! The report: rows with a result and its unit, the server's CPU time per operation, latency percentiles, a budget,
+//! and the cost in the Go API server. It is printed as a table, as Markdown, as JSON and as an SVG plot.
 
 mod plot;
 mod text;
 
 use serde_json::{Value, json};
 
-use crate::load::{Percentiles, Round};
+use crate::go_apiserver::GoCost;
+use crate::load::{Percentiles, RoundResult};
 use crate::machine::Machine;
-use crate::peer::Peer;
 
 pub(crate) use text::thousands;
 
-/// What a row is held to.
+/// The budget of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Budget {
-    /// The number may be no larger.
+    /// The result must not exceed the limit.
     AtMost(f64),
-    /// The number may be no smaller.
+    /// The result must reach the limit.
     AtLeast(f64),
-    /// One operation may take so many times less CPU than the peer's, or even less.
-    PeerTimes(f64),
+    /// One operation must take at least this many times less CPU than in the Go API server.
+    CheaperThanGo(f64),
 }
 
 #[derive(Debug)]
-struct Row {
+struct ReportRow {
     section: String,
     name: String,
     value: f64,
     unit: &'static str,
     budget: Option<Budget>,
-    /// Microseconds of the server's CPU per operation.
+    /// The server's CPU time per operation, in microseconds.
     cpu: Option<f64>,
-    /// Microseconds of the peer's CPU for the same, where it was measured.
-    peer: Option<f64>,
-    /// How many times as much CPU the machine took for the same work just before as that where the peer was measured.
-    pace: f64,
+    /// The Go API server's CPU time per operation, in microseconds, if it was measured.
+    go_cost: Option<f64>,
+    /// The CPU scale of this machine when the row was measured (`calibration.rs`).
+    cpu_scale: f64,
     latencies: Option<Percentiles>,
-    /// True where latencies count from when something was due, whatever the server did meanwhile.
-    from_due: bool,
+    /// True if latencies count from the scheduled time of a request, as in an open loop.
+    from_schedule: bool,
     note: String,
 }
 
-impl Row {
-    /// How many times the CPU of this server the peer would take here.
-    fn times(&self) -> Option<f64> {
-        Some(self.peer? * self.pace / self.cpu.filter(|cpu| *cpu > 0.0)?)
+impl ReportRow {
+    /// The Go API server's CPU time, scaled to this machine, divided by this server's.
+    fn go_cpu_ratio(&self) -> Option<f64> {
+        Some(self.go_cost? * self.cpu_scale / self.cpu.filter(|cpu| *cpu > 0.0)?)
     }
 
-    /// How much of its budget is used: up to one, it is met. `None` where there is none or it cannot be judged.
-    fn used(&self) -> Option<f64> {
+    /// The used share of the budget; up to 1 the budget is met. `None` without a budget, or if the CPU time is not
+    /// known.
+    fn budget_used(&self) -> Option<f64> {
         match self.budget? {
             Budget::AtMost(limit) => Some(self.value / limit),
             Budget::AtLeast(limit) => Some(limit / self.value),
-            Budget::PeerTimes(limit) => Some(limit / self.times()?),
+            Budget::CheaperThanGo(limit) => Some(limit / self.go_cpu_ratio()?),
         }
     }
 
-    fn met(&self) -> Option<bool> {
-        self.used().map(|used| used <= 1.0)
+    fn is_met(&self) -> Option<bool> {
+        self.budget_used().map(|budget_used| budget_used <= 1.0)
     }
 }
 
-/// A row that was just added, to be completed.
-pub(crate) struct Added<'r>(&'r mut Row);
+/// Completes a row that was just added.
+pub(crate) struct RowBuilder<'r>(&'r mut ReportRow);
 
-impl Added<'_> {
-    /// The number may be no larger.
+impl RowBuilder<'_> {
+    /// Sets a budget: the result must not exceed `limit`.
     pub(crate) fn at_most(self, limit: f64) -> Self {
         self.0.budget = Some(Budget::AtMost(limit));
         self
     }
 
-    /// The number is microseconds of CPU, and may be no larger where the peer was measured.
-    pub(crate) fn micros_at_most(self, limit: f64) -> Self {
-        let limit = limit * self.0.pace;
+    /// Sets a budget in microseconds of CPU on the reference machine, scaled to this machine: the result must not
+    /// exceed it.
+    pub(crate) fn cpu_micros_at_most(self, limit: f64) -> Self {
+        let limit = limit * self.0.cpu_scale;
         self.at_most(limit)
     }
 
-    /// The number may be no smaller.
+    /// Sets a budget: the result must reach `limit`.
     pub(crate) fn at_least(self, limit: f64) -> Self {
         self.0.budget = Some(Budget::AtLeast(limit));
         self
     }
 
-    /// Microseconds of the server's CPU for one of what is counted.
+    /// Sets the server's CPU time per operation, in microseconds.
     pub(crate) fn cpu(self, micros: Option<f64>) -> Self {
         self.0.cpu = micros;
         self
     }
 
-    /// What the peer takes for one.
-    pub(crate) fn peer(self, Peer(micros): Peer) -> Self {
-        self.0.peer = Some(micros);
+    /// Sets the Go API server's cost per operation.
+    pub(crate) fn go_cost(self, GoCost(micros): GoCost) -> Self {
+        self.0.go_cost = Some(micros);
         self
     }
 
-    /// What the peer takes for one, of which this server has to take `times` less.
-    pub(crate) fn cheaper_than(self, peer: Peer, times: f64) -> Self {
-        self.0.budget = Some(Budget::PeerTimes(times));
-        self.peer(peer)
+    /// Sets the Go API server's cost per operation and a budget: this server must take at least `times` times less
+    /// CPU.
+    pub(crate) fn cheaper_than(self, go_cost: GoCost, times: f64) -> Self {
+        self.0.budget = Some(Budget::CheaperThanGo(times));
+        self.go_cost(go_cost)
     }
 
-    /// The CPU and the latencies of a closed loop's requests.
-    pub(crate) fn round(self, round: &Round) -> Self {
+    /// Sets the CPU time and the latencies from the result of a closed loop.
+    pub(crate) fn round(self, round: &RoundResult) -> Self {
         self.0.latencies = Some(round.percentiles());
-        self.cpu(round.micros())
+        self.cpu(round.cpu_micros())
     }
 
-    /// Latencies that count from when something was due.
-    pub(crate) fn since_due(self, latencies: Percentiles) -> Self {
+    /// Sets latencies that count from the scheduled time.
+    pub(crate) fn scheduled_latencies(self, latencies: Percentiles) -> Self {
         self.0.latencies = Some(latencies);
-        self.0.from_due = true;
+        self.0.from_schedule = true;
         self
     }
 
-    /// What else is worth knowing.
+    /// Sets the note behind the row.
     pub(crate) fn note(self, text: impl Into<String>) -> Self {
         self.0.note = text.into();
         self
     }
 }
 
-/// The rows so far.
+/// The results so far.
 pub(crate) struct Report {
     machine: Machine,
-    /// What was measured, and how much.
+    /// The measured server and the plan.
     subject: String,
     section: String,
-    /// The machine's pace, as it was found before each scenario.
-    paces: Vec<f64>,
-    rows: Vec<Row>,
-    /// What was not measured, and why.
+    /// The CPU scale measured before each scenario.
+    cpu_scales: Vec<f64>,
+    rows: Vec<ReportRow>,
+    /// Failed and skipped measurements, with the reason.
     remarks: Vec<String>,
 }
 
 impl Report {
-    /// A report on `subject` without rows.
+    /// Creates an empty report about `subject`.
     pub(crate) fn new(machine: Machine, subject: String) -> Self {
-        Self { machine, subject, section: String::new(), paces: Vec::new(), rows: Vec::new(), remarks: Vec::new() }
+        Self { machine, subject, section: String::new(), cpu_scales: Vec::new(), rows: Vec::new(), remarks: Vec::new() }
     }
 
-    /// How many times as much CPU the machine takes now for the same work as that where the peer was measured.
-    pub(crate) fn pace(&mut self, pace: f64) {
-        self.paces.push(pace);
+    /// Sets the CPU scale for the following rows.
+    pub(crate) fn set_cpu_scale(&mut self, cpu_scale: f64) {
+        self.cpu_scales.push(cpu_scale);
     }
 
-    /// Begins a section.
+    /// Starts a section. A section may be continued later.
     pub(crate) fn section(&mut self, name: impl Into<String>) {
         self.section = name.into();
     }
 
-    /// Adds a number.
-    pub(crate) fn row(&mut self, name: impl Into<String>, value: f64, unit: &'static str) -> Added<'_> {
-        let row = Row {
+    /// Adds a row to the current section.
+    pub(crate) fn row(&mut self, name: impl Into<String>, value: f64, unit: &'static str) -> RowBuilder<'_> {
+        let row = ReportRow {
             section: self.section.clone(),
             name: name.into(),
             value,
             unit,
             budget: None,
             cpu: None,
-            peer: None,
-            pace: self.paces.last().copied().unwrap_or(1.0),
+            go_cost: None,
+            cpu_scale: self.cpu_scales.last().copied().unwrap_or(1.0),
             latencies: None,
-            from_due: false,
+            from_schedule: false,
             note: String::new(),
         };
-        // Behind the rows of the same section: a section may be taken up again.
+        // Insert after the rows of the same section, which may have been started earlier.
         let last = self.rows.iter().rposition(|other| other.section == self.section);
         let at = last.map_or(self.rows.len(), |last| last + 1);
         self.rows.insert(at, row);
-        Added(&mut self.rows[at])
+        RowBuilder(&mut self.rows[at])
     }
 
-    /// Adds a number of which nothing is known where the server's processes cannot be seen.
-    pub(crate) fn row_if(
+    /// Adds a row unless the value is `None`, which it is if the server's processes are not known.
+    pub(crate) fn row_if_known(
         &mut self,
         name: impl Into<String>,
         value: Option<f64>,
         unit: &'static str,
-        complete: impl FnOnce(Added<'_>) -> Added<'_>,
+        complete: impl FnOnce(RowBuilder<'_>) -> RowBuilder<'_>,
     ) {
         if let Some(value) = value {
             complete(self.row(name, value, unit));
         }
     }
 
-    /// Says what was not measured, and why.
+    /// Adds a remark about a failed or skipped measurement.
     pub(crate) fn remark(&mut self, text: impl Into<String>) {
         self.remarks.push(text.into());
     }
 
-    /// The table for people.
+    /// Formats the report as a text table.
     pub(crate) fn text(&self) -> String {
         text::table(self)
     }
 
-    /// The same as Markdown.
+    /// Formats the report as Markdown.
     pub(crate) fn markdown(&self) -> String {
         text::markdown(self)
     }
 
-    /// The same as a drawing in SVG.
+    /// Draws the report as an SVG plot.
     pub(crate) fn svg(&self) -> String {
         plot::draw(self)
     }
 
-    /// The same for programs.
+    /// Formats the report as JSON.
     pub(crate) fn json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
             let (bound, limit) = match row.budget {
                 None => (Value::Null, Value::Null),
                 Some(Budget::AtMost(limit)) => (json!("at most"), json!(limit)),
                 Some(Budget::AtLeast(limit)) => (json!("at least"), json!(limit)),
-                Some(Budget::PeerTimes(limit)) => (json!("times cheaper than the peer"), json!(limit)),
+                Some(Budget::CheaperThanGo(limit)) => (json!("times less CPU than the Go API server"), json!(limit)),
             };
             let latencies =
                 row.latencies.map(|Percentiles { p50, p99, p999 }| json!({ "p50": p50, "p99": p99, "p99.9": p999 }));
             json!({
                 "section": row.section, "name": row.name, "value": row.value, "unit": row.unit,
-                "cpuMicroseconds": row.cpu, "peerMicroseconds": row.peer, "pace": row.pace, "peerTimes": row.times(),
-                "milliseconds": latencies, "fromDue": row.from_due,
-                "bound": bound, "limit": limit, "met": row.met(), "note": row.note,
+                "cpuMicroseconds": row.cpu, "goCpuMicroseconds": row.go_cost, "cpuScale": row.cpu_scale, "goCpuRatio": row.go_cpu_ratio(),
+                "milliseconds": latencies, "fromSchedule": row.from_schedule,
+                "bound": bound, "limit": limit, "met": row.is_met(), "note": row.note,
             })
         });
         json!({
@@ -235,32 +238,32 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn check(value: f64, complete: fn(Added<'_>) -> Added<'_>, met: Option<bool>, text: &str) {
+    fn check(value: f64, complete: fn(RowBuilder<'_>) -> RowBuilder<'_>, is_met: Option<bool>, text: &str) {
         let mut report = Report::new(Machine::default(), "subject".to_owned());
         report.section("section");
         complete(report.row("name", value, "ms"));
-        assert_eq!(report.rows[0].met(), met);
+        assert_eq!(report.rows[0].is_met(), is_met);
         let table = report.text();
         let line: Vec<&str> = table.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(line.join(" "), text);
-        assert_eq!(report.json()["rows"][0]["met"], json!(met));
+        assert_eq!(report.json()["rows"][0]["met"], json!(is_met));
     }
 
     #[test]
-    fn budgets() {
+    fn rows_show_whether_the_budget_is_met() {
         check(99.96, |row| row.at_most(100.0), Some(true), "name 100.0 ms ≤ 100 met");
         check(101.0, |row| row.at_most(100.0).note("slow"), Some(false), "name 101 ms ≤ 100 MISSED slow");
         check(0.61, |row| row.at_least(0.6), Some(true), "name 0.61 ms ≥ 0.60 met");
         check(5.0, |row| row, None, "name 5.00 ms");
-        check(5.0, |row| row.cpu(Some(10.0)).peer(Peer(120.0)), None, "name 5.00 ms 10.0 µs 12.0x");
+        check(5.0, |row| row.cpu(Some(10.0)).go_cost(GoCost(120.0)), None, "name 5.00 ms 10.0 µs 12.0x");
         check(
             5.0,
-            |row| row.cpu(Some(10.0)).cheaper_than(Peer(120.0), 20.0),
+            |row| row.cpu(Some(10.0)).cheaper_than(GoCost(120.0), 20.0),
             Some(false),
             "name 5.00 ms 10.0 µs 12.0x ≥ 20.0x MISSED",
         );
-        check(5.0, |row| row.cheaper_than(Peer(120.0), 20.0), None, "name 5.00 ms ≥ 20.0x");
+        check(5.0, |row| row.cheaper_than(GoCost(120.0), 20.0), None, "name 5.00 ms ≥ 20.0x");
         let text = "name 5.00 ms 1.00/2.00/3.00";
-        check(5.0, |row| row.since_due(Percentiles { p50: 1.0, p99: 2.0, p999: 3.0 }), None, text);
+        check(5.0, |row| row.scheduled_latencies(Percentiles { p50: 1.0, p99: 2.0, p999: 3.0 }), None, text);
     }
 }

@@ -1,104 +1,106 @@
-//! The report as a drawing: what operations cost beside the peer, how far budgets are used, and latencies. Written by
-//! hand, since a library for drawings would be larger than all of this benchmark.
+//! Draws the report as SVG: CPU cost compared with the Go API server, used budgets, and latency percentiles. The SVG
+//! is written by hand, because a plotting library would be larger than this benchmark.
 
 use std::fmt::Write as _;
 
 use super::text::{number, thousands};
-use super::{Budget, Report, Row};
+use super::{Budget, Report, ReportRow};
 
-/// Sizes in pixels.
+/// The width in pixels.
 const WIDTH: f64 = 1000.0;
-/// Where labels end and the scale begins, and where it ends; behind that there is room for a number.
+/// The left and right ends of the scale in pixels. Labels are left of it, values right of it.
 const LEFT: f64 = 430.0;
 const RIGHT: f64 = 890.0;
 const MARGIN: f64 = 24.0;
 const LINE: f64 = 20.0;
 const HEADING: f64 = 26.0;
 
-/// Colours: of what meets its budget, of what does not, of what has none, and of text and lines.
-const MET: &str = "#2f855a";
-const MISSED: &str = "#c53030";
-const NEUTRAL: &str = "#2b6cb0";
-const INK: &str = "#1a202c";
-const FAINT: &str = "#718096";
-const GRID: &str = "#e2e8f0";
+/// Colours of rows with a met budget, a missed budget and no budget, and of texts and lines.
+const MET_COLOR: &str = "#2f855a";
+const MISSED_COLOR: &str = "#c53030";
+const NO_BUDGET_COLOR: &str = "#2b6cb0";
+const TEXT_COLOR: &str = "#1a202c";
+const CAPTION_COLOR: &str = "#718096";
+const GRID_COLOR: &str = "#e2e8f0";
 
-/// What a line of a panel shows.
-enum Mark {
-    /// A bar from one number to another.
+/// The shape that shows a row's value.
+enum Shape {
+    /// A bar between two values.
     Bar { from: f64, to: f64, text: String },
-    /// Three points on a line, and what the second is held to.
-    Points { at: [f64; 3], limit: Option<f64>, text: String },
+    /// Three percentiles on a line, and the limit of the second.
+    PercentileDots { at: [f64; 3], limit: Option<f64>, text: String },
 }
 
-/// Lines that share a scale, which is logarithmic.
+/// Rows that share a logarithmic scale.
 struct Panel<'r> {
     title: &'static str,
-    explains: &'static str,
-    lines: Vec<(&'r Row, Mark)>,
+    caption: &'static str,
+    lines: Vec<(&'r ReportRow, Shape)>,
 }
 
 /// Draws the report.
 pub(super) fn draw(report: &Report) -> String {
-    let mut drawing = Drawing { out: String::new(), y: MARGIN };
-    drawing.y += 12.0;
-    drawing.text(MARGIN, INK, "font-size=\"20\" font-weight=\"600\"", &report.subject);
-    drawing.y += LINE;
-    drawing.text(MARGIN, FAINT, "", &report.machine.to_string());
+    let mut svg = SvgWriter { out: String::new(), y: MARGIN };
+    svg.y += 12.0;
+    svg.text(MARGIN, TEXT_COLOR, "font-size=\"20\" font-weight=\"600\"", &report.subject);
+    svg.y += LINE;
+    svg.text(MARGIN, CAPTION_COLOR, "", &report.machine.to_string());
     for panel in panels(report).iter().filter(|panel| !panel.lines.is_empty()) {
-        drawing.panel(panel);
+        svg.panel(panel);
     }
-    let height = drawing.y + MARGIN;
+    let height = svg.y + MARGIN;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
          font-family=\"Inter, Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{}</svg>\n",
-        drawing.out
+        svg.out
     )
 }
 
 fn panels(report: &Report) -> [Panel<'_>; 3] {
     let cost = report.rows.iter().filter_map(|row| {
-        let times = row.times()?;
+        let times = row.go_cpu_ratio()?;
         let text =
             if times >= 1.0 { format!("{}x less", number(times)) } else { format!("{}x more", number(1.0 / times)) };
-        Some((row, Mark::Bar { from: 1.0, to: times, text }))
+        Some((row, Shape::Bar { from: 1.0, to: times, text }))
     });
     let budgets =
-        report.rows.iter().filter(|row| !matches!(row.budget, Some(Budget::PeerTimes(_)))).filter_map(|row| {
+        report.rows.iter().filter(|row| !matches!(row.budget, Some(Budget::CheaperThanGo(_)))).filter_map(|row| {
             let found = format!("{} {}", number(row.value), row.unit);
             let text = match row.budget? {
                 Budget::AtMost(limit) => format!("{} ≤ {}", found.trim(), number(limit)),
-                Budget::AtLeast(limit) | Budget::PeerTimes(limit) => format!("{} ≥ {}", found.trim(), number(limit)),
+                Budget::AtLeast(limit) | Budget::CheaperThanGo(limit) => {
+                    format!("{} ≥ {}", found.trim(), number(limit))
+                }
             };
-            // What is far below its budget needs no bar across the drawing.
-            Some((row, Mark::Bar { from: 1.0, to: row.used()?.max(0.01), text }))
+            // Clamp values far below the budget to keep the scale readable.
+            Some((row, Shape::Bar { from: 1.0, to: row.budget_used()?.max(0.01), text }))
         });
-    let latencies = report.rows.iter().filter(|row| row.from_due).filter_map(|row| {
+    let latencies = report.rows.iter().filter(|row| row.from_schedule).filter_map(|row| {
         let at = row.latencies?;
         let limit = match row.budget {
             Some(Budget::AtMost(limit)) => Some(limit),
             _ => None,
         };
         let text = format!("{} ms", number(at.p99));
-        Some((row, Mark::Points { at: [at.p50, at.p99, at.p999], limit, text }))
+        Some((row, Shape::PercentileDots { at: [at.p50, at.p99, at.p999], limit, text }))
     });
     [
         Panel {
-            title: "CPU per operation, beside the Go peer's",
-            explains: "how many times less CPU one operation takes than with the Kubernetes API server library over etcd; \
-                       green meets its budget, red misses it, blue has none",
+            title: "CPU per operation, compared with the Go API server",
+            caption: "how many times less CPU one operation takes than with k8s.io/apiserver over etcd; \
+                       green: budget met, red: budget missed, blue: no budget",
             lines: cost.collect(),
         },
         Panel {
             title: "Budgets",
-            explains: "how much of its budget each number uses: up to 1 it is met",
+            caption: "used share of each budget; up to 1 the budget is met",
             lines: budgets.collect(),
         },
         Panel {
-            title: "Latencies in milliseconds",
-            explains: "p50, p99 and p99.9, counted from when a request was due, of watches from when the write was; \
-                       a bar marks what the p99 may be",
+            title: "Latency in milliseconds",
+            caption: "p50, p99 and p99.9, from the scheduled time of the request (for watch events: of the write); \
+                       a bar marks the budget of the p99",
             lines: latencies.collect(),
         },
     ]
@@ -128,13 +130,13 @@ impl Scale {
     }
 }
 
-/// A drawing that grows downwards.
-struct Drawing {
+/// An SVG document that grows downwards.
+struct SvgWriter {
     out: String,
     y: f64,
 }
 
-impl Drawing {
+impl SvgWriter {
     fn text(&mut self, x: f64, fill: &str, attributes: &str, text: &str) {
         let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         let _ = writeln!(self.out, "<text x=\"{x:.1}\" y=\"{:.1}\" fill=\"{fill}\" {attributes}>{text}</text>", self.y);
@@ -142,33 +144,33 @@ impl Drawing {
 
     fn panel(&mut self, panel: &Panel<'_>) {
         self.y += 2.0 * LINE;
-        self.text(MARGIN, INK, "font-size=\"16\" font-weight=\"600\"", panel.title);
+        self.text(MARGIN, TEXT_COLOR, "font-size=\"16\" font-weight=\"600\"", panel.title);
         self.y += LINE - 2.0;
-        self.text(MARGIN, FAINT, "", panel.explains);
-        let scale = Scale::over(panel.lines.iter().flat_map(|(_, mark)| mark.numbers()));
+        self.text(MARGIN, CAPTION_COLOR, "", panel.caption);
+        let scale = Scale::over(panel.lines.iter().flat_map(|(_, shape)| shape.numbers()));
         self.y += LINE + 4.0;
         for decade in scale.decades() {
-            self.text(scale.x(decade), FAINT, "text-anchor=\"middle\" font-size=\"11\"", &plain(decade));
+            self.text(scale.x(decade), CAPTION_COLOR, "text-anchor=\"middle\" font-size=\"11\"", &plain(decade));
         }
         let top = self.y + 6.0;
         // Lines of the scale lie below all else, but how far they reach is known only afterwards.
         let at = self.out.len();
         let mut section = "";
-        for (row, mark) in &panel.lines {
+        for (row, shape) in &panel.lines {
             if row.section != section {
                 section = &row.section;
                 self.y += HEADING;
-                self.text(MARGIN, FAINT, "font-size=\"11\" font-weight=\"600\"", section);
+                self.text(MARGIN, CAPTION_COLOR, "font-size=\"11\" font-weight=\"600\"", section);
             }
             self.y += LINE;
-            self.text(LEFT - 10.0, INK, "text-anchor=\"end\"", &shortened(&row.name));
-            self.mark(&scale, row, mark);
+            self.text(LEFT - 10.0, TEXT_COLOR, "text-anchor=\"end\"", &shortened(&row.name));
+            self.shape(&scale, row, shape);
         }
         let bottom = self.y + 8.0;
         let mut grid = String::new();
         for decade in scale.decades() {
             let (x, one) = (scale.x(decade), (decade - 1.0).abs() < 1e-9);
-            let stroke = if one { FAINT } else { GRID };
+            let stroke = if one { CAPTION_COLOR } else { GRID_COLOR };
             let _ = writeln!(
                 grid,
                 "<line x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" stroke=\"{stroke}\"/>"
@@ -178,15 +180,15 @@ impl Drawing {
         self.y = bottom;
     }
 
-    fn mark(&mut self, scale: &Scale, row: &Row, mark: &Mark) {
-        let colour = match row.met() {
-            None => NEUTRAL,
-            Some(true) => MET,
-            Some(false) => MISSED,
+    fn shape(&mut self, scale: &Scale, row: &ReportRow, shape: &Shape) {
+        let colour = match row.is_met() {
+            None => NO_BUDGET_COLOR,
+            Some(true) => MET_COLOR,
+            Some(false) => MISSED_COLOR,
         };
         let middle = self.y - 4.0;
-        match mark {
-            Mark::Bar { from, to, text } => {
+        match shape {
+            Shape::Bar { from, to, text } => {
                 let (from, to) = (scale.x(*from), scale.x(*to));
                 let (left, right) = (from.min(to), from.max(to));
                 let _ = writeln!(
@@ -195,9 +197,9 @@ impl Drawing {
                     middle - 6.0,
                     (right - left).max(1.5)
                 );
-                self.text(right + 6.0, INK, "font-size=\"11\"", text);
+                self.text(right + 6.0, TEXT_COLOR, "font-size=\"11\"", text);
             }
-            Mark::Points { at, limit, text } => {
+            Shape::PercentileDots { at, limit, text } => {
                 let [first, second, third] = at.map(|number| scale.x(number));
                 let _ = writeln!(
                     self.out,
@@ -215,54 +217,54 @@ impl Drawing {
                 if let Some(x) = limit {
                     let _ = writeln!(
                         self.out,
-                        "<line x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"{INK}\" stroke-width=\"2\"/>",
+                        "<line x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"{TEXT_COLOR}\" stroke-width=\"2\"/>",
                         middle - 7.0,
                         middle + 7.0
                     );
                 }
-                self.text(third.max(limit.unwrap_or(third)) + 10.0, INK, "font-size=\"11\"", text);
+                self.text(third.max(limit.unwrap_or(third)) + 10.0, TEXT_COLOR, "font-size=\"11\"", text);
             }
         }
     }
 }
 
-impl Mark {
+impl Shape {
     fn numbers(&self) -> Vec<f64> {
         match self {
-            Mark::Bar { from, to, .. } => vec![*from, *to],
-            Mark::Points { at, limit, .. } => at.iter().copied().chain(*limit).collect(),
+            Shape::Bar { from, to, .. } => vec![*from, *to],
+            Shape::PercentileDots { at, limit, .. } => at.iter().copied().chain(*limit).collect(),
         }
     }
 }
 
-/// A power of ten as people write it.
+/// Formats a power of ten.
 fn plain(number: f64) -> String {
     if number >= 1.0 { thousands(number) } else { format!("{number}") }
 }
 
-/// A name that fits beside the scale.
+/// Truncates a name to the space left of the scale.
 fn shortened(name: &str) -> String {
-    const MOST: usize = 62;
-    if name.chars().count() <= MOST {
+    const MAX_CHARS: usize = 62;
+    if name.chars().count() <= MAX_CHARS {
         return name.to_owned();
     }
-    name.chars().take(MOST - 1).chain(['…']).collect()
+    name.chars().take(MAX_CHARS - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::go_apiserver::GoCost;
     use crate::load::Percentiles;
     use crate::machine::Machine;
-    use crate::peer::Peer;
 
     #[test]
-    fn every_row_with_something_to_show_is_drawn() {
+    fn rows_with_costs_budgets_or_latencies_are_drawn() {
         let mut report = Report::new(Machine::default(), "a < b".to_owned());
         report.section("section");
-        report.row("cheap", 5.0, "/s").cpu(Some(10.0)).peer(Peer(120.0));
+        report.row("cheap", 5.0, "/s").cpu(Some(10.0)).go_cost(GoCost(120.0));
         report.row("small", 5.0, "MB").at_most(10.0);
-        report.row("late", 5.0, "ms").since_due(Percentiles { p50: 1.0, p99: 5.0, p999: 8.0 }).at_most(2.0);
+        report.row("late", 5.0, "ms").scheduled_latencies(Percentiles { p50: 1.0, p99: 5.0, p999: 8.0 }).at_most(2.0);
         report.row("plain", 5.0, "ms");
         let svg = draw(&report);
         for (text, times) in [
@@ -272,7 +274,7 @@ mod tests {
             (">late<", 2),
             (">plain<", 0),
             ("<circle", 3),
-            (MISSED, 6),
+            (MISSED_COLOR, 6),
         ] {
             assert_eq!(svg.matches(text).count(), times, "{text}");
         }

@@ -1,19 +1,19 @@
-//! The report as a table, for terminals and for Markdown.
+//! Formats the report as a table, for terminals and as Markdown.
 
 use std::fmt::Write as _;
 
-use super::{Budget, Report, Row};
+use super::{Budget, Report, ReportRow};
+use crate::calibration::REFERENCE_CPU_MICROS;
 use crate::load::Percentiles;
-use crate::yardstick::REFERENCE;
 
-/// The cells of a row, in the order of [`HEADS`].
-fn cells(row: &Row) -> [String; 7] {
+/// The cells of a row, in the order of [`HEADERS`].
+fn cells(row: &ReportRow) -> [String; 7] {
     let times = |times: f64| format!("{}x", number(times));
     [
         row.name.clone(),
         format!("{} {}", number(row.value), row.unit).trim_end().to_owned(),
         row.cpu.map_or_else(String::new, |cpu| format!("{} µs", number(cpu))),
-        row.times().map_or_else(String::new, times),
+        row.go_cpu_ratio().map_or_else(String::new, times),
         row.latencies.map_or_else(String::new, |Percentiles { p50, p99, p999 }| {
             format!("{}/{}/{}", number(p50), number(p99), number(p999))
         }),
@@ -21,9 +21,9 @@ fn cells(row: &Row) -> [String; 7] {
             None => String::new(),
             Some(Budget::AtMost(limit)) => format!("≤ {}", number(limit)),
             Some(Budget::AtLeast(limit)) => format!("≥ {}", number(limit)),
-            Some(Budget::PeerTimes(limit)) => format!("≥ {}", times(limit)),
+            Some(Budget::CheaperThanGo(limit)) => format!("≥ {}", times(limit)),
         },
-        match row.met() {
+        match row.is_met() {
             None => "",
             Some(true) => "met",
             Some(false) => "MISSED",
@@ -32,29 +32,29 @@ fn cells(row: &Row) -> [String; 7] {
     ]
 }
 
-const HEADS: [&str; 7] = ["", "found", "CPU each", "peer's CPU", "p50/99/99.9 ms", "budget", ""];
+const HEADERS: [&str; 7] = ["", "result", "CPU/op", "Go CPU ratio", "p50/99/99.9 ms", "budget", ""];
 
-/// What the columns mean.
-const LEGEND: &str = "medians of the rounds; a ratio compares with what ran in turns with it; CPU is the server's; the peer is the\n\
-                      Kubernetes API server library 0.36 over etcd (bench/src/peer.rs), with how many times as much CPU it takes\n";
+/// The legend of the columns.
+const LEGEND: &str = "median of the rounds; a ratio compares with the baseline measured in alternating rounds; CPU/op is the server's CPU time\n\
+                      per operation; Go CPU ratio is how many times as much k8s.io/apiserver 0.36 over etcd takes (bench/src/go_apiserver.rs)\n";
 
-/// How fast the machine was, if that was measured.
-fn pace(report: &Report) -> String {
-    let mut paces = report.paces.clone();
-    paces.sort_by(f64::total_cmp);
-    let [Some(fastest), Some(slowest)] = [paces.first(), paces.last()] else { return String::new() };
-    let (from, to) = (number(fastest * REFERENCE), number(slowest * REFERENCE));
+/// Describes the measured CPU scale, if there is one.
+fn describe_cpu_scale(report: &Report) -> String {
+    let mut cpu_scales = report.cpu_scales.clone();
+    cpu_scales.sort_by(f64::total_cmp);
+    let [Some(fastest), Some(slowest)] = [cpu_scales.first(), cpu_scales.last()] else { return String::new() };
+    let (from, to) = (number(fastest * REFERENCE_CPU_MICROS), number(slowest * REFERENCE_CPU_MICROS));
     format!(
-        "a bare server over plain HTTP takes {from} to {to} µs of CPU for an answer here, and {REFERENCE} where the peer was\n\
-         measured: its CPU, and budgets in microseconds of CPU, are multiplied accordingly\n"
+        "the baseline server over plain HTTP takes {from} to {to} µs of CPU per response here, and {REFERENCE_CPU_MICROS} on the machine of the Go API\n\
+         server: Go costs, and budgets in microseconds of CPU, are scaled accordingly\n"
     )
 }
 
-/// The table for terminals.
+/// Formats the report for a terminal.
 pub(super) fn table(report: &Report) -> String {
-    let mut out = format!("{}\n{}\n{LEGEND}{}", report.machine, report.subject, pace(report));
+    let mut out = format!("{}\n{}\n{LEGEND}{}", report.machine, report.subject, describe_cpu_scale(report));
     let rows: Vec<_> = report.rows.iter().map(|row| (row, cells(row))).collect();
-    let mut widths = HEADS.map(|head| head.chars().count());
+    let mut widths = HEADERS.map(|head| head.chars().count());
     for (_, cells) in &rows {
         for (width, cell) in widths.iter_mut().zip(cells) {
             *width = (*width).max(cell.chars().count());
@@ -63,7 +63,7 @@ pub(super) fn table(report: &Report) -> String {
     let mut line = |cells: [&str; 7], note: &str| {
         let mut line = String::from(" ");
         for (at, (cell, width)) in cells.into_iter().zip(widths).enumerate() {
-            // Numbers stand to the right, words to the left.
+            // Align numbers to the right and words to the left.
             let _ =
                 if (1..5).contains(&at) { write!(line, " {cell:>width$} ") } else { write!(line, " {cell:width$} ") };
         }
@@ -71,7 +71,7 @@ pub(super) fn table(report: &Report) -> String {
         out.push_str(line.trim_end());
         out.push('\n');
     };
-    line(HEADS, "");
+    line(HEADERS, "");
     let mut section = "";
     for (row, cells) in &rows {
         if row.section != section {
@@ -90,22 +90,22 @@ pub(super) fn table(report: &Report) -> String {
     out
 }
 
-/// The table for Markdown.
+/// Formats the report as Markdown.
 pub(super) fn markdown(report: &Report) -> String {
-    let mut out = format!("{}; {}.\n{}", report.machine, report.subject, pace(report));
+    let mut out = format!("{}; {}.\n{}", report.machine, report.subject, describe_cpu_scale(report));
     let mut section = "";
     for row in &report.rows {
         if row.section != section {
             section = &row.section;
-            let _ = write!(out, "\n**{section}**\n\n| work |");
-            for head in &HEADS[1..6] {
+            let _ = write!(out, "\n**{section}**\n\n| measurement |");
+            for head in &HEADERS[1..6] {
                 let _ = write!(out, " {head} |");
             }
             out.push_str("\n|---|---|---|---|---|---|\n");
         }
-        let [name, found, cpu, peer, latencies, budget, met] = cells(row);
+        let [name, found, cpu, go_cost, latencies, budget, met] = cells(row);
         let missed = if met == "MISSED" { ", missed" } else { "" };
-        let _ = writeln!(out, "| {name} | {found} | {cpu} | {peer} | {latencies} | {budget}{missed} |");
+        let _ = writeln!(out, "| {name} | {found} | {cpu} | {go_cost} | {latencies} | {budget}{missed} |");
     }
     for remark in &report.remarks {
         let _ = write!(out, "\n{remark}\n");
@@ -113,7 +113,7 @@ pub(super) fn markdown(report: &Report) -> String {
     out
 }
 
-/// A number with the digits that mean something.
+/// Formats a number with its significant digits.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         large if large >= 1000.0 => thousands(value),
@@ -123,7 +123,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// A whole number with a comma before every three digits.
+/// Formats a rounded number with thousands separators.
 pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut out = String::from(if value < 0.0 { "-" } else { "" });
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers() {
+    fn numbers_have_significant_digits_and_separators() {
         for (value, text) in
             [(0.123, "0.12"), (12.34, "12.3"), (1234.0, "1,234"), (12_345.0, "12,345"), (-1_234_567.0, "-1,234,567")]
         {

@@ -1,5 +1,5 @@
-//! Durable creates, each answered when it is synced: by one, by some and by many connections, in turns with the disk's
-//! own rate.
+//! Durable creates, each acknowledged after its sync, by 1, 16 and 64 clients. They alternate with measurements of
+//! the disk's sync rate.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use http::StatusCode;
 
 use crate::Result;
 use crate::client::Protocol;
-use crate::load::{Load, Round, Script, median, middle};
+use crate::go_apiserver;
+use crate::load::{Load, RoundResult, Workload, median, median_round};
 use crate::machine;
-use crate::objects::{config_map, config_maps, create};
-use crate::peer;
-use crate::scenario::{Bench, Scenario};
+use crate::objects::{config_map, config_maps_path, create};
+use crate::scenario::{Scenario, ScenarioContext};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "create",
-    does: "durable creates by 1, 16 and 64 clients beside the disk's rate",
-    starts_servers: false,
+    description: "durable creates by 1, 16 and 64 clients, compared with the disk's sync rate",
+    requires_binary: false,
     run: |bench| Box::pin(run(bench)),
 };
 
-/// Clients that create, and how.
+/// The numbers of clients, their protocol, and the name in the report.
 const WRITERS: [(usize, Protocol, &str); 4] = [
     (1, Protocol::Http1, "1 client"),
     (16, Protocol::Http1, "16 clients"),
@@ -28,47 +28,47 @@ const WRITERS: [(usize, Protocol, &str); 4] = [
     (64, Protocol::Http2, "64 clients, HTTP/2, one connection"),
 ];
 
-async fn run(bench: &mut Bench) -> Result<()> {
+async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let mut target = bench.target().await?;
     let namespace = target.namespace("create").await?;
     let mut disks = Vec::new();
-    let mut rounds: [Vec<Round>; WRITERS.len()] = Default::default();
+    let mut rounds: [Vec<RoundResult>; WRITERS.len()] = Default::default();
     let mut ratios: [Vec<f64>; WRITERS.len()] = Default::default();
     for number in 0..bench.plan.rounds {
-        let disk = machine::disk(bench.scratch(), bench.plan.time / 2)?;
+        let disk = machine::measure_disk(bench.scratch(), bench.plan.duration / 2)?;
         disks.push(disk);
         for (at, (clients, protocol, _)) in WRITERS.into_iter().enumerate() {
-            let script = creates(&namespace, format!("c{at}-{number}"));
-            let load = Load::closed(clients, bench.plan.time).over(protocol).expecting(StatusCode::CREATED);
-            let round = load.run(&target.server, &script).await?;
+            let workload = create_workload(&namespace, format!("c{at}-{number}"));
+            let load = Load::closed(clients, bench.plan.duration).protocol(protocol).expect_status(StatusCode::CREATED);
+            let round = load.run(&target.server, &workload).await?;
             ratios[at].push(round.rate() / disk.rate);
             rounds[at].push(round);
         }
     }
     let report = &mut bench.report;
     report.section("durable creates of 1 KiB ConfigMaps");
-    let p99 = middle(disks.iter().map(|disk| disk.p99));
-    let rate = middle(disks.iter().map(|disk| disk.rate));
-    report.row("the disk: 4 KiB appended and synced, alone", rate, "/s").note(format!("p99 {p99:.2} ms"));
+    let p99 = median(disks.iter().map(|disk| disk.p99));
+    let rate = median(disks.iter().map(|disk| disk.rate));
+    report.row("disk: sequential 4 KiB append and sync", rate, "/s").note(format!("p99 {p99:.2} ms"));
     for (((clients, _, name), rounds), ratios) in WRITERS.into_iter().zip(rounds).zip(ratios) {
-        let round = median(rounds);
+        let round = median_round(rounds);
         let row = report.row(name, round.rate(), "/s").round(&round);
-        // The peer was measured with as many.
+        // The Go API server was measured with 16 clients.
         if clients == 16 {
-            row.cheaper_than(peer::CREATE, 10.0);
+            row.cheaper_than(go_apiserver::CREATE, 10.0);
         }
-        let row = report.row(format!("{name}: ratio to the disk"), middle(ratios), "");
-        // Beyond one sync per write: that is what sharing them is for.
+        let row = report.row(format!("{name}: ratio to the disk's sync rate"), median(ratios), "");
+        // More than one write per sync: concurrent writes have to share syncs.
         if clients == 64 {
             row.at_least(1.0);
         }
     }
-    target.finish().await
+    target.tear_down().await
 }
 
-/// Creates ever new ConfigMaps.
-pub(super) fn creates(namespace: &str, prefix: String) -> Script {
-    let collection = config_maps(namespace);
+/// A workload that creates ConfigMaps with new names.
+pub(super) fn create_workload(namespace: &str, prefix: String) -> Workload {
+    let collection = config_maps_path(namespace);
     Arc::new(move |client, sent| {
         Some(create(collection.as_str(), config_map(&format!("{prefix}-{client}-{sent}"), sent)))
     })

@@ -1,5 +1,5 @@
-//! Many definitions: how long each takes until its kind is served, what it weighs, what clients ask next, and a start
-//! with all of them.
+//! Many CustomResourceDefinitions: the time until each is established, their memory, the requests that clients send
+//! next, and the start time with all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,91 +8,91 @@ use std::time::{Duration, Instant};
 use http::{Method, StatusCode};
 use serde_json::Value;
 
-use super::start::Times;
+use super::start::StartTimes;
 use crate::Result;
-use crate::client::{Connection, Outgoing, accepting, get, with_body};
-use crate::load::{Percentiles, middle};
-use crate::objects::definition::{DEFINITIONS, definition, definition_path, things};
-use crate::scenario::{Bench, Scenario};
-use crate::target::{Process, Server};
+use crate::client::{Connection, HttpRequest, get, get_as, with_body};
+use crate::load::{Percentiles, median};
+use crate::objects::definition::{DEFINITIONS, custom_objects_path, definition, definition_path};
+use crate::scenario::{Scenario, ScenarioContext};
+use crate::target::{Server, ServerProcess};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "definitions",
-    does: "many CustomResourceDefinitions: until each is served, their memory, discovery, a start with them",
-    starts_servers: true,
+    description: "many CustomResourceDefinitions: time until established, memory, discovery, start time",
+    requires_binary: true,
     run: |bench| Box::pin(run(bench)),
 };
 
-/// Connections that define at once.
+/// The number of concurrent clients that create definitions.
 const CLIENTS: usize = 16;
-/// How long a definition may take until its kind is served, in milliseconds.
-const LIMIT: f64 = 50.0;
-/// How long is waited before asking again whether a definition is established.
-const PAUSE: Duration = Duration::from_millis(2);
-/// What a definition may weigh beside its own bytes, in kilobytes.
-const WEIGHT: f64 = 40.0;
-/// How much longer a start may take with all of them, in milliseconds.
-const START: f64 = 100.0;
+/// The budget for the time until a definition is established, in milliseconds.
+const MAX_ESTABLISHED_MS: f64 = 50.0;
+/// The pause between two checks whether a definition is established.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// The memory budget of a definition beside its own bytes, in KB.
+const MAX_KB_PER_DEFINITION: f64 = 40.0;
+/// The budget for the additional start time with all definitions, in milliseconds.
+const MAX_EXTRA_START_MS: f64 = 100.0;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-async fn run(bench: &mut Bench) -> Result<()> {
+async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let (binary, folder, count) = (bench.binary()?, bench.scratch().join("definitions"), bench.plan.definitions);
-    // The first start makes certificates.
-    Process::pintle(&binary, &folder).await?.stop().await?;
-    let empty = Process::pintle(&binary, &folder).await?;
-    let without = empty.until_line.as_secs_f64() * 1e3;
+    // The first start generates certificates, so it is not measured.
+    ServerProcess::pintle(&binary, &folder).await?.stop().await?;
+    let empty = ServerProcess::pintle(&binary, &folder).await?;
+    let without = empty.time_to_address.as_secs_f64() * 1e3;
     let server = empty.server.clone();
-    let before = server.settled(&bench.plan).await?;
+    let before = server.settled_memory(&bench.plan).await?;
 
-    let alone = define(&server, 0..count / 2, 1).await?;
-    let together = define(&server, count / 2..count, CLIENTS).await?;
-    let after = server.settled(&bench.plan).await?;
-    let asked = ask(&server, count).await?;
+    let sequential = create_definitions(&server, 0..count / 2, 1).await?;
+    let concurrent = create_definitions(&server, count / 2..count, CLIENTS).await?;
+    let after = server.settled_memory(&bench.plan).await?;
+    let follow_ups = measure_follow_up_requests(&server, count).await?;
     empty.stop().await?;
 
-    let mut starts = Times::default();
+    let mut starts = StartTimes::default();
     for _ in 0..bench.plan.rounds {
-        let process = Process::pintle(&binary, &folder).await?;
+        let process = ServerProcess::pintle(&binary, &folder).await?;
         starts.add(&process);
         process.stop().await?;
     }
-    let own = definition(0, 0).to_string().len() as f64 / 1e3;
+    let definition_kb = definition(0, 0).to_string().len() as f64 / 1e3;
     let report = &mut bench.report;
-    report.section(format!("{count} definitions of {own:.0} KB"));
-    for (name, took) in [("one after the other", alone), ("16 at once", together)] {
-        let Percentiles { p50, p99, .. } = took;
-        report.row(format!("created until established, {name}: p50"), p50, "ms").at_most(LIMIT);
-        report.row(format!("created until established, {name}: p99"), p99, "ms");
+    report.section(format!("{count} definitions of {definition_kb:.0} KB"));
+    for (name, durations) in [("sequentially", sequential), ("16 concurrently", concurrent)] {
+        let Percentiles { p50, p99, .. } = durations;
+        report.row(format!("create until established, {name}: p50"), p50, "ms").at_most(MAX_ESTABLISHED_MS);
+        report.row(format!("create until established, {name}: p99"), p99, "ms");
     }
     if let Some((before, after)) = before.zip(after) {
         let each = after.saturating_sub(before) as f64 / count.max(1) as f64 / 1e3;
-        let note = format!("{own:.0} KB are its own bytes, twice while its history is kept");
-        report.row("memory of each", each, "KB").at_most(WEIGHT + 2.0 * own).note(note);
+        let note = format!("{definition_kb:.0} KB are its own bytes, counted twice while it is in the history");
+        report.row("memory per definition", each, "KB").at_most(MAX_KB_PER_DEFINITION + 2.0 * definition_kb).note(note);
     }
-    for (name, took) in asked {
-        report.row(name, took, "ms");
+    for (name, durations) in follow_ups {
+        report.row(name, durations, "ms");
     }
-    starts.report("start with all of them", without + START, report);
+    starts.report("start with all definitions", without + MAX_EXTRA_START_MS, report);
     std::fs::remove_dir_all(folder)?;
     Ok(())
 }
 
-/// Creates definitions, and says how long each took until it was established.
-async fn define(server: &Server, numbers: std::ops::Range<u64>, clients: usize) -> Result<Percentiles> {
+/// Creates definitions, and measures the time until each is established.
+async fn create_definitions(server: &Server, numbers: std::ops::Range<u64>, clients: usize) -> Result<Percentiles> {
     let next = Arc::new(AtomicU64::new(numbers.start));
     let work = |mut connection: Connection| {
         let (next, end) = (next.clone(), numbers.end);
         tokio::spawn(async move {
-            let mut took = Vec::new();
+            let mut durations = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= end {
-                    return Ok::<_, Box<dyn std::error::Error + Send + Sync>>(took);
+                    return Ok::<_, Box<dyn std::error::Error + Send + Sync>>(durations);
                 }
                 let started = Instant::now();
-                make(&mut connection, number, 0).await?;
-                took.push(u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX));
+                create_definition(&mut connection, number, 0).await?;
+                durations.push(u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX));
             }
         })
     };
@@ -100,18 +100,18 @@ async fn define(server: &Server, numbers: std::ops::Range<u64>, clients: usize) 
     for _ in 0..clients {
         tasks.push(work(server.connect().await?));
     }
-    let mut took = Vec::new();
+    let mut durations = Vec::new();
     for task in tasks {
-        took.extend(task.await??);
+        durations.extend(task.await??);
     }
-    took.sort_unstable();
-    Ok(Percentiles::of(&took))
+    durations.sort_unstable();
+    Ok(Percentiles::of(&durations))
 }
 
 /// Creates a definition and waits until it is established.
-pub(super) async fn make(connection: &mut Connection, number: u64, rules: usize) -> Result<()> {
+pub(super) async fn create_definition(connection: &mut Connection, number: u64, rules: usize) -> Result<()> {
     let body = definition(number, rules).to_string();
-    connection.exchange(with_body(Method::POST, DEFINITIONS, body), StatusCode::CREATED).await?;
+    connection.execute(with_body(Method::POST, DEFINITIONS, body), StatusCode::CREATED).await?;
     loop {
         let body = connection.fetch(get(definition_path(number)), StatusCode::OK).await?;
         let found: Value = serde_json::from_slice(&body)?;
@@ -119,25 +119,30 @@ pub(super) async fn make(connection: &mut Connection, number: u64, rules: usize)
         if conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True") {
             return Ok(());
         }
-        // Whoever asks all the time measures itself.
-        tokio::time::sleep(PAUSE).await;
+        // Polling without a pause would load the server that is measured.
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// What clients ask after a kind has appeared: each once right after one more definition, in milliseconds.
-async fn ask(server: &Server, count: u64) -> Result<Vec<(&'static str, f64)>> {
+/// Measures the requests that clients send after a kind was added, each once after one more definition. Results are
+/// in milliseconds.
+async fn measure_follow_up_requests(server: &Server, count: u64) -> Result<Vec<(&'static str, f64)>> {
     let mut connection = server.connect().await?;
     let mut found: [Vec<f64>; 3] = Default::default();
     for number in count..count + 5 {
-        make(&mut connection, number, 0).await?;
-        let requests: [Outgoing; 3] =
-            [accepting("/apis", AGGREGATED), get("/openapi/v3"), get(things(number, "default"))];
+        create_definition(&mut connection, number, 0).await?;
+        let requests: [HttpRequest; 3] =
+            [get_as("/apis", AGGREGATED), get("/openapi/v3"), get(custom_objects_path(number, "default"))];
         for (times, request) in found.iter_mut().zip(requests) {
             let started = Instant::now();
-            connection.exchange(request, StatusCode::OK).await?;
+            connection.execute(request, StatusCode::OK).await?;
             times.push(started.elapsed().as_secs_f64() * 1e3);
         }
     }
-    let names = ["discovery right after one more", "the index of OpenAPI after that", "a list of its kind after that"];
-    Ok(names.into_iter().zip(found.into_iter().map(middle)).collect())
+    let names = [
+        "discovery after one more definition",
+        "OpenAPI v3 index after one more definition",
+        "LIST of its kind after one more definition",
+    ];
+    Ok(names.into_iter().zip(found.into_iter().map(median)).collect())
 }

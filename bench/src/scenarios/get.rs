@@ -1,57 +1,68 @@
-//! Gets of one object, in turns with the bare server that sends the same bytes: a connection per client, and many
-//! streams on one connection as client-go has them; in JSON and in Protobuf.
+//! GETs of one object, alternating with the baseline server that sends the same bytes. Variants: one connection per
+//! client, many streams on one connection as in client-go, JSON and Protobuf.
 
 use bytes::Bytes;
 use http::StatusCode;
 
 use super::PROTOBUF;
 use crate::Result;
-use crate::bare;
-use crate::client::{Protocol, accepting, get};
-use crate::objects::{config_map, config_maps, create};
-use crate::peer;
-use crate::scenario::{Bench, Scenario};
-use crate::turns::{Asking, bare_server, in_turns, rounds};
+use crate::baseline;
+use crate::client::{Protocol, get, get_as};
+use crate::comparison::{Concurrency, compare_with_baseline, measure_rounds, start_baseline};
+use crate::go_apiserver;
+use crate::objects::{config_map, config_maps_path, create};
+use crate::scenario::{Scenario, ScenarioContext};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "get",
-    does: "gets of one object of 1 KiB, HTTP/1.1 and HTTP/2, JSON and Protobuf",
-    starts_servers: false,
+    description: "GETs of one object of 1 KiB, HTTP/1.1 and HTTP/2, JSON and Protobuf",
+    requires_binary: false,
     run: |bench| Box::pin(run(bench)),
 };
 
-/// Clients that get.
+/// The number of clients.
 const CLIENTS: usize = 16;
 
-async fn run(bench: &mut Bench) -> Result<()> {
+async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let mut target = bench.target().await?;
-    let collection = config_maps(&target.namespace("get").await?);
+    let collection = config_maps_path(&target.namespace("get").await?);
     let mut connection = target.server.connect().await?;
-    connection.exchange(create(collection.as_str(), config_map("object", 1)), StatusCode::CREATED).await?;
+    connection.execute(create(collection.as_str(), config_map("object", 1)), StatusCode::CREATED).await?;
     let path = format!("{collection}/object");
     let object = connection.fetch(get(path.as_str()), StatusCode::OK).await?;
-    let bare = bare_server(bench.scratch(), &object, &Bytes::new()).await?;
+    let baseline = start_baseline(bench.scratch(), &object, &Bytes::new()).await?;
 
-    bench.report.section(format!("get of one object of {} bytes, {CLIENTS} clients", object.len()));
+    bench.report.section(format!("GET of one object of {} bytes, {CLIENTS} clients", object.len()));
     let http = [(Protocol::Http1, "HTTP/1.1"), (Protocol::Http2, "HTTP/2, one connection")];
     for (protocol, name) in http {
-        let (asking, path) = (Asking { clients: CLIENTS, protocol }, path.clone());
-        let got =
-            in_turns((&bare, bare::OBJECT), &target.server, move || get(path.as_str()), asking, &bench.plan).await?;
-        let bare_cpu = got.bare.micros().unwrap_or_default();
-        let note = format!("bare server {:.0}/s, {bare_cpu:.1} µs", got.bare.rate());
-        bench.report.row(name, got.server.rate(), "/s").round(&got.server).peer(peer::GET).note(note);
-        let row = bench.report.row(format!("{name}: ratio to the bare server"), got.ratio, "");
+        let (concurrency, path) = (Concurrency { clients: CLIENTS, protocol }, path.clone());
+        let comparison = compare_with_baseline(
+            (&baseline, baseline::OBJECT),
+            &target.server,
+            move || get(path.as_str()),
+            concurrency,
+            &bench.plan,
+        )
+        .await?;
+        let baseline_cpu = comparison.baseline.cpu_micros().unwrap_or_default();
+        let note = format!("baseline {:.0}/s, {baseline_cpu:.1} µs", comparison.baseline.rate());
+        bench
+            .report
+            .row(name, comparison.server.rate(), "/s")
+            .round(&comparison.server)
+            .go_cost(go_apiserver::GET)
+            .note(note);
+        let row = bench.report.row(format!("{name}: ratio to baseline"), comparison.ratio, "");
         if protocol == Protocol::Http1 {
             row.at_least(0.6);
         }
     }
     for (protocol, name) in http {
-        let (asking, path) = (Asking { clients: CLIENTS, protocol }, path.clone());
-        let request = move || accepting(path.as_str(), PROTOBUF);
-        let round = rounds(&target.server, request, asking, &bench.plan).await?;
+        let (concurrency, path) = (Concurrency { clients: CLIENTS, protocol }, path.clone());
+        let request = move || get_as(path.as_str(), PROTOBUF);
+        let round = measure_rounds(&target.server, request, concurrency, &bench.plan).await?;
         bench.report.row(format!("{name}, Protobuf"), round.rate(), "/s").round(&round);
     }
-    bare.stop().await?;
-    target.finish().await
+    baseline.stop().await?;
+    target.tear_down().await
 }

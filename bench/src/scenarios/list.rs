@@ -1,4 +1,4 @@
-//! Lists of many small objects: whole in each form, compressed, and in chunks.
+//! Lists of many small objects: whole in each format, compressed, and in chunks.
 
 use std::time::{Duration, Instant};
 
@@ -8,53 +8,65 @@ use http::{HeaderValue, StatusCode};
 
 use super::{PROTOBUF, TABLE};
 use crate::Result;
-use crate::bare;
-use crate::client::{Protocol, accepting, get};
-use crate::load::{Round, median, micros};
-use crate::objects::{config_map, config_maps, fill};
-use crate::peer;
+use crate::baseline;
+use crate::client::{Protocol, get, get_as};
+use crate::comparison::{Concurrency, compare_with_baseline, measure_rounds, start_baseline};
+use crate::go_apiserver;
+use crate::load::{RoundResult, median_round, micros};
+use crate::objects::{config_map, config_maps_path, fill};
 use crate::report::thousands;
-use crate::scenario::{Bench, Scenario};
+use crate::scenario::{Scenario, ScenarioContext};
 use crate::target::Server;
-use crate::turns::{Asking, bare_server, in_turns, rounds};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "list",
-    does: "lists of 10,000 objects: JSON, Protobuf, tables, gzip, chunks of 500",
-    starts_servers: false,
+    description: "lists of 10,000 objects: JSON, Protobuf, tables, gzip, chunks of 500",
+    requires_binary: false,
     run: |bench| Box::pin(run(bench)),
 };
 
-/// One client, which takes all that the server and the machine give.
-const ALONE: Asking = Asking { clients: 1, protocol: Protocol::Http1 };
-/// Objects in a chunk: as many as kubectl asks for.
+/// One client, which reads as fast as the server and the machine allow.
+const ALONE: Concurrency = Concurrency { clients: 1, protocol: Protocol::Http1 };
+/// The number of objects in a chunk, kubectl's default.
 const CHUNK: usize = 500;
 
-async fn run(bench: &mut Bench) -> Result<()> {
-    let count = bench.plan.listed;
+async fn run(bench: &mut ScenarioContext) -> Result<()> {
+    let count = bench.plan.listed_objects;
     let mut target = bench.target().await?;
-    let collection = config_maps(&target.namespace("list").await?);
+    let collection = config_maps_path(&target.namespace("list").await?);
     fill(&target.server, &collection, count, |number| config_map(&format!("listed-{number:06}"), number)).await?;
     let list = target.server.connect().await?.fetch(get(collection.as_str()), StatusCode::OK).await?;
-    let bare = bare_server(bench.scratch(), &Bytes::new(), &list).await?;
+    let baseline = start_baseline(bench.scratch(), &Bytes::new(), &list).await?;
     let megabytes = list.len() as f64 / 1e6;
-    bench.report.section(format!("list of {} objects ({megabytes:.1} MB of JSON), 1 client", thousands(count as f64)));
+    bench.report.section(format!("LIST of {} objects ({megabytes:.1} MB of JSON), 1 client", thousands(count as f64)));
 
     let path = collection.clone();
     let whole = move || get(path.as_str());
-    let listed = in_turns((&bare, bare::LIST), &target.server, whole, ALONE, &bench.plan).await?;
+    let comparison =
+        compare_with_baseline((&baseline, baseline::LIST), &target.server, whole, ALONE, &bench.plan).await?;
     let report = &mut bench.report;
-    let note = format!("{:.0} MB/s; bare server {:.0} MB/s", listed.server.megabytes(), listed.bare.megabytes());
-    report.row("JSON", listed.server.rate(), "/s").round(&listed.server).cheaper_than(peer::LIST, 10.0).note(note);
-    report.row("JSON: ratio to the bare server", listed.ratio, "").at_least(0.5);
+    let note = format!(
+        "{:.0} MB/s; baseline {:.0} MB/s",
+        comparison.server.megabytes_per_second(),
+        comparison.baseline.megabytes_per_second()
+    );
+    report
+        .row("JSON", comparison.server.rate(), "/s")
+        .round(&comparison.server)
+        .cheaper_than(go_apiserver::LIST, 10.0)
+        .note(note);
+    report.row("JSON: ratio to baseline", comparison.ratio, "").at_least(0.5);
 
-    for (name, form, peer) in [("Protobuf", PROTOBUF, Some(peer::LIST_PROTOBUF)), ("table", TABLE, None)] {
+    for (name, media_type, go_cost) in
+        [("Protobuf", PROTOBUF, Some(go_apiserver::LIST_PROTOBUF)), ("table", TABLE, None)]
+    {
         let path = collection.clone();
-        let round = rounds(&target.server, move || accepting(path.as_str(), form), ALONE, &bench.plan).await?;
-        let note = format!("{:.1} MB each", round.bytes as f64 / round.done.max(1) as f64 / 1e6);
+        let round =
+            measure_rounds(&target.server, move || get_as(path.as_str(), media_type), ALONE, &bench.plan).await?;
+        let note = format!("{:.1} MB each", round.bytes as f64 / round.completed.max(1) as f64 / 1e6);
         let row = bench.report.row(name, round.rate(), "/s").round(&round).note(note);
-        if let Some(peer) = peer {
-            row.cheaper_than(peer, 10.0);
+        if let Some(go_cost) = go_cost {
+            row.cheaper_than(go_cost, 10.0);
         }
     }
 
@@ -64,29 +76,33 @@ async fn run(bench: &mut Bench) -> Result<()> {
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         request
     };
-    let zipped = rounds(&target.server, zipped, ALONE, &bench.plan).await?;
-    let original = megabytes * zipped.done as f64;
+    let zipped = measure_rounds(&target.server, zipped, ALONE, &bench.plan).await?;
+    let original = megabytes * zipped.completed as f64;
     let share = zipped.bytes as f64 / original / 1e4;
-    bench.report.row("gzip", zipped.rate(), "/s").round(&zipped).note(format!("to {share:.0} % of the size"));
+    bench
+        .report
+        .row("gzip", zipped.rate(), "/s")
+        .round(&zipped)
+        .note(format!("compressed to {share:.0} % of the size"));
     let per_second = zipped.cpu.map(|cpu| original / cpu.as_secs_f64());
-    bench.report.row_if("gzip, per second of CPU", per_second, "MB/s", |row| row.at_least(150.0));
+    bench.report.row_if_known("gzip, per second of CPU", per_second, "MB/s", |row| row.at_least(150.0));
 
-    let mut walks = Vec::new();
+    let mut rounds_in_chunks = Vec::new();
     for _ in 0..bench.plan.rounds {
-        walks.push(walk(&target.server, &collection, bench.plan.time).await?);
+        rounds_in_chunks.push(list_in_chunks(&target.server, &collection, bench.plan.duration).await?);
     }
-    let name = format!("walk in chunks of {CHUNK}");
-    let round = median(walks);
-    bench.report.row(name, round.rate(), "/s").round(&round).cheaper_than(peer::LIST_CHUNKED, 10.0);
-    bare.stop().await?;
-    target.finish().await
+    let name = format!("chunked list, {CHUNK} per chunk");
+    let round = median_round(rounds_in_chunks);
+    bench.report.row(name, round.rate(), "/s").round(&round).cheaper_than(go_apiserver::LIST_CHUNKED, 10.0);
+    baseline.stop().await?;
+    target.tear_down().await
 }
 
-/// Lists in chunks, again and again for `time`; a whole walk counts as one request.
-async fn walk(server: &Server, collection: &str, time: Duration) -> Result<Round> {
+/// Lists in chunks repeatedly for `time`. All chunks of one list count as one request.
+async fn list_in_chunks(server: &Server, collection: &str, time: Duration) -> Result<RoundResult> {
     let mut connection = server.connect().await?;
-    let mut round = Round::default();
-    let (cpu, started) = (server.meter.cpu()?, Instant::now());
+    let mut round = RoundResult::default();
+    let (cpu, started) = (server.meter.cpu_time()?, Instant::now());
     while started.elapsed() < time {
         let began = Instant::now();
         let mut token = String::new();
@@ -94,26 +110,26 @@ async fn walk(server: &Server, collection: &str, time: Duration) -> Result<Round
             let path = format!("{collection}?limit={CHUNK}&continue={token}");
             let chunk = connection.fetch(get(path), StatusCode::OK).await?;
             round.bytes += chunk.len() as u64;
-            match continuation(&chunk) {
+            match continue_token(&chunk) {
                 Some(next) => token = next,
                 None => break,
             }
         }
-        round.done += 1;
+        round.completed += 1;
         round.latencies.push(micros(began.elapsed()));
     }
     round.elapsed = started.elapsed();
-    round.cpu = server.meter.cpu_since(cpu)?;
+    round.cpu = server.meter.cpu_time_since(cpu)?;
     round.latencies.sort_unstable();
     Ok(round)
 }
 
-/// The continue token of a list; it stands in the metadata, before the items.
-fn continuation(list: &[u8]) -> Option<String> {
+/// Finds the continue token of a list without parsing it. It is in the metadata, before the items.
+fn continue_token(list: &[u8]) -> Option<String> {
     const KEY: &[u8] = br#""continue":""#;
     let at = list.windows(KEY.len()).take(1 << 10).position(|window| window == KEY)? + KEY.len();
     let token = list[at..].split(|byte| *byte == b'"').next()?;
-    // What base64 for URLs has needs no escaping, except the `=` at the end, which servers take as it is.
+    // URL-safe base64 needs no escaping, except a trailing `=`, which servers accept unescaped.
     (!token.is_empty()).then(|| String::from_utf8_lossy(token).into_owned())
 }
 
@@ -122,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn continue_tokens() {
+    fn continue_token_is_found_in_a_list() {
         for (list, expect) in [
             (
                 r#"{"kind":"L","metadata":{"resourceVersion":"1","continue":"abc_-","remainingItemCount":3},"items":[]}"#,
@@ -131,7 +147,7 @@ mod tests {
             (r#"{"kind":"L","metadata":{"resourceVersion":"1"},"items":[]}"#, None),
             (r#"{"metadata":{"continue":""}}"#, None),
         ] {
-            assert_eq!(continuation(list.as_bytes()).as_deref(), expect, "{list}");
+            assert_eq!(continue_token(list.as_bytes()).as_deref(), expect, "{list}");
         }
     }
 }

@@ -1,44 +1,52 @@
-//! What objects take in the memory of a server that runs.
+//! The memory that objects take in a running server.
 
 use super::megabytes;
 use crate::Result;
 use crate::client::get;
-use crate::objects::{config_map, config_maps, fill};
+use crate::objects::{config_map, config_maps_path, fill};
 use crate::report::thousands;
-use crate::scenario::{Bench, Scenario};
+use crate::scenario::{Scenario, ScenarioContext};
 use http::StatusCode;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "memory",
-    does: "memory that loaded objects take",
-    starts_servers: false,
+    description: "memory that created objects take",
+    requires_binary: false,
     run: |bench| Box::pin(run(bench)),
 };
 
-/// What an object may take beside one and a half times its JSON, in bytes.
-const OVERHEAD: f64 = 400.0;
-/// What an event of the window takes beside the objects that it shares (as the cache counts it).
-const EVENT: f64 = 200.0;
+/// The budget per object beside one and a half times its JSON, in bytes.
+const OVERHEAD_PER_OBJECT: f64 = 400.0;
+/// The memory of an event in the history beside the objects that it shares, in bytes (as the watch cache counts it).
+const OVERHEAD_PER_EVENT: f64 = 200.0;
 
-async fn run(bench: &mut Bench) -> Result<()> {
-    let count = bench.plan.listed;
+async fn run(bench: &mut ScenarioContext) -> Result<()> {
+    let count = bench.plan.listed_objects;
     let mut target = bench.target().await?;
-    // What a server needs once, for connections and buffers, is no cost of the objects: it is there before they are.
-    let warm = config_maps(&target.namespace("warm").await?);
-    let collection = config_maps(&target.namespace("loaded").await?);
+    // Connections and buffers that a server allocates once are no cost of the objects, so they are allocated first.
+    let warm = config_maps_path(&target.namespace("warm").await?);
+    let collection = config_maps_path(&target.namespace("loaded").await?);
     fill(&target.server, &warm, count / 2, |number| config_map(&format!("warm-{number:06}"), number)).await?;
-    let before = target.server.settled(&bench.plan).await?;
+    let before = target.server.settled_memory(&bench.plan).await?;
     fill(&target.server, &collection, count, |number| config_map(&format!("loaded-{number:06}"), number)).await?;
-    let after = target.server.settled(&bench.plan).await?;
-    let json = target.server.connect().await?.exchange(get(collection), StatusCode::OK).await? as f64;
+    let after = target.server.settled_memory(&bench.plan).await?;
+    let json = target.server.connect().await?.execute(get(collection), StatusCode::OK).await? as f64;
     let added = after.zip(before).map(|(after, before)| after.saturating_sub(before));
     bench.report.section("memory");
-    bench.report.row_if(format!("added by {} objects", thousands(count as f64)), added.map(megabytes), "MB", |row| {
-        let added = added.unwrap_or_default() as f64;
-        let note =
-            format!("{:.2}x their JSON; {:.0} bytes each beside it", added / json, (added - json) / count as f64);
-        // The objects, and the events by which they came: those stay for as long as the window reaches back to them.
-        row.at_most((json * 1.5 + count as f64 * (OVERHEAD + EVENT)) / 1e6).note(note)
-    });
-    target.finish().await
+    bench.report.row_if_known(
+        format!("growth by {} objects", thousands(count as f64)),
+        added.map(megabytes),
+        "MB",
+        |row| {
+            let added = added.unwrap_or_default() as f64;
+            let note = format!(
+                "{:.2}x the JSON bytes; {:.0} bytes of overhead per object",
+                added / json,
+                (added - json) / count as f64
+            );
+            // The budget covers the objects and their events, which stay in the history.
+            row.at_most((json * 1.5 + count as f64 * (OVERHEAD_PER_OBJECT + OVERHEAD_PER_EVENT)) / 1e6).note(note)
+        },
+    );
+    target.tear_down().await
 }

@@ -1,32 +1,32 @@
-//! What is measured, a file each.
+//! The scenarios, one file each.
 
 pub(crate) mod apply;
 pub(crate) mod big_list;
-pub(crate) mod changes;
+pub(crate) mod cascading_delete;
 pub(crate) mod codecs;
 pub(crate) mod conversion;
 pub(crate) mod create;
-pub(crate) mod custom;
+pub(crate) mod custom_objects;
 pub(crate) mod definitions;
 pub(crate) mod delete;
-pub(crate) mod deletion;
 pub(crate) mod fanout;
+pub(crate) mod filtered_watches;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod memory;
 pub(crate) mod mixed;
-pub(crate) mod narrow;
-pub(crate) mod open;
+pub(crate) mod open_loop;
 pub(crate) mod start;
-pub(crate) mod stored;
+pub(crate) mod start_loaded;
 pub(crate) mod update;
+pub(crate) mod update_cases;
 
-/// Bytes in millions, as memory is reported.
+/// Converts bytes to MB, the unit of reported memory.
 pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// The media type that asks for Protobuf.
+/// The media type of Protobuf.
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The media type that asks for what `kubectl get` prints.
+/// The media type of the table that `kubectl get` prints.
 pub(crate) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";

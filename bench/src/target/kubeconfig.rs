@@ -1,5 +1,5 @@
-//! Kubeconfig files: which server a context names, and who asks there. Clusters with their authority and users with a
-//! client certificate or a token are understood; programs that fetch credentials are not run.
+//! Reads kubeconfig files: the server of a context and the credentials of its user. Supports clusters with a CA, and
+//! users with a client certificate or a token. Exec credential plugins are not supported.
 
 use std::path::Path;
 
@@ -8,24 +8,24 @@ use base64::engine::general_purpose::STANDARD;
 use pintle_value::Value;
 
 use crate::Result;
-use crate::client::{Access, Identity};
+use crate::client::{ConnectionConfig, Credentials};
 
-/// Reads the access that a context of a file gives; the file's current context if none is named.
-pub(crate) fn read(path: &Path, context: Option<&str>) -> Result<Access> {
+/// Reads a context of a kubeconfig file. The default is the current context.
+pub(crate) fn read(path: &Path, context: Option<&str>) -> Result<ConnectionConfig> {
     let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     parse(&text, folder, context).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
-/// Reads the access that a context gives. Paths of other files start at `folder`.
-fn parse(text: &[u8], folder: &Path, context: Option<&str>) -> Result<Access> {
+/// Reads a context of a kubeconfig. Relative paths of other files are resolved against `folder`.
+fn parse(text: &[u8], folder: &Path, context: Option<&str>) -> Result<ConnectionConfig> {
     let config = pintle_codec::yaml::decode(text)?.value;
     let context = context.unwrap_or_else(|| config.str_at(&["current-context"]));
-    let context = named(&config, "contexts", "context", context)?;
-    let cluster = named(&config, "clusters", "cluster", context.str_at(&["cluster"]))?;
-    let user = named(&config, "users", "user", context.str_at(&["user"]))?;
+    let context = find_named(&config, "contexts", "context", context)?;
+    let cluster = find_named(&config, "clusters", "cluster", context.str_at(&["cluster"]))?;
+    let user = find_named(&config, "users", "user", context.str_at(&["user"]))?;
     let authorities = inline_or_file(cluster, "certificate-authority", folder)?
-        .ok_or("the cluster has no certificate-authority; a server that is not verified is not measured")?;
+        .ok_or("the cluster has no certificate-authority; servers are not used without verification")?;
     let certificate = inline_or_file(user, "client-certificate", folder)?;
     let certificate = match (certificate, inline_or_file(user, "client-key", folder)?) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -40,28 +40,28 @@ fn parse(text: &[u8], folder: &Path, context: Option<&str>) -> Result<Access> {
         return Err("the user has neither a client certificate nor a token".into());
     }
     let server_name = Some(cluster.str_at(&["tls-server-name"])).filter(|name| !name.is_empty());
-    Ok(Access {
+    Ok(ConnectionConfig {
         url: cluster.str_at(&["server"]).to_owned(),
         server_name: server_name.map(str::to_owned),
         authorities,
-        identity: Identity { certificate, token },
+        credentials: Credentials { certificate, token },
     })
 }
 
-/// The entry of a list with this name.
-fn named<'v>(config: &'v Value, list: &str, part: &str, name: &str) -> Result<&'v Value> {
+/// Finds the entry with this name in a list of the kubeconfig.
+fn find_named<'v>(config: &'v Value, list: &str, entry_key: &str, name: &str) -> Result<&'v Value> {
     let mut entries = config.items_at(&[list]).iter();
     let entry = entries.find(|entry| entry.str_at(&["name"]) == name);
-    Ok(entry.and_then(|entry| entry.get(part)).ok_or_else(|| format!("there is no {part} named {name:?}"))?)
+    Ok(entry.and_then(|entry| entry.get(entry_key)).ok_or_else(|| format!("no {entry_key} named {name:?}"))?)
 }
 
-/// What a key holds in base64 beneath its name with `-data`, or names as a file.
-fn inline_or_file(holder: &Value, key: &str, folder: &Path) -> Result<Option<Vec<u8>>> {
-    let inline = holder.str_at(&[&format!("{key}-data")]);
+/// Reads a value inline from `KEY-data` in base64, or from the file that `KEY` names.
+fn inline_or_file(object: &Value, key: &str, folder: &Path) -> Result<Option<Vec<u8>>> {
+    let inline = object.str_at(&[&format!("{key}-data")]);
     if !inline.is_empty() {
         return Ok(Some(STANDARD.decode(inline)?));
     }
-    match holder.str_at(&[key]) {
+    match object.str_at(&[key]) {
         "" => Ok(None),
         file => Ok(Some(std::fs::read(folder.join(file)).map_err(|error| format!("{file}: {error}"))?)),
     }
@@ -91,12 +91,12 @@ users:
 
     fn check(context: Option<&str>, expect: std::result::Result<&str, &str>) {
         let found = parse(CONFIG.as_bytes(), Path::new("."), context);
-        let text = found.map(|access| {
-            let Access { url, server_name, authorities, identity } = access;
+        let text = found.map(|config| {
+            let ConnectionConfig { url, server_name, authorities, credentials } = config;
             let authorities = String::from_utf8(authorities).unwrap();
-            let certificate = identity.certificate.map(|(certificate, key)| [certificate, key].concat());
+            let certificate = credentials.certificate.map(|(certificate, key)| [certificate, key].concat());
             let certificate = String::from_utf8(certificate.unwrap_or_default()).unwrap();
-            let (name, token) = (server_name.unwrap_or_default(), identity.token.unwrap_or_default());
+            let (name, token) = (server_name.unwrap_or_default(), credentials.token.unwrap_or_default());
             format!("{url} {name} {authorities} {certificate} {token}")
         });
         let found = text.map_err(|error| error.to_string());
@@ -104,15 +104,12 @@ users:
     }
 
     #[test]
-    fn contexts() {
+    fn contexts_are_resolved() {
         check(None, Ok("https://a:1  A CD "));
         check(Some("two"), Ok("https://b/p c B  secret"));
         check(Some("three"), Err("the user has neither a client certificate nor a token"));
-        check(
-            Some("four"),
-            Err("the cluster has no certificate-authority; a server that is not verified is not measured"),
-        );
-        check(Some("five"), Err("there is no cluster named \"gone\""));
-        check(Some("six"), Err("there is no context named \"six\""));
+        check(Some("four"), Err("the cluster has no certificate-authority; servers are not used without verification"));
+        check(Some("five"), Err("no cluster named \"gone\""));
+        check(Some("six"), Err("no context named \"six\""));
     }
 }

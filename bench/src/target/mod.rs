@@ -1,4 +1,4 @@
-//! What is measured: a server that was started for it, on a folder of its own, or one that a kubeconfig names.
+//! The server to measure: a process that was started for a scenario, or an existing server.
 
 pub(crate) mod kubeconfig;
 mod meter;
@@ -12,79 +12,80 @@ use crate::Result;
 use crate::client::{Connection, Endpoint, Protocol, get, plain, with_body};
 use crate::plan::Plan;
 
-pub(crate) use meter::Meter;
-pub(crate) use process::Process;
+pub(crate) use meter::ProcessMeter;
+pub(crate) use process::ServerProcess;
 
-/// What is put into namespaces: the collections' groups and plurals.
+/// The API groups and plurals of the collections that scenarios create objects in.
 const COLLECTIONS: [(&str, &str); 3] =
     [("api/v1", "pods"), ("api/v1", "configmaps"), ("apis/coordination.k8s.io/v1", "leases")];
 
-/// A server as the load generator sees it.
+/// A server as the load generator uses it.
 #[derive(Clone)]
 pub(crate) struct Server {
-    /// How to speak to it.
+    /// Its address.
     pub(crate) endpoint: Endpoint,
-    /// How to weigh it.
-    pub(crate) meter: Meter,
+    /// The meter of its processes.
+    pub(crate) meter: ProcessMeter,
 }
 
 impl Server {
-    /// A connection for a few requests.
+    /// Opens a connection for a few requests.
     pub(crate) async fn connect(&self) -> Result<Connection> {
         self.endpoint.connect(Protocol::Http1).await
     }
 
-    /// The resident memory once what was freed has been given back.
-    pub(crate) async fn settled(&self, plan: &Plan) -> Result<Option<u64>> {
+    /// The resident memory after a pause in which the allocator can return freed memory.
+    pub(crate) async fn settled_memory(&self, plan: &Plan) -> Result<Option<u64>> {
         tokio::time::sleep(plan.settle).await;
-        self.meter.resident()
+        self.meter.resident_bytes()
     }
 }
 
-/// A server under measurement, and what has to be tidied up when that is over.
+/// A server under measurement, and the state to clean up afterwards.
 pub(crate) struct Target {
     /// The server.
     pub(crate) server: Server,
-    /// Where it is ours to end.
-    process: Option<Process>,
-    /// What the names of our namespaces begin with.
-    prefix: String,
+    /// The process, if it was started for this measurement.
+    process: Option<ServerProcess>,
+    /// The prefix of the namespaces that scenarios create.
+    namespace_prefix: String,
     namespaces: Vec<String>,
 }
 
 impl Target {
-    /// A server that was started for the measurement.
-    pub(crate) fn started(process: Process) -> Self {
+    /// Creates a target from a server that was started for the measurement.
+    pub(crate) fn started(process: ServerProcess) -> Self {
         let server = process.server.clone();
-        Self { server, process: Some(process), prefix: "bench".to_owned(), namespaces: Vec::new() }
+        Self { server, process: Some(process), namespace_prefix: "bench".to_owned(), namespaces: Vec::new() }
     }
 
-    /// A server that others run, where our namespaces begin with `prefix`.
-    pub(crate) fn given(server: Server, prefix: String) -> Self {
-        Self { server, process: None, prefix, namespaces: Vec::new() }
+    /// Creates a target from an existing server. The names of created namespaces start with `namespace_prefix`.
+    pub(crate) fn existing(server: Server, namespace_prefix: String) -> Self {
+        Self { server, process: None, namespace_prefix, namespaces: Vec::new() }
     }
 
-    /// What the name of a namespace begins with.
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
+    /// The prefix of the namespaces that scenarios create.
+    pub(crate) fn namespace_prefix(&self) -> &str {
+        &self.namespace_prefix
     }
 
-    /// Creates a namespace that objects of all kinds can be put into, and says its name.
+    /// Creates a namespace that accepts objects of all kinds, and returns its name.
     pub(crate) async fn namespace(&mut self, name: &str) -> Result<String> {
-        let name = format!("{}-{name}", self.prefix);
+        let name = format!("{}-{name}", self.namespace_prefix);
         let mut connection = self.server.connect().await?;
         let body = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{name}"}}}}"#);
-        connection.exchange(with_body(Method::POST, "/api/v1/namespaces", body), StatusCode::CREATED).await?;
+        connection.execute(with_body(Method::POST, "/api/v1/namespaces", body), StatusCode::CREATED).await?;
         self.namespaces.push(name.clone());
-        // Where pods need one and no controller makes it. One that is there already is as good.
+        // Pods need a service account, which a server without controllers does not create. An existing one is fine
+        // too.
         let body = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}"#;
         let request = with_body(Method::POST, format!("/api/v1/namespaces/{name}/serviceaccounts"), body);
         let code = connection.send(request).await?.status();
         if code != StatusCode::CREATED && code != StatusCode::CONFLICT {
-            return Err(format!("the service account of {name}: {code}").into());
+            return Err(format!("create service account in {name}: {code}").into());
         }
         if self.process.is_some() {
-            // What every namespace has comes a moment later, and is nothing that a scenario counts.
+            // Wait for the objects that the server creates in every namespace, so that scenarios do not count them.
             let certificates = format!("/api/v1/namespaces/{name}/configmaps/kube-root-ca.crt");
             while self.server.connect().await?.send(get(certificates.as_str())).await?.status() == StatusCode::NOT_FOUND
             {
@@ -94,8 +95,8 @@ impl Target {
         Ok(name)
     }
 
-    /// Ends the server, or takes away what was put into it.
-    pub(crate) async fn finish(self) -> Result<()> {
+    /// Stops the server that was started, or deletes the created namespaces from the existing server.
+    pub(crate) async fn tear_down(self) -> Result<()> {
         if let Some(process) = self.process {
             return process.stop().await;
         }
@@ -103,10 +104,10 @@ impl Target {
         for namespace in &self.namespaces {
             for (group, plural) in COLLECTIONS {
                 let path = format!("/{group}/namespaces/{namespace}/{plural}?gracePeriodSeconds=0");
-                connection.exchange(plain(Method::DELETE, path), StatusCode::OK).await?;
+                connection.execute(plain(Method::DELETE, path), StatusCode::OK).await?;
             }
             let path = format!("/api/v1/namespaces/{namespace}");
-            connection.exchange(plain(Method::DELETE, path), StatusCode::OK).await?;
+            connection.execute(plain(Method::DELETE, path), StatusCode::OK).await?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
-//! The server to compare with: hyper and rustls as Pintle uses them, client certificates verified, and finished bytes
-//! for every answer. It is what is left of an API server when all the work is taken out: the ceiling on this machine.
+//! The baseline server: hyper and rustls configured as in Pintle, with client certificates verified, and precomputed
+//! bytes for every response. It does the HTTP and TLS work of an API server and nothing else, so it is the upper
+//! bound on this machine.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -26,43 +27,49 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Result;
 use crate::certificates::{self, AUTHORITY, CERTIFICATE, KEY};
-use crate::client::Access;
-use crate::target::Process;
+use crate::client::ConnectionConfig;
+use crate::target::ServerProcess;
 
 /// The path of the single object.
 pub(crate) const OBJECT: &str = "/object";
 /// The path of the list.
 pub(crate) const LIST: &str = "/list";
-/// The argument that leaves TLS out.
+/// The argument that disables TLS.
 const PLAIN: &str = "plain";
-/// The pieces in which the list is sent.
-const PIECE: usize = 128 * 1024;
+/// The size of the chunks in which the list is sent, in bytes.
+const CHUNK_SIZE: usize = 128 * 1024;
 
-/// Starts the server as a process of its own, with certificates made in `scratch`.
-pub(crate) async fn start(scratch: &Path, object: &Path, list: &Path) -> Result<Process> {
-    let access = certificates::make(scratch)?;
+/// Starts the server as a separate process, with certificates generated in `scratch`.
+pub(crate) async fn start(scratch: &Path, object: &Path, list: &Path) -> Result<ServerProcess> {
+    let config = certificates::generate(scratch)?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("bare").arg(scratch).arg(object).arg(list);
-    Process::start(command, |url| Ok(Access { url: url.to_owned(), ..access }), OBJECT).await
+    command.arg("baseline").arg(scratch).arg(object).arg(list);
+    ServerProcess::start(command, |url| Ok(ConnectionConfig { url: url.to_owned(), ..config }), OBJECT).await
 }
 
-/// Starts the server without TLS.
-pub(crate) async fn start_plain(scratch: &Path, object: &Path, list: &Path) -> Result<Process> {
+/// Starts the server as a separate process without TLS.
+pub(crate) async fn start_plain(scratch: &Path, object: &Path, list: &Path) -> Result<ServerProcess> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("bare").arg(scratch).arg(object).arg(list).arg(PLAIN);
-    Process::start(command, |url| Ok(Access { url: url.to_owned(), ..Access::default() }), OBJECT).await
+    command.arg("baseline").arg(scratch).arg(object).arg(list).arg(PLAIN);
+    ServerProcess::start(
+        command,
+        |url| Ok(ConnectionConfig { url: url.to_owned(), ..ConnectionConfig::default() }),
+        OBJECT,
+    )
+    .await
 }
 
-/// Runs the server until the process is told to end. `arguments`: the folder of the certificates, the file of the
-/// object's bytes and that of the list's; and `plain` for no TLS.
+/// Runs the server until the process is terminated. `arguments` are the directory of the certificates, the file with
+/// the object, the file with the list, and optionally `plain` to disable TLS.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (certificates, object, list, is_plain) = match arguments {
         [certificates, object, list] => (certificates, object, list, false),
         [certificates, object, list, plain] if plain == PLAIN => (certificates, object, list, true),
-        _ => return Err("bare CERTIFICATES OBJECT LIST [plain]".into()),
+        _ => return Err("usage: pintle-bench baseline CERTIFICATES OBJECT LIST [plain]".into()),
     };
-    let content = Arc::new(Content { object: read(object)?, list: read(list)? });
-    let acceptor = if is_plain { None } else { Some(TlsAcceptor::from(Arc::new(tls(Path::new(certificates))?))) };
+    let content = Arc::new(StaticResponses { object: read(object)?, list: read(list)? });
+    let acceptor =
+        if is_plain { None } else { Some(TlsAcceptor::from(Arc::new(tls_config(Path::new(certificates))?))) };
     let scheme = if is_plain { "http" } else { "https" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -76,7 +83,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             tokio::spawn(async move {
                 let _ = stream.set_nodelay(true);
                 let service = service_fn(move |request| {
-                    let response = content.answer(&request);
+                    let response = content.respond(&request);
                     async move { Ok::<_, Infallible>(response) }
                 });
                 let mut http1 = http1::Builder::new();
@@ -101,7 +108,7 @@ fn read(path: &str) -> Result<Bytes> {
     Ok(std::fs::read(path).map_err(|error| format!("{path}: {error}"))?.into())
 }
 
-fn tls(folder: &Path) -> Result<ServerConfig> {
+fn tls_config(folder: &Path) -> Result<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(folder.join(AUTHORITY))?)?;
@@ -116,19 +123,20 @@ fn tls(folder: &Path) -> Result<ServerConfig> {
     Ok(config)
 }
 
-/// The finished answers.
-struct Content {
+/// The precomputed response bodies.
+struct StaticResponses {
     object: Bytes,
     list: Bytes,
 }
 
-impl Content {
-    fn answer(&self, request: &Request<Incoming>) -> Response<Answer> {
+impl StaticResponses {
+    fn respond(&self, request: &Request<Incoming>) -> Response<StaticBody> {
         let body = match request.uri().path() {
-            OBJECT => Answer { left: self.object.clone(), in_pieces: false, gives_way: false },
-            LIST => Answer { left: self.list.clone(), in_pieces: true, gives_way: false },
+            OBJECT => StaticBody { remaining: self.object.clone(), is_chunked: false, has_yielded: false },
+            LIST => StaticBody { remaining: self.list.clone(), is_chunked: true, has_yielded: false },
             _ => {
-                let mut response = Response::new(Answer { left: Bytes::new(), in_pieces: false, gives_way: false });
+                let mut response =
+                    Response::new(StaticBody { remaining: Bytes::new(), is_chunked: false, has_yielded: false });
                 *response.status_mut() = StatusCode::NOT_FOUND;
                 return response;
             }
@@ -139,16 +147,17 @@ impl Content {
     }
 }
 
-/// Bytes on their way: at once and with their length, or piece by piece without, as a list comes that is made while it
-/// is sent.
-struct Answer {
-    left: Bytes,
-    in_pieces: bool,
-    /// True after others had their turn: a list that is taken as fast as it comes would not let them.
-    gives_way: bool,
+/// A response body. The object is sent at once with its length. The list is sent in chunks without a length, like a
+/// list that is encoded while it is sent.
+struct StaticBody {
+    remaining: Bytes,
+    is_chunked: bool,
+    /// True if the last poll yielded. Without yielding, a list that is read as fast as it is sent would starve other
+    /// tasks.
+    has_yielded: bool,
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for StaticBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -156,25 +165,25 @@ impl http_body::Body for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
-        if self.left.is_empty() {
+        if self.remaining.is_empty() {
             return Poll::Ready(None);
         }
-        if self.in_pieces {
-            self.gives_way = !self.gives_way;
-            if self.gives_way {
+        if self.is_chunked {
+            self.has_yielded = !self.has_yielded;
+            if self.has_yielded {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
         }
-        let length = if self.in_pieces { PIECE.min(self.left.len()) } else { self.left.len() };
-        Poll::Ready(Some(Ok(Frame::data(self.left.split_to(length)))))
+        let length = if self.is_chunked { CHUNK_SIZE.min(self.remaining.len()) } else { self.remaining.len() };
+        Poll::Ready(Some(Ok(Frame::data(self.remaining.split_to(length)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left.is_empty()
+        self.remaining.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.in_pieces { SizeHint::default() } else { SizeHint::with_exact(self.left.len() as u64) }
+        if self.is_chunked { SizeHint::default() } else { SizeHint::with_exact(self.remaining.len() as u64) }
     }
 }

@@ -1,0 +1,98 @@
+//! Measures a server and the baseline server in alternating rounds. Whatever else the machine does affects both
+//! alike, so the ratio of each pair of rounds is more reliable than the absolute numbers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::Result;
+use crate::baseline;
+use crate::client::{HttpRequest, Protocol, get};
+use crate::load::{Load, RoundResult, Workload, median, median_round};
+use crate::plan::Plan;
+use crate::target::{Server, ServerProcess};
+
+/// The duration of the warm-up before each round. Its requests are not counted.
+const WARM_UP: Duration = Duration::from_millis(200);
+
+/// The result of measuring both servers in alternating rounds.
+pub(crate) struct Comparison {
+    /// The baseline server's median round.
+    pub(crate) baseline: RoundResult,
+    /// The measured server's median round.
+    pub(crate) server: RoundResult,
+    /// The median of the rounds' throughput ratios, measured server to baseline.
+    pub(crate) ratio: f64,
+}
+
+/// The clients of a closed loop.
+#[derive(Clone, Copy)]
+pub(crate) struct Concurrency {
+    /// The number of concurrent clients.
+    pub(crate) clients: usize,
+    /// The HTTP version that they use.
+    pub(crate) protocol: Protocol,
+}
+
+/// Starts the baseline server with an object and a list as its responses.
+pub(crate) async fn start_baseline(scratch: &Path, object: &Bytes, list: &Bytes) -> Result<ServerProcess> {
+    let (object, list) = write_baseline_files(scratch, object, list)?;
+    baseline::start(scratch, &object, &list).await
+}
+
+/// Writes the response bodies of the baseline server to files.
+pub(crate) fn write_baseline_files(scratch: &Path, object: &Bytes, list: &Bytes) -> Result<(PathBuf, PathBuf)> {
+    let (object_file, list_file) = (scratch.join("object.json"), scratch.join("list.json"));
+    std::fs::write(&object_file, object)?;
+    std::fs::write(&list_file, list)?;
+    Ok((object_file, list_file))
+}
+
+/// Runs alternating closed loops: GETs of `baseline_path` against the baseline server, and `request` against the
+/// measured server.
+pub(crate) async fn compare_with_baseline(
+    (baseline, baseline_path): (&ServerProcess, &'static str),
+    server: &Server,
+    request: impl Fn() -> HttpRequest + Send + Sync + 'static,
+    concurrency: Concurrency,
+    plan: &Plan,
+) -> Result<Comparison> {
+    let baseline_workload: Workload = Arc::new(move |_, _| Some(get(baseline_path)));
+    let workload: Workload = Arc::new(move |_, _| Some(request()));
+    let (mut baselines, mut servers, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..plan.rounds {
+        let baseline_round = run_round(&baseline.server, concurrency, plan, &baseline_workload).await?;
+        let server_round = run_round(server, concurrency, plan, &workload).await?;
+        ratios.push(server_round.rate() / baseline_round.rate());
+        baselines.push(baseline_round);
+        servers.push(server_round);
+    }
+    Ok(Comparison { baseline: median_round(baselines), server: median_round(servers), ratio: median(ratios) })
+}
+
+/// Runs the plan's rounds of one request and returns the median round.
+pub(crate) async fn measure_rounds(
+    server: &Server,
+    request: impl Fn() -> HttpRequest + Send + Sync + 'static,
+    concurrency: Concurrency,
+    plan: &Plan,
+) -> Result<RoundResult> {
+    let workload: Workload = Arc::new(move |_, _| Some(request()));
+    let mut rounds = Vec::new();
+    for _ in 0..plan.rounds {
+        rounds.push(run_round(server, concurrency, plan, &workload).await?);
+    }
+    Ok(median_round(rounds))
+}
+
+async fn run_round(
+    server: &Server,
+    Concurrency { clients, protocol }: Concurrency,
+    plan: &Plan,
+    workload: &Workload,
+) -> Result<RoundResult> {
+    Load::closed(clients, WARM_UP).protocol(protocol).run(server, workload).await?;
+    Load::closed(clients, plan.duration).protocol(protocol).run(server, workload).await
+}
