@@ -1,11 +1,11 @@
-//! Compares how JSON, YAML and Protobuf are read, and YAML is written, with what upstream's libraries do, for texts that are made by
-//! mutation, or for the files of a folder:
+//! Compares decoding of JSON, YAML and Protobuf, and encoding of YAML, with upstream's libraries. Inputs are
+//! mutations, or the files of a directory:
 //!
 //! ```text
 //! cd tools/texts && go build -o /tmp/upstream .
 //! cargo run --release -p pintle-fuzz --example differential -- /tmp/upstream yaml 100000 [SEED | FOLDER]
 //! ```
-#![allow(clippy::print_stdout)] // it is a report
+#![allow(clippy::print_stdout)] // the output is a report
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -16,39 +16,40 @@ use pintle_fuzz::{Random, TARGETS, mutate};
 use pintle_schema::base64;
 use pintle_value::Value;
 
-/// What comes of a text: read as JSON or refused, the same strictly, written again.
+/// The result of decoding an input: the value as JSON or the error, the strict decoding errors, and the value encoded
+/// again.
 #[derive(Debug, Default, PartialEq)]
-struct Answer {
+struct DecodeResult {
     json: String,
     error: String,
     strict: String,
     written: String,
 }
 
-fn json(text: &[u8]) -> Answer {
+fn json(text: &[u8]) -> DecodeResult {
     match json::decode(text, json::DecodeOptions::default()) {
-        Err(error) => Answer { error: error.to_string(), ..Answer::default() },
-        Ok(read) => Answer {
+        Err(error) => DecodeResult { error: error.to_string(), ..DecodeResult::default() },
+        Ok(read) => DecodeResult {
             json: String::from_utf8_lossy(&json::encode(&read.value)).into_owned(),
             strict: json::decode_strict_untyped(text).map(|found| found.strict_errors.join("\n")).unwrap_or_default(),
-            ..Answer::default()
+            ..DecodeResult::default()
         },
     }
 }
 
-fn yaml(text: &[u8]) -> Answer {
+fn yaml(text: &[u8]) -> DecodeResult {
     match yaml::decode(text) {
-        Err(error) => Answer { error: error.to_string(), ..Answer::default() },
-        Ok(read) => Answer {
+        Err(error) => DecodeResult { error: error.to_string(), ..DecodeResult::default() },
+        Ok(read) => DecodeResult {
             json: String::from_utf8_lossy(&json::encode(&read.value)).into_owned(),
             strict: read.strict_error.unwrap_or_default(),
             written: String::from_utf8_lossy(&yaml::encode(&read.value)).into_owned(),
-            ..Answer::default()
+            ..DecodeResult::default()
         },
     }
 }
 
-fn protobuf(body: &[u8]) -> Answer {
+fn protobuf(body: &[u8]) -> DecodeResult {
     let catalog = pintle_catalog::shared();
     let read = || {
         if body.strip_prefix(&protobuf::PREFIX).is_none_or(<[u8]>::is_empty) {
@@ -61,13 +62,13 @@ fn protobuf(body: &[u8]) -> Answer {
         Ok(String::from_utf8_lossy(&json::encode(&value)).into_owned())
     };
     match read() {
-        Err(error) => Answer { error, ..Answer::default() },
-        Ok(json) => Answer { json, ..Answer::default() },
+        Err(error) => DecodeResult { error, ..DecodeResult::default() },
+        Ok(json) => DecodeResult { json, ..DecodeResult::default() },
     }
 }
 
-fn typed(text: &[u8]) -> Answer {
-    let error = |error: String| Answer { error, ..Answer::default() };
+fn typed(text: &[u8]) -> DecodeResult {
+    let error = |error: String| DecodeResult { error, ..DecodeResult::default() };
     let read = json::decode(text, json::DecodeOptions::default()).ok();
     let Some(meta) = read.and_then(|read| json::type_meta(&read.value).ok()) else {
         return error("no kind".to_owned());
@@ -79,7 +80,7 @@ fn typed(text: &[u8]) -> Answer {
         Err(e) => error(e.to_string()),
         Ok(read) => {
             let json = String::from_utf8_lossy(&json::encode(&read.value)).into_owned();
-            Answer { json, strict: read.strict_errors.join("\n"), ..Answer::default() }
+            DecodeResult { json, strict: read.strict_errors.join("\n"), ..DecodeResult::default() }
         }
     }
 }
@@ -98,13 +99,13 @@ impl Upstream {
         Self { process, input, output: BufReader::new(output) }
     }
 
-    fn ask(&mut self, text: &[u8]) -> Answer {
-        writeln!(self.input, "{}", base64::encode(text)).expect("the program reads");
+    fn decode(&mut self, text: &[u8]) -> DecodeResult {
+        writeln!(self.input, "{}", base64::encode(text)).expect("write to the upstream program");
         let mut line = String::new();
-        self.output.read_line(&mut line).expect("the program answers");
+        self.output.read_line(&mut line).expect("read from the upstream program");
         let row = json::decode(line.as_bytes(), json::DecodeOptions::default()).expect("JSON").value;
         let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        Answer { json: text("json"), error: text("error"), strict: text("strict"), written: text("written") }
+        DecodeResult { json: text("json"), error: text("error"), strict: text("strict"), written: text("written") }
     }
 }
 
@@ -122,47 +123,47 @@ fn main() {
     let rounds: usize = rounds.parse().expect("a number of rounds");
     let seed = rest.first().map_or("1", String::as_str);
     let mut upstream = Upstream::start(program, codec);
-    let mut texts = match seed.parse() {
-        Ok(seed) => Texts::mutants_of(codec, seed, rounds),
-        Err(_) => Texts::files_of(seed),
+    let mut inputs = match seed.parse() {
+        Ok(seed) => Inputs::mutations_of(codec, seed, rounds),
+        Err(_) => Inputs::files_in(seed),
     };
-    let (mut asked, mut accepted, mut differing) = (0, 0, 0);
-    while let Some(text) = texts.next() {
-        let theirs = upstream.ask(&text);
+    let (mut total, mut accepted, mut differing) = (0, 0, 0);
+    while let Some(text) = inputs.next() {
+        let theirs = upstream.decode(&text);
         let mut ours = ours(&text);
-        // goyaml reads the JSON that it writes, and so neither passes control characters nor NEL.
+        // goyaml decodes JSON before it encodes YAML, which fails for control characters and NEL.
         if ours.json.contains(|c| matches!(c, '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')) {
             ours.written.clone_from(&theirs.written);
         }
-        asked += 1;
-        // Upstream's scheme does not have all kinds, nor has ours.
+        total += 1;
+        // Neither upstream's scheme nor the catalog has all kinds.
         let unknown = ours.error == "no kind" || theirs.error == "no kind";
         if ours != theirs && !unknown {
             differing += 1;
             println!(
                 "b\"{}\"\n  ours   {}\n  theirs {}",
                 text.escape_ascii(),
-                short(&ours, &theirs),
-                short(&theirs, &ours)
+                differing_fields(&ours, &theirs),
+                differing_fields(&theirs, &ours)
             );
         }
         if theirs.error.is_empty() {
             accepted += 1;
-            texts.keep(text);
+            inputs.add_to_corpus(text);
         }
     }
-    println!("{asked} texts, {accepted} of them accepted by upstream, {differing} differ");
+    println!("{total} inputs, {accepted} accepted by upstream, {differing} differ");
     drop(upstream.input);
     let _ = upstream.process.wait();
 }
 
-/// Of an answer what the other does not say.
-fn short(answer: &Answer, other: &Answer) -> String {
+/// Formats the fields that differ from the other result.
+fn differing_fields(result: &DecodeResult, other: &DecodeResult) -> String {
     [
-        ("json", &answer.json, &other.json),
-        ("error", &answer.error, &other.error),
-        ("strict", &answer.strict, &other.strict),
-        ("written", &answer.written, &other.written),
+        ("json", &result.json, &other.json),
+        ("error", &result.error, &other.error),
+        ("strict", &result.strict, &other.strict),
+        ("written", &result.written, &other.written),
     ]
     .into_iter()
     .filter(|(_, one, other)| one != other)
@@ -170,47 +171,47 @@ fn short(answer: &Answer, other: &Answer) -> String {
     .collect()
 }
 
-/// Where texts come from.
-struct Texts {
+/// The source of inputs: mutations or files.
+struct Inputs {
     random: Random,
     seeds: Vec<Vec<u8>>,
-    /// What was accepted lately, to go on from.
-    kept: Vec<Vec<u8>>,
-    left: usize,
+    /// Inputs that upstream accepted, for further mutation.
+    corpus: Vec<Vec<u8>>,
+    remaining: usize,
     files: std::vec::IntoIter<PathBuf>,
 }
 
-impl Texts {
-    fn mutants_of(codec: &str, seed: u64, left: usize) -> Self {
+impl Inputs {
+    fn mutations_of(codec: &str, seed: u64, remaining: usize) -> Self {
         let name = match codec {
-            "protobuf" => "object",
+            "protobuf" => "protobuf_object",
             "typed" => "json_object",
             other => other,
         };
         let target = TARGETS.iter().find(|target| target.name == name);
         let seeds = target.map(|target| (target.seeds)()).unwrap_or_default();
-        Self { random: Random::new(seed), kept: seeds.clone(), seeds, left, files: Vec::new().into_iter() }
+        Self { random: Random::new(seed), corpus: seeds.clone(), seeds, remaining, files: Vec::new().into_iter() }
     }
 
-    fn files_of(folder: &str) -> Self {
+    fn files_in(folder: &str) -> Self {
         let mut files: Vec<_> = std::fs::read_dir(folder).expect("a folder").flatten().map(|f| f.path()).collect();
         files.sort();
-        Self { random: Random::new(0), kept: Vec::new(), seeds: Vec::new(), left: 0, files: files.into_iter() }
+        Self { random: Random::new(0), corpus: Vec::new(), seeds: Vec::new(), remaining: 0, files: files.into_iter() }
     }
 
     fn next(&mut self) -> Option<Vec<u8>> {
-        if self.left == 0 {
+        if self.remaining == 0 {
             return self.files.next().map(|file| std::fs::read(file).expect("a file"));
         }
-        self.left -= 1;
-        let (one, other) = (self.random.below(self.kept.len()), self.random.below(self.seeds.len()));
-        Some(mutate(&mut self.random, &self.kept[one], &self.seeds[other]))
+        self.remaining -= 1;
+        let (one, other) = (self.random.below(self.corpus.len()), self.random.below(self.seeds.len()));
+        Some(mutate(&mut self.random, &self.corpus[one], &self.seeds[other]))
     }
 
-    fn keep(&mut self, text: Vec<u8>) {
+    fn add_to_corpus(&mut self, text: Vec<u8>) {
         if !text.is_empty() && text.len() < 2048 && self.random.once_in(4) {
-            let place = self.seeds.len() + self.random.below(512);
-            if place < self.kept.len() { self.kept[place] = text } else { self.kept.push(text) }
+            let index = self.seeds.len() + self.random.below(512);
+            if index < self.corpus.len() { self.corpus[index] = text } else { self.corpus.push(text) }
         }
     }
 }

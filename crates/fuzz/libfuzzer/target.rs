@@ -1,20 +1,21 @@
-//! Runs the target that the environment names: `TARGET=yaml cargo +nightly fuzz run --fuzz-dir crates/fuzz/libfuzzer target`.
+//! Runs the fuzz target that the environment names: `TARGET=yaml cargo +nightly fuzz run --fuzz-dir
+//! crates/fuzz/libfuzzer target`. `SEEDS` names the corpus directory to write the seed inputs to.
 #![no_main]
 
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use pintle_fuzz::{TARGETS, Target};
+use pintle_fuzz::{TARGETS, FuzzTarget};
 
-static TARGET: LazyLock<&Target> = LazyLock::new(|| {
+static TARGET: LazyLock<&FuzzTarget> = LazyLock::new(|| {
     let name = std::env::var("TARGET").unwrap_or_default();
     let target = TARGETS.iter().find(|target| target.name == name).unwrap_or_else(|| {
         panic!("TARGET must be one of {:?}", TARGETS.iter().map(|target| target.name).collect::<Vec<_>>())
     });
-    // Seeds go where libFuzzer looks for inputs.
+    // Write the seed inputs to the corpus directory.
     if let Ok(folder) = std::env::var("SEEDS") {
         for (i, seed) in (target.seeds)().iter().enumerate() {
-            std::fs::write(format!("{folder}/seed-{i}"), seed).expect("the folder of seeds");
+            std::fs::write(format!("{folder}/seed-{i}"), seed).expect("write a seed to the directory in SEEDS");
         }
     }
     target

@@ -1,16 +1,16 @@
-//! What must hold for every input of every decoder, as plain functions of bytes ([`TARGETS`]), and the two things that
-//! inputs come from: [`mutate`] changes good texts, [`sample`] makes objects of any kind. The tests of this crate run the
-//! functions for a bounded, seeded while; `libfuzzer` beside it runs the same functions for as long as one likes, guided
-//! by coverage. Test code only: nothing that is served links it.
+//! The fuzz targets of all decoders, as plain functions of bytes ([`TARGETS`]), and the two sources of inputs:
+//! [`mutate`] changes valid inputs, [`sample`] generates objects of any kind. The tests of this crate run the targets
+//! for a bounded time with a fixed seed. `libfuzzer` runs the same targets with coverage guidance for any time. Test
+//! code only: no served code links it.
 
-mod bounded;
+mod memory_limit;
 mod mutate;
 mod random;
 mod sample;
 mod targets;
 
-pub use bounded::{Bound, bounded};
+pub use memory_limit::{MemoryLimit, with_memory_limit};
 pub use mutate::mutate;
 pub use random::Random;
 pub use sample::sample;
-pub use targets::{TARGETS, Target, survives_yaml};
+pub use targets::{FuzzTarget, TARGETS, round_trips_in_yaml};

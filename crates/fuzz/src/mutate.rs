@@ -1,9 +1,9 @@
-//! Changes of good inputs: what breaks decoders is mostly one small thing away from what they know.
+//! Mutates valid inputs. Most inputs that break a decoder are one small change away from a valid one.
 
 use crate::Random;
 
-/// Pieces that mean something to one of the decoders.
-const PIECES: &[&[u8]] = &[
+/// The dictionary: tokens with a meaning in one of the formats.
+const DICTIONARY: &[&[u8]] = &[
     b"{",
     b"}",
     b"[",
@@ -87,7 +87,7 @@ const PIECES: &[&[u8]] = &[
     b"i:0",
 ];
 
-/// A changed input: of `seed`, with some of `other`.
+/// Returns a mutation of `seed`, which may contain parts of `other`.
 #[must_use]
 pub fn mutate(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
     let mut bytes = seed.to_vec();
@@ -97,8 +97,8 @@ pub fn mutate(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
         match random.below(9) {
             0 => bytes.truncate(at),
             1 => drop(bytes.drain(at..end)),
-            2 => drop(bytes.splice(at..at, random.pick(PIECES).iter().copied())),
-            3 => drop(bytes.splice(at..end, random.pick(PIECES).iter().copied())),
+            2 => drop(bytes.splice(at..at, random.pick(DICTIONARY).iter().copied())),
+            3 => drop(bytes.splice(at..end, random.pick(DICTIONARY).iter().copied())),
             4 => {
                 let piece = bytes[at..end].to_vec();
                 let times = 1 + random.below(3);

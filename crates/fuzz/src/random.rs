@@ -1,18 +1,18 @@
-//! A small generator of numbers, the same at every run.
+//! A small deterministic pseudorandom number generator.
 
-/// Numbers from a seed (xorshift).
+/// A seeded xorshift generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Numbers that follow from a seed.
+    /// Creates a generator. The same seed gives the same numbers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // A seed of zero would give nothing else.
+        // The state must not be zero, because xorshift stays there.
         Self(seed ^ 0x9e37_79b9_7f4a_7c15 | 1)
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -20,21 +20,21 @@ impl Random {
         self.0
     }
 
-    /// A number below a limit; 0 if the limit is 0.
+    /// Returns a number below `limit`, or 0 if `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         let limit = limit.max(1) as u64;
         usize::try_from(self.number() % limit).unwrap_or_default()
     }
 
-    /// True once in so many times.
+    /// Returns true with a probability of one in `times`.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// One of several.
+    /// Returns one of the items.
     ///
     /// # Panics
-    /// If there are none.
+    /// Panics if there are none.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }

@@ -1,13 +1,13 @@
-//! Objects of any kind, made by the facts of its type: with fields left out, with the ends of every range, with the texts
-//! that formats trip over.
+//! Generates objects of any kind from the schema of its type: with missing fields, with the limits of every range,
+//! and with strings that are difficult for some format.
 
 use pintle_schema::{Scalar, ScalarType, Type, TypeId, Types, UnionKind, base64};
 use pintle_value::{Object, Str, Value};
 
 use crate::Random;
 
-/// How deep a sample nests; types may refer to themselves.
-const DEEPEST: usize = 9;
+/// The maximum depth of a sample, because types may be recursive.
+const MAX_DEPTH: usize = 9;
 
 const TEXTS: &[&str] = &[
     "",
@@ -84,19 +84,19 @@ const QUANTITIES: &[&str] =
 
 const DURATIONS: &[&str] = &["0s", "1s", "1h0m0s", "1.5s", "100ms", "-3m0s", "2540400h10m10s"];
 
-/// A value of a type, not yet normalised; it has no field that the type does not know, and no value that it refuses.
+/// Generates a value of a type. It is not normalised, and has neither unknown fields nor invalid values.
 #[must_use]
 pub fn sample(random: &mut Random, types: &Types, type_id: TypeId) -> Value {
-    // Some samples have nearly everything, some nearly nothing.
-    let rare = *random.pick(&[1, 2, 4, 12]);
-    Sampler { random, types, rare }.value(type_id, 0)
+    // Some samples have nearly all fields, some nearly none.
+    let field_rarity = *random.pick(&[1, 2, 4, 12]);
+    Sampler { random, types, field_rarity }.value(type_id, 0)
 }
 
 struct Sampler<'a> {
     random: &'a mut Random,
     types: &'a Types,
-    /// A field is there once in so many times.
-    rare: usize,
+    /// A field is present with a probability of one in this.
+    field_rarity: usize,
 }
 
 impl Sampler<'_> {
@@ -105,16 +105,17 @@ impl Sampler<'_> {
         match types.get(id) {
             Type::Scalar(scalar) => self.scalar(scalar),
             Type::Any => self.json(depth),
-            _ if depth > DEEPEST => types.zero(id),
+            _ if depth > MAX_DEPTH => types.zero(id),
             Type::Struct(ty) => {
-                let rare = self.rare + depth / 3;
+                let field_rarity = self.field_rarity + depth / 3;
                 let mut object = Object::new();
                 for field in &ty.fields {
-                    // `apiVersion` and `kind` are in no message; of the whole object the envelope has them.
+                    // `apiVersion` and `kind` are not in a Protobuf message; those of the whole object are in the
+                    // envelope.
                     if depth > 0 && field.number == 0 {
                         continue;
                     }
-                    if self.random.once_in(rare) {
+                    if self.random.once_in(field_rarity) {
                         let value = if field.pointer && self.random.once_in(12) {
                             Value::Null
                         } else {
@@ -181,7 +182,7 @@ impl Sampler<'_> {
                 let mut object = Object::new();
                 object.insert("apiVersion", "example.com/v1");
                 object.insert("kind", "Widget");
-                object.insert("spec", self.json(DEEPEST - 3));
+                object.insert("spec", self.json(MAX_DEPTH - 3));
                 Value::Object(object)
             }
             Scalar::FieldsV1 => {
@@ -193,12 +194,12 @@ impl Sampler<'_> {
                 }
                 Value::Object(object)
             }
-            Scalar::Json => self.json(DEEPEST - 3),
+            Scalar::Json => self.json(MAX_DEPTH - 3),
             integer => self.integer(integer),
         }
     }
 
-    /// The ends of the range, or something in it.
+    /// A limit of the range, or a number within it.
     fn integer(&mut self, kind: Scalar) -> Value {
         let (low, high) = kind.range().unwrap_or((i64::MIN, i64::MAX));
         let small = i64::try_from(self.random.below(200)).unwrap_or_default();
@@ -210,7 +211,7 @@ impl Sampler<'_> {
     }
 
     fn json(&mut self, depth: usize) -> Value {
-        match self.random.below(if depth > DEEPEST { 5 } else { 7 }) {
+        match self.random.below(if depth > MAX_DEPTH { 5 } else { 7 }) {
             0 => Value::Bool(true),
             1 => self.integer(Scalar::Int64),
             2 => Value::Float(*self.random.pick(&[0.5, -1e-7, 1e21])),

@@ -1,21 +1,20 @@
-//! Objects of every kind, made up from the facts of their types, come back from every encoding as they were, and from each
-//! through each other.
+//! Generated objects of every kind round-trip through every encoding, and through any two of them.
 
 use pintle_codec::{cbor, json, protobuf, yaml};
-use pintle_fuzz::{Random, sample, survives_yaml};
+use pintle_fuzz::{Random, round_trips_in_yaml, sample};
 use pintle_schema::{Problems, Type, TypeId, Types, normalise};
 use pintle_value::Value;
 
-/// How many objects of each kind.
-const OBJECTS: u64 = 12;
+/// The number of generated objects of each kind.
+const OBJECTS_PER_KIND: u64 = 12;
 
-struct Kind {
+struct KindCodec {
     name: String,
     types: &'static Types,
     id: TypeId,
 }
 
-impl Kind {
+impl KindCodec {
     fn json(&self, value: &Value) -> Vec<u8> {
         let mut out = Vec::new();
         json::encode_typed(value, self.types, self.id, &mut out);
@@ -35,11 +34,11 @@ impl Kind {
         out
     }
 
-    /// The same without a tree, from JSON as it is stored.
+    /// Encodes stored JSON as Protobuf without an intermediate value.
     fn json_as_protobuf(&self, value: &Value) -> Vec<u8> {
         let (text, mut tape) = (self.json(value), json::Tape::default());
         let mut message = Vec::new();
-        protobuf::encode_json(&text, &mut tape, self.types, self.id, &mut message).expect("what is stored is JSON");
+        protobuf::encode_json(&text, &mut tape, self.types, self.id, &mut message).expect("stored objects are JSON");
         let mut out = Vec::new();
         protobuf::encode_envelope(value.api_version(), value.kind(), &mut out, |out| out.extend_from_slice(&message));
         out
@@ -69,7 +68,7 @@ impl Kind {
         value
     }
 
-    /// An object as it is stored: read from JSON.
+    /// Generates an object as it is stored, that is decoded from JSON.
     fn object(&self, seed: u64) -> Value {
         let mut value = sample(&mut Random::new(seed), self.types, self.id);
         let mut problems = Problems::default();
@@ -79,10 +78,10 @@ impl Kind {
     }
 }
 
-/// All kinds, each with a thousand seeds of its own.
-fn kinds() -> impl Iterator<Item = (u64, Kind)> {
+/// All kinds, each with its own range of a thousand seeds.
+fn kinds() -> impl Iterator<Item = (u64, KindCodec)> {
     let catalog = pintle_catalog::shared();
-    let kinds = catalog.kinds().map(|(group, version, kind, id)| Kind {
+    let kinds = catalog.kinds().map(|(group, version, kind, id)| KindCodec {
         name: format!("{group}/{version} {kind}"),
         types: catalog.types(),
         id,
@@ -91,13 +90,13 @@ fn kinds() -> impl Iterator<Item = (u64, Kind)> {
 }
 
 #[track_caller]
-fn same(kind: &Kind, way: &str, came: &Value, went: &Value) {
+fn assert_same(kind: &KindCodec, encoding: &str, decoded: &Value, original: &Value) {
     let text = |value| String::from_utf8_lossy(&json::encode(value)).into_owned();
-    assert_eq!(text(came), text(went), "{} through {way}", kind.name);
-    assert_eq!(came, went, "{} through {way}", kind.name);
+    assert_eq!(text(decoded), text(original), "{} through {encoding}", kind.name);
+    assert_eq!(decoded, original, "{} through {encoding}", kind.name);
 }
 
-/// The tree with null for lists and maps without entries.
+/// Replaces empty lists and maps by null.
 fn without_empty(value: Value) -> Value {
     match value {
         Value::Array(items) if items.is_empty() => Value::Null,
@@ -112,66 +111,66 @@ fn without_empty(value: Value) -> Value {
 }
 
 #[test]
-fn objects_come_back_read_json_and_yaml() {
+fn objects_round_trip_through_json_and_yaml() {
     let mut in_yaml = 0;
     for (seeds, kind) in kinds() {
-        for seed in seeds..seeds + OBJECTS {
+        for seed in seeds..seeds + OBJECTS_PER_KIND {
             let object = kind.object(seed);
             let text = kind.json(&object);
-            same(&kind, "JSON", &kind.read_json(&text), &object);
-            same(
+            assert_same(&kind, "JSON", &kind.read_json(&text), &object);
+            assert_same(
                 &kind,
                 "pretty JSON",
                 &kind.read_json(&json::encode_typed_pretty(&object, kind.types, kind.id)),
                 &object,
             );
-            if !survives_yaml(&object) {
+            if !round_trips_in_yaml(&object) {
                 continue;
             }
             in_yaml += 1;
             let written = yaml::encode(&object);
             let read = yaml::decode(&written).unwrap_or_else(|e| panic!("{}: {e}", kind.name));
             assert_eq!(read.strict_error, None, "{}", kind.name);
-            same(&kind, "YAML", &kind.read_json(&json::encode(&read.value)), &object);
-            // JSON is YAML too, but for characters that YAML does not allow as they are.
+            assert_same(&kind, "YAML", &kind.read_json(&json::encode(&read.value)), &object);
+            // JSON is also YAML, except for control characters that YAML does not allow unescaped.
             if String::from_utf8_lossy(&text).contains(|c| matches!(c, '\u{7f}'..='\u{9f}')) {
                 continue;
             }
             let read = yaml::decode(&text).unwrap_or_else(|e| panic!("{}: {e}: {}", kind.name, text.escape_ascii()));
-            same(&kind, "JSON as YAML", &kind.read_json(&json::encode(&read.value)), &object);
+            assert_same(&kind, "JSON as YAML", &kind.read_json(&json::encode(&read.value)), &object);
         }
     }
-    assert!(in_yaml > 1_000, "{in_yaml} objects came back from YAML");
+    assert!(in_yaml > 1_000, "only {in_yaml} objects were tested with YAML");
 }
 
 #[test]
-fn objects_come_back_read_protobuf() {
-    // A table is no message.
-    let is_message = |kind: &Kind| matches!(kind.types.get(kind.id), Type::Struct(ty) if ty.message(0).len() > 0);
+fn objects_round_trip_through_protobuf() {
+    // Tables have no Protobuf message.
+    let is_message = |kind: &KindCodec| matches!(kind.types.get(kind.id), Type::Struct(ty) if ty.message(0).len() > 0);
     for (seeds, kind) in kinds().filter(|(_, kind)| is_message(kind)) {
-        for seed in seeds..seeds + OBJECTS {
+        for seed in seeds..seeds + OBJECTS_PER_KIND {
             let message = kind.protobuf(&kind.object(seed));
             assert!(kind.json_as_protobuf(&kind.object(seed)) == message, "{}", kind.name);
-            // From here on lists without items are null, which a message does not tell apart.
+            // Protobuf does not distinguish empty lists from null, so from here on they are null.
             let object = kind.read_protobuf(&message);
-            same(&kind, "Protobuf", &without_empty(object.clone()), &without_empty(kind.object(seed)));
-            let came = kind.read_protobuf(&kind.protobuf(&object));
-            same(&kind, "Protobuf twice", &came, &object);
-            same(&kind, "Protobuf and JSON", &kind.read_json(&kind.json(&came)), &object);
+            assert_same(&kind, "Protobuf", &without_empty(object.clone()), &without_empty(kind.object(seed)));
+            let decoded = kind.read_protobuf(&kind.protobuf(&object));
+            assert_same(&kind, "Protobuf twice", &decoded, &object);
+            assert_same(&kind, "Protobuf and JSON", &kind.read_json(&kind.json(&decoded)), &object);
         }
     }
 }
 
 #[test]
-fn objects_come_back_from_cbor() {
+fn objects_round_trip_through_cbor() {
     for (seeds, kind) in kinds() {
-        for seed in seeds..seeds + OBJECTS {
+        for seed in seeds..seeds + OBJECTS_PER_KIND {
             let object = kind.object(seed);
             let bytes = kind.cbor(&object);
-            let came = kind.read_cbor(&bytes);
-            same(&kind, "CBOR", &came, &object);
-            assert!(kind.cbor(&came) == bytes, "{}", kind.name);
-            same(&kind, "CBOR and JSON", &kind.read_json(&kind.json(&came)), &object);
+            let decoded = kind.read_cbor(&bytes);
+            assert_same(&kind, "CBOR", &decoded, &object);
+            assert!(kind.cbor(&decoded) == bytes, "{}", kind.name);
+            assert_same(&kind, "CBOR and JSON", &kind.read_json(&kind.json(&decoded)), &object);
         }
     }
 }

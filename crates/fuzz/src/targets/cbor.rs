@@ -1,22 +1,23 @@
-//! CBOR, without a type and read into a kind.
+//! CBOR, untyped and decoded into a kind.
 
 use pintle_codec::cbor::{self, Limits};
 use pintle_codec::json;
 use pintle_schema::{Problems, TypeId, Types, normalise};
 use pintle_value::Value;
 
-use super::{kind_of, kinds};
-use crate::{Bound, Random, bounded, sample};
+use super::{kinds, split_kind};
+use crate::{MemoryLimit, Random, sample, with_memory_limit};
 
-/// An array of empty arrays has a byte for each, which as a tree takes 24 and while it grows up to four times as much.
-const BOUND: Bound = Bound { per_byte: 300, at_least: 64 << 10 };
+/// Each empty array in an array is one byte of input. As a value it takes 24 bytes, and up to four times as much
+/// while the array grows.
+const LIMIT: MemoryLimit = MemoryLimit { per_byte: 300, base: 64 << 10 };
 
 pub(super) fn untyped(input: &[u8]) {
     let limits = Limits::default();
-    let _ = bounded(input.len(), BOUND, || cbor::type_meta(input, limits));
-    let _ = bounded(input.len(), BOUND, || cbor::diagnostic(input));
-    let _ = bounded(input.len(), BOUND, || cbor::decode_object(input, limits));
-    let Ok(value) = bounded(input.len(), BOUND, || cbor::decode(input, limits)) else { return };
+    let _ = with_memory_limit(input.len(), LIMIT, || cbor::type_meta(input, limits));
+    let _ = with_memory_limit(input.len(), LIMIT, || cbor::diagnostic(input));
+    let _ = with_memory_limit(input.len(), LIMIT, || cbor::decode_object(input, limits));
+    let Ok(value) = with_memory_limit(input.len(), LIMIT, || cbor::decode(input, limits)) else { return };
     let written = cbor::encode(&value);
     let again = cbor::decode(&written, limits).unwrap_or_else(|e| panic!("{e}: {}", written.escape_ascii()));
     assert_eq!(again, value, "{}", written.escape_ascii());
@@ -26,16 +27,16 @@ pub(super) fn untyped(input: &[u8]) {
 }
 
 pub(super) fn typed(input: &[u8]) {
-    let Some((catalog, type_id, bytes)) = kind_of(input) else { return };
+    let Some((catalog, type_id, bytes)) = split_kind(input) else { return };
     let types = catalog.types();
-    let Some(value) = bounded(bytes.len(), BOUND, || read(bytes, types, type_id)) else { return };
+    let Some(value) = with_memory_limit(bytes.len(), LIMIT, || read(bytes, types, type_id)) else { return };
     let mut once = cbor::SELF_DESCRIBED.to_vec();
     cbor::encode_typed(&value, types, type_id, &mut once);
-    let again = read(&once, types, type_id).unwrap_or_else(|| panic!("is not read again: {}", once.escape_ascii()));
+    let again = read(&once, types, type_id).unwrap_or_else(|| panic!("does not decode again: {}", once.escape_ascii()));
     assert_eq!(again, value, "{}", once.escape_ascii());
 }
 
-/// The normal form of what is read.
+/// Decodes and normalises a value.
 fn read(bytes: &[u8], types: &Types, type_id: TypeId) -> Option<Value> {
     let mut value = cbor::decode_typed(bytes, types, type_id, Limits::default()).ok()?.value;
     let mut problems = Problems::default();

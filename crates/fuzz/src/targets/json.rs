@@ -1,38 +1,38 @@
-//! JSON, without a type and read into a kind.
+//! JSON, untyped and decoded into a kind.
 
 use pintle_codec::json::{self, DecodeOptions};
 use pintle_codec::protobuf;
 use pintle_schema::{Problems, TypeId, Types, normalise};
 
-use super::{kind_of, kinds};
-use crate::{Bound, Random, bounded, sample};
+use super::{kinds, split_kind};
+use crate::{MemoryLimit, Random, sample, with_memory_limit};
 
-/// A value takes 24 bytes, as an item of a list while that is built about four times as much, and a text may be of
-/// nothing but `[],`.
-const BOUND: Bound = Bound { per_byte: 200, at_least: 64 << 10 };
+/// A value takes 24 bytes, and about four times as much while a list of it grows. The input may consist of `[],`
+/// only.
+const LIMIT: MemoryLimit = MemoryLimit { per_byte: 200, base: 64 << 10 };
 
 pub(super) fn untyped(input: &[u8]) {
-    let _ = bounded(input.len(), BOUND, || json::decode_strict_untyped(input));
-    let read = bounded(input.len(), BOUND, || json::decode(input, DecodeOptions { duplicates: true }));
+    let _ = with_memory_limit(input.len(), LIMIT, || json::decode_strict_untyped(input));
+    let read = with_memory_limit(input.len(), LIMIT, || json::decode(input, DecodeOptions { duplicates: true }));
     let Ok(read) = read else { return };
-    assert_eq!(read.has_duplicates, !read.duplicates.is_empty(), "duplicates are listed");
+    assert_eq!(read.has_duplicates, !read.duplicates.is_empty(), "has_duplicates agrees with the list");
     let _ = json::type_meta(&read.value);
-    // What is written is read as what it says: a float that is whole becomes an integer, so the texts are compared.
+    // Encoding turns a float with an integral value into an integer, so the texts are compared and not the values.
     let rewritten = |text: &[u8]| json::decode(text, DecodeOptions::default()).map(|again| json::encode(&again.value));
     let once = json::encode(&read.value);
-    let twice = rewritten(&once).expect("what is written is read");
+    let twice = rewritten(&once).expect("encoded JSON decodes");
     assert_eq!(rewritten(&json::encode_pretty(&read.value)).as_ref(), Ok(&twice));
     assert_eq!(rewritten(&twice).as_ref(), Ok(&twice));
-    // A zero below zero is one as a float alone.
+    // Negative zero exists as a float only.
     assert!(once == twice || once.windows(2).any(|two| two == b"-0"), "{}", once.escape_ascii());
 }
 
 pub(super) fn typed(input: &[u8]) {
-    let Some((catalog, type_id, text)) = kind_of(input) else { return };
+    let Some((catalog, type_id, text)) = split_kind(input) else { return };
     read_into(text, catalog.types(), type_id);
 }
 
-/// A body: it says itself what it is.
+/// A request body, which contains its own apiVersion and kind.
 pub(super) fn object(input: &[u8]) {
     let Ok(read) = json::decode(input, DecodeOptions::default()) else { return };
     let Ok(meta) = json::type_meta(&read.value) else { return };
@@ -44,18 +44,18 @@ pub(super) fn object(input: &[u8]) {
 }
 
 fn read_into(text: &[u8], types: &Types, type_id: TypeId) {
-    let _ = bounded(text.len(), BOUND, || json::decode_strict(text, types, type_id));
-    // Meant for what is stored, but whatever it is given, it ends.
-    let _ = bounded(text.len(), BOUND, || message_of(text, types, type_id));
-    let Ok(read) = bounded(text.len(), BOUND, || json::decode_typed(text, types, type_id)) else { return };
+    let _ = with_memory_limit(text.len(), LIMIT, || json::decode_strict(text, types, type_id));
+    // This is meant for stored JSON, but must terminate for any input.
+    let _ = with_memory_limit(text.len(), LIMIT, || message_of(text, types, type_id));
+    let Ok(read) = with_memory_limit(text.len(), LIMIT, || json::decode_typed(text, types, type_id)) else { return };
     let write = |value| {
         let mut out = Vec::new();
         json::encode_typed(value, types, type_id, &mut out);
         out
     };
-    // In what has no type, floats that are whole become integers, so the texts are compared.
+    // In untyped fields, encoding turns a float with an integral value into an integer, so the texts are compared.
     let once = write(&read.value);
-    let again = json::decode_typed(&once, types, type_id).expect("what is written is read");
+    let again = json::decode_typed(&once, types, type_id).expect("encoded JSON decodes");
     let twice = write(&again.value);
     assert!(once == twice || once.windows(2).any(|two| two == b"-0"), "{}", once.escape_ascii());
     let mut message = Vec::new();
@@ -64,10 +64,10 @@ fn read_into(text: &[u8], types: &Types, type_id: TypeId) {
     let mut normal = again.value.clone();
     let mut problems = Problems::default();
     normalise(types, type_id, &mut normal, &mut problems);
-    assert_eq!((normal, problems), (again.value, Problems::default()), "what is read is normal");
+    assert_eq!((normal, problems), (again.value, Problems::default()), "a decoded value is normalised");
 }
 
-/// JSON as a message, without a tree between them.
+/// Encodes JSON as a Protobuf message without an intermediate value.
 fn message_of(text: &[u8], types: &Types, type_id: TypeId) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     protobuf::encode_json(text, &mut json::Tape::default(), types, type_id, &mut out).map(|()| out)

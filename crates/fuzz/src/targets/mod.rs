@@ -1,5 +1,5 @@
-//! The decoders and what must hold of them: no input makes them panic, or take more memory than its length allows, and
-//! what they accept is written and read back as the same.
+//! The fuzz targets, with the properties that hold for every input: a decoder neither panics nor allocates more than
+//! the input's length allows, and what it accepts round-trips through encoding.
 
 mod apply;
 mod cbor;
@@ -13,50 +13,50 @@ use pintle_catalog::Catalog;
 use pintle_schema::TypeId;
 use pintle_value::Value;
 
-/// False for a tree that goyaml writes as YAML of something else.
+/// False for a value that goyaml encodes as YAML of a different value.
 #[must_use]
-pub fn survives_yaml(value: &Value) -> bool {
-    yaml::comes_back(value)
+pub fn round_trips_in_yaml(value: &Value) -> bool {
+    yaml::round_trips(value)
 }
 
-/// A decoder under test.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
-    /// What it is called on the command line.
+pub struct FuzzTarget {
+    /// The name on the command line.
     pub name: &'static str,
-    /// Panics if something does not hold for the input.
+    /// Runs the target. Panics if a property does not hold for the input.
     pub run: fn(&[u8]),
-    /// Good inputs to begin with.
+    /// The seed inputs, all valid.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
-pub const TARGETS: &[Target] = &[
-    Target { name: "json", run: json::untyped, seeds: json::seeds },
-    Target { name: "json_typed", run: json::typed, seeds: json::typed_seeds },
-    Target { name: "json_object", run: json::object, seeds: json::object_seeds },
-    Target { name: "yaml", run: yaml::decoded, seeds: yaml::seeds },
-    Target { name: "protobuf", run: protobuf::message, seeds: protobuf::seeds },
-    Target { name: "object", run: protobuf::object, seeds: protobuf::object_seeds },
-    Target { name: "envelope", run: protobuf::envelope, seeds: protobuf::envelope_seeds },
-    Target { name: "cbor", run: cbor::untyped, seeds: cbor::seeds },
-    Target { name: "cbor_typed", run: cbor::typed, seeds: cbor::typed_seeds },
-    Target { name: "selector", run: selector::parsed, seeds: selector::seeds },
-    Target { name: "json_patch", run: patch::json_patch, seeds: patch::json_patch_seeds },
-    Target { name: "merge_patch", run: patch::merge_patch, seeds: patch::patch_seeds },
-    Target { name: "strategic", run: patch::strategic, seeds: patch::patch_seeds },
-    Target { name: "fields", run: apply::fields, seeds: apply::seeds },
+/// All fuzz targets.
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget { name: "json", run: json::untyped, seeds: json::seeds },
+    FuzzTarget { name: "json_typed", run: json::typed, seeds: json::typed_seeds },
+    FuzzTarget { name: "json_object", run: json::object, seeds: json::object_seeds },
+    FuzzTarget { name: "yaml", run: yaml::decoded, seeds: yaml::seeds },
+    FuzzTarget { name: "protobuf_message", run: protobuf::message, seeds: protobuf::seeds },
+    FuzzTarget { name: "protobuf_object", run: protobuf::object, seeds: protobuf::object_seeds },
+    FuzzTarget { name: "protobuf_envelope", run: protobuf::envelope, seeds: protobuf::envelope_seeds },
+    FuzzTarget { name: "cbor", run: cbor::untyped, seeds: cbor::seeds },
+    FuzzTarget { name: "cbor_typed", run: cbor::typed, seeds: cbor::typed_seeds },
+    FuzzTarget { name: "selector", run: selector::parsed, seeds: selector::seeds },
+    FuzzTarget { name: "json_patch", run: patch::json_patch, seeds: patch::json_patch_seeds },
+    FuzzTarget { name: "merge_patch", run: patch::merge_patch, seeds: patch::patch_seeds },
+    FuzzTarget { name: "strategic_merge_patch", run: patch::strategic, seeds: patch::patch_seeds },
+    FuzzTarget { name: "fields_v1", run: apply::fields_v1, seeds: apply::seeds },
 ];
 
-/// The kind that the first two bytes of an input choose, and the rest of the input.
-fn kind_of(input: &[u8]) -> Option<(&'static Catalog, TypeId, &[u8])> {
+/// Splits an input into the kind that its first two bytes select, and the rest.
+fn split_kind(input: &[u8]) -> Option<(&'static Catalog, TypeId, &[u8])> {
     let catalog = pintle_catalog::shared();
     let (chosen, rest) = input.split_first_chunk::<2>()?;
     let at = usize::from(u16::from_le_bytes(*chosen)) % catalog.kinds().len();
     Some((catalog, catalog.kinds().nth(at)?.3, rest))
 }
 
-/// The number of a kind, as an input begins with it, and its type.
+/// All kinds: the two bytes that select the kind in an input, and its type.
 fn kinds() -> impl Iterator<Item = ([u8; 2], TypeId)> {
     let kinds = pintle_catalog::shared().kinds();
     kinds.enumerate().map(|(i, kind)| (u16::try_from(i).unwrap_or_default().to_le_bytes(), kind.3))

@@ -1,4 +1,4 @@
-//! Patches. An input is a document and a patch, with a zero byte between them.
+//! Patches. An input is a document and a patch, separated by a zero byte.
 
 use pintle_codec::json::{self, DecodeOptions};
 use pintle_patch::{JsonPatch, check_merge_patch, validate_strategic_merge_patch};
@@ -10,10 +10,10 @@ fn document_and_patch(input: &[u8]) -> Option<(Value, Value)> {
     Some((read(&input[..zero])?, read(&input[zero + 1..])?))
 }
 
-/// Both texts are JSON, so what becomes of them must be.
-fn is_json(value: &Value) {
+/// Checks that the result is valid JSON, because both inputs are.
+fn assert_valid_json(value: &Value) {
     let written = json::encode(value);
-    let again = json::decode(&written, DecodeOptions::default()).expect("what is written is read");
+    let again = json::decode(&written, DecodeOptions::default()).expect("encoded JSON decodes");
     assert_eq!(again.value, *value, "{}", written.escape_ascii());
 }
 
@@ -22,7 +22,7 @@ pub(super) fn json_patch(input: &[u8]) {
     for typed in [false, true] {
         let Ok(patch) = JsonPatch::decode(&patch, typed) else { continue };
         if let Ok(patched) = patch.apply(document.clone()) {
-            is_json(&patched);
+            assert_valid_json(&patched);
         }
     }
 }
@@ -33,9 +33,9 @@ pub(super) fn merge_patch(input: &[u8]) {
         return;
     }
     let Ok(once) = pintle_patch::merge_patch(document, patch.clone()) else { return };
-    is_json(&once);
+    assert_valid_json(&once);
     let twice = pintle_patch::merge_patch(once.clone(), patch);
-    assert_eq!(twice, Ok(once), "a merge patch changes nothing the second time");
+    assert_eq!(twice, Ok(once), "a merge patch is idempotent");
 }
 
 pub(super) fn strategic(input: &[u8]) {
@@ -46,7 +46,7 @@ pub(super) fn strategic(input: &[u8]) {
     let catalog = pintle_catalog::shared();
     let Some(pod) = catalog.kind_type("", "v1", "Pod") else { return };
     if let Ok(patched) = pintle_patch::strategic_merge_patch(document, patch, catalog.types(), pod) {
-        is_json(&patched);
+        assert_valid_json(&patched);
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn json_patch_seeds() -> Vec<Vec<u8>> {
         r#"{"a":{"b~/":1}}|[{"op":"move","from":"/a/b~0~1","path":"/c"},{"op":"copy","from":"/a","path":"/d"},{"op":"replace","path":"","value":[]}]"#,
         r#"[[],{}]|[{"op":"add","path":"/-1","value":null},{"op":"add","path":"/1/x","value":{"a":[]}}]"#,
     ]
-    .map(with_zero)
+    .map(with_zero_separator)
     .to_vec()
 }
 
@@ -66,11 +66,11 @@ pub(super) fn patch_seeds() -> Vec<Vec<u8>> {
         r#"{"spec":{"containers":[{"name":"a"},{"name":"b"}],"volumes":[{"name":"v","emptyDir":{}}]}}|{"spec":{"$setElementOrder/containers":[{"name":"b"},{"name":"a"}],"containers":[{"name":"b","image":"i"}],"volumes":[{"$retainKeys":["name","hostPath"],"name":"v","hostPath":{"path":"/"}}]}}"#,
         r#"{"metadata":{"finalizers":["a","b"]},"spec":{"tolerations":[{"key":"k"}]}}|{"metadata":{"$deleteFromPrimitiveList/finalizers":["a"],"finalizers":["c"]},"spec":{"$patch":"replace","tolerations":null}}"#,
     ]
-    .map(with_zero)
+    .map(with_zero_separator)
     .to_vec()
 }
 
-/// The bar between document and patch is easier to read than a zero byte.
-fn with_zero(text: &str) -> Vec<u8> {
+/// Replaces the readable separator `|` by the zero byte.
+fn with_zero_separator(text: &str) -> Vec<u8> {
     text.replace('|', "\0").into_bytes()
 }

@@ -4,48 +4,50 @@ use pintle_codec::protobuf;
 use pintle_schema::{Problems, normalise};
 use pintle_value::Value;
 
-use super::{kind_of, kinds};
-use crate::{Bound, Random, bounded, sample};
+use super::{kinds, split_kind};
+use crate::{MemoryLimit, Random, sample, with_memory_limit};
 
-/// An empty message in a list takes two bytes, and its tree all the value structs that are always there.
-const BOUND: Bound = Bound { per_byte: 1_000, at_least: 64 << 10 };
+/// An empty message in a list takes two bytes of input, and its value contains all non-pointer structs of the type.
+const LIMIT: MemoryLimit = MemoryLimit { per_byte: 1_000, base: 64 << 10 };
 
 pub(super) fn message(input: &[u8]) {
-    let Some((catalog, type_id, bytes)) = kind_of(input) else { return };
+    let Some((catalog, type_id, bytes)) = split_kind(input) else { return };
     let types = catalog.types();
-    let Ok(value) = bounded(bytes.len(), BOUND, || protobuf::decode(bytes, types, type_id)) else { return };
+    let Ok(value) = with_memory_limit(bytes.len(), LIMIT, || protobuf::decode(bytes, types, type_id)) else { return };
     let write = |value: &Value| {
         let mut out = Vec::new();
         protobuf::encode(value, types, type_id, &mut out);
         out
     };
     let once = write(&value);
-    stays(&once, &write(&protobuf::decode(&once, types, type_id).expect("what is written is read")));
+    assert_same_message(&once, &write(&protobuf::decode(&once, types, type_id).expect("an encoded message decodes")));
 }
 
-/// Checks that what was read and written again is what was written first. In what is embedded as JSON floats that are whole
-/// become integers, so messages are compared and not trees.
-fn stays(once: &[u8], twice: &[u8]) {
+/// Checks that decoding and encoding again gives the same message. Messages are compared and not values, because in
+/// embedded JSON a float with an integral value becomes an integer.
+fn assert_same_message(once: &[u8], twice: &[u8]) {
     let negative_zero = once.windows(2).any(|two| two == b"-0");
     assert!(once == twice || negative_zero, "{}\n{}", once.escape_ascii(), twice.escape_ascii());
 }
 
 pub(super) fn envelope(input: &[u8]) {
-    let Ok(opened) = bounded(input.len(), BOUND, || protobuf::open_envelope(input)) else { return };
+    let Ok(opened) = with_memory_limit(input.len(), LIMIT, || protobuf::open_envelope(input)) else { return };
     let mut written = Vec::new();
     protobuf::encode_envelope(&opened.api_version, &opened.kind, &mut written, |out| out.extend_from_slice(opened.raw));
-    let again = protobuf::open_envelope(&written).expect("what is written is read");
+    let again = protobuf::open_envelope(&written).expect("an encoded message decodes");
     assert_eq!((again.api_version, again.kind, again.raw), (opened.api_version, opened.kind, opened.raw));
 }
 
-/// A body: what it is, is in its envelope.
+/// A request body, whose envelope contains the apiVersion and kind.
 pub(super) fn object(input: &[u8]) {
     let Ok(envelope) = protobuf::open_envelope(input) else { return };
     let catalog = pintle_catalog::shared();
     let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));
     let Some(kind) = catalog.kind_type(group, version, &envelope.kind) else { return };
     let types = catalog.types();
-    let Ok(value) = bounded(input.len(), BOUND, || protobuf::decode_object(&envelope, types, kind)) else { return };
+    let Ok(value) = with_memory_limit(input.len(), LIMIT, || protobuf::decode_object(&envelope, types, kind)) else {
+        return;
+    };
     let write = |value: &Value| {
         let mut out = Vec::new();
         protobuf::encode_object(value, types, kind, &mut out);
@@ -53,7 +55,7 @@ pub(super) fn object(input: &[u8]) {
     };
     let once = write(&value);
     let again = protobuf::open_envelope(&once).and_then(|again| protobuf::decode_object(&again, types, kind));
-    stays(&once, &write(&again.expect("what is written is read")));
+    assert_same_message(&once, &write(&again.expect("an encoded message decodes")));
 }
 
 pub(super) fn object_seeds() -> Vec<Vec<u8>> {
@@ -71,7 +73,7 @@ pub(super) fn object_seeds() -> Vec<Vec<u8>> {
     catalog.kinds().map(enveloped).collect()
 }
 
-/// A message of every kind, with its number.
+/// A message of every kind, with the bytes that select the kind.
 fn messages() -> impl Iterator<Item = ([u8; 2], Vec<u8>)> {
     let types = pintle_catalog::shared().types();
     let mut random = Random::new(3);

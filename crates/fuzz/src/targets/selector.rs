@@ -1,23 +1,23 @@
-//! Selectors of labels and fields.
+//! Label selectors and field selectors.
 
 use pintle_selector::{FieldSelector, LabelSelector};
 
-use crate::{Bound, bounded};
+use crate::{MemoryLimit, with_memory_limit};
 
-const BOUND: Bound = Bound { per_byte: 400, at_least: 16 << 10 };
+const LIMIT: MemoryLimit = MemoryLimit { per_byte: 400, base: 16 << 10 };
 
 pub(super) fn parsed(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    if let Ok(selector) = bounded(text.len(), BOUND, || LabelSelector::parse(text)) {
+    if let Ok(selector) = with_memory_limit(text.len(), LIMIT, || LabelSelector::parse(text)) {
         let written = selector.to_string();
         let again = LabelSelector::parse(&written).unwrap_or_else(|e| panic!("{written:?}: {e}"));
         assert_eq!(again.to_string(), written);
         let _ = selector.matches(|key| (key.len() % 2 == 0).then_some("1"));
     }
-    if let Ok(selector) = bounded(text.len(), BOUND, || FieldSelector::parse(text)) {
+    if let Ok(selector) = with_memory_limit(text.len(), LIMIT, || FieldSelector::parse(text)) {
         let written = selector.to_string();
         let again = FieldSelector::parse(&written).unwrap_or_else(|e| panic!("{written:?}: {e}"));
-        // Terms are in the order of their texts before they are read, so that `a==` comes elsewhere than `a=`.
+        // The parser sorts terms by their original text, so `a==` sorts differently from `a=`.
         let terms = |selector: &FieldSelector| {
             let mut terms: Vec<String> = selector.requirements().iter().map(|r| format!("{r:?}")).collect();
             terms.sort_unstable();

@@ -1,21 +1,21 @@
-//! YAML: what is read is written and read again as the same, and aliases do not multiply without end.
+//! YAML: decoded values round-trip through encoding, and aliases do not expand without limit.
 
 use pintle_codec::{json, yaml};
 use pintle_value::Value;
 
-use crate::{Bound, Random, bounded, sample};
+use crate::{MemoryLimit, Random, sample, with_memory_limit};
 
-/// A node takes about 150 bytes, with its value and its place in a mapping; `- ` is one.
-const BOUND: Bound = Bound { per_byte: 400, at_least: 64 << 10 };
+/// A node takes about 150 bytes, with its value and its entry in a mapping. `- ` is a node.
+const LIMIT: MemoryLimit = MemoryLimit { per_byte: 400, base: 64 << 10 };
 
-/// What aliases may make of the shortest text, beside that: 32 MiB of text, and 400,000 values.
-const ALIASED: Bound = Bound { at_least: 64 << 20, ..BOUND };
+/// The additional limit for the expansion of aliases: 32 MiB of text, and 400,000 values.
+const LIMIT_WITH_ALIASES: MemoryLimit = MemoryLimit { base: 64 << 20, ..LIMIT };
 
 pub(super) fn decoded(input: &[u8]) {
-    let bound = if input.contains(&b'*') { ALIASED } else { BOUND };
-    let Ok(read) = bounded(input.len(), bound, || yaml::decode(input)) else { return };
+    let limit = if input.contains(&b'*') { LIMIT_WITH_ALIASES } else { LIMIT };
+    let Ok(read) = with_memory_limit(input.len(), limit, || yaml::decode(input)) else { return };
     let written = yaml::encode(&read.value);
-    if !comes_back(&read.value) {
+    if !round_trips(&read.value) {
         let _ = yaml::decode(&written);
         return;
     }
@@ -27,14 +27,14 @@ pub(super) fn decoded(input: &[u8]) {
     assert!(json::decode(&as_json, json::DecodeOptions::default()).is_ok(), "{}", as_json.escape_ascii());
 }
 
-/// False for what goyaml writes as something else: a key `<<` is written without quotes, and the line breaks that only YAML
-/// has are written as they are.
-pub(crate) fn comes_back(value: &Value) -> bool {
+/// False for a value that goyaml encodes as YAML of a different value: it writes a key `<<` without quotes, and the
+/// line breaks that only YAML has unescaped.
+pub(crate) fn round_trips(value: &Value) -> bool {
     let odd = |text: &str| text.contains(['\u{85}', '\u{2028}', '\u{2029}']);
     match value {
         Value::String(text) => !odd(text),
-        Value::Array(items) => items.iter().all(comes_back),
-        Value::Object(object) => object.iter().all(|(key, value)| key != "<<" && !odd(key) && comes_back(value)),
+        Value::Array(items) => items.iter().all(round_trips),
+        Value::Object(object) => object.iter().all(|(key, value)| key != "<<" && !odd(key) && round_trips(value)),
         _ => true,
     }
 }
