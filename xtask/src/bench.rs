@@ -1,31 +1,34 @@
-//! `cargo xtask bench`: builds the benchmark (`bench/`) as it is released, and the server too unless another one is to be
-//! measured, then lets the benchmark do its work.
+//! `cargo xtask bench`: builds the benchmark (`bench/`) in release mode, and the server unless another one is
+//! measured, and runs the benchmark.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{kubectl, root};
+use crate::{go_tools, root};
 
-/// Builds both programs and runs the benchmark; the arguments are the benchmark's own.
+/// Builds both programs and runs the benchmark with these arguments.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let other = arguments.iter().any(|argument| matches!(argument.as_str(), "--kubeconfig" | "--binary"));
-    // Built one by one: what the benchmark asks of shared dependencies shall not change the server.
-    for package in if other { &["pintle-bench"][..] } else { &["pintle", "pintle-bench"] } {
-        finish(Command::new(env!("CARGO")).args(["build", "--release", "--package", package]).current_dir(root()))?;
+    let is_external = arguments.iter().any(|argument| matches!(argument.as_str(), "--kubeconfig" | "--binary"));
+    // Built separately, so that the features which the benchmark enables in shared dependencies do not change the
+    // server.
+    for package in if is_external { &["pintle-bench"][..] } else { &["pintle", "pintle-bench"] } {
+        run_command(
+            Command::new(env!("CARGO")).args(["build", "--release", "--package", package]).current_dir(root()),
+        )?;
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let release = target.join("release");
     let mut bench = Command::new(release.join("pintle-bench"));
-    if !other {
+    if !is_external {
         bench.arg("--binary").arg(release.join("pintle"));
     }
-    if let Some(codecs) = kubectl::codecs() {
+    if let Some(codecs) = go_tools::codec_timings() {
         bench.arg("--go-codecs").arg(codecs);
     }
-    finish(bench.args(arguments))
+    run_command(bench.args(arguments))
 }
 
-fn finish(command: &mut Command) -> Result<(), String> {
+fn run_command(command: &mut Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.status() {
         Ok(status) if status.success() => Ok(()),

@@ -1,30 +1,30 @@
-//! What CI checks, and anyone can: tools prepared, code formatted, lints clean, tests passing. Every step is a command
-//! that can be run alone; a step that fails does not keep the others from saying what they found.
+//! `cargo xtask test`: the checks of CI. Prepares the tools, then checks format, lints and tests. Each step is a
+//! command that can be run alone. After a failed step the other steps still run.
 
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{kubectl, root, say};
+use crate::{go_tools, print_status, root};
 
-/// The steps after `prepare`, as arguments of cargo.
+/// The steps after `prepare`, as arguments for cargo.
 const STEPS: &[&[&str]] = &[
     &["fmt", "--all", "--check"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["test", "--workspace", "--no-fail-fast"],
 ];
 
-/// Runs every step and says which failed.
+/// Runs every step and reports which ones failed.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    if let Some(surplus) = arguments.first() {
-        return Err(format!("{surplus:?} is not understood; for a part of the tests use cargo test"));
+    if let Some(unexpected) = arguments.first() {
+        return Err(format!("unexpected argument {unexpected:?}; use cargo test to run single tests"));
     }
-    kubectl::prepare(&[])?;
+    go_tools::prepare(&[])?;
     let mut failed = Vec::new();
     for step in STEPS {
         let command = format!("cargo {}", step.join(" "));
-        say(&format!("\n==> {command}\n"));
+        print_status(&format!("\n==> {command}\n"));
         let start = Instant::now();
-        let verdict = match cargo(step) {
+        let outcome = match cargo(step) {
             Ok(true) => "passed",
             Ok(false) => {
                 failed.push(command.clone());
@@ -32,16 +32,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
             }
             Err(error) => return Err(format!("{command}: {error}")),
         };
-        say(&format!("==> {verdict} after {} s: {command}\n", start.elapsed().as_secs()));
+        print_status(&format!("==> {outcome} after {} s: {command}\n", start.elapsed().as_secs()));
     }
     if failed.is_empty() {
-        say("\nall checks passed\n");
+        print_status("\nall checks passed\n");
         return Ok(());
     }
     Err(format!("{} of {} steps failed:\n  {}", failed.len(), STEPS.len(), failed.join("\n  ")))
 }
 
-/// Runs cargo, the one that started this program if it is known, and says whether it succeeded.
+/// Runs cargo, if possible the one that started this program. Returns true if it succeeded.
 fn cargo(arguments: &[&str]) -> std::io::Result<bool> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     Ok(Command::new(cargo).args(arguments).current_dir(root()).status()?.success())

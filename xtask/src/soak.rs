@@ -1,15 +1,15 @@
-//! `cargo xtask soak`: one long run of the consistency test (`crates/testkit/tests/consistency`), as released.
+//! `cargo xtask soak`: one long run of the consistency test (`crates/testkit/tests/consistency`) in release mode.
 
 use std::process::Command;
 
-use crate::{root, say};
+use crate::{print_status, root};
 
-/// Writes of a run, of which more than half succeed and are changes.
+/// The default number of writes. More than half of them succeed and change an object.
 const WRITES: u64 = 1_900_000;
 
-/// Runs it: `[WRITES] [--seed N]`.
+/// Runs the test. Arguments: `[WRITES] [--seed N]`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let number = |text: &String| text.parse::<u64>().map_err(|_| format!("{text:?} is no number"));
+    let number = |text: &String| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
     let (mut writes, mut seed) = (WRITES, None);
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if let Some(seed) = seed {
         command.env("PINTLE_SEED", seed.to_string());
     }
-    say(&format!("{writes} writes; a failure says its seed\n"));
+    print_status(&format!("{writes} writes; a failure prints its seed\n"));
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("cargo test: {status}")),

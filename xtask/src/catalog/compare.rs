@@ -1,30 +1,31 @@
-//! Compares the catalog with facts that were extracted by other means: a JSON file whose `types` hold, per struct, its
-//! fields with `n` name, `t` Go type, `p` Protobuf number, `oe`/`oz` omitted when empty or zero, `r` required, `lt`/`lk`
-//! list type and keys, `mt` map type, `ps`/`pk` patch strategy and key, `d` default, `in`line, `nj` not in JSON.
+//! Compares the catalog with data that was extracted by other means: a JSON file whose `types` contain, per struct,
+//! its fields with `n` name, `t` Go type, `p` Protobuf number, `oe`/`oz` omitted when empty or zero, `r` required,
+//! `lt`/`lk` list type and keys, `mt` map type, `ps`/`pk` patch strategy and key, `d` default, `in`line, `nj` not in
+//! JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_catalog::facts::{FieldFacts, Package, parse};
 use serde_json::Value;
 
-use crate::say;
+use crate::print_status;
 
-/// Facts as comparable text: a path (`core/v1.Pod spec number`) and what is said there.
+/// Comparable facts: a path (`core/v1.Pod spec number`) and its value.
 type Facts = BTreeMap<String, String>;
 
-/// Prints every difference; an error tells how many there are.
+/// Prints every difference. Returns an error with their number if there are any.
 pub(super) fn report(ours: &str, theirs: &str) -> Result<(), String> {
     let packages = parse(ours).map_err(|e| e.to_string())?;
     let theirs: Value = serde_json::from_str(theirs).map_err(|e| e.to_string())?;
     let (ours, theirs) = (of_catalog(&packages), of_json(&theirs));
-    // Types are told apart by name, whether they are structs or enums.
+    // Types are identified by name, whether they are structs or enums.
     let named = |facts: &Facts| -> BTreeSet<String> {
         facts.keys().filter_map(|path| path.split(' ').nth(1)).map(str::to_owned).collect()
     };
     let (mine, other) = (named(&ours), named(&theirs));
     let only_mine: Vec<&str> = mine.difference(&other).map(String::as_str).collect();
-    say(&format!(
-        "{} types here, {} there; {} only here: {}\n",
+    print_status(&format!(
+        "{} types in the catalog, {} in the file; {} only in the catalog: {}\n",
         mine.len(),
         other.len(),
         only_mine.len(),
@@ -34,15 +35,15 @@ pub(super) fn report(ours: &str, theirs: &str) -> Result<(), String> {
     let paths: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
     for path in paths {
         let (a, b) = (ours.get(path), theirs.get(path));
-        // What only we have is listed once, by its struct or package, above.
+        // Types that only the catalog has are listed above.
         if a == b || only_mine.iter().any(|name| path.split(' ').nth(1) == Some(name)) {
             continue;
         }
         differences += 1;
-        let text = |v: Option<&String>| v.map_or("nothing", String::as_str).to_owned();
-        say(&format!("{path}: {} here, {} there\n", text(a), text(b)));
+        let text = |v: Option<&String>| v.map_or("absent", String::as_str).to_owned();
+        print_status(&format!("{path}: {} in the catalog, {} in the file\n", text(a), text(b)));
     }
-    say(&format!("{differences} differences in {} facts\n", theirs.len()));
+    print_status(&format!("{differences} differences in {} facts\n", theirs.len()));
     if differences == 0 { Ok(()) } else { Err(format!("{differences} differences")) }
 }
 
@@ -60,15 +61,15 @@ fn of_catalog(packages: &[Package<'_>]) -> Facts {
                 facts.insert(format!("kind {}.{}", package.name, structure.name), "registered".into());
             }
             facts.insert(owner.clone(), "declared".into());
-            for (place, field) in structure.fields.iter().enumerate() {
-                of_field(&mut facts, &owner, place, package.name, field);
+            for (index, field) in structure.fields.iter().enumerate() {
+                of_field(&mut facts, &owner, index, package.name, field);
             }
         }
     }
     facts
 }
 
-fn of_field(facts: &mut Facts, owner: &str, place: usize, package: &str, field: &FieldFacts<'_>) {
+fn of_field(facts: &mut Facts, owner: &str, index: usize, package: &str, field: &FieldFacts<'_>) {
     let ty = qualify(package, field.ty);
     let path = match (field.inline, field.hidden) {
         (true, _) => format!("{owner} ={ty}"),
@@ -80,7 +81,7 @@ fn of_field(facts: &mut Facts, owner: &str, place: usize, package: &str, field: 
             facts.insert(format!("{path} {key}"), value);
         }
     };
-    put("place", if field.hidden { String::new() } else { place.to_string() });
+    put("index", if field.hidden { String::new() } else { index.to_string() });
     put("type", ty.clone());
     put("number", if field.number == 0 { String::new() } else { field.number.to_string() });
     put(
@@ -106,7 +107,7 @@ fn of_field(facts: &mut Facts, owner: &str, place: usize, package: &str, field: 
     put("member", if field.member { "yes".into() } else { String::new() });
 }
 
-/// A Go type with the names of its own package written out.
+/// Qualifies a Go type's names of its own package with the package.
 fn qualify(package: &str, ty: &str) -> String {
     let split = ty.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(0);
     let (prefix, name) = ty.split_at(split);
@@ -121,9 +122,9 @@ fn qualify(package: &str, ty: &str) -> String {
 
 fn of_json(json: &Value) -> Facts {
     let mut facts = Facts::new();
-    for (name, said) in members(&json["enums"]) {
-        facts.insert(format!("enum {name} closed"), (said["closed"] == 1).to_string());
-        facts.insert(format!("enum {name} values"), joined(&said["v"], "|"));
+    for (name, enum_facts) in members(&json["enums"]) {
+        facts.insert(format!("enum {name} closed"), (enum_facts["closed"] == 1).to_string());
+        facts.insert(format!("enum {name} values"), joined(&enum_facts["v"], "|"));
     }
     for (package, kinds) in members(&json["kinds"]) {
         for kind in kinds.as_array().into_iter().flatten() {
@@ -133,18 +134,18 @@ fn of_json(json: &Value) -> Facts {
     for (name, fields) in members(&json["types"]) {
         let owner = format!("struct {name}");
         facts.insert(owner.clone(), "declared".into());
-        for (place, field) in fields.as_array().into_iter().flatten().enumerate() {
+        for (index, field) in fields.as_array().into_iter().flatten().enumerate() {
             let hidden = field["nj"] == 1 || field["n"] == "-";
             let path = match text(&field["n"]) {
-                // What a type with JSON of its own embeds is in neither JSON nor Protobuf.
+                // A struct embedded in a type with custom JSON is neither in JSON nor in Protobuf.
                 name if name.is_empty() && hidden => continue,
                 name if name.is_empty() => format!("{owner} ={}", text(&field["t"])),
                 _ if hidden => format!("{owner} #{}", field["p"]),
                 name => format!("{owner} {name}"),
             };
             let flag = |key: &str| if field[key] == 1 { "yes".to_owned() } else { String::new() };
-            let said = [
-                ("place", if hidden { String::new() } else { place.to_string() }),
+            let field_facts = [
+                ("index", if hidden { String::new() } else { index.to_string() }),
                 ("type", text(&field["t"])),
                 ("number", text(&field["p"])),
                 (
@@ -169,7 +170,7 @@ fn of_json(json: &Value) -> Facts {
                 ("discriminator", flag("ud")),
                 ("member", flag("uo")),
             ];
-            for (key, value) in said {
+            for (key, value) in field_facts {
                 if !value.is_empty() {
                     facts.insert(format!("{path} {key}"), value);
                 }

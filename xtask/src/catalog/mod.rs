@@ -1,11 +1,11 @@
-//! `cargo xtask import-catalog`: runs the importer (a Go program in `xtask/import`, which reads the published API
-//! modules) and keeps its result. `--check` only tells whether the checked-in file is what the importer writes.
+//! `cargo xtask import-catalog`: runs the importer (a Go program in `xtask/import` that reads the published API
+//! modules) and stores its output. `--check` only checks that the stored file is up to date.
 
 mod compare;
 
 use std::process::Command;
 
-use crate::{root, say};
+use crate::{print_status, root};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
@@ -15,29 +15,33 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         [] => {
             let text = import()?;
             std::fs::write(&target, &text).map_err(|e| format!("{}: {e}", target.display()))?;
-            say(&format!("{}: {} lines\n", target.display(), text.lines().count()));
+            print_status(&format!("{}: {} lines\n", target.display(), text.lines().count()));
             Ok(())
         }
         ["--check"] => {
-            let kept = std::fs::read_to_string(&target).map_err(|e| format!("{}: {e}", target.display()))?;
-            if kept == import()? { Ok(()) } else { Err("the checked-in facts are not what the importer writes".into()) }
+            let stored = std::fs::read_to_string(&target).map_err(|e| format!("{}: {e}", target.display()))?;
+            if stored == import()? {
+                Ok(())
+            } else {
+                Err("the stored file is not up to date; run cargo xtask import-catalog".into())
+            }
         }
         ["--compare", file] => {
-            let kept = std::fs::read_to_string(&target).map_err(|e| format!("{}: {e}", target.display()))?;
+            let stored = std::fs::read_to_string(&target).map_err(|e| format!("{}: {e}", target.display()))?;
             let other = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
-            compare::report(&kept, &other)
+            compare::report(&stored, &other)
         }
         _ => Err("usage: cargo xtask import-catalog [--check | --compare FILE]".into()),
     }
 }
 
-/// The importer's output.
+/// Runs the importer and returns its output.
 fn import() -> Result<String, String> {
     let output = Command::new("go")
         .args(["run", "."])
         .current_dir(root().join("xtask/import"))
         .output()
-        .map_err(|e| format!("go is needed to read the published modules: {e}"))?;
+        .map_err(|e| format!("cannot run go, which the importer needs: {e}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
@@ -50,6 +54,6 @@ pub(crate) fn fetch_modules(_arguments: &[String]) -> Result<(), String> {
         .args(["mod", "download"])
         .current_dir(root().join("xtask/import"))
         .status()
-        .map_err(|e| format!("go is needed to fetch the published modules: {e}"))?;
+        .map_err(|e| format!("cannot run go, which downloads the modules: {e}"))?;
     if status.success() { Ok(()) } else { Err("go mod download failed".into()) }
 }
