@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// input is some bytes to read.
+// input is an input to decode.
 type input struct {
 	into  string
 	bytes []byte
 }
 
-// head begins an item of a major type.
+// head encodes the head of an item of a major type (RFC 8949 section 3).
 func head(major byte, n uint64) []byte {
 	switch {
 	case n < 24:
@@ -33,7 +33,7 @@ func join(items ...[]byte) []byte { return bytes.Join(items, nil) }
 
 func uinteger(n uint64) []byte { return head(0, n) }
 
-// negative is -1 - n.
+// negative encodes -1 - n.
 func negative(n uint64) []byte { return head(1, n) }
 
 func octets(s string) []byte { return join(head(2, uint64(len(s))), []byte(s)) }
@@ -60,7 +60,7 @@ func nested(depth int, open byte, inside []byte, end []byte) []byte {
 	return join(bytes.Repeat([]byte{open}, depth), inside, bytes.Repeat(end, depth))
 }
 
-// items is one of each that there is.
+// items contains CBOR items of every type, valid and invalid.
 var items = [][]byte{
 	uinteger(0), uinteger(7), uinteger(300), raw("1800"), raw("1900ff"), uinteger(math.MaxInt32), uinteger(math.MaxInt32 + 1), uinteger(math.MaxInt64),
 	uinteger(math.MaxInt64 + 1), uinteger(math.MaxUint64),
@@ -100,8 +100,8 @@ var items = [][]byte{
 	raw("bb8000000000000000"), raw("9a80000000"), raw("ba00200001"), raw("9b7fffffffffffffff"), raw("5aff000000"), raw("18"), raw("1a0000"),
 }
 
-// few stands for them where they would not fit the page.
-var few = [][]byte{
+// representativeItems is a subset of items, for positions where all items would make the recording too long.
+var representativeItems = [][]byte{
 	uinteger(7), uinteger(math.MaxInt32 + 1), uinteger(math.MaxUint64), negative(6), negative(math.MaxUint64), octets(""), octets("a"), octets("YQ=="),
 	octets("\xff"), octets("2020-01-02T03:04:05Z"), text("a"), text("\xff"), text("2020-01-02T03:04:05.000006Z"), raw("5f 4161 4162 ff"), raw("7f 6161 6162 ff"),
 	array(), array(uinteger(1)), array(octets("a"), text("b")), array(raw("f6")), array(uinteger(300), raw("f7")), array(object()), raw("9f 01 02 ff"),
@@ -112,10 +112,10 @@ var few = [][]byte{
 	raw("f93c00"), double(1.5), double(1e300),
 }
 
-// inputs is every item by itself and everywhere in objects.
+// inputs returns every item by itself and at the positions in objects.
 func inputs() []input {
-	var rows []input
-	add := func(into string, item []byte) { rows = append(rows, input{into, item}) }
+	var cases []input
+	add := func(into string, item []byte) { cases = append(cases, input{into, item}) }
 	for _, item := range items {
 		add("any", item)
 	}
@@ -142,16 +142,16 @@ func inputs() []input {
 		add("unstructured", raw(item))
 		add("ConfigMap", raw(item))
 	}
-	for _, place := range places {
-		some := few
-		if place.kind == "ConfigMap" && len(place.path) == 2 && place.path[0] != "metadata" {
+	for _, position := range positions {
+		some := representativeItems
+		if position.kind == "ConfigMap" && len(position.path) == 2 && position.path[0] != "metadata" {
 			some = items
 		}
 		for _, item := range some {
-			add(place.kind, place.with(body, item))
+			add(position.kind, position.objectWith(body, item))
 		}
 	}
-	// More than one thing at once: which of them is told.
+	// Several errors at once, to record which of them is reported.
 	for _, fields := range [][][]byte{
 		{octets("data"), object(octets("a"), octets("b")), octets("data"), object()},
 		{octets("nope"), uinteger(1), octets("data"), uinteger(1)},
@@ -173,17 +173,17 @@ func inputs() []input {
 	} {
 		add("ConfigMap", body("ConfigMap", "v1", fields...))
 	}
-	return rows
+	return cases
 }
 
-// place is somewhere in an object.
-type place struct {
+// position is a field path in an object of a kind.
+type position struct {
 	kind, version string
 	path          []string
 }
 
-// with is an object with an item there. A path's "0" is the first item of a list.
-func (p place) with(body func(string, string, ...[]byte) []byte, item []byte) []byte {
+// objectWith encodes an object with an item at the position. "0" in a path is the first item of a list.
+func (p position) objectWith(body func(string, string, ...[]byte) []byte, item []byte) []byte {
 	for i := len(p.path) - 1; i > 0; i-- {
 		if p.path[i] == "0" {
 			item = array(item)
@@ -194,49 +194,49 @@ func (p place) with(body func(string, string, ...[]byte) []byte, item []byte) []
 	return body(p.kind, p.version, octets(p.path[0]), item)
 }
 
-var places []place
+var positions []position
 
-func at(version, kind, path string) {
-	places = append(places, place{kind, version, strings.Split(path, ".")})
+func addPosition(version, kind, path string) {
+	positions = append(positions, position{kind, version, strings.Split(path, ".")})
 }
 
 func init() {
-	kind("", "v1", "ConfigMap")
-	kind("", "v1", "Pod")
-	kind("apps", "v1", "Deployment")
-	kind("apps", "v1", "ControllerRevision")
-	kind("coordination.k8s.io", "v1", "Lease")
-	kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
-	kind("", "v1", "ResourceQuota")
-	at("v1", "ConfigMap", "data")
-	at("v1", "ConfigMap", "data.a")
-	at("v1", "ConfigMap", "binaryData.a")
-	at("v1", "ConfigMap", "immutable")
-	at("v1", "ConfigMap", "metadata")
-	at("v1", "ConfigMap", "metadata.name")
-	at("v1", "ConfigMap", "metadata.generation")
-	at("v1", "ConfigMap", "metadata.creationTimestamp")
-	at("v1", "ConfigMap", "metadata.deletionTimestamp")
-	at("v1", "ConfigMap", "metadata.finalizers")
-	at("v1", "ConfigMap", "metadata.ownerReferences.0.uid")
-	at("v1", "ConfigMap", "metadata.managedFields.0.fieldsV1")
-	at("v1", "ResourceQuota", "spec.hard")
-	at("v1", "ResourceQuota", "spec.hard.cpu")
-	at("apps/v1", "ControllerRevision", "data")
-	at("apps/v1", "ControllerRevision", "revision")
-	at("apps/v1", "Deployment", "spec.replicas")
-	at("apps/v1", "Deployment", "spec.strategy.rollingUpdate.maxSurge")
-	at("v1", "Pod", "spec.containers.0.livenessProbe.httpGet.port")
-	at("v1", "Pod", "spec.containers")
-	at("v1", "Pod", "spec.containers.0.ports.0.protocol")
-	at("coordination.k8s.io/v1", "Lease", "spec.renewTime")
+	addKind("", "v1", "ConfigMap")
+	addKind("", "v1", "Pod")
+	addKind("apps", "v1", "Deployment")
+	addKind("apps", "v1", "ControllerRevision")
+	addKind("coordination.k8s.io", "v1", "Lease")
+	addKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+	addKind("", "v1", "ResourceQuota")
+	addPosition("v1", "ConfigMap", "data")
+	addPosition("v1", "ConfigMap", "data.a")
+	addPosition("v1", "ConfigMap", "binaryData.a")
+	addPosition("v1", "ConfigMap", "immutable")
+	addPosition("v1", "ConfigMap", "metadata")
+	addPosition("v1", "ConfigMap", "metadata.name")
+	addPosition("v1", "ConfigMap", "metadata.generation")
+	addPosition("v1", "ConfigMap", "metadata.creationTimestamp")
+	addPosition("v1", "ConfigMap", "metadata.deletionTimestamp")
+	addPosition("v1", "ConfigMap", "metadata.finalizers")
+	addPosition("v1", "ConfigMap", "metadata.ownerReferences.0.uid")
+	addPosition("v1", "ConfigMap", "metadata.managedFields.0.fieldsV1")
+	addPosition("v1", "ResourceQuota", "spec.hard")
+	addPosition("v1", "ResourceQuota", "spec.hard.cpu")
+	addPosition("apps/v1", "ControllerRevision", "data")
+	addPosition("apps/v1", "ControllerRevision", "revision")
+	addPosition("apps/v1", "Deployment", "spec.replicas")
+	addPosition("apps/v1", "Deployment", "spec.strategy.rollingUpdate.maxSurge")
+	addPosition("v1", "Pod", "spec.containers.0.livenessProbe.httpGet.port")
+	addPosition("v1", "Pod", "spec.containers")
+	addPosition("v1", "Pod", "spec.containers.0.ports.0.protocol")
+	addPosition("coordination.k8s.io/v1", "Lease", "spec.renewTime")
 	const schema = "spec.versions.0.schema.openAPIV3Schema."
 	for _, path := range []string{"maximum", "default", "items", "additionalProperties", "enum", "properties.a.x-kubernetes-int-or-string"} {
-		at("apiextensions.k8s.io/v1", "CustomResourceDefinition", schema+path)
+		addPosition("apiextensions.k8s.io/v1", "CustomResourceDefinition", schema+path)
 	}
 }
 
-// values are written without a type.
+// values are encoded as untyped values.
 var values = []string{
 	`null`, `true`, `false`, `""`, `"a"`, `"é\ud83d\ude00"`, `"aaaaaaaaaaaaaaaaaaaaaaa"`, `"aaaaaaaaaaaaaaaaaaaaaaaa"`, `"` + strings.Repeat("a", 256) + `"`,
 	`0`, `23`, `24`, `255`, `256`, `65535`, `65536`, `4294967295`, `4294967296`, `9223372036854775807`, `9223372036854775808`, `-1`, `-24`, `-25`, `-256`, `-257`,

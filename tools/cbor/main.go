@@ -1,8 +1,9 @@
-// Records what apimachinery's own CBOR serializer reads and writes, for the tests of the CBOR codec.
+// Records what apimachinery's CBOR serializer decodes and encodes, for the tests of the CBOR codec.
 //
 //	go run . ../../crates/codec/tests/cbor
 //
-// Without a folder it answers lines of "INTO HEX" with the row of each, for comparisons of many bytes that are not kept.
+// Without an argument it reads lines of "INTO HEX" and prints the result of each, for comparisons of many inputs that
+// are not stored.
 package main
 
 import (
@@ -27,22 +28,22 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// row is some bytes and what comes of them.
-type row struct {
-	// Into is what they are read into: anything, an untyped object, or the type of a kind.
+// decodeCase is an input and the result of decoding it.
+type decodeCase struct {
+	// Into is the type that the input is decoded into: any, an unstructured object, or the type of a kind.
 	Into string `json:"into"`
 	In   string `json:"in"`
-	// JSON is what they are read as; Error why they are not read.
+	// JSON is the decoded value; Error the decoding error.
 	JSON  string `json:"json,omitempty"`
 	Error string `json:"error,omitempty"`
-	// Strict is what strict decoding says besides.
+	// Strict is the strict decoding error.
 	Strict string `json:"strict,omitempty"`
-	// Unwritten is why there is no JSON of what was read.
+	// Unwritten is the error of encoding the decoded value as JSON.
 	Unwritten string `json:"unwritten,omitempty"`
 }
 
-// written is some JSON and its CBOR.
-type written struct {
+// encodeCase is some JSON and its CBOR encoding.
+type encodeCase struct {
 	JSON string `json:"json"`
 	CBOR string `json:"cbor"`
 }
@@ -71,11 +72,11 @@ func main() {
 }
 
 func record(folder string) {
-	var rows []any
+	var cases []any
 	for _, r := range inputs() {
-		rows = append(rows, read(r.into, r.bytes))
+		cases = append(cases, read(r.into, r.bytes))
 	}
-	save(filepath.Join(folder, "rows.json"), rows)
+	save(filepath.Join(folder, "rows.json"), cases)
 	var texts []any
 	for _, text := range values {
 		texts = append(texts, write(text))
@@ -84,9 +85,9 @@ func record(folder string) {
 	saveFixtures(filepath.Join(folder, "fixtures.txt"))
 }
 
-// read reads bytes as the server reads a body.
-func read(into string, input []byte) row {
-	r := row{Into: into, In: hex.EncodeToString(input)}
+// read decodes an input like the server decodes a request body.
+func read(into string, input []byte) decodeCase {
+	r := decodeCase{Into: into, In: hex.EncodeToString(input)}
 	switch into {
 	case "any":
 		var value any
@@ -94,20 +95,20 @@ func read(into string, input []byte) row {
 			r.Error = err.Error()
 			return r
 		}
-		r.show(value)
+		r.setJSON(value)
 	case "unstructured":
 		object, _, err := strict.Decode(input, nil, &unstructured.Unstructured{})
-		r.result(object, err)
+		r.setResult(object, err)
 	default:
-		kind := kinds[into]
-		object, err := scheme.Scheme.New(kind)
+		addKind := kinds[into]
+		object, err := scheme.Scheme.New(addKind)
 		check(err)
-		decoded, _, err := strict.Decode(input, &kind, object)
-		r.result(decoded, err)
+		decoded, _, err := strict.Decode(input, &addKind, object)
+		r.setResult(decoded, err)
 		if runtime.IsStrictDecodingError(err) {
-			object, err = scheme.Scheme.New(kind)
+			object, err = scheme.Scheme.New(addKind)
 			check(err)
-			if _, _, err := lax.Decode(input, &kind, object); err != nil {
+			if _, _, err := lax.Decode(input, &addKind, object); err != nil {
 				panic("strict, but not lax: " + err.Error())
 			}
 		}
@@ -115,7 +116,7 @@ func read(into string, input []byte) row {
 	return r
 }
 
-func (r *row) result(object runtime.Object, err error) {
+func (r *decodeCase) setResult(object runtime.Object, err error) {
 	if runtime.IsStrictDecodingError(err) {
 		r.Strict = err.Error()
 	} else if err != nil {
@@ -123,24 +124,24 @@ func (r *row) result(object runtime.Object, err error) {
 		return
 	}
 	if u, ok := object.(*unstructured.Unstructured); ok {
-		r.show(u.Object)
+		r.setJSON(u.Object)
 	} else {
-		r.show(object)
+		r.setJSON(object)
 	}
 }
 
-func write(text string) written {
+func write(text string) encodeCase {
 	var value any
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	check(decoder.Decode(&value))
-	encoded, err := direct.Marshal(numbers(value))
+	encoded, err := direct.Marshal(convertNumbers(value))
 	check(err)
-	return written{JSON: text, CBOR: hex.EncodeToString(encoded)}
+	return encodeCase{JSON: text, CBOR: hex.EncodeToString(encoded)}
 }
 
-// numbers makes of numbers what the API's JSON decoder makes of them.
-func numbers(value any) any {
+// convertNumbers converts numbers like the API's JSON decoder.
+func convertNumbers(value any) any {
 	switch value := value.(type) {
 	case json.Number:
 		if i, err := value.Int64(); err == nil {
@@ -151,17 +152,17 @@ func numbers(value any) any {
 		return f
 	case []any:
 		for i := range value {
-			value[i] = numbers(value[i])
+			value[i] = convertNumbers(value[i])
 		}
 	case map[string]any:
 		for key := range value {
-			value[key] = numbers(value[key])
+			value[key] = convertNumbers(value[key])
 		}
 	}
 	return value
 }
 
-// saveFixtures writes the length and the hash of the CBOR of each of upstream's fixtures.
+// saveFixtures writes the length and the hash of the CBOR encoding of each of upstream's fixtures.
 func saveFixtures(path string) {
 	folder, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	check(err)
@@ -186,11 +187,11 @@ func saveFixtures(path string) {
 
 var kinds = map[string]schema.GroupVersionKind{}
 
-func kind(group, version, name string) {
+func addKind(group, version, name string) {
 	kinds[name] = schema.GroupVersionKind{Group: group, Version: version, Kind: name}
 }
 
-func (r *row) show(value any) {
+func (r *decodeCase) setJSON(value any) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		r.Unwritten = err.Error()
@@ -199,22 +200,22 @@ func (r *row) show(value any) {
 	r.JSON = string(text)
 }
 
-func save(path string, rows []any) {
+func save(path string, cases []any) {
 	var out bytes.Buffer
-	for i, row := range rows {
+	for i, decodeCase := range cases {
 		out.WriteString(map[bool]string{true: "[\n", false: ",\n"}[i == 0])
 		var text bytes.Buffer
-		check(line(&text, row))
+		check(line(&text, decodeCase))
 		out.Write(bytes.TrimSuffix(text.Bytes(), []byte("\n")))
 	}
 	out.WriteString("\n]\n")
 	check(os.WriteFile(path, out.Bytes(), 0o644))
 }
 
-func line(out interface{ Write([]byte) (int, error) }, row any) error {
+func line(out interface{ Write([]byte) (int, error) }, decodeCase any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(row)
+	return encoder.Encode(decodeCase)
 }
 
 func check(err error) {

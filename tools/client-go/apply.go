@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// configuration is what one controller wants of a deployment.
-func configuration(c clients, replicas int32) *appsapply.DeploymentApplyConfiguration {
+// deploymentConfiguration is the apply configuration of one controller for a deployment.
+func deploymentConfiguration(c clients, replicas int32) *appsapply.DeploymentApplyConfiguration {
 	labels := map[string]string{"app": "web"}
 	port := coreapply.ContainerPort().WithContainerPort(80)
 	container := coreapply.Container().WithName("web").WithImage("web:1").WithPorts(port)
@@ -29,28 +29,28 @@ func configuration(c clients, replicas int32) *appsapply.DeploymentApplyConfigur
 	return appsapply.Deployment("web", c.namespace).WithLabels(labels).WithSpec(spec)
 }
 
-// applyTyped has controllers apply what they want of one deployment, by typed configurations.
+// applyTyped applies typed configurations of several controllers to one deployment.
 func applyTyped(ctx context.Context, c clients) error {
 	deployments := c.typed.AppsV1().Deployments(c.namespace)
 	own := metav1.ApplyOptions{FieldManager: "first"}
-	created, err := deployments.Apply(ctx, configuration(c, 3), own)
+	created, err := deployments.Apply(ctx, deploymentConfiguration(c, 3), own)
 	if err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
 	if err := expect("replicas", *created.Spec.Replicas, 3); err != nil {
 		return err
 	}
-	again, err := deployments.Apply(ctx, configuration(c, 3), own)
+	again, err := deployments.Apply(ctx, deploymentConfiguration(c, 3), own)
 	if err != nil {
 		return fmt.Errorf("apply again: %w", err)
 	}
-	if err := expect("resourceVersion of what did not change", again.ResourceVersion, created.ResourceVersion); err != nil {
+	if err := expect("resourceVersion after an apply without a change", again.ResourceVersion, created.ResourceVersion); err != nil {
 		return err
 	}
-	if err := extracted(again); err != nil {
+	if err := expectExtracted(again); err != nil {
 		return err
 	}
-	if err := contested(ctx, c); err != nil {
+	if err := applyConflicts(ctx, c); err != nil {
 		return err
 	}
 
@@ -59,15 +59,15 @@ func applyTyped(ctx context.Context, c clients) error {
 	if err != nil {
 		return fmt.Errorf("apply a status: %w", err)
 	}
-	of, err := appsapply.ExtractDeploymentStatus(reported, "reporter")
-	if err != nil || of.Status == nil || of.Spec != nil {
-		return fmt.Errorf("the reporter owns %+v (%v)", of, err)
+	statusConfiguration, err := appsapply.ExtractDeploymentStatus(reported, "reporter")
+	if err != nil || statusConfiguration.Status == nil || statusConfiguration.Spec != nil {
+		return fmt.Errorf("fields of the reporter: %+v (%v)", statusConfiguration, err)
 	}
 	return expect("replicas in the status", reported.Status.Replicas, 2)
 }
 
-// extracted sees to it that what a controller applied can be taken out of the object again.
-func extracted(deployment *appsv1.Deployment) error {
+// expectExtracted checks that the fields that a controller applied can be extracted from the object.
+func expectExtracted(deployment *appsv1.Deployment) error {
 	found, err := appsapply.ExtractDeployment(deployment, "first")
 	if err != nil {
 		return fmt.Errorf("extract: %w", err)
@@ -77,28 +77,29 @@ func extracted(deployment *appsv1.Deployment) error {
 	}
 	container := found.Spec.Template.Spec.Containers[0]
 	if container.ImagePullPolicy != nil || len(container.Ports) != 1 || *container.Ports[0].ContainerPort != 80 {
-		return fmt.Errorf("extract: of the container %+v", container)
+		return fmt.Errorf("extract: container %+v", container)
 	}
 	return nil
 }
 
-// contested has a second controller want other replicas than the first: by apply, by force, and through the scale.
-func contested(ctx context.Context, c clients) error {
+// applyConflicts has a second controller set other replicas than the first: by apply, by forced apply, and through
+// the scale subresource.
+func applyConflicts(ctx context.Context, c clients) error {
 	deployments := c.typed.AppsV1().Deployments(c.namespace)
 	other := appsapply.Deployment("web", c.namespace).WithSpec(appsapply.DeploymentSpec().WithReplicas(5))
 	_, err := deployments.Apply(ctx, other, metav1.ApplyOptions{FieldManager: "second"})
 	if !apierrors.IsConflict(err) {
-		return fmt.Errorf("a contested field: %v", err)
+		return fmt.Errorf("apply of a conflicting field: %v", err)
 	}
 	cause, found := apierrors.StatusCause(err, metav1.CauseTypeFieldManagerConflict)
 	if !found || cause.Field != ".spec.replicas" || cause.Message != `conflict with "first"` {
-		return fmt.Errorf("a contested field: the cause is %+v", cause)
+		return fmt.Errorf("apply of a conflicting field: the cause is %+v", cause)
 	}
 	forced, err := deployments.Apply(ctx, other, metav1.ApplyOptions{FieldManager: "second", Force: true})
 	if err != nil {
-		return fmt.Errorf("by force: %w", err)
+		return fmt.Errorf("forced apply: %w", err)
 	}
-	if err := expect("replicas by force", *forced.Spec.Replicas, 5); err != nil {
+	if err := expect("replicas after a forced apply", *forced.Spec.Replicas, 5); err != nil {
 		return err
 	}
 	scale := autoscalingapply.Scale().WithName("web").WithNamespace(c.namespace).
@@ -122,7 +123,7 @@ func contested(ctx context.Context, c clients) error {
 	return nil
 }
 
-// applyDynamic applies an object that the program has no type for.
+// applyDynamic applies an unstructured object with the dynamic client.
 func applyDynamic(ctx context.Context, c clients) error {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
@@ -141,8 +142,8 @@ func applyDynamic(ctx context.Context, c clients) error {
 	unstructured.RemoveNestedField(object.Object, "data", "l")
 	applied, err := maps.Apply(ctx, "a", object, options)
 	if err != nil {
-		return fmt.Errorf("apply less: %w", err)
+		return fmt.Errorf("apply with fewer fields: %w", err)
 	}
 	data, _, _ := unstructured.NestedStringMap(applied.Object, "data")
-	return expect("keys that are left", len(data), 1)
+	return expect("remaining keys", len(data), 1)
 }

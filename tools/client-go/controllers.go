@@ -20,17 +20,17 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// soon polls until a condition holds.
-func soon(ctx context.Context, condition func(context.Context) (bool, error)) error {
+// eventually polls until a condition holds.
+func eventually(ctx context.Context, condition func(context.Context) (bool, error)) error {
 	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 30*time.Second, true, condition)
 }
 
-// changes is how many writes informers are kept in step through.
-const changes = 1000
+// changeCount is the number of writes while informers are checked.
+const changeCount = 1000
 
-// followChanges keeps informers in step with a namespace while it changes. With `stream` the informer asks for what is
-// there as initial events of its watch; without it, it lists first.
-func followChanges(ctx context.Context, c clients, stream bool) error {
+// followChanges checks that informers follow a namespace while it changes. With useWatchList the informer streams the
+// initial state (sendInitialEvents); without it, it lists first.
+func followChanges(ctx context.Context, c clients, useWatchList bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	objects := c.typed.CoreV1().ConfigMaps(c.namespace)
@@ -40,17 +40,17 @@ func followChanges(ctx context.Context, c clients, stream bool) error {
 		},
 		watch: objects.Watch,
 	}
-	m, err := newMirror(from, &corev1.ConfigMap{}, stream)
+	m, err := newTrackedInformer(from, &corev1.ConfigMap{}, useWatchList)
 	if err != nil {
 		return err
 	}
-	// Some objects are there before the informers are.
-	there := map[string]bool{}
+	// Some objects exist before the informers start.
+	existing := map[string]bool{}
 	for i := range 20 {
-		if err := change(ctx, c, i, map[string]bool{}); err != nil {
+		if err := writeRandom(ctx, c, i, map[string]bool{}); err != nil {
 			return err
 		}
-		there[name(i)] = true
+		existing[name(i)] = true
 	}
 	go m.informer.RunWithContext(ctx)
 	factory := informers.NewSharedInformerFactoryWithOptions(c.typed, 0, informers.WithNamespace(c.namespace))
@@ -58,21 +58,21 @@ func followChanges(ctx context.Context, c clients, stream bool) error {
 	factory.StartWithContext(ctx)
 	factory.WaitForCacheSyncWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), m.informer.HasSynced) {
-		return fmt.Errorf("the informer does not sync")
+		return fmt.Errorf("the informer did not sync")
 	}
-	for i := range changes {
-		if err := change(ctx, c, i, there); err != nil {
+	for i := range changeCount {
+		if err := writeRandom(ctx, c, i, existing); err != nil {
 			return fmt.Errorf("change %d: %w", i, err)
 		}
 	}
-	if err := agree(ctx, c, []*mirror{m}); err != nil {
+	if err := waitUntilInSync(ctx, c, []*trackedInformer{m}); err != nil {
 		return err
 	}
 	want, err := versions(ctx, c)
 	if err != nil {
 		return err
 	}
-	err = soon(ctx, func(context.Context) (bool, error) {
+	err = eventually(ctx, func(context.Context) (bool, error) {
 		cached, err := lister.List(labels.Everything())
 		found := map[string]string{}
 		for _, item := range cached {
@@ -81,34 +81,34 @@ func followChanges(ctx context.Context, c clients, stream bool) error {
 		return maps.Equal(found, want), err
 	})
 	if err != nil {
-		return fmt.Errorf("the factory's informer is not in step: %w", err)
+		return fmt.Errorf("the factory's informer is not in sync: %w", err)
 	}
-	// It asked for everything once, in the way that it should.
-	if stream {
-		return expect("lists and streams", m.asked(), [2]int{0, 1})
+	// It read the initial state once, by the expected method.
+	if useWatchList {
+		return expect("lists and streams", m.counts(), [2]int{0, 1})
 	}
-	return expect("lists and streams", m.asked(), [2]int{1, 0})
+	return expect("lists and streams", m.counts(), [2]int{1, 0})
 }
 
 func name(i int) string { return fmt.Sprintf("object-%d", i%20) }
 
-// change creates, updates or deletes an object; `there` says which exist.
-func change(ctx context.Context, c clients, i int, there map[string]bool) error {
+// writeRandom creates, updates or deletes a random object. existing contains the names of the objects that exist.
+func writeRandom(ctx context.Context, c clients, i int, existing map[string]bool) error {
 	objects := c.typed.CoreV1().ConfigMaps(c.namespace)
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name(rand.Intn(20))},
 		Data:       map[string]string{"i": fmt.Sprint(i)},
 	}
-	if len(there) == 0 {
+	if len(existing) == 0 {
 		object.Name = name(i)
 	}
 	var err error
 	switch {
-	case !there[object.Name]:
-		there[object.Name] = true
+	case !existing[object.Name]:
+		existing[object.Name] = true
 		_, err = objects.Create(ctx, object, metav1.CreateOptions{})
 	case i%5 == 0:
-		delete(there, object.Name)
+		delete(existing, object.Name)
 		err = objects.Delete(ctx, object.Name, metav1.DeleteOptions{})
 	default:
 		_, err = objects.Update(ctx, object, metav1.UpdateOptions{})
@@ -116,8 +116,8 @@ func change(ctx context.Context, c clients, i int, there map[string]bool) error 
 	return err
 }
 
-// lead lets two candidates hold a Lease one after the other.
-func lead(ctx context.Context, c clients) error {
+// electLeaders has two candidates hold a Lease one after the other.
+func electLeaders(ctx context.Context, c clients) error {
 	elected := make(chan string, 2)
 	candidate := func(ctx context.Context, identity string) error {
 		lock, err := resourcelock.New(resourcelock.LeasesResourceLock, c.namespace, "leader", c.typed.CoreV1(),
@@ -148,7 +148,7 @@ func lead(ctx context.Context, c clients) error {
 	if err := candidate(first, "first"); err != nil {
 		return err
 	}
-	if err := next(ctx, elected, "first"); err != nil {
+	if err := expectLeader(ctx, elected, "first"); err != nil {
 		return err
 	}
 	second, stopSecond := context.WithCancel(ctx)
@@ -157,7 +157,7 @@ func lead(ctx context.Context, c clients) error {
 		return err
 	}
 	stopFirst()
-	if err := next(ctx, elected, "second"); err != nil {
+	if err := expectLeader(ctx, elected, "second"); err != nil {
 		return err
 	}
 	lease, err := c.typed.CoordinationV1().Leases(c.namespace).Get(ctx, "leader", metav1.GetOptions{})
@@ -170,16 +170,16 @@ func lead(ctx context.Context, c clients) error {
 	return nil
 }
 
-func next(ctx context.Context, elected <-chan string, want string) error {
+func expectLeader(ctx context.Context, elected <-chan string, want string) error {
 	select {
 	case got := <-elected:
 		return expect("leader", got, want)
 	case <-ctx.Done():
-		return fmt.Errorf("%s never leads", want)
+		return fmt.Errorf("%s did not become leader", want)
 	}
 }
 
-// recordEvents says the same thing several times, which becomes one event with a series, in both groups.
+// recordEvents emits the same event several times, which becomes one event with a series, visible in both API groups.
 func recordEvents(ctx context.Context, c clients) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: template().Spec}
 	pod, err := c.typed.CoreV1().Pods(c.namespace).Create(ctx, pod, metav1.CreateOptions{})
@@ -194,10 +194,10 @@ func recordEvents(ctx context.Context, c clients) error {
 	recorder := broadcaster.NewRecorder(scheme.Scheme, "pintle.dev/recorder")
 	for range 3 {
 		recorder.Eventf(pod, nil, corev1.EventTypeNormal, "Tried", "Trying", "attempt of %s", pod.Name)
-		// The recorder drops what it has not stored yet into the same series.
+		// The recorder merges an event that is not stored yet into the same series.
 		time.Sleep(50 * time.Millisecond)
 	}
-	return soon(ctx, func(ctx context.Context) (bool, error) {
+	return eventually(ctx, func(ctx context.Context) (bool, error) {
 		list, err := c.typed.EventsV1().Events(c.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil || len(list.Items) != 1 {
 			return false, err
@@ -212,7 +212,7 @@ func recordEvents(ctx context.Context, c clients) error {
 			return false, err
 		}
 		if len(core.Items) != 1 || core.Items[0].Message != "attempt of a" || event.Note != "attempt of a" {
-			return false, fmt.Errorf("events differ between groups: %+v and %+v", core.Items, event)
+			return false, fmt.Errorf("events differ between API groups: %+v and %+v", core.Items, event)
 		}
 		return true, nil
 	})

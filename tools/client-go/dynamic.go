@@ -19,14 +19,14 @@ import (
 	"k8s.io/client-go/scale"
 )
 
-// inJSON is for clients that read no CBOR, although they ask for it where that is preferred.
+// inJSON returns a configuration for clients that cannot decode CBOR but would request it if it is preferred.
 func inJSON(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	return config
 }
 
-// mapper resolves kinds the way kubectl and controllers do.
+// mapper returns the RESTMapper of kubectl and controllers.
 func mapper(c clients) (*restmapper.DeferredDiscoveryRESTMapper, discovery.DiscoveryInterface, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(inJSON(c.config))
 	if err != nil {
@@ -50,7 +50,7 @@ func scaleDeployment(ctx context.Context, c clients) error {
 	if err := expect("typed update", typed.Spec, autoscalingv1.ScaleSpec{Replicas: 2}); err != nil {
 		return err
 	}
-	// The client of the horizontal pod autoscaler, which knows no kinds beforehand.
+	// The scale client of the horizontal pod autoscaler, which discovers kinds.
 	mapper, client, err := mapper(c)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func dynamicObjects(ctx context.Context, c clients) error {
 			return fmt.Errorf("no %s event", want)
 		}
 	}
-	// Metadata alone, as the garbage collector asks for it, in Protobuf.
+	// Metadata only, in Protobuf, like the garbage collector's requests.
 	partial, err := metadata.NewForConfig(c.config)
 	if err != nil {
 		return err

@@ -1,7 +1,7 @@
-// Drives a cluster through client-go as controllers do, and prints OK or what went wrong. It reads the kubeconfig that its
-// first argument names; every step works in a namespace of its own, so that one failure does not cause the next. With the
-// name of a namespace as its second argument it keeps informers on that and is told when to compare them. All speak CBOR if
-// client-go's features say so: KUBE_FEATURE_ClientsAllowCBOR and KUBE_FEATURE_ClientsPreferCBOR.
+// Drives a cluster through client-go like a controller, and prints OK or the error. The first argument is the
+// kubeconfig. Every step works in its own namespace, so that one failure does not cause the next. With a namespace as
+// the second argument it runs informers on that namespace and compares them with a list on command. All clients use
+// CBOR if client-go's features say so: KUBE_FEATURE_ClientsAllowCBOR and KUBE_FEATURE_ClientsPreferCBOR.
 package main
 
 import (
@@ -22,18 +22,18 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// patience is how long a step may take before it counts as hanging.
-const patience = 2 * time.Minute
+// timeout is the time limit of a step.
+const timeout = 2 * time.Minute
 
-// clients is what a step works with.
+// clients contains the clients and the namespace of a step.
 type clients struct {
-	// config speaks JSON; typed speaks Protobuf. With CBOR, both speak that.
+	// config uses JSON and typed uses Protobuf. With CBOR enabled, both use CBOR.
 	config    *rest.Config
 	typed     kubernetes.Interface
 	namespace string
 }
 
-// step is one thing that client-go users do.
+// step is one use of client-go.
 type step struct {
 	name string
 	run  func(context.Context, clients) error
@@ -51,7 +51,7 @@ var steps = []step{
 	{"dynamic", dynamicObjects},
 	{"discovery", discover},
 	{"openapi", openAPI},
-	{"lease", lead},
+	{"lease", electLeaders},
 	{"events", recordEvents},
 	{"metadata", metadataOnly},
 	{"informers-list", func(ctx context.Context, c clients) error { return followChanges(ctx, c, false) }},
@@ -63,7 +63,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: client-go KUBECONFIG [NAMESPACE]")
 		os.Exit(2)
 	}
-	// Warnings of the server would be noise here: steps look at answers.
+	// Ignore the server's warnings, because steps check the responses.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	c, err := connect(os.Args[1])
 	switch {
@@ -104,10 +104,11 @@ func prefersCBOR() bool {
 	return gates.Enabled(features.ClientsAllowCBOR) && gates.Enabled(features.ClientsPreferCBOR)
 }
 
-// sentCBOR and gotCBOR are how many requests and answers were in CBOR.
+// sentCBOR and gotCBOR count requests and responses in CBOR.
 var sentCBOR, gotCBOR atomic.Int64
 
-// countCBOR counts what goes through a connection, and lets nothing else come back from what was asked in CBOR alone.
+// countCBOR counts requests and responses in CBOR, and fails a request that accepts only CBOR if the response is
+// something else.
 func countCBOR(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(request.Header.Get("Content-Type"), "cbor") {
@@ -121,7 +122,7 @@ func countCBOR(next http.RoundTripper) http.RoundTripper {
 		case got == runtime.ContentTypeCBOR || got == runtime.ContentTypeCBORSequence:
 			gotCBOR.Add(1)
 		case request.Header.Get("Accept") == runtime.ContentTypeCBOR:
-			return nil, fmt.Errorf("%s %s: %s where CBOR was wanted", request.Method, request.URL, got)
+			return nil, fmt.Errorf("%s %s: response is %s, want CBOR", request.Method, request.URL, got)
 		}
 		return response, nil
 	})
@@ -136,7 +137,7 @@ func run(c clients) error {
 	for _, step := range steps {
 		started := time.Now()
 		c.namespace = "go-" + step.name
-		if err := try(step, c); err != nil {
+		if err := runStep(step, c); err != nil {
 			failed++
 			fmt.Printf("%s: %v\n", step.name, err)
 		} else {
@@ -147,13 +148,13 @@ func run(c clients) error {
 		return fmt.Errorf("%d of %d steps failed", failed, len(steps))
 	}
 	if sent, got := sentCBOR.Load(), gotCBOR.Load(); prefersCBOR() && (sent < 50 || got < 50) {
-		return fmt.Errorf("only %d requests and %d answers in CBOR", sent, got)
+		return fmt.Errorf("only %d requests and %d responses in CBOR", sent, got)
 	}
 	return nil
 }
 
-func try(step step, c clients) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func runStep(step step, c clients) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
 	if _, err := c.typed.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
@@ -162,7 +163,7 @@ func try(step step, c clients) error {
 	return step.run(ctx, c)
 }
 
-// expect says what differs, or nil.
+// expect returns an error if got differs from want.
 func expect[T comparable](what string, got, want T) error {
 	if got != want {
 		return fmt.Errorf("%s: got %v, want %v", what, got, want)

@@ -17,16 +17,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// answers notes the media types in which a server shows metadata.
-type answers struct {
+// mediaTypeRecorder records the media types of responses to requests for metadata.
+type mediaTypeRecorder struct {
 	http.RoundTripper
 	lock  sync.Mutex
 	types map[string]bool
 }
 
-func (a *answers) RoundTrip(request *http.Request) (*http.Response, error) {
+func (a *mediaTypeRecorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := a.RoundTripper.RoundTrip(request)
-	// What goes wrong, and what is deleted, is told in JSON where objects have no Protobuf.
+	// Errors and results of deletes are in JSON for kinds without Protobuf.
 	if err == nil && response.StatusCode == http.StatusOK && strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata") {
 		a.lock.Lock()
 		defer a.lock.Unlock()
@@ -36,46 +36,47 @@ func (a *answers) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// metadataOnly sees objects as the garbage collector does: their metadata, in Protobuf, of built-in and of custom kinds.
+// metadataOnly reads objects like the garbage collector: only their metadata, in Protobuf, of built-in kinds and
+// custom resources.
 func metadataOnly(ctx context.Context, c clients) error {
 	config := metadata.ConfigFor(c.config)
-	answers := &answers{types: map[string]bool{}}
+	mediaTypeRecorder := &mediaTypeRecorder{types: map[string]bool{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		answers.RoundTripper = next
-		return answers
+		mediaTypeRecorder.RoundTripper = next
+		return mediaTypeRecorder
 	})
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	whole, err := dynamic.NewForConfig(c.config)
+	dynamicClient, err := dynamic.NewForConfig(c.config)
 	if err != nil {
 		return err
 	}
 	parts := schema.GroupVersionResource{Group: c.namespace + ".example.com", Version: "v1", Resource: "parts"}
-	if err := define(ctx, whole, parts, "Part"); err != nil {
+	if err := define(ctx, dynamicClient, parts, "Part"); err != nil {
 		return fmt.Errorf("definition: %w", err)
 	}
 	for resource, kind := range map[schema.GroupVersionResource]string{
 		{Version: "v1", Resource: "secrets"}: "Secret",
 		parts:                                "Part",
 	} {
-		for _, stream := range []bool{false, true} {
-			objects := mirrored{
-				version:  resource.GroupVersion(),
-				metadata: client.Resource(resource).Namespace(c.namespace),
-				whole:    whole.Resource(resource).Namespace(c.namespace),
+		for _, useWatchList := range []bool{false, true} {
+			objects := metadataAndObjects{
+				version:       resource.GroupVersion(),
+				metadata:      client.Resource(resource).Namespace(c.namespace),
+				dynamicClient: dynamicClient.Resource(resource).Namespace(c.namespace),
 			}
-			if err := objects.follow(ctx, kind, stream); err != nil {
-				return fmt.Errorf("%s, stream %v: %w", kind, stream, err)
+			if err := objects.follow(ctx, kind, useWatchList); err != nil {
+				return fmt.Errorf("%s, stream %v: %w", kind, useWatchList, err)
 			}
 		}
 	}
-	delete(answers.types, runtime.ContentTypeProtobuf)
-	return expect("other answers than Protobuf", fmt.Sprint(answers.types), "map[]")
+	delete(mediaTypeRecorder.types, runtime.ContentTypeProtobuf)
+	return expect("responses other than Protobuf", fmt.Sprint(mediaTypeRecorder.types), "map[]")
 }
 
-// define makes a custom kind and waits until it is served.
+// define creates a CustomResourceDefinition and waits until it is established.
 func define(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, kind string) error {
 	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	name := resource.Resource + "." + resource.Group
@@ -95,12 +96,12 @@ func define(ctx context.Context, client dynamic.Interface, resource schema.Group
 	if _, err := definitions.Create(ctx, definition, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	return soon(ctx, func(ctx context.Context) (bool, error) {
+	return eventually(ctx, func(ctx context.Context) (bool, error) {
 		found, err := definitions.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
-		// There are none at first, not even an empty list of them.
+		// At first there are no conditions, not even an empty list.
 		conditions, _, _ := unstructured.NestedSlice(found.Object, "status", "conditions")
 		for _, condition := range conditions {
 			if condition, ok := condition.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
@@ -111,15 +112,15 @@ func define(ctx context.Context, client dynamic.Interface, resource schema.Group
 	})
 }
 
-// mirrored is a kind's objects in a namespace, as metadata and whole.
-type mirrored struct {
-	version  schema.GroupVersion
-	metadata metadata.ResourceInterface
-	whole    dynamic.ResourceInterface
+// metadataAndObjects has clients for the objects of a kind in a namespace: their metadata and the complete objects.
+type metadataAndObjects struct {
+	version       schema.GroupVersion
+	metadata      metadata.ResourceInterface
+	dynamicClient dynamic.ResourceInterface
 }
 
-// follow keeps an informer on metadata while objects come, change and go.
-func (r mirrored) follow(ctx context.Context, kind string, stream bool) error {
+// follow runs an informer on metadata while objects are created, updated and deleted.
+func (r metadataAndObjects) follow(ctx context.Context, kind string, useWatchList bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from := source{
@@ -128,7 +129,7 @@ func (r mirrored) follow(ctx context.Context, kind string, stream bool) error {
 		},
 		watch: r.metadata.Watch,
 	}
-	m, err := newMirror(from, &metav1.PartialObjectMetadata{}, stream)
+	m, err := newTrackedInformer(from, &metav1.PartialObjectMetadata{}, useWatchList)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (r mirrored) follow(ctx context.Context, kind string, stream bool) error {
 	}
 	go m.informer.RunWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), m.informer.HasSynced) {
-		return fmt.Errorf("the informer does not sync")
+		return fmt.Errorf("the informer did not sync")
 	}
 	for i := range 10 {
 		if err := r.create(ctx, kind, name(i)); err != nil {
@@ -157,29 +158,29 @@ func (r mirrored) follow(ctx context.Context, kind string, stream bool) error {
 			}
 		}
 	}
-	if err := r.agree(ctx, m); err != nil {
+	if err := r.waitUntilInSync(ctx, m); err != nil {
 		return err
 	}
-	// What is not there is an error in Protobuf, too.
+	// The error for a missing object is in Protobuf, too.
 	if _, err := r.metadata.Get(ctx, "none", metav1.GetOptions{}); err == nil || !strings.Contains(err.Error(), `"none" not found`) {
-		return fmt.Errorf("get of nothing: %v", err)
+		return fmt.Errorf("get of a missing object: %v", err)
 	}
 	if err := r.metadata.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return fmt.Errorf("delete all: %w", err)
 	}
-	return r.agree(ctx, m)
+	return r.waitUntilInSync(ctx, m)
 }
 
-func (r mirrored) create(ctx context.Context, kind, name string) error {
+func (r metadataAndObjects) create(ctx context.Context, kind, name string) error {
 	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}}}
 	object.SetGroupVersionKind(r.version.WithKind(kind))
-	_, err := r.whole.Create(ctx, object, metav1.CreateOptions{})
+	_, err := r.dynamicClient.Create(ctx, object, metav1.CreateOptions{})
 	return err
 }
 
-// agree waits until the informer has what a list of whole objects has.
-func (r mirrored) agree(ctx context.Context, m *mirror) error {
-	list, err := r.whole.List(ctx, metav1.ListOptions{})
+// waitUntilInSync waits until the informer contains the same objects as a list of complete objects.
+func (r metadataAndObjects) waitUntilInSync(ctx context.Context, m *trackedInformer) error {
+	list, err := r.dynamicClient.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -187,8 +188,8 @@ func (r mirrored) agree(ctx context.Context, m *mirror) error {
 	for _, item := range list.Items {
 		want[item.GetName()] = item.GetResourceVersion()
 	}
-	if err := soon(ctx, func(context.Context) (bool, error) { return m.shows(want) }); err != nil {
-		return fmt.Errorf("not in step: %w: handlers saw %v, the list has %v", err, m.seen, want)
+	if err := eventually(ctx, func(context.Context) (bool, error) { return m.matches(want) }); err != nil {
+		return fmt.Errorf("not in sync: %w: handlers observed %v, the list has %v", err, m.observed, want)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// store is what every typed client offers, so that one walk serves all kinds.
+// store is the interface of every typed client, so that one test covers all kinds.
 type store[T any, L any] interface {
 	Create(context.Context, *T, metav1.CreateOptions) (*T, error)
 	Get(context.Context, string, metav1.GetOptions) (*T, error)
@@ -24,13 +24,14 @@ type store[T any, L any] interface {
 	Delete(context.Context, string, metav1.DeleteOptions) error
 }
 
-// collection is what most of them offer beside that; services do not.
+// collection is implemented by most of them; services do not support it.
 type collection interface {
 	DeleteCollection(context.Context, metav1.DeleteOptions, metav1.ListOptions) error
 }
 
-// walk takes an object from its creation to its end. `meta` shows an object's metadata, `count` how many a list has.
-func walk[T any, L any](
+// exerciseCRUD creates, reads, updates, patches, lists and deletes an object. meta returns an object's metadata,
+// count the length of a list.
+func exerciseCRUD[T any, L any](
 	ctx context.Context, s store[T, L], object *T, meta func(*T) *metav1.ObjectMeta, count func(*L) int,
 ) error {
 	name := meta(object).Name
@@ -60,7 +61,7 @@ func walk[T any, L any](
 	if err := expect("update: annotation", meta(updated).Annotations["step"], "update"); err != nil {
 		return err
 	}
-	// `created` is out of date by now.
+	// created has an old resourceVersion by now.
 	if _, err := s.Update(ctx, created, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		return fmt.Errorf("update of an old version: %v", err)
 	}
@@ -120,10 +121,10 @@ func walk[T any, L any](
 	_, err = s.Get(ctx, name, metav1.GetOptions{})
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details.Name != name {
-		return fmt.Errorf("get of what is gone: %v", err)
+		return fmt.Errorf("get of a deleted object: %v", err)
 	}
 	if _, err := s.Create(ctx, object, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create anew: %w", err)
+		return fmt.Errorf("create again after the delete: %w", err)
 	}
 	if all, ok := s.(collection); ok {
 		err = all.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), metav1.ListOptions{})
@@ -160,12 +161,12 @@ func deployment(name string) *appsv1.Deployment {
 func pods(ctx context.Context, c clients) error {
 	s := c.typed.CoreV1().Pods(c.namespace)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: template().Spec}
-	err := walk(ctx, s, pod, func(o *corev1.Pod) *metav1.ObjectMeta { return &o.ObjectMeta },
+	err := exerciseCRUD(ctx, s, pod, func(o *corev1.Pod) *metav1.ObjectMeta { return &o.ObjectMeta },
 		func(l *corev1.PodList) int { return len(l.Items) })
 	if err != nil {
 		return err
 	}
-	// What a scheduler and a kubelet do.
+	// Bind the pod and update its status, like a scheduler and a kubelet.
 	pod.Name = "b"
 	created, err := s.Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
@@ -200,7 +201,7 @@ func pods(ctx context.Context, c clients) error {
 }
 
 func deployments(ctx context.Context, c clients) error {
-	return walk(ctx, c.typed.AppsV1().Deployments(c.namespace), deployment("a"),
+	return exerciseCRUD(ctx, c.typed.AppsV1().Deployments(c.namespace), deployment("a"),
 		func(o *appsv1.Deployment) *metav1.ObjectMeta { return &o.ObjectMeta },
 		func(l *appsv1.DeploymentList) int { return len(l.Items) })
 }
@@ -213,7 +214,7 @@ func services(ctx context.Context, c clients) error {
 			Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}},
 		},
 	}
-	return walk(ctx, c.typed.CoreV1().Services(c.namespace), service,
+	return exerciseCRUD(ctx, c.typed.CoreV1().Services(c.namespace), service,
 		func(o *corev1.Service) *metav1.ObjectMeta { return &o.ObjectMeta },
 		func(l *corev1.ServiceList) int { return len(l.Items) })
 }
@@ -224,7 +225,7 @@ func configMaps(ctx context.Context, c clients) error {
 		Data:       map[string]string{"k": "v"},
 		BinaryData: map[string][]byte{"b": {0, 1, 255}},
 	}
-	return walk(ctx, c.typed.CoreV1().ConfigMaps(c.namespace), object,
+	return exerciseCRUD(ctx, c.typed.CoreV1().ConfigMaps(c.namespace), object,
 		func(o *corev1.ConfigMap) *metav1.ObjectMeta { return &o.ObjectMeta },
 		func(l *corev1.ConfigMapList) int { return len(l.Items) })
 }

@@ -1,9 +1,9 @@
-// Times what apimachinery's serializers take to read and write objects, for the benchmark's rows of codecs.
+// Times apimachinery's serializers, for the codecs scenario of the benchmark.
 //
 //	go build && ./codecs FILE...
 //
-// Each file is an object in JSON. A line is written for each: how many nanoseconds reading and writing it take at their
-// best, by encoding.
+// Each file contains an object in JSON. For each file it prints a line of JSON: the fastest time of decoding and
+// encoding in nanoseconds, by encoding.
 package main
 
 import (
@@ -20,15 +20,15 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// took is the time of one object in one encoding.
-type took struct {
+// timing is the time of decoding and encoding one object in one encoding, in nanoseconds.
+type timing struct {
 	Read  int64 `json:"read"`
 	Write int64 `json:"write"`
 }
 
 const (
-	atOnce = 20
-	lasts  = 300 * time.Millisecond
+	repetitions = 20
+	minDuration = 300 * time.Millisecond
 )
 
 func main() {
@@ -43,17 +43,17 @@ func main() {
 		check(err)
 		object, _, err := serializers["JSON"].Decode(text, nil, nil)
 		check(err)
-		times := map[string]took{}
+		times := map[string]timing{}
 		for name, serializer := range serializers {
 			var written bytes.Buffer
 			check(serializer.Encode(object, &written))
 			var out bytes.Buffer
-			times[name] = took{
-				Read: nanos(func() {
+			times[name] = timing{
+				Read: bestNanos(func() {
 					_, _, err := serializer.Decode(written.Bytes(), nil, nil)
 					check(err)
 				}),
-				Write: nanos(func() {
+				Write: bestNanos(func() {
 					out.Reset()
 					check(serializer.Encode(object, &out))
 				}),
@@ -65,14 +65,14 @@ func main() {
 	}
 }
 
-func nanos(work func()) int64 {
+func bestNanos(operation func()) int64 {
 	best := int64(1<<63 - 1)
-	for began := time.Now(); time.Since(began) < lasts; {
+	for began := time.Now(); time.Since(began) < minDuration; {
 		round := time.Now()
-		for range atOnce {
-			work()
+		for range repetitions {
+			operation()
 		}
-		best = min(best, time.Since(round).Nanoseconds()/atOnce)
+		best = min(best, time.Since(round).Nanoseconds()/repetitions)
 	}
 	return best
 }

@@ -1,6 +1,5 @@
-// Drives a cluster through controller-runtime as operators do, and prints OK or what went wrong. It reads the kubeconfig
-// that its first argument names. The operator keeps a Deployment for each Site and something that is not in the cluster,
-// which its finalizer stands for.
+// Drives a cluster through controller-runtime like an operator, and prints OK or the error. The first argument is the
+// kubeconfig. The operator reconciles a Deployment for each Site, and an external resource that a finalizer protects.
 package main
 
 import (
@@ -21,11 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// patience is how long everything may take before it counts as hanging.
-const patience = 2 * time.Minute
+// timeout is the time limit of the program.
+const timeout = 2 * time.Minute
 
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := run(ctx, os.Args[1]); err != nil {
 		fmt.Println(err)
@@ -34,7 +33,7 @@ func main() {
 	fmt.Println("OK")
 }
 
-// run starts the operator, puts it through its life, and stops it.
+// run starts the operator, runs all steps, and stops it.
 func run(ctx context.Context, kubeconfig string) error {
 	log.SetLogger(funcr.New(func(prefix, arguments string) { fmt.Fprintln(os.Stderr, prefix, arguments) }, funcr.Options{}))
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -53,14 +52,14 @@ func run(ctx context.Context, kubeconfig string) error {
 		Metrics:          server.Options{BindAddress: "0"},
 		LeaderElection:   true,
 		LeaderElectionID: "sites.example.com",
-		// The lease of a manager that stops well is free at once.
+		// A manager that stops gracefully releases its lease.
 		LeaderElectionNamespace:       "default",
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {
 		return err
 	}
-	operator := &operator{client: manager.GetClient(), outside: map[string]bool{}}
+	operator := &operator{client: manager.GetClient(), external: map[string]bool{}}
 	if err := operator.register(manager); err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func run(ctx context.Context, kubeconfig string) error {
 	return <-ended
 }
 
-// define makes the kind of sites, and waits until it is served.
+// define creates the CustomResourceDefinition of sites and waits until it is established.
 func define(ctx context.Context, c client.Client) error {
 	definition := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1",
@@ -111,11 +110,11 @@ func define(ctx context.Context, c client.Client) error {
 	if err := c.Create(ctx, definition); err != nil {
 		return err
 	}
-	return soon(ctx, func(ctx context.Context) (bool, error) {
+	return eventually(ctx, func(ctx context.Context) (bool, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(definition), definition); err != nil {
 			return false, err
 		}
-		// They are null at first.
+		// The conditions are null at first.
 		status, _ := definition.Object["status"].(map[string]any)
 		conditions, _ := status["conditions"].([]any)
 		for _, condition := range conditions {
@@ -128,17 +127,17 @@ func define(ctx context.Context, c client.Client) error {
 	})
 }
 
-// soon polls until a condition holds.
-func soon(ctx context.Context, condition func(context.Context) (bool, error)) error {
+// eventually polls until a condition holds.
+func eventually(ctx context.Context, condition func(context.Context) (bool, error)) error {
 	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 30*time.Second, true, condition)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return errors.New("it does not come to that")
+		return errors.New("timed out waiting for the condition")
 	}
 	return err
 }
 
-// isGone tells an object that is not there from an error.
-func isGone(ctx context.Context, c client.Client, object client.Object) (bool, error) {
+// isDeleted returns true if the object does not exist, and other errors as they are.
+func isDeleted(ctx context.Context, c client.Client, object client.Object) (bool, error) {
 	err := c.Get(ctx, client.ObjectKeyFromObject(object), object)
 	if apierrors.IsNotFound(err) {
 		return true, nil

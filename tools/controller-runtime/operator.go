@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// finalizer is on every site for which there is something outside.
+// finalizer is on every site with an external resource.
 const finalizer = "example.com/outside"
 
 var siteKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Site"}
 
-// newSite is a site of which only the place is known.
+// newSite returns a site with only its kind, namespace and name.
 func newSite(name string) *unstructured.Unstructured {
 	site := &unstructured.Unstructured{}
 	site.SetGroupVersionKind(siteKind)
@@ -28,46 +28,46 @@ func newSite(name string) *unstructured.Unstructured {
 	return site
 }
 
-// freshSite is a site that leaves everything to its defaults.
-func freshSite(name string) *unstructured.Unstructured {
+// newSiteWithSpec returns a site with an empty spec, which relies on defaults.
+func newSiteWithSpec(name string) *unstructured.Unstructured {
 	site := newSite(name)
 	site.Object["spec"] = map[string]any{}
 	return site
 }
 
-// deploymentOf is what a site owns.
+// deploymentOf returns the deployment that a site owns, without its spec.
 func deploymentOf(name string) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// operator keeps what sites need.
+// operator reconciles sites.
 type operator struct {
 	client client.Client
 
 	mutex sync.Mutex
-	// outside is what there is for sites beside the cluster, by their names.
-	outside map[string]bool
+	// external contains the names of the sites that have an external resource.
+	external map[string]bool
 }
 
-// register makes the operator hear of sites and of what they own.
+// register registers the operator as the controller of sites and of the deployments that they own.
 func (o *operator) register(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).For(newSite("")).Owns(&appsv1.Deployment{}).Complete(o)
 }
 
-// has says whether there is something outside for a site.
-func (o *operator) has(name string) bool {
+// hasExternal returns true if a site has an external resource.
+func (o *operator) hasExternal(name string) bool {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	return o.outside[name]
+	return o.external[name]
 }
 
-func (o *operator) set(name string, is bool) {
+func (o *operator) setExternal(name string, is bool) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	o.outside[name] = is
+	o.external[name] = is
 }
 
-// Reconcile makes what a site needs, or takes away what its finalizer stands for.
+// Reconcile creates the resources of a site, or deletes its external resource and removes the finalizer.
 func (o *operator) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	site := newSite(request.Name)
 	if err := o.client.Get(ctx, request.NamespacedName, site); err != nil {
@@ -77,7 +77,7 @@ func (o *operator) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		if site.GetLabels()["hold"] == "yes" {
 			return ctrl.Result{}, nil
 		}
-		o.set(request.Name, false)
+		o.setExternal(request.Name, false)
 		if controllerutil.RemoveFinalizer(site, finalizer) {
 			return ctrl.Result{}, client.IgnoreNotFound(o.client.Update(ctx, site))
 		}
@@ -86,7 +86,7 @@ func (o *operator) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	if controllerutil.AddFinalizer(site, finalizer) {
 		return ctrl.Result{}, o.client.Update(ctx, site)
 	}
-	o.set(request.Name, true)
+	o.setExternal(request.Name, true)
 	replicas, _, err := unstructured.NestedInt64(site.Object, "spec", "replicas")
 	if err != nil {
 		return ctrl.Result{}, err

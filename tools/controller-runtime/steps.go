@@ -11,64 +11,64 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// step is a part of the life of sites.
+// step is one test of the lifecycle of sites.
 type step struct {
 	name string
 	run  func(context.Context, client.Client, *operator) error
 }
 
 var steps = []step{
-	{"a site gets what it needs", func(ctx context.Context, c client.Client, o *operator) error {
-		return settle(ctx, c, o, "first", 1)
+	{"a site gets its resources", func(ctx context.Context, c client.Client, o *operator) error {
+		return createAndWait(ctx, c, o, "first", 1)
 	}},
-	{"what a site owns comes again", comesAgain},
-	{"a change reaches what a site owns", changes},
-	{"background", func(ctx context.Context, c client.Client, o *operator) error {
-		return deletes(ctx, c, o, "first", metav1.DeletePropagationBackground)
+	{"an owned deployment is recreated", recreateOwned},
+	{"a change reaches the owned deployment", updateOwned},
+	{"background deletion", func(ctx context.Context, c client.Client, o *operator) error {
+		return deleteSite(ctx, c, o, "first", metav1.DeletePropagationBackground)
 	}},
-	{"foreground", func(ctx context.Context, c client.Client, o *operator) error {
-		if err := settle(ctx, c, o, "second", 1); err != nil {
+	{"foreground deletion", func(ctx context.Context, c client.Client, o *operator) error {
+		if err := createAndWait(ctx, c, o, "second", 1); err != nil {
 			return err
 		}
-		return deletes(ctx, c, o, "second", metav1.DeletePropagationForeground)
+		return deleteSite(ctx, c, o, "second", metav1.DeletePropagationForeground)
 	}},
-	{"orphan", orphans},
-	{"a finalizer that takes its time", takesTime},
-	{"many at once", many},
+	{"orphaning deletion", orphanOwned},
+	{"a finalizer delays the deletion", waitForFinalizer},
+	{"deletecollection of many sites", deleteAll},
 }
 
-// settle makes a site, and waits until the operator is done with it.
-func settle(ctx context.Context, c client.Client, o *operator, name string, replicas int64) error {
-	site := freshSite(name)
-	// One is the default.
+// createAndWait creates a site and waits until the operator has reconciled it.
+func createAndWait(ctx context.Context, c client.Client, o *operator, name string, replicas int64) error {
+	site := newSiteWithSpec(name)
+	// The default is 1.
 	if replicas != 1 {
 		site.Object["spec"] = map[string]any{"replicas": replicas}
 	}
 	if err := c.Create(ctx, site); err != nil {
 		return err
 	}
-	return ready(ctx, c, o, name, replicas)
+	return waitUntilReady(ctx, c, o, name, replicas)
 }
 
-// ready waits until a site has all that it needs.
-func ready(ctx context.Context, c client.Client, o *operator, name string, replicas int64) error {
-	return soon(ctx, func(ctx context.Context) (bool, error) {
+// waitUntilReady waits until a site has all its resources.
+func waitUntilReady(ctx context.Context, c client.Client, o *operator, name string, replicas int64) error {
+	return eventually(ctx, func(ctx context.Context) (bool, error) {
 		site, deployment := newSite(name), deploymentOf(name)
 		if err := c.Get(ctx, client.ObjectKeyFromObject(site), site); err != nil {
 			return false, err
 		}
-		if gone, err := isGone(ctx, c, deployment); gone || err != nil {
+		if gone, err := isDeleted(ctx, c, deployment); gone || err != nil {
 			return false, err
 		}
 		found, _, err := unstructured.NestedInt64(site.Object, "status", "replicas")
 		owned := metav1.IsControlledBy(deployment, site)
-		has := o.has(name) && controllerutil.ContainsFinalizer(site, finalizer)
-		return owned && has && found == replicas && int64(*deployment.Spec.Replicas) == replicas, err
+		hasExternal := o.hasExternal(name) && controllerutil.ContainsFinalizer(site, finalizer)
+		return owned && hasExternal && found == replicas && int64(*deployment.Spec.Replicas) == replicas, err
 	})
 }
 
-// comesAgain deletes what a site owns: whoever owns it hears of that.
-func comesAgain(ctx context.Context, c client.Client, o *operator) error {
+// recreateOwned deletes the deployment of a site. The operator must notice and create it again.
+func recreateOwned(ctx context.Context, c client.Client, o *operator) error {
 	before := deploymentOf("first")
 	if err := c.Get(ctx, client.ObjectKeyFromObject(before), before); err != nil {
 		return err
@@ -76,23 +76,23 @@ func comesAgain(ctx context.Context, c client.Client, o *operator) error {
 	if err := c.Delete(ctx, deploymentOf("first")); err != nil {
 		return err
 	}
-	return soon(ctx, func(ctx context.Context) (bool, error) {
+	return eventually(ctx, func(ctx context.Context) (bool, error) {
 		after := deploymentOf("first")
-		gone, err := isGone(ctx, c, after)
+		gone, err := isDeleted(ctx, c, after)
 		return !gone && after.UID != before.UID, err
 	})
 }
 
-func changes(ctx context.Context, c client.Client, o *operator) error {
+func updateOwned(ctx context.Context, c client.Client, o *operator) error {
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"replicas": 3}}`))
 	if err := c.Patch(ctx, newSite("first"), patch); err != nil {
 		return err
 	}
-	return ready(ctx, c, o, "first", 3)
+	return waitUntilReady(ctx, c, o, "first", 3)
 }
 
-// deletes deletes a site: it goes with what is outside and with what it owns.
-func deletes(ctx context.Context, c client.Client, o *operator, name string, policy metav1.DeletionPropagation) error {
+// deleteSite deletes a site and waits until its external resource and its deployment are deleted.
+func deleteSite(ctx context.Context, c client.Client, o *operator, name string, policy metav1.DeletionPropagation) error {
 	before := deploymentOf(name)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(before), before); err != nil {
 		return err
@@ -100,32 +100,33 @@ func deletes(ctx context.Context, c client.Client, o *operator, name string, pol
 	if err := c.Delete(ctx, newSite(name), client.PropagationPolicy(policy)); err != nil {
 		return err
 	}
-	return soon(ctx, func(ctx context.Context) (bool, error) {
-		site, err := isGone(ctx, c, newSite(name))
+	return eventually(ctx, func(ctx context.Context) (bool, error) {
+		site, err := isDeleted(ctx, c, newSite(name))
 		if !site || err != nil {
 			return false, err
 		}
-		if o.has(name) {
-			return false, errors.New("the site has gone before what is outside")
+		if o.hasExternal(name) {
+			return false, errors.New("the site was deleted before its external resource")
 		}
-		// An operator that has not heard yet of the end of a site may make another one, which goes as well.
+		// An operator that has not observed the deletion yet may create another deployment, which is
+		// garbage-collected as well.
 		deployment := deploymentOf(name)
-		gone, err := isGone(ctx, c, deployment)
+		gone, err := isDeleted(ctx, c, deployment)
 		if policy == metav1.DeletePropagationForeground && err == nil && deployment.UID == before.UID {
-			return false, errors.New("the site has gone before what it owns")
+			return false, errors.New("the site was deleted before its deployment")
 		}
 		return gone, err
 	})
 }
 
-func orphans(ctx context.Context, c client.Client, o *operator) error {
-	if err := settle(ctx, c, o, "third", 2); err != nil {
+func orphanOwned(ctx context.Context, c client.Client, o *operator) error {
+	if err := createAndWait(ctx, c, o, "third", 2); err != nil {
 		return err
 	}
 	if err := c.Delete(ctx, newSite("third"), client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
 		return err
 	}
-	err := soon(ctx, func(ctx context.Context) (bool, error) { return isGone(ctx, c, newSite("third")) })
+	err := eventually(ctx, func(ctx context.Context) (bool, error) { return isDeleted(ctx, c, newSite("third")) })
 	if err != nil {
 		return err
 	}
@@ -134,23 +135,23 @@ func orphans(ctx context.Context, c client.Client, o *operator) error {
 		return err
 	}
 	if len(deployment.OwnerReferences) > 0 {
-		return fmt.Errorf("it still has owners: %v", deployment.OwnerReferences)
+		return fmt.Errorf("the deployment still has owners: %v", deployment.OwnerReferences)
 	}
-	// Whoever makes the site again adopts it.
-	if err := settle(ctx, c, o, "third", 2); err != nil {
+	// A new site with the same name adopts the deployment.
+	if err := createAndWait(ctx, c, o, "third", 2); err != nil {
 		return err
 	}
-	return deletes(ctx, c, o, "third", metav1.DeletePropagationBackground)
+	return deleteSite(ctx, c, o, "third", metav1.DeletePropagationBackground)
 }
 
-// takesTime holds a site back: it is there, with its mark, until the operator lets it go.
-func takesTime(ctx context.Context, c client.Client, o *operator) error {
-	site := freshSite("fourth")
+// waitForFinalizer blocks the removal of the finalizer: the site stays terminating until the operator removes it.
+func waitForFinalizer(ctx context.Context, c client.Client, o *operator) error {
+	site := newSiteWithSpec("fourth")
 	site.SetLabels(map[string]string{"hold": "yes"})
 	if err := c.Create(ctx, site); err != nil {
 		return err
 	}
-	if err := ready(ctx, c, o, "fourth", 1); err != nil {
+	if err := waitUntilReady(ctx, c, o, "fourth", 1); err != nil {
 		return err
 	}
 	if err := c.Delete(ctx, newSite("fourth")); err != nil {
@@ -159,35 +160,35 @@ func takesTime(ctx context.Context, c client.Client, o *operator) error {
 	if err := c.Get(ctx, client.ObjectKeyFromObject(site), site); err != nil {
 		return err
 	}
-	if site.GetDeletionTimestamp().IsZero() || !o.has("fourth") {
-		return errors.New("it is not held")
+	if site.GetDeletionTimestamp().IsZero() || !o.hasExternal("fourth") {
+		return errors.New("the site is not terminating with its external resource")
 	}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(deploymentOf("fourth")), deploymentOf("fourth")); err != nil {
-		return fmt.Errorf("what it owns has gone before it: %w", err)
+		return fmt.Errorf("the deployment was deleted before the site: %w", err)
 	}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": null}}`))
 	if err := c.Patch(ctx, newSite("fourth"), patch); err != nil {
 		return err
 	}
-	return soon(ctx, func(ctx context.Context) (bool, error) {
-		site, err := isGone(ctx, c, newSite("fourth"))
+	return eventually(ctx, func(ctx context.Context) (bool, error) {
+		site, err := isDeleted(ctx, c, newSite("fourth"))
 		if !site || err != nil {
 			return false, err
 		}
-		return isGone(ctx, c, deploymentOf("fourth"))
+		return isDeleted(ctx, c, deploymentOf("fourth"))
 	})
 }
 
-// many makes sites and deletes them all with one request.
-func many(ctx context.Context, c client.Client, o *operator) error {
+// deleteAll creates many sites and deletes them with one deletecollection.
+func deleteAll(ctx context.Context, c client.Client, o *operator) error {
 	const count = 50
 	for i := range count {
-		if err := c.Create(ctx, freshSite(fmt.Sprintf("many-%02d", i))); err != nil {
+		if err := c.Create(ctx, newSiteWithSpec(fmt.Sprintf("many-%02d", i))); err != nil {
 			return err
 		}
 	}
 	for i := range count {
-		if err := ready(ctx, c, o, fmt.Sprintf("many-%02d", i), 1); err != nil {
+		if err := waitUntilReady(ctx, c, o, fmt.Sprintf("many-%02d", i), 1); err != nil {
 			return err
 		}
 	}
@@ -196,12 +197,12 @@ func many(ctx context.Context, c client.Client, o *operator) error {
 	}
 	for i := range count {
 		name := fmt.Sprintf("many-%02d", i)
-		err := soon(ctx, func(ctx context.Context) (bool, error) {
-			site, err := isGone(ctx, c, newSite(name))
+		err := eventually(ctx, func(ctx context.Context) (bool, error) {
+			site, err := isDeleted(ctx, c, newSite(name))
 			if !site || err != nil {
 				return false, err
 			}
-			return isGone(ctx, c, deploymentOf(name))
+			return isDeleted(ctx, c, deploymentOf(name))
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -1,6 +1,6 @@
-// Records what upstream's own converter of custom resources makes of the answers of webhooks, for the tests of conversion:
-// it asks for the widget of the tests at another version, gets the answer of each row of the file, and writes into the row
-// what it shows or why it refuses it.
+// Records how upstream's converter of custom resources handles responses of conversion webhooks, for the tests of
+// conversion. For each case of the file it requests the test's widget at another version, returns the response of the
+// case, and writes the converted object or the error into the case.
 //
 //	go run . ../../crates/testkit/tests/conversion/answers.json
 package main
@@ -23,15 +23,15 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 )
 
-// row is an answer and what comes of it.
-type row struct {
+// conversionCase is a webhook response and the result of the conversion.
+type conversionCase struct {
 	Name string `json:"name"`
-	// Reviews are the versions of reviews that the definition names; v1 where nothing is said.
+	// Reviews are the conversionReviewVersions of the definition. The default is v1.
 	Reviews []string `json:"reviews,omitempty"`
 	Code    int      `json:"code,omitempty"`
-	// Type is the media type; application/json where nothing is said, none where it is empty.
+	// Type is the media type of the response. The default is application/json; empty means no Content-Type.
 	Type *string `json:"type,omitempty"`
-	// Answer is a text, or JSON. $UID is that of the question.
+	// Answer is the response body, as a string or as JSON. $UID stands for the UID of the request.
 	Answer json.RawMessage `json:"answer"`
 	Shown  map[string]any  `json:"shown,omitempty"`
 	Error  string          `json:"error,omitempty"`
@@ -47,26 +47,26 @@ func main() {
 	}
 	text, err := os.ReadFile(os.Args[1])
 	check(err)
-	var rows []row
-	check(json.Unmarshal(text, &rows))
+	var cases []conversionCase
+	check(json.Unmarshal(text, &cases))
 	factory, err := conversion.NewCRConverterFactory(webhook.NewDefaultServiceResolver(), nil)
 	check(err)
-	for i := range rows {
-		rows[i].record(factory)
+	for i := range cases {
+		cases[i].record(factory)
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	for i := range rows {
+	for i := range cases {
 		out.WriteString(map[bool]string{true: "[\n", false: ","}[i == 0])
-		check(encoder.Encode(rows[i]))
+		check(encoder.Encode(cases[i]))
 	}
 	lines := strings.ReplaceAll(out.String(), "\n,", ",\n")
 	check(os.WriteFile(os.Args[1], []byte(lines+"]\n"), 0o644))
 }
 
-// record asks for the widget at v2.
-func (r *row) record(factory *conversion.CRConverterFactory) {
+// record converts the widget to v2 and stores the result in the case.
+func (r *conversionCase) record(factory *conversion.CRConverterFactory) {
 	uid := ""
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, err := io.ReadAll(request.Body)
@@ -76,7 +76,7 @@ func (r *row) record(factory *conversion.CRConverterFactory) {
 		}
 		check(json.Unmarshal(body, &review))
 		uid = review.Request.UID
-		r.answer(w, uid)
+		r.respond(w, uid)
 	}))
 	defer server.Close()
 	var crd v1.CustomResourceDefinition
@@ -102,7 +102,7 @@ func (r *row) record(factory *conversion.CRConverterFactory) {
 	r.Shown, r.Error = nil, ""
 	if err != nil {
 		r.Error = strings.ReplaceAll(err.Error(), uid, "$UID")
-		// Where kube-apiserver is built, the scheme is called after the file that makes it.
+		// In a build of kube-apiserver the scheme has another name, which comes from the file that creates it.
 		r.Error = strings.ReplaceAll(r.Error, "pkg/runtime/scheme.go:111", "k8s.io/apiserver/pkg/util/webhook/client.go:71")
 		return
 	}
@@ -120,8 +120,8 @@ func (r *row) record(factory *conversion.CRConverterFactory) {
 	}
 }
 
-// answer answers as the row says.
-func (r *row) answer(w http.ResponseWriter, uid string) {
+// respond sends the response of the case.
+func (r *conversionCase) respond(w http.ResponseWriter, uid string) {
 	body := string(r.Answer)
 	var text string
 	if json.Unmarshal(r.Answer, &text) == nil {

@@ -1,5 +1,5 @@
-// Kubectl as the tests run it: the published command, built from its Go module at a pinned version, so that the suite does
-// not depend on what a machine has installed. Credential plugins of cloud providers are left out.
+// kubectl for the tests: the published command, built from its Go module at a pinned version, so that the tests do
+// not depend on what a machine has installed. Cloud credential plugins are omitted.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 )
 
 func main() {
-	// The errors' wording and exit codes are kubectl's own.
+	// CheckErr keeps kubectl's error messages and exit codes.
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err)
 	}

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// resets are the fields that writes do not set, by the subresource that they go through.
+// resets are the fields that writes cannot set (GetResetFields), by subresource.
 type resets map[string][]string
 
-// kind is a kind of objects with the field managers of its paths.
+// kind is an API kind with a field manager for each subresource.
 type kind struct {
 	gvk       schema.GroupVersionKind
 	namespace string
@@ -29,7 +29,7 @@ type kind struct {
 var scaleKind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
 func newKind(apiVersion, name, namespace string, resets resets) *kind {
-	made := &kind{
+	created := &kind{
 		gvk:       schema.FromAPIVersionAndKind(apiVersion, name),
 		namespace: namespace,
 		managers:  map[string]*managedfields.FieldManager{},
@@ -44,22 +44,22 @@ func newKind(apiVersion, name, namespace string, resets resets) *kind {
 			set.Insert(fieldpath.MakePathOrDie(parts...))
 		}
 		filters := fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(apiVersion): set})
-		types, of := applyconfigurations.NewTypeConverter(scheme.Scheme), made.gvk
+		types, of := applyconfigurations.NewTypeConverter(scheme.Scheme), created.gvk
 		if subresource == "scale" {
-			// Client-go has no schema of scales, whose fields are all of their own.
+			// client-go has no schema of Scale, so a deduced schema is used.
 			types, of = managedfields.NewDeducedTypeConverter(), scaleKind
 		}
 		manager, err := managedfields.NewDefaultFieldManager(types, runtime.UnsafeObjectConvertor(scheme.Scheme),
 			defaults{}, scheme.Scheme, of, of.GroupVersion(), subresource, filters)
 		must(err)
-		made.managers[subresource] = manager
+		created.managers[subresource] = manager
 	}
-	return made
+	return created
 }
 
 func (k *kind) apiVersion() string { return k.gvk.GroupVersion().String() }
 
-// defaults are those of deployments, as far as requests here go.
+// defaults is the defaulter of Deployments, as far as the requests here need it.
 type defaults struct{}
 
 // Default implements runtime.ObjectDefaulter.
@@ -69,49 +69,49 @@ func (defaults) Default(of runtime.Object) {
 		return
 	}
 	spec, part := &deployment.Spec, intstr.FromString("25%")
-	unless(&spec.Replicas, 1)
-	unless(&spec.RevisionHistoryLimit, 10)
-	unless(&spec.ProgressDeadlineSeconds, 600)
-	unless(&spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
-	unless(&spec.Strategy.RollingUpdate.MaxSurge, part)
-	unless(&spec.Strategy.RollingUpdate.MaxUnavailable, part)
-	filled(&spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	setDefault(&spec.Replicas, 1)
+	setDefault(&spec.RevisionHistoryLimit, 10)
+	setDefault(&spec.ProgressDeadlineSeconds, 600)
+	setDefault(&spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
+	setDefault(&spec.Strategy.RollingUpdate.MaxSurge, part)
+	setDefault(&spec.Strategy.RollingUpdate.MaxUnavailable, part)
+	setDefaultString(&spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
 	pod := &spec.Template.Spec
-	unless(&pod.TerminationGracePeriodSeconds, 30)
-	unless(&pod.SecurityContext, corev1.PodSecurityContext{})
-	filled(&pod.RestartPolicy, corev1.RestartPolicyAlways)
-	filled(&pod.DNSPolicy, corev1.DNSClusterFirst)
-	filled(&pod.SchedulerName, corev1.DefaultSchedulerName)
+	setDefault(&pod.TerminationGracePeriodSeconds, 30)
+	setDefault(&pod.SecurityContext, corev1.PodSecurityContext{})
+	setDefaultString(&pod.RestartPolicy, corev1.RestartPolicyAlways)
+	setDefaultString(&pod.DNSPolicy, corev1.DNSClusterFirst)
+	setDefaultString(&pod.SchedulerName, corev1.DefaultSchedulerName)
 	for i := range pod.Containers {
 		container := &pod.Containers[i]
 		policy := corev1.PullAlways
 		if strings.Contains(container.Image, ":") {
 			policy = corev1.PullIfNotPresent
 		}
-		filled(&container.ImagePullPolicy, policy)
-		filled(&container.TerminationMessagePath, corev1.TerminationMessagePathDefault)
-		filled(&container.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+		setDefaultString(&container.ImagePullPolicy, policy)
+		setDefaultString(&container.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+		setDefaultString(&container.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 		for i := range container.Ports {
-			filled(&container.Ports[i].Protocol, corev1.ProtocolTCP)
+			setDefaultString(&container.Ports[i].Protocol, corev1.ProtocolTCP)
 		}
 	}
 }
 
-// unless gives what is absent a value.
-func unless[T any](place **T, value T) {
+// setDefault sets a missing value.
+func setDefault[T any](place **T, value T) {
 	if *place == nil {
 		*place = &value
 	}
 }
 
-// filled gives what is empty a text.
-func filled[T ~string](place *T, text T) {
+// setDefaultString sets an empty string.
+func setDefaultString[T ~string](place *T, text T) {
 	if *place == "" {
 		*place = text
 	}
 }
 
-// prepare does what the strategies of the kinds do.
+// prepare does the work of PrepareForCreate and PrepareForUpdate of the kinds' strategies.
 func prepare(subresource string, written, live runtime.Object) {
 	switch written := written.(type) {
 	case *corev1.ServiceAccount:
@@ -135,7 +135,7 @@ func prepare(subresource string, written, live runtime.Object) {
 	}
 }
 
-// scale is a write of a deployment through its scale.
+// scale writes a deployment through its scale subresource.
 func (k *kind) scale(of request, live runtime.Object) (runtime.Object, error) {
 	deployment := live.DeepCopyObject().(*appsv1.Deployment)
 	paths := managedfields.ResourcePathMappings{k.apiVersion(): fieldpath.MakePathOrDie("spec", "replicas")}

@@ -1,5 +1,6 @@
-// Records what upstream's own field manager does, for the tests of apply: what it makes of objects that several write to at
-// random, with the same requests in every run, and which fields of the sample of every kind someone owns who applies it.
+// Records the results of upstream's field manager, for the tests of server-side apply: managed fields after random
+// writes of several managers, with the same requests in every run, and the fields of the sample of every kind that an
+// apply owns.
 //
 //	go run . ../../crates/testkit/tests
 package main
@@ -12,26 +13,26 @@ import (
 	"strings"
 )
 
-// recording is a file of objects.
+// recording describes a file of recorded objects.
 type recording struct {
 	name string
 	kind *kind
-	// body makes a request's body.
+	// body generates the body of a request for a subresource.
 	body func(*rand.Rand, string) object
-	// through are the subresources that requests go through; an empty name is the object itself.
-	through []string
-	// first is applied before anything else, and is part of every replacement.
-	first object
-	// appliers are the managers that apply.
-	appliers []string
-	// sends says that updates may bring entries of their own.
-	sends   bool
-	seed    int64
-	objects int
+	// subresources are the subresources to send requests to; an empty name is the object itself.
+	subresources []string
+	// base is applied first, and is part of every replacement.
+	base object
+	// managers are the field managers that apply.
+	managers []string
+	// sendsManagedFields says that updates may contain managedFields.
+	sendsManagedFields bool
+	seed               int64
+	objects            int
 }
 
-// length is how many requests there are for an object, at most.
-const length = 14
+// maxRequests is the maximum number of requests for an object.
+const maxRequests = 14
 
 func recordings() []recording {
 	three := []string{"one", "two", "three"}
@@ -45,7 +46,7 @@ func recordings() []recording {
 		{"configmaps", maps, configMap, self, nil, three, true, 100, 16},
 		{"serviceaccounts", accounts, account, self, nil, three, true, 100, 16},
 		{"nodes", nodes, node, []string{"", "status"}, nil, three, true, 100, 16},
-		{"upgrades", maps, upgraded, self, nil, append(three, "kubectl", "kubectl", "kubectl"), true, 200, 20},
+		{"upgrades", maps, configMapWithLastApplied, self, nil, append(three, "kubectl", "kubectl", "kubectl"), true, 200, 20},
 		{"deployments", deployments, deployment, []string{"", "", "status", "scale", "scale"}, template, three, false, 300, 14},
 		{"templates", deployments, podTemplate, self, template, three, false, 400, 10},
 	}
@@ -60,15 +61,15 @@ func main() {
 		var text strings.Builder
 		for i := range recording.objects {
 			seed := recording.seed + int64(i)
-			lines := recording.kind.play(recording.requests(rand.New(rand.NewSource(seed))))
+			lines := recording.kind.replay(recording.requests(rand.New(rand.NewSource(seed))))
 			fmt.Fprintf(&text, "## %d\n%s\n\n", seed, strings.Join(lines, "\n"))
 		}
-		keep(filepath.Join(os.Args[1], "apply/recorded", recording.name+".txt"), text.String())
+		writeFile(filepath.Join(os.Args[1], "apply/recorded", recording.name+".txt"), text.String())
 	}
 	every := filepath.Join(os.Args[1], "every_kind")
-	keep(filepath.Join(every, "owned.txt"), owned(filepath.Join(every, "samples")))
+	writeFile(filepath.Join(every, "owned.txt"), ownedFields(filepath.Join(every, "samples")))
 }
 
-func keep(path, text string) {
+func writeFile(path, text string) {
 	must(os.WriteFile(path, []byte(text), 0o644))
 }

@@ -8,81 +8,81 @@ import (
 // object is JSON.
 type object = map[string]any
 
-// request is one write. Its verbs are those of the tests: apply, force, create, replace, merge.
+// request is one write. The verbs are those of the tests: apply, force, create, replace, merge.
 type request struct {
 	verb, manager, subresource string
 	body                       object
 }
 
-// requests makes the requests for one object.
-func (r recording) requests(dice *rand.Rand) []request {
+// requests generates the requests for one object.
+func (r recording) requests(random *rand.Rand) []request {
 	var requests []request
-	if r.first != nil {
-		requests = append(requests, request{"apply", "base", "", r.first})
+	if r.base != nil {
+		requests = append(requests, request{"apply", "base", "", r.base})
 	}
-	for range length {
-		verb := pick(dice, "create", "apply", "apply", "apply", "force", "replace", "merge")
-		subresource := pick(dice, r.through...)
-		body := r.body(dice, subresource)
-		manager := pick(dice, r.appliers...)
+	for range maxRequests {
+		verb := pick(random, "create", "apply", "apply", "apply", "force", "replace", "merge")
+		subresource := pick(random, r.subresources...)
+		body := r.body(random, subresource)
+		manager := pick(random, r.managers...)
 		if verb != "apply" && verb != "force" {
-			manager = pick(dice, "one", "four")
-			if r.sends && dice.Intn(5) == 0 {
-				sent := object{"metadata": object{"managedFields": entries(dice, r.kind.apiVersion())}}
-				body = merged(body, sent).(object)
+			manager = pick(random, "one", "four")
+			if r.sendsManagedFields && random.Intn(5) == 0 {
+				sent := object{"metadata": object{"managedFields": entries(random, r.kind.apiVersion())}}
+				body = mergePatch(body, sent).(object)
 			}
 		}
-		if data, ok := body["data"].(object); ok && verb == "merge" && dice.Intn(3) == 0 {
+		if data, ok := body["data"].(object); ok && verb == "merge" && random.Intn(3) == 0 {
 			data["a"] = nil
 		}
 		if (verb == "replace" || verb == "merge") && subresource != "scale" {
 			// A merge patch replaces lists as a whole.
-			body = completed(body, r.first).(object)
+			body = union(body, r.base).(object)
 		}
 		requests = append(requests, request{verb, manager, subresource, body})
 	}
 	return requests
 }
 
-func pick[T any](dice *rand.Rand, of ...T) T { return of[dice.Intn(len(of))] }
+func pick[T any](random *rand.Rand, of ...T) T { return of[random.Intn(len(of))] }
 
-// some sets a member of an object now and then.
-func some(dice *rand.Rand, of object, key string, value any) {
-	if dice.Intn(3) == 0 {
+// maybeSet sets a member of an object with a probability of 1/3.
+func maybeSet(random *rand.Rand, of object, key string, value any) {
+	if random.Intn(3) == 0 {
 		of[key] = value
 	}
 }
 
-// texts has some of the keys.
-func texts(dice *rand.Rand, keys ...string) object {
+// randomStrings returns an object with a random subset of the keys.
+func randomStrings(random *rand.Rand, keys ...string) object {
 	of := object{}
 	for _, key := range keys {
-		if dice.Intn(2) == 0 {
-			of[key] = pick(dice, "1", "2")
+		if random.Intn(2) == 0 {
+			of[key] = pick(random, "1", "2")
 		}
 	}
 	return of
 }
 
-// items has an item for some of the names, in any order.
-func items(dice *rand.Rand, item func(string) any, names ...string) []any {
+// randomItems returns items for a random subset of the names, in random order.
+func randomItems(random *rand.Rand, item func(string) any, names ...string) []any {
 	list := []any{}
-	for _, i := range dice.Perm(len(names)) {
-		if dice.Intn(2) == 0 {
+	for _, i := range random.Perm(len(names)) {
+		if random.Intn(2) == 0 {
 			list = append(list, item(names[i]))
 		}
 	}
 	return list
 }
 
-func metadata(dice *rand.Rand, of object) {
+func metadata(random *rand.Rand, of object) {
 	metadata := object{}
-	some(dice, metadata, "labels", texts(dice, "l", "m"))
-	some(dice, metadata, "annotations", texts(dice, "n", "o"))
-	some(dice, metadata, "finalizers", items(dice, func(name string) any { return name }, "x/a", "x/b", "x/c"))
-	some(dice, metadata, "ownerReferences", items(dice, func(uid string) any {
-		owner := object{"apiVersion": "v1", "kind": "Pod", "name": pick(dice, "p", "q"), "uid": uid}
-		some(dice, owner, "controller", false)
+	maybeSet(random, metadata, "labels", randomStrings(random, "l", "m"))
+	maybeSet(random, metadata, "annotations", randomStrings(random, "n", "o"))
+	maybeSet(random, metadata, "finalizers", randomItems(random, func(name string) any { return name }, "x/a", "x/b", "x/c"))
+	maybeSet(random, metadata, "ownerReferences", randomItems(random, func(uid string) any {
+		owner := object{"apiVersion": "v1", "kind": "Pod", "name": pick(random, "p", "q"), "uid": uid}
+		maybeSet(random, owner, "controller", false)
 		return owner
 	}, "1", "2"))
 	if len(metadata) > 0 {
@@ -90,62 +90,62 @@ func metadata(dice *rand.Rand, of object) {
 	}
 }
 
-func configMap(dice *rand.Rand, _ string) object {
+func configMap(random *rand.Rand, _ string) object {
 	of := object{}
-	metadata(dice, of)
-	if dice.Intn(4) > 0 {
-		of["data"] = texts(dice, "a", "b", "c")
+	metadata(random, of)
+	if random.Intn(4) > 0 {
+		of["data"] = randomStrings(random, "a", "b", "c")
 	}
-	some(dice, of, "binaryData", object{pick(dice, "d", "e"): pick(dice, "AQ==", "Ag==")})
+	maybeSet(random, of, "binaryData", object{pick(random, "d", "e"): pick(random, "AQ==", "Ag==")})
 	return of
 }
 
-// upgraded is a config map that may say what kubectl applied before.
-func upgraded(dice *rand.Rand, subresource string) object {
-	of := configMap(dice, subresource)
-	config := merged(configMap(dice, subresource), object{"apiVersion": pick(dice, "v1", "v1", "v1", "v2"), "kind": "ConfigMap"})
+// configMapWithLastApplied returns a ConfigMap that may have kubectl's last-applied-configuration annotation.
+func configMapWithLastApplied(random *rand.Rand, subresource string) object {
+	of := configMap(random, subresource)
+	config := mergePatch(configMap(random, subresource), object{"apiVersion": pick(random, "v1", "v1", "v1", "v2"), "kind": "ConfigMap"})
 	text, _ := json.Marshal(config)
-	applied := pick(dice, string(text), string(text), string(text), string(text), "{", "", "[]",
+	applied := pick(random, string(text), string(text), string(text), string(text), "{", "", "[]",
 		`{"apiVersion":"v1","kind":"ConfigMap","data":{"a":1}}`, `{"apiVersion":"v1","data":{"a":"1"}}`)
-	if dice.Intn(3) == 0 {
+	if random.Intn(3) == 0 {
 		annotations := object{"kubectl.kubernetes.io/last-applied-configuration": applied}
-		of = merged(of, object{"metadata": object{"annotations": annotations}}).(object)
+		of = mergePatch(of, object{"metadata": object{"annotations": annotations}}).(object)
 	}
 	return of
 }
 
-func account(dice *rand.Rand, _ string) object {
+func account(random *rand.Rand, _ string) object {
 	of := object{}
-	metadata(dice, of)
-	some(dice, of, "secrets", items(dice, func(name string) any {
+	metadata(random, of)
+	maybeSet(random, of, "secrets", randomItems(random, func(name string) any {
 		secret := object{"name": name}
-		some(dice, secret, "namespace", pick(dice, "x", "y"))
+		maybeSet(random, secret, "namespace", pick(random, "x", "y"))
 		return secret
 	}, "a", "b", "c"))
-	some(dice, of, "imagePullSecrets", items(dice, func(name string) any { return object{"name": name} }, "a", "b"))
-	some(dice, of, "automountServiceAccountToken", pick(dice, true, false))
+	maybeSet(random, of, "imagePullSecrets", randomItems(random, func(name string) any { return object{"name": name} }, "a", "b"))
+	maybeSet(random, of, "automountServiceAccountToken", pick(random, true, false))
 	return of
 }
 
-func condition(dice *rand.Rand) func(string) any {
+func condition(random *rand.Rand) func(string) any {
 	return func(name string) any {
-		return object{"type": name, "status": pick(dice, "True", "False"), "reason": pick(dice, "A", "B")}
+		return object{"type": name, "status": pick(random, "True", "False"), "reason": pick(random, "A", "B")}
 	}
 }
 
-func node(dice *rand.Rand, _ string) object {
+func node(random *rand.Rand, _ string) object {
 	of, spec, status := object{}, object{}, object{}
-	if dice.Intn(2) == 0 {
-		metadata(dice, of)
+	if random.Intn(2) == 0 {
+		metadata(random, of)
 	}
-	some(dice, spec, "unschedulable", true)
-	some(dice, spec, "taints", []any{object{"key": pick(dice, "k", "l"), "effect": "NoSchedule"}})
-	some(dice, of, "spec", spec)
-	some(dice, status, "phase", pick(dice, "Pending", "Running"))
-	some(dice, status, "conditions", items(dice, condition(dice), "Ready", "Disk"))
-	some(dice, status, "images", []any{object{"names": []any{pick(dice, "i", "j")}, "sizeBytes": 1}})
-	some(dice, status, "addresses", items(dice, func(name string) any {
-		return object{"type": name, "address": pick(dice, "a", "b")}
+	maybeSet(random, spec, "unschedulable", true)
+	maybeSet(random, spec, "taints", []any{object{"key": pick(random, "k", "l"), "effect": "NoSchedule"}})
+	maybeSet(random, of, "spec", spec)
+	maybeSet(random, status, "phase", pick(random, "Pending", "Running"))
+	maybeSet(random, status, "conditions", randomItems(random, condition(random), "Ready", "Disk"))
+	maybeSet(random, status, "images", []any{object{"names": []any{pick(random, "i", "j")}, "sizeBytes": 1}})
+	maybeSet(random, status, "addresses", randomItems(random, func(name string) any {
+		return object{"type": name, "address": pick(random, "a", "b")}
 	}, "Hostname", "InternalIP"))
 	if len(status) > 0 {
 		of["status"] = status
@@ -153,7 +153,7 @@ func node(dice *rand.Rand, _ string) object {
 	return of
 }
 
-// template is what a deployment cannot be without.
+// template contains the required fields of a Deployment.
 var template = object{"spec": object{
 	"selector": object{"matchLabels": object{"l": "x"}},
 	"template": object{
@@ -165,72 +165,72 @@ var template = object{"spec": object{
 	},
 }}
 
-// podTemplate writes lists of many sorts. A container always has the same image, without which nothing is valid.
-func podTemplate(dice *rand.Rand, _ string) object {
+// podTemplate sets lists of all list types. A container always has the same image, because it is required.
+func podTemplate(random *rand.Rand, _ string) object {
 	spec := object{}
-	containers := items(dice, func(name string) any { return container(dice, name) }, "a", "b", "c")
+	containers := randomItems(random, func(name string) any { return container(random, name) }, "a", "b", "c")
 	if len(containers) > 0 {
 		spec["containers"] = containers
 	}
-	some(dice, spec, "imagePullSecrets", items(dice, func(name string) any { return object{"name": name} }, "s", "t"))
-	some(dice, spec, "hostAliases", items(dice, func(ip string) any {
-		return object{"ip": ip, "hostnames": items(dice, func(name string) any { return name }, "h", "i")}
+	maybeSet(random, spec, "imagePullSecrets", randomItems(random, func(name string) any { return object{"name": name} }, "s", "t"))
+	maybeSet(random, spec, "hostAliases", randomItems(random, func(ip string) any {
+		return object{"ip": ip, "hostnames": randomItems(random, func(name string) any { return name }, "h", "i")}
 	}, "10.0.0.1", "10.0.0.2"))
-	some(dice, spec, "nodeSelector", texts(dice, "n", "o"))
-	some(dice, spec, "tolerations", items(dice, func(key string) any {
+	maybeSet(random, spec, "nodeSelector", randomStrings(random, "n", "o"))
+	maybeSet(random, spec, "tolerations", randomItems(random, func(key string) any {
 		return object{"key": key, "operator": "Exists"}
 	}, "k", "l"))
 	of := object{"spec": object{"template": object{"spec": spec}}}
-	if dice.Intn(3) == 0 {
-		of = merged(of, object{"spec": object{"template": object{"metadata": object{"annotations": texts(dice, "n", "o")}}}}).(object)
+	if random.Intn(3) == 0 {
+		of = mergePatch(of, object{"spec": object{"template": object{"metadata": object{"annotations": randomStrings(random, "n", "o")}}}}).(object)
 	}
 	return of
 }
 
-func container(dice *rand.Rand, name string) object {
+func container(random *rand.Rand, name string) object {
 	of := object{"name": name, "image": map[string]string{"a": "i", "b": "i:1", "c": "i"}[name]}
-	some(dice, of, "args", items(dice, func(name string) any { return name }, "x", "y"))
-	some(dice, of, "env", items(dice, func(name string) any {
-		return object{"name": name, "value": pick(dice, "1", "2")}
+	maybeSet(random, of, "args", randomItems(random, func(name string) any { return name }, "x", "y"))
+	maybeSet(random, of, "env", randomItems(random, func(name string) any {
+		return object{"name": name, "value": pick(random, "1", "2")}
 	}, "A", "A", "B", "C"))
-	some(dice, of, "ports", items(dice, func(number string) any {
+	maybeSet(random, of, "ports", randomItems(random, func(number string) any {
 		port := object{"containerPort": 80 + int(number[0]-'0')}
-		if protocol := pick(dice, "TCP", "UDP", ""); protocol != "" {
+		if protocol := pick(random, "TCP", "UDP", ""); protocol != "" {
 			port["protocol"] = protocol
 		}
 		return port
 	}, "0", "0", "1"))
-	some(dice, of, "volumeMounts", items(dice, func(path string) any {
+	maybeSet(random, of, "volumeMounts", randomItems(random, func(path string) any {
 		mount := object{"name": "v", "mountPath": path}
-		some(dice, mount, "readOnly", true)
+		maybeSet(random, mount, "readOnly", true)
 		return mount
 	}, "/a", "/b"))
-	some(dice, of, "resources", object{"limits": object{"cpu": pick(dice, "1", "1000m", "2")}})
+	maybeSet(random, of, "resources", object{"limits": object{"cpu": pick(random, "1", "1000m", "2")}})
 	return of
 }
 
-func deployment(dice *rand.Rand, subresource string) object {
+func deployment(random *rand.Rand, subresource string) object {
 	of, spec, status := object{}, object{}, object{}
-	if dice.Intn(3) > 0 {
-		spec["replicas"] = pick(dice, 0, 1, 2, 3)
+	if random.Intn(3) > 0 {
+		spec["replicas"] = pick(random, 0, 1, 2, 3)
 	}
 	if subresource == "scale" {
 		return object{"spec": spec}
 	}
-	if dice.Intn(3) == 0 {
-		metadata(dice, of)
+	if random.Intn(3) == 0 {
+		metadata(random, of)
 	}
-	some(dice, spec, "paused", pick(dice, true, false))
-	some(dice, spec, "minReadySeconds", pick(dice, 1, 2))
+	maybeSet(random, spec, "paused", pick(random, true, false))
+	maybeSet(random, spec, "minReadySeconds", pick(random, 1, 2))
 	of["spec"] = spec
-	some(dice, status, "unavailableReplicas", pick(dice, 1, 2))
-	some(dice, status, "conditions", items(dice, condition(dice), "Available", "Progressing"))
-	some(dice, of, "status", status)
+	maybeSet(random, status, "unavailableReplicas", pick(random, 1, 2))
+	maybeSet(random, status, "conditions", randomItems(random, condition(random), "Available", "Progressing"))
+	maybeSet(random, of, "status", status)
 	return of
 }
 
-// entries are managers that an update brings along. Some cannot be read.
-func entries(dice *rand.Rand, apiVersion string) []any {
+// entries returns random managedFields that an update sends. Some are invalid.
+func entries(random *rand.Rand, apiVersion string) []any {
 	none := object{}
 	sets := []any{
 		object{"f:metadata": object{"f:labels": object{"f:l": none}}},
@@ -240,24 +240,24 @@ func entries(dice *rand.Rand, apiVersion string) []any {
 		none,
 	}
 	list := []any{}
-	for range pick(dice, 0, 1, 1, 1, 2, 3) {
-		if dice.Intn(8) == 0 {
+	for range pick(random, 0, 1, 1, 1, 2, 3) {
+		if random.Intn(8) == 0 {
 			list = append(list, none)
 			continue
 		}
 		entry := object{
-			"manager": pick(dice, "one", "two", "four", "five"), "operation": pick(dice, "Apply", "Update"),
-			"apiVersion": apiVersion, "fieldsType": "FieldsV1", "fieldsV1": pick(dice, sets...),
+			"manager": pick(random, "one", "two", "four", "five"), "operation": pick(random, "Apply", "Update"),
+			"apiVersion": apiVersion, "fieldsType": "FieldsV1", "fieldsV1": pick(random, sets...),
 		}
-		switch dice.Intn(16) {
+		switch random.Intn(16) {
 		case 0:
-			entry["apiVersion"] = pick(dice, "v0", "other/v1", "")
+			entry["apiVersion"] = pick(random, "v0", "other/v1", "")
 		case 1:
-			entry["operation"] = pick(dice, "", "Create")
+			entry["operation"] = pick(random, "", "Create")
 		case 2:
-			entry["fieldsType"] = pick(dice, "", "FieldsV2")
+			entry["fieldsType"] = pick(random, "", "FieldsV2")
 		case 3:
-			entry["fieldsV1"] = pick[any](dice, object{"data": none}, object{"f:data": 1}, object{"k:{}": none})
+			entry["fieldsV1"] = pick[any](random, object{"data": none}, object{"f:data": 1}, object{"k:{}": none})
 		case 4, 5:
 			entry["subresource"] = "status"
 		case 6, 7:
@@ -270,8 +270,8 @@ func entries(dice *rand.Rand, apiVersion string) []any {
 	return list
 }
 
-// merged is JSON with a merge patch (RFC 7386) applied.
-func merged(base, patch any) any {
+// mergePatch applies a merge patch (RFC 7386).
+func mergePatch(base, patch any) any {
 	changes, ok := patch.(object)
 	if !ok {
 		return patch
@@ -286,14 +286,14 @@ func merged(base, patch any) any {
 		if value == nil {
 			delete(result, key)
 		} else {
-			result[key] = merged(result[key], value)
+			result[key] = mergePatch(result[key], value)
 		}
 	}
 	return result
 }
 
-// completed is what is in either of two trees; of named items, too.
-func completed(base, more any) any {
+// union merges two values. Lists are merged by the name of their items.
+func union(base, more any) any {
 	switch more := more.(type) {
 	case object:
 		result := object{}
@@ -303,7 +303,7 @@ func completed(base, more any) any {
 			}
 		}
 		for key, value := range more {
-			result[key] = completed(result[key], value)
+			result[key] = union(result[key], value)
 		}
 		return result
 	case []any:

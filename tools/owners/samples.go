@@ -13,16 +13,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// never are the fields that nobody owns.
-var never = fieldpath.NewSet(
+// neverOwned are the fields that no manager owns.
+var neverOwned = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("apiVersion"),
 	fieldpath.MakePathOrDie("kind"),
 	fieldpath.MakePathOrDie("metadata", "name"),
 	fieldpath.MakePathOrDie("metadata", "namespace"),
 )
 
-// owned has a line for each sample of a kind that client-go knows the schema of: its name and what of it is owned.
-func owned(folder string) string {
+// ownedFields returns a line for each sample of a kind whose schema client-go has: its name and the fields that an
+// apply owns.
+func ownedFields(folder string) string {
 	types := applyconfigurations.NewTypeConverter(scheme.Scheme)
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	must(err)
@@ -43,7 +44,7 @@ func owned(folder string) string {
 		must(err)
 		set, err := typed.ToFieldSet()
 		must(err)
-		fields, err := set.Difference(never).ToJSON()
+		fields, err := set.Difference(neverOwned).ToJSON()
 		must(err)
 		fmt.Fprintf(&lines, "%s %s\n", strings.TrimSuffix(filepath.Base(file), ".yaml"), fields)
 	}

@@ -1,6 +1,6 @@
-// Records what upstream's own code says of rules in CEL: of definitions that hold them (its validation of definitions) and
-// of objects that are held to them (its strategies of custom resources). The tables are those of the tests; each line that
-// asks for something is kept, and what upstream answers is written, indented and sorted, behind it.
+// Records the results of upstream's code for CEL validation rules: its validation of CustomResourceDefinitions with
+// rules, and its strategies' validation of custom resources. The tables are those of the tests. Input lines are kept,
+// and upstream's result is written behind each, indented and sorted.
 //
 //	go run . ../../crates/extensions/tests/rules
 package main
@@ -44,33 +44,33 @@ func main() {
 	files, err := filepath.Glob(filepath.Join(os.Args[1], "*.txt"))
 	check(err)
 	for _, file := range files {
-		check(os.WriteFile(file, answered(file), 0o644))
+		check(os.WriteFile(file, recordAnswers(file), 0o644))
 	}
 }
 
-// table is where the reading of a table is: what the lines above say that the next ones are about.
+// table is the state of reading a table: the values that earlier lines set for the following ones.
 type table struct {
 	out bytes.Buffer
-	// field is the schema of the only field, for rules that come without a schema.
+	// field is the schema of the only field, for rules without a schema.
 	field any
-	// was is the schema that the next one replaces, scale the scale that it has.
-	was, scale any
-	// from is the object that the next one replaces.
-	from any
-	// kind is the last schema's, or why there is none.
+	// oldSchema is the schema that the next one replaces, scale its scale subresource.
+	oldSchema, scale any
+	// oldObject is the object that the next one replaces.
+	oldObject any
+	// kind has the strategies of the last schema; err is the error if it has none.
 	kind *kind
 	err  error
 }
 
-// kind is what upstream holds objects of a schema to.
+// kind contains upstream's strategies for objects of a schema.
 type kind struct {
 	create rest.RESTCreateStrategy
 	update rest.RESTUpdateStrategy
 	status rest.RESTUpdateStrategy
 }
 
-// answered gives a table with upstream's answers.
-func answered(file string) []byte {
+// recordAnswers returns a table with upstream's results.
+func recordAnswers(file string) []byte {
 	in, err := os.Open(file)
 	check(err)
 	defer in.Close()
@@ -94,59 +94,59 @@ func (t *table) read(word, rest string) {
 	switch word {
 	case "", "==", "#":
 	case "field":
-		t.field = parsed(rest)
+		t.field = parseJSON(rest)
 	case "scale":
-		t.scale = parsed(rest)
+		t.scale = parseJSON(rest)
 	case "was":
-		t.was = parsed(rest)
+		t.oldSchema = parseJSON(rest)
 	case "from":
-		t.from = parsed(rest)
+		t.oldObject = parseJSON(rest)
 	case "before":
-		t.from = inField(parsed(rest))
+		t.oldObject = wrapInField(parseJSON(rest))
 	case "schema":
-		t.define(parsed(rest))
+		t.define(parseJSON(rest))
 	case "rule":
-		t.define(t.ruled([]any{object{"rule": rest}}))
+		t.define(t.schemaWithRules([]any{object{"rule": rest}}))
 	case "rules":
-		t.define(t.ruled(parsed(rest)))
+		t.define(t.schemaWithRules(parseJSON(rest)))
 	case "new", "status":
-		t.judge(parsed(rest), word == "status")
+		t.validate(parseJSON(rest), word == "status")
 	case "val":
-		t.judge(inField(parsed(rest)), false)
+		t.validate(wrapInField(parseJSON(rest)), false)
 	default:
 		panic("unknown line: " + word)
 	}
 }
 
-// ruled is the schema of an object with the only field and these rules.
-func (t *table) ruled(rules any) any {
-	properties := inField(runtime.DeepCopyJSONValue(t.field))
+// schemaWithRules returns the schema of an object with the only field and these rules.
+func (t *table) schemaWithRules(rules any) any {
+	properties := wrapInField(runtime.DeepCopyJSONValue(t.field))
 	return object{"type": "object", "properties": properties, "x-kubernetes-validations": rules}
 }
 
-// define says what is wrong with a definition, and takes its schema for the objects that follow.
+// define records the validation errors of a definition, and uses its schema for the following objects.
 func (t *table) define(schema any) {
 	crd := t.definition(schema)
 	var errors field.ErrorList
-	if t.was == nil {
+	if t.oldSchema == nil {
 		crd.ResourceVersion = ""
 		errors = crdvalidation.ValidateCustomResourceDefinition(context.Background(), crd)
 	} else {
-		errors = crdvalidation.ValidateCustomResourceDefinitionUpdate(context.Background(), crd, t.definition(t.was))
+		errors = crdvalidation.ValidateCustomResourceDefinitionUpdate(context.Background(), crd, t.definition(t.oldSchema))
 	}
-	t.say(said(errors))
-	t.kind, t.err = kindOf(crd)
-	t.was, t.scale = nil, nil
+	t.writeAnswer(errorLines(errors))
+	t.kind, t.err = newKind(crd)
+	t.oldSchema, t.scale = nil, nil
 }
 
-// judge says what is wrong with an object.
-func (t *table) judge(value any, throughStatus bool) {
-	var heard warnings
-	ctx := warning.WithWarningRecorder(context.Background(), &heard)
-	from := t.from
-	t.from = nil
+// validate records the validation errors of an object.
+func (t *table) validate(value any, throughStatus bool) {
+	var warningsHeard warnings
+	ctx := warning.WithWarningRecorder(context.Background(), &warningsHeard)
+	oldObject := t.oldObject
+	t.oldObject = nil
 	if t.err != nil {
-		t.say([]string{"unusable " + t.err.Error()})
+		t.writeAnswer([]string{"unusable " + t.err.Error()})
 		return
 	}
 	found := func() (lines []string) {
@@ -155,47 +155,47 @@ func (t *table) judge(value any, throughStatus bool) {
 				lines = []string{fmt.Sprintf("panic %v", panicked)}
 			}
 		}()
-		new := widget(value)
+		new := newWidget(value)
 		switch {
 		case throughStatus:
-			old := widget(from)
+			old := newWidget(oldObject)
 			t.kind.status.PrepareForUpdate(ctx, new, old)
-			return said(t.kind.status.ValidateUpdate(ctx, new, old))
-		case from != nil:
-			return said(t.kind.update.ValidateUpdate(ctx, new, widget(from)))
+			return errorLines(t.kind.status.ValidateUpdate(ctx, new, old))
+		case oldObject != nil:
+			return errorLines(t.kind.update.ValidateUpdate(ctx, new, newWidget(oldObject)))
 		default:
 			unstructured.RemoveNestedField(new.Object, "metadata", "resourceVersion")
-			return said(t.kind.create.Validate(ctx, new))
+			return errorLines(t.kind.create.Validate(ctx, new))
 		}
 	}()
-	t.say(append(found, heard...))
+	t.writeAnswer(append(found, warningsHeard...))
 }
 
-// compiled names types of upstream's own, in an order that differs from run to run.
-var compiled = regexp.MustCompile(`selfType\d+`)
+// selfTypeName matches upstream's internal type names, whose numbers differ from run to run.
+var selfTypeName = regexp.MustCompile(`selfType\d+`)
 
-// say writes an answer.
-func (t *table) say(lines []string) {
+// writeAnswer writes the lines of a result.
+func (t *table) writeAnswer(lines []string) {
 	sort.Strings(lines)
 	oneLine := strings.NewReplacer("\n", `\n`, "\r", `\r`)
 	for _, line := range lines {
-		fmt.Fprintf(&t.out, "    %s\n", oneLine.Replace(compiled.ReplaceAllString(line, "selfType")))
+		fmt.Fprintf(&t.out, "    %s\n", oneLine.Replace(selfTypeName.ReplaceAllString(line, "selfType")))
 	}
 }
 
-func said(errors field.ErrorList) (lines []string) {
+func errorLines(errors field.ErrorList) (lines []string) {
 	for _, err := range errors {
 		lines = append(lines, "error "+err.Error())
 	}
 	return lines
 }
 
-// warnings collects what clients are told.
+// warnings collects the warnings for the client.
 type warnings []string
 
 func (w *warnings) AddWarning(_, text string) { *w = append(*w, "warning "+text) }
 
-// definition is the definition of widgets with a schema.
+// definition returns the CustomResourceDefinition of widgets with a schema.
 func (t *table) definition(schema any) *apiextensions.CustomResourceDefinition {
 	subresources := object{"status": object{}}
 	if t.scale != nil {
@@ -223,8 +223,8 @@ func (t *table) definition(schema any) *apiextensions.CustomResourceDefinition {
 	return &internal
 }
 
-// kindOf makes what upstream's handler makes of a definition.
-func kindOf(crd *apiextensions.CustomResourceDefinition) (*kind, error) {
+// newKind creates the strategies like upstream's handler does.
+func newKind(crd *apiextensions.CustomResourceDefinition) (*kind, error) {
 	declared, err := apiextensions.GetSchemaForVersion(crd, "v1")
 	if err != nil {
 		return nil, err
@@ -253,8 +253,8 @@ func kindOf(crd *apiextensions.CustomResourceDefinition) (*kind, error) {
 	return &kind{create: s, update: s, status: customresource.NewStatusStrategy(s)}, nil
 }
 
-// widget is a value as a widget.
-func widget(value any) *unstructured.Unstructured {
+// newWidget completes a value to a widget object.
+func newWidget(value any) *unstructured.Unstructured {
 	content := value.(object)
 	for name, value := range (object{
 		"apiVersion": "example.com/v1",
@@ -268,9 +268,9 @@ func widget(value any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-func inField(value any) object { return object{"a": value} }
+func wrapInField(value any) object { return object{"a": value} }
 
-func parsed(text string) (value any) {
+func parseJSON(text string) (value any) {
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		panic(fmt.Errorf("%s: %w", text, err))
 	}

@@ -1,11 +1,12 @@
-// Records what upstream's libraries make of texts, for the tests of the codecs: sigs.k8s.io/json of JSON, and
-// sigs.k8s.io/yaml of YAML, whose JSON the other reads then. Every row of the file is read, strictly too, and what YAML is
-// read as is written again.
+// Records the results of upstream's libraries for the tests of the codecs: sigs.k8s.io/json for JSON, and
+// sigs.k8s.io/yaml for YAML, whose JSON is then decoded too. Every case of the file is decoded, also strictly, and
+// decoded YAML is encoded again.
 //
 //	go run . yaml ../../crates/codec/tests/yaml/rows.json
 //	go run . json ../../crates/codec/tests/json/rows.json
 //
-// Without a file it answers lines of base64 with the row of each, for comparisons of many texts that are not kept.
+// Without a file it reads lines of base64 and prints the result of each, for comparisons of many inputs that are not
+// stored.
 package main
 
 import (
@@ -22,38 +23,38 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// row is a text and what comes of it.
-type row struct {
-	// Text is what is read. Bytes take its place where it is not UTF-8, in base64. Both may be repeated, and have an end.
+// textCase is an input and the result of decoding it.
+type textCase struct {
+	// Text is the input. Bytes replaces it if it is not UTF-8, in base64. Both may be repeated, and followed by End.
 	Text   string `json:"text,omitempty"`
 	Bytes  []byte `json:"bytes,omitempty"`
 	Repeat int    `json:"repeat,omitempty"`
 	End    string `json:"end,omitempty"`
-	// JSON is what the text is read as; Error why it is not read.
+	// JSON is the decoded value; Error the decoding error.
 	JSON  string `json:"json,omitempty"`
 	Error string `json:"error,omitempty"`
-	// Long is how many bytes the JSON has that is too long for the file.
+	// Long is the length of JSON that is too long for the file.
 	Long int `json:"long,omitempty"`
-	// Strict is why it is not read strictly.
+	// Strict is the strict decoding error.
 	Strict string `json:"strict,omitempty"`
-	// Written is the JSON as YAML; Unwritten why there is none.
+	// Written is the JSON encoded as YAML; Unwritten the encoding error.
 	Written   string `json:"written,omitempty"`
 	Unwritten string `json:"unwritten,omitempty"`
 }
 
-// longest is how many bytes of JSON are kept.
-const longest = 8 << 10
+// maxJSON is the maximum length of recorded JSON.
+const maxJSON = 8 << 10
 
-// A reader fills a row.
-type reader func(*row, []byte)
+// A decodeFunc decodes an input into a case.
+type decodeFunc func(*textCase, []byte)
 
 func main() {
 	if len(os.Args) < 2 {
 		check(fmt.Errorf("usage: texts json|protobuf|typed|yaml [FILE]"))
 	}
-	read := map[string]reader{"json": readJSON, "protobuf": readProtobuf, "typed": readTyped, "yaml": readYAML}[os.Args[1]]
+	read := map[string]decodeFunc{"json": readJSON, "protobuf": readProtobuf, "typed": readTyped, "yaml": readYAML}[os.Args[1]]
 	if read == nil {
-		check(fmt.Errorf("%q is none of json, protobuf, typed and yaml", os.Args[1]))
+		check(fmt.Errorf("unknown codec %q, must be json, protobuf, typed or yaml", os.Args[1]))
 	}
 	if len(os.Args) > 2 {
 		check(record(os.Args[2], read))
@@ -68,29 +69,29 @@ func main() {
 		}
 		text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(line))
 		check(err)
-		var r row
+		var r textCase
 		read(&r, text)
 		check(write(out, r))
 		check(out.Flush())
 	}
 }
 
-// record fills the rows of a file.
-func record(path string, read reader) error {
+// record decodes the cases of a file and writes the results.
+func record(path string, read decodeFunc) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	var rows []row
-	if err := json.Unmarshal(text, &rows); err != nil {
+	var cases []textCase
+	if err := json.Unmarshal(text, &cases); err != nil {
 		return err
 	}
 	var out bytes.Buffer
-	for i, r := range rows {
+	for i, r := range cases {
 		out.WriteString(map[bool]string{true: "[\n", false: ",\n"}[i == 0])
-		r = row{Text: r.Text, Bytes: r.Bytes, Repeat: r.Repeat, End: r.End}
+		r = textCase{Text: r.Text, Bytes: r.Bytes, Repeat: r.Repeat, End: r.End}
 		read(&r, r.text())
-		if len(r.JSON) > longest {
+		if len(r.JSON) > maxJSON {
 			r.JSON, r.Written, r.Long = "", "", len(r.JSON)
 		}
 		var line bytes.Buffer
@@ -102,8 +103,8 @@ func record(path string, read reader) error {
 	return os.WriteFile(path, append(out.Bytes(), "\n]\n"...), 0o644)
 }
 
-// text is what is read.
-func (r *row) text() []byte {
+// text returns the input of a case.
+func (r *textCase) text() []byte {
 	text := r.Bytes
 	if text == nil {
 		text = []byte(r.Text)
@@ -111,13 +112,13 @@ func (r *row) text() []byte {
 	return append(bytes.Repeat(text, max(r.Repeat, 1)), r.End...)
 }
 
-func write(out io.Writer, r row) error {
+func write(out io.Writer, r textCase) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(r)
 }
 
-func readJSON(r *row, text []byte) {
+func readJSON(r *textCase, text []byte) {
 	var tree any
 	strict, err := kjson.UnmarshalStrict(text, &tree)
 	if err != nil {
@@ -134,8 +135,8 @@ func readJSON(r *row, text []byte) {
 	r.Strict = strings.Join(problems, "\n")
 }
 
-func readYAML(r *row, text []byte) {
-	value, err := try(func() ([]byte, error) { return yaml.YAMLToJSON(text) })
+func readYAML(r *textCase, text []byte) {
+	value, err := recoverPanic(func() ([]byte, error) { return yaml.YAMLToJSON(text) })
 	if err != nil {
 		r.Error = err.Error()
 		return
@@ -144,10 +145,10 @@ func readYAML(r *row, text []byte) {
 	if r.Error != "" {
 		return
 	}
-	if _, err := try(func() ([]byte, error) { return yaml.YAMLToJSONStrict(text) }); err != nil {
+	if _, err := recoverPanic(func() ([]byte, error) { return yaml.YAMLToJSONStrict(text) }); err != nil {
 		r.Strict = err.Error()
 	}
-	written, err := try(func() ([]byte, error) { return yaml.JSONToYAML([]byte(r.JSON)) })
+	written, err := recoverPanic(func() ([]byte, error) { return yaml.JSONToYAML([]byte(r.JSON)) })
 	if err != nil {
 		r.Unwritten = err.Error()
 		return
@@ -155,8 +156,8 @@ func readYAML(r *row, text []byte) {
 	r.Written = string(written)
 }
 
-// try makes an error of a panic.
-func try(read func() ([]byte, error)) (value []byte, err error) {
+// recoverPanic converts a panic into an error.
+func recoverPanic(read func() ([]byte, error)) (value []byte, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
 			err = fmt.Errorf("panic: %v", problem)

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// readProtobuf reads a body: an object in its envelope.
-func readProtobuf(r *row, body []byte) {
+// readProtobuf decodes a request body: an object in its envelope.
+func readProtobuf(r *textCase, body []byte) {
 	message, found := bytes.CutPrefix(body, []byte("k8s\x00"))
 	if !found || len(message) == 0 {
 		r.Error = "no envelope"
@@ -37,6 +37,6 @@ func readProtobuf(r *row, body []byte) {
 		r.Error = err.Error()
 		return
 	}
-	// Broken UTF-8 is escaped here, and not where it is read again.
+	// Encoding escapes invalid UTF-8, which decoding does not undo.
 	readJSON(r, value)
 }

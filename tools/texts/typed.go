@@ -9,8 +9,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// readTyped reads JSON into the struct of the kind that it names.
-func readTyped(r *row, text []byte) {
+// readTyped decodes JSON into the struct of its kind.
+func readTyped(r *textCase, text []byte) {
 	var meta struct{ APIVersion, Kind string }
 	if json.Unmarshal(text, &meta) != nil {
 		r.Error = "no kind"
@@ -31,7 +31,7 @@ func readTyped(r *row, text []byte) {
 		r.Error = err.Error()
 		return
 	}
-	// What is embedded keeps its own form in a struct, and has the form of a tree when it is read again.
+	// A struct keeps embedded JSON as it is. Decoding it again normalises it.
 	readJSON(r, value)
 	problems := make([]string, len(strict))
 	for i, problem := range strict {

@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// A declaration is one named type of the API packages as the catalog writes it.
+// A declaration is one named type of the API packages in the catalog's format.
 type declaration struct {
-	pkg    string
-	name   string
-	kind   bool
-	text   []string
-	refers []*types.TypeName
+	pkg        string
+	name       string
+	kind       bool
+	text       []string
+	references []*types.TypeName
 }
 
 // An extractor turns type declarations into catalog lines.
@@ -28,15 +28,15 @@ type extractor struct {
 	loader   *loader
 	kinds    map[string]bool
 	messages map[string]map[string]bool
-	problem  []string
+	problems []string
 }
 
-func (e *extractor) complain(format string, args ...any) {
-	e.problem = append(e.problem, fmt.Sprintf(format, args...))
+func (e *extractor) reportf(format string, args ...any) {
+	e.problems = append(e.problems, fmt.Sprintf(format, args...))
 }
 
-// short is the name of a package in the catalog: the last two path elements where the last one is a version.
-func short(path string) string {
+// shortName returns the name of a package in the catalog: the last two path elements if the last one is a version.
+func shortName(path string) string {
 	parts := strings.Split(path, "/")
 	last := parts[len(parts)-1]
 	if version.MatchString(last) {
@@ -47,25 +47,25 @@ func short(path string) string {
 
 var version = regexp.MustCompile(`^v[0-9]+$`)
 
-// typeText writes a Go type; names of the package that is being written stand alone.
-func (e *extractor) typeText(from string, t types.Type, refers *[]*types.TypeName) string {
+// typeText formats a Go type. Names of the package that is being written are unqualified.
+func (e *extractor) typeText(from string, t types.Type, references *[]*types.TypeName) string {
 	switch t := t.(type) {
 	case *types.Pointer:
-		return "*" + e.typeText(from, t.Elem(), refers)
+		return "*" + e.typeText(from, t.Elem(), references)
 	case *types.Slice:
-		return "[]" + e.typeText(from, t.Elem(), refers)
+		return "[]" + e.typeText(from, t.Elem(), references)
 	case *types.Map:
-		return "map[" + e.typeText(from, t.Key(), refers) + "]" + e.typeText(from, t.Elem(), refers)
+		return "map[" + e.typeText(from, t.Key(), references) + "]" + e.typeText(from, t.Elem(), references)
 	case *types.Alias:
-		return e.typeText(from, types.Unalias(t), refers)
+		return e.typeText(from, types.Unalias(t), references)
 	case *types.Named:
-		*refers = append(*refers, t.Obj())
+		*references = append(*references, t.Obj())
 		if pkg := t.Obj().Pkg().Path(); pkg != from {
-			return short(pkg) + "." + t.Obj().Name()
+			return shortName(pkg) + "." + t.Obj().Name()
 		}
 		return t.Obj().Name()
 	case *types.Basic:
-		// byte and uint8 are one type; the source says byte.
+		// byte and uint8 are the same type; the API's source uses byte.
 		if t.Kind() == types.Uint8 {
 			return "byte"
 		}
@@ -75,7 +75,7 @@ func (e *extractor) typeText(from string, t types.Type, refers *[]*types.TypeNam
 	}
 }
 
-// declare writes the declaration of a named type, or gives nil for a type that has nothing to say.
+// declare returns the declaration of a named type, or nil if it has no source.
 func (e *extractor) declare(obj *types.TypeName) *declaration {
 	src, err := e.loader.load(obj.Pkg().Path())
 	if err != nil {
@@ -85,7 +85,7 @@ func (e *extractor) declare(obj *types.TypeName) *declaration {
 	if spec == nil {
 		return nil
 	}
-	marks := src.above(e.loader, doc, spec, file)
+	marks := src.markersOf(e.loader, doc, spec, file)
 	decl := &declaration{pkg: src.path, name: obj.Name()}
 	decl.kind = e.kinds[src.path+"."+obj.Name()]
 	switch syntax := spec.Type.(type) {
@@ -99,7 +99,7 @@ func (e *extractor) declare(obj *types.TypeName) *declaration {
 	return decl
 }
 
-// find gives the syntax of a type declaration.
+// find returns the syntax of a type declaration.
 func (s *source) find(name string) (*ast.TypeSpec, *ast.File, *ast.CommentGroup) {
 	for _, file := range s.files {
 		for _, d := range file.Decls {
@@ -122,8 +122,9 @@ func (s *source) find(name string) (*ast.TypeSpec, *ast.File, *ast.CommentGroup)
 	return nil, nil, nil
 }
 
-// marshals tells whether a type writes its JSON itself (looked for in the syntax, since generated methods count too).
-func (s *source) marshals(name string) bool {
+// hasCustomJSON returns true if a type implements JSON encoding itself. It checks the syntax, because generated
+// methods count too.
+func (s *source) hasCustomJSON(name string) bool {
 	for _, file := range s.files {
 		for _, d := range file.Decls {
 			function, ok := d.(*ast.FuncDecl)
@@ -147,7 +148,7 @@ func (e *extractor) declareStruct(src *source, decl *declaration, obj *types.Typ
 	if decl.kind {
 		head += " kind"
 	}
-	if src.marshals(decl.name) {
+	if src.hasCustomJSON(decl.name) {
 		head += " custom"
 	}
 	if marks.first("structType") == "atomic" {
@@ -159,7 +160,7 @@ func (e *extractor) declareStruct(src *source, decl *declaration, obj *types.Typ
 	decl.text = append(decl.text, head)
 	structure, ok := obj.Type().Underlying().(*types.Struct)
 	if !ok {
-		e.complain("%s.%s: not a struct after all", src.path, decl.name)
+		e.reportf("%s.%s: not a struct after all", src.path, decl.name)
 		return
 	}
 	i := 0
@@ -175,13 +176,13 @@ func (e *extractor) declareStruct(src *source, decl *declaration, obj *types.Typ
 			i++
 		}
 	}
-	if !src.marshals(decl.name) {
+	if !src.hasCustomJSON(decl.name) {
 		e.checkNumbers(decl)
 	}
 }
 
-// checkNumbers compares the numbers in the tags with those in the Protobuf definition. Types that write their own JSON
-// may have other fields there.
+// checkNumbers compares the numbers in the tags with those in the Protobuf definition. Types with custom JSON may
+// have other fields there.
 func (e *extractor) checkNumbers(decl *declaration) {
 	published := e.messages[decl.pkg+"."+decl.name]
 	ours := 0
@@ -192,15 +193,15 @@ func (e *extractor) checkNumbers(decl *declaration) {
 		}
 		ours++
 		if !published[number] {
-			e.complain("%s.%s: the Protobuf definition has no field %s", decl.pkg, decl.name, number)
+			e.reportf("%s.%s: the Protobuf definition has no field %s", decl.pkg, decl.name, number)
 		}
 	}
 	if ours != len(published) {
-		e.complain("%s.%s: %d Protobuf fields, %d in its definition", decl.pkg, decl.name, ours, len(published))
+		e.reportf("%s.%s: %d Protobuf fields, %d in its definition", decl.pkg, decl.name, ours, len(published))
 	}
 }
 
-// declareCopy writes a struct that is declared as another one of another package (`type List metav1.List`).
+// declareCopy writes a struct that is declared as a struct of another package (`type List metav1.List`).
 func (e *extractor) declareCopy(decl *declaration, obj *types.TypeName, syntax *ast.SelectorExpr, file *ast.File, marks markers) {
 	qualifier, _ := syntax.X.(*ast.Ident)
 	for _, imported := range file.Imports {
@@ -219,14 +220,14 @@ func (e *extractor) declareCopy(decl *declaration, obj *types.TypeName, syntax *
 			}
 		}
 	}
-	e.complain("%s.%s: cannot follow its definition", decl.pkg, decl.name)
+	e.reportf("%s.%s: cannot follow its definition", decl.pkg, decl.name)
 }
 
-// field writes one field:
+// field formats one field:
 //
 //	name[?|~] type number [words]
 //
-// with ? for omitempty and ~ for omitzero, and "-" for a field that JSON does not have.
+// ? means omitempty, ~ means omitzero, and "-" is a field that is not in JSON.
 func (e *extractor) field(src *source, decl *declaration, field *types.Var, tag string, syntax *ast.Field) string {
 	tags := reflect.StructTag(tag)
 	marks := markers{}
@@ -243,17 +244,17 @@ func (e *extractor) field(src *source, decl *declaration, field *types.Var, tag 
 	if !field.Exported() || name == "-" && number == "" {
 		return ""
 	}
-	// A type that writes its own JSON has its fields for Protobuf only; what it embeds without a number is neither.
-	if src.marshals(decl.name) && !tagged {
+	// The fields of a type with custom JSON are for Protobuf only. Embedded structs without a number are in neither.
+	if src.hasCustomJSON(decl.name) && !tagged {
 		if inline && number == "" {
 			return ""
 		}
 		name, inline = "-", false
 	}
 	if _, fine := field.Type().(*types.Basic); fine && field.Type() == types.Typ[types.Invalid] {
-		e.complain("%s.%s.%s: unresolved type", src.path, decl.name, field.Name())
+		e.reportf("%s.%s.%s: unresolved type", src.path, decl.name, field.Name())
 	}
-	typeText := e.typeText(decl.pkg, field.Type(), &decl.refers)
+	typeText := e.typeText(decl.pkg, field.Type(), &decl.references)
 	var words []string
 	if inline {
 		name = "="
@@ -317,7 +318,7 @@ func protoNumber(tag string) string {
 	return parts[1]
 }
 
-// topology writes how apply merges a list, a map or a struct in this place.
+// topology returns how server-side apply merges a list, a map or a struct in this field.
 func (e *extractor) topology(src *source, decl *declaration, field *types.Var, marks markers) []string {
 	var words []string
 	if list := marks.first("listType"); list != "" {
@@ -327,7 +328,7 @@ func (e *extractor) topology(src *source, decl *declaration, field *types.Var, m
 		}
 		words = append(words, word)
 	} else if marks.has("listMapKey") {
-		e.complain("%s.%s.%s: map keys without a list type", src.path, decl.name, field.Name())
+		e.reportf("%s.%s.%s: map keys without a list type", src.path, decl.name, field.Name())
 	}
 	for _, marker := range []string{"mapType", "structType"} {
 		if value := marks.first(marker); value != "" {
@@ -337,11 +338,11 @@ func (e *extractor) topology(src *source, decl *declaration, field *types.Var, m
 	return words
 }
 
-// patch writes strategy and key of strategic merge patch. The tags are what the server reads.
+// patch returns the strategy and key of strategic merge patch. The server reads the tags.
 func (e *extractor) patch(src *source, decl *declaration, field *types.Var, tags reflect.StructTag, marks markers) []string {
 	strategy, key := tags.Get("patchStrategy"), tags.Get("patchMergeKey")
 	if strategy != marks.first("patchStrategy") || key != marks.first("patchMergeKey") {
-		e.complain("%s.%s.%s: tag says patch %q %q, marker says %q %q", src.path, decl.name, field.Name(),
+		e.reportf("%s.%s.%s: tag says patch %q %q, marker says %q %q", src.path, decl.name, field.Name(),
 			strategy, key, marks.first("patchStrategy"), marks.first("patchMergeKey"))
 	}
 	if strategy == "" && key == "" {
@@ -354,15 +355,15 @@ func (e *extractor) patch(src *source, decl *declaration, field *types.Var, tags
 	return []string{word}
 }
 
-var reference = regexp.MustCompile(`^ref\((.*)\)$`)
+var refPattern = regexp.MustCompile(`^ref\((.*)\)$`)
 
-// defaultValue gives a default as JSON, with the value of the constant that a ref names.
+// defaultValue returns a default as JSON. A ref is replaced by the value of its constant.
 func (e *extractor) defaultValue(src *source, decl *declaration, field *types.Var, text string) string {
-	found := reference.FindStringSubmatch(text)
+	found := refPattern.FindStringSubmatch(text)
 	if found == nil {
 		var value any
 		if err := json.Unmarshal([]byte(text), &value); err != nil {
-			e.complain("%s.%s.%s: default %s is not JSON", src.path, decl.name, field.Name(), text)
+			e.reportf("%s.%s.%s: default %s is not JSON", src.path, decl.name, field.Name(), text)
 		}
 		return text
 	}
@@ -376,7 +377,7 @@ func (e *extractor) defaultValue(src *source, decl *declaration, field *types.Va
 			return constantJSON(constant.Val())
 		}
 	}
-	e.complain("%s.%s.%s: no constant %s", src.path, decl.name, field.Name(), found[1])
+	e.reportf("%s.%s.%s: no constant %s", src.path, decl.name, field.Name(), found[1])
 	return "null"
 }
 
@@ -391,8 +392,8 @@ func constantJSON(value constant.Value) string {
 // declareAlias writes a named type that is not a struct, with its constants in declaration order.
 func (e *extractor) declareAlias(src *source, decl *declaration, obj *types.TypeName, marks markers) {
 	underlying := obj.Type().Underlying()
-	line := "alias " + decl.name + " " + e.typeText(src.path, underlying, &decl.refers)
-	if src.marshals(decl.name) {
+	line := "alias " + decl.name + " " + e.typeText(src.path, underlying, &decl.references)
+	if src.hasCustomJSON(decl.name) {
 		line += " custom"
 	}
 	if e.messages[src.path+"."+decl.name] != nil {
@@ -409,18 +410,18 @@ func (e *extractor) declareAlias(src *source, decl *declaration, obj *types.Type
 	decl.text = []string{line}
 }
 
-// constants are the distinct exported string constants of a type.
+// constants returns the distinct exported string constants of a type.
 func (s *source) constants(obj *types.TypeName) []string {
-	type placed struct {
+	type positionedValue struct {
 		pos   token.Pos
 		value string
 	}
-	var all []placed
+	var all []positionedValue
 	scope := s.types.Scope()
 	for _, name := range scope.Names() {
 		c, ok := scope.Lookup(name).(*types.Const)
 		if ok && c.Exported() && types.Identical(c.Type(), obj.Type()) && c.Val().Kind() == constant.String {
-			all = append(all, placed{c.Pos(), constant.StringVal(c.Val())})
+			all = append(all, positionedValue{c.Pos(), constant.StringVal(c.Val())})
 		}
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].pos < all[j].pos })

@@ -15,7 +15,8 @@ import (
 	"strings"
 )
 
-// A source is one loaded package: its syntax (for tags and comments) and its types (for resolved names and constants).
+// A source is one loaded package: its syntax (for tags and comments) and its types (for resolved names and
+// constants).
 type source struct {
 	path  string
 	dir   string
@@ -24,8 +25,8 @@ type source struct {
 	info  *types.Info
 }
 
-// A loader reads packages of the pinned modules. Everything outside of them is an empty package: the facts need names
-// and constants of the API modules only, and the type checker is told to carry on past what is missing.
+// A loader reads packages of the pinned modules. All other packages are empty: only names and constants of the API
+// modules are needed, and the type checker ignores errors about missing declarations.
 type loader struct {
 	fset    *token.FileSet
 	modules map[string]string
@@ -33,8 +34,8 @@ type loader struct {
 	foreign map[string]*types.Package
 }
 
-// pinned asks the go command for the folders of the modules that go.mod pins, downloading what is missing.
-func pinned() (dirs map[string]string, versions []string, err error) {
+// pinnedModules returns the directories of the modules that go.mod pins. The go command downloads missing ones.
+func pinnedModules() (dirs map[string]string, versions []string, err error) {
 	cmd := exec.Command("go", "mod", "download", "-json")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -67,7 +68,7 @@ func newLoader(modules map[string]string) *loader {
 	}
 }
 
-// dir is the folder of an import path, or "" if it is outside of the pinned modules.
+// dir returns the directory of an import path, or "" if it is outside of the pinned modules.
 func (l *loader) dir(path string) string {
 	for module, dir := range l.modules {
 		if path == module || strings.HasPrefix(path, module+"/") {
@@ -92,7 +93,8 @@ func (l *loader) Import(path string) (*types.Package, error) {
 	return src.types, nil
 }
 
-// foreignPackage stands for a package that is not read. It declares the one foreign type that API structs embed.
+// foreignPackage returns a placeholder for a package that is not read. It declares the only foreign types that API
+// structs embed.
 func foreignPackage(path string) *types.Package {
 	pkg := types.NewPackage(path, filepath.Base(path))
 	if path == "time" {

@@ -1,5 +1,5 @@
-// Command import prints the facts of the stable Kubernetes API types as the catalog keeps them: see the head of its
-// output for the format. It reads the modules that go.mod pins with Go's own parser and type checker.
+// Command import prints the facts of the stable Kubernetes API types in the format of the catalog, which the head of
+// its output describes. It reads the modules that go.mod pins with Go's parser and type checker.
 package main
 
 import (
@@ -35,7 +35,7 @@ const (
 
 var stable = regexp.MustCompile(`^v[0-9]+$`)
 
-// otherPackages are read besides the stable versions of k8s.io/api.
+// otherPackages are read in addition to the stable versions of k8s.io/api.
 var otherPackages = []string{
 	metaPath,
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1",
@@ -46,7 +46,7 @@ var otherPackages = []string{
 	"k8s.io/apimachinery/pkg/types",
 }
 
-// extraRoots are types that are served or stored without being registered in a group of their own.
+// extraRoots are types that are served or stored, but not registered in a group of their own.
 var extraRoots = map[string][]string{
 	"k8s.io/apimachinery/pkg/runtime": {"RawExtension", "TypeMeta", "Unknown"},
 }
@@ -59,7 +59,7 @@ func main() {
 }
 
 func run() error {
-	modules, versions, err := pinned()
+	modules, versions, err := pinnedModules()
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func run() error {
 		if err := extract.findMessages(src); err != nil {
 			return err
 		}
-		names := append(registered(src), extraRoots[path]...)
+		names := append(registeredTypes(src), extraRoots[path]...)
 		for _, name := range names {
 			extract.kinds[path+"."+name] = !contains(extraRoots[path], name)
 		}
@@ -90,13 +90,13 @@ func run() error {
 			if obj, ok := src.types.Scope().Lookup(name).(*types.TypeName); ok {
 				roots = append(roots, obj)
 			} else {
-				extract.complain("%s: no type %s", path, name)
+				extract.reportf("%s: no type %s", path, name)
 			}
 		}
 	}
-	declared := extract.reach(roots)
-	if len(extract.problem) > 0 {
-		return fmt.Errorf("the sources hold what the importer does not expect:\n  %s", strings.Join(extract.problem, "\n  "))
+	declared := extract.declareReachable(roots)
+	if len(extract.problems) > 0 {
+		return fmt.Errorf("the importer does not support parts of the sources:\n  %s", strings.Join(extract.problems, "\n  "))
 	}
 	out := bufio.NewWriter(os.Stdout)
 	fmt.Fprint(out, legend)
@@ -107,7 +107,7 @@ func run() error {
 	return out.Flush()
 }
 
-// stablePackages are the import paths of all GA versions in k8s.io/api.
+// stablePackages returns the import paths of all GA versions in k8s.io/api.
 func stablePackages(dir string) ([]string, error) {
 	found, err := filepath.Glob(filepath.Join(dir, "*", "v*", "register.go"))
 	if err != nil {
@@ -128,8 +128,9 @@ func stablePackages(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// registered are the names of the types that the package gives to AddKnownTypes for its own group and version.
-func registered(src *source) []string {
+// registeredTypes returns the names of the types that the package passes to AddKnownTypes for its own group and
+// version.
+func registeredTypes(src *source) []string {
 	var names []string
 	for _, file := range src.files {
 		ast.Inspect(file, func(node ast.Node) bool {
@@ -163,7 +164,7 @@ func registered(src *source) []string {
 	return names
 }
 
-// exportedStructs are the structs of a package with at least one field that has a JSON tag.
+// exportedStructs returns the structs of a package with at least one field that has a JSON tag.
 func (s *source) exportedStructs() []string {
 	var names []string
 	scope := s.types.Scope()
@@ -191,8 +192,8 @@ var (
 	protoField   = regexp.MustCompile(`^  (?:optional |repeated |map<).* = (\d+)`)
 )
 
-// findMessages reads which Protobuf messages a package has, each with its field numbers. Slices and maps may be
-// messages too.
+// findMessages reads the Protobuf messages of a package with their field numbers. Slices and maps may be messages
+// too.
 func (e *extractor) findMessages(src *source) error {
 	text, err := os.ReadFile(filepath.Join(src.dir, "generated.proto"))
 	if os.IsNotExist(err) {
@@ -213,8 +214,8 @@ func (e *extractor) findMessages(src *source) error {
 	return nil
 }
 
-// reach declares the roots and all that they refer to.
-func (e *extractor) reach(roots []*types.TypeName) map[string][]*declaration {
+// declareReachable declares the roots and all types that they reference.
+func (e *extractor) declareReachable(roots []*types.TypeName) map[string][]*declaration {
 	seen := map[*types.TypeName]bool{}
 	declared := map[string][]*declaration{}
 	for len(roots) > 0 {
@@ -226,25 +227,25 @@ func (e *extractor) reach(roots []*types.TypeName) map[string][]*declaration {
 		seen[obj] = true
 		decl := e.declare(obj)
 		if decl == nil {
-			e.complain("%s.%s: no declaration", obj.Pkg().Path(), obj.Name())
+			e.reportf("%s.%s: no declaration", obj.Pkg().Path(), obj.Name())
 			continue
 		}
 		declared[decl.pkg] = append(declared[decl.pkg], decl)
-		roots = append(roots, decl.refers...)
+		roots = append(roots, decl.references...)
 	}
 	return declared
 }
 
-// write prints the packages by name, aliases before structs, each by name.
+// write prints the packages sorted by name, aliases before structs, each sorted by name.
 func (e *extractor) write(out *bufio.Writer, declared map[string][]*declaration) {
 	var paths []string
 	for path := range declared {
 		paths = append(paths, path)
 	}
-	sort.Slice(paths, func(i, j int) bool { return short(paths[i]) < short(paths[j]) })
+	sort.Slice(paths, func(i, j int) bool { return shortName(paths[i]) < shortName(paths[j]) })
 	for _, path := range paths {
 		src, _ := e.loader.load(path)
-		fmt.Fprintf(out, "\npackage %s %s%s\n", short(path), path, src.identity())
+		fmt.Fprintf(out, "\npackage %s %s%s\n", shortName(path), path, src.identity())
 		list := declared[path]
 		sort.Slice(list, func(i, j int) bool {
 			if a, b := strings.HasPrefix(list[i].text[0], "alias"), strings.HasPrefix(list[j].text[0], "alias"); a != b {
@@ -260,7 +261,7 @@ func (e *extractor) write(out *bufio.Writer, declared map[string][]*declaration)
 	}
 }
 
-// identity is the group, version and OpenAPI prefix of a package.
+// identity returns the group, version and OpenAPI prefix of a package.
 func (s *source) identity() string {
 	text := ""
 	marks := markers{}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// markers are the `+name=value` lines of a comment; a name may be given more than once.
+// markers are the `+name=value` lines of a comment. A name may occur more than once.
 type markers map[string][]string
 
 var markerLine = regexp.MustCompile(`^\+([A-Za-z0-9:_-]+)(?:\([^)]*\))?(?:=(.*))?$`)
@@ -36,9 +36,9 @@ func (m markers) first(name string) string {
 	return ""
 }
 
-// above gives the markers of a declaration: of its doc comment and of the comment block that stands one blank line
-// above it, which the generators of Kubernetes read too.
-func (s *source) above(l *loader, doc *ast.CommentGroup, declared ast.Node, file *ast.File) markers {
+// markersOf returns the markers of a declaration: those of its doc comment, and of the comment block one blank line
+// above it, which Kubernetes' generators read too.
+func (s *source) markersOf(l *loader, doc *ast.CommentGroup, declared ast.Node, file *ast.File) markers {
 	found := markers{}
 	found.parse(doc)
 	top := l.fset.Position(declared.Pos()).Line

@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// play makes requests and writes down what comes of them.
-func (k *kind) play(requests []request) []string {
-	// Entries are sorted by seconds: all requests are to be of the same one.
+// replay sends requests to the field manager and returns the recorded results.
+func (k *kind) replay(requests []request) []string {
+	// Entries are sorted by their time in seconds, so all requests must be in the same second.
 	for time.Now().Nanosecond() > 600e6 {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -36,21 +36,21 @@ func (k *kind) play(requests []request) []string {
 		if of.subresource != "" {
 			through = " /" + of.subresource
 		}
-		lines = append(lines, fmt.Sprintf("%s %s%s %s", of.verb, of.manager, through, encoded(of.body)))
+		lines = append(lines, fmt.Sprintf("%s %s%s %s", of.verb, of.manager, through, encode(of.body)))
 		written, err := k.write(of, live)
 		if err != nil {
-			said := strings.Split(err.Error(), "\n")
-			if strings.HasSuffix(said[0], "errors:") {
-				// They come as Go walks through maps.
-				sort.Strings(said[1:])
+			errorLines := strings.Split(err.Error(), "\n")
+			if strings.HasSuffix(errorLines[0], "errors:") {
+				// Their order depends on Go's map iteration.
+				sort.Strings(errorLines[1:])
 			}
-			for _, line := range said {
+			for _, line := range errorLines {
 				lines = append(lines, "  ! "+line)
 			}
 			continue
 		}
 		live = k.stored(of.subresource, written, live)
-		state := strings.Join(append([]string{"  = " + shown(live)}, owners(live)...), "\n")
+		state := strings.Join(append([]string{"  = " + withoutServerFields(live)}, managedFieldsLines(live)...), "\n")
 		if state == before {
 			lines = append(lines, "  same")
 		} else {
@@ -61,14 +61,14 @@ func (k *kind) play(requests []request) []string {
 	return lines
 }
 
-// write asks the field manager what a request makes of the live object, or of none.
+// write returns the field manager's result of a request on the live object. live is nil if the object does not exist.
 func (k *kind) write(of request, live runtime.Object) (runtime.Object, error) {
 	if of.subresource == "scale" {
 		return k.scale(of, live)
 	}
 	base := live
 	if live == nil {
-		base = empty(k.gvk)
+		base = newObject(k.gvk)
 	}
 	return write(k.managers[of.subresource], k.gvk, of, base)
 }
@@ -76,17 +76,17 @@ func (k *kind) write(of request, live runtime.Object) (runtime.Object, error) {
 func write(manager *managedfields.FieldManager, gvk schema.GroupVersionKind, of request, live runtime.Object) (runtime.Object, error) {
 	live = live.DeepCopyObject()
 	named := object{"kind": gvk.Kind, "apiVersion": gvk.GroupVersion().String(), "metadata": object{"name": "o"}}
-	body := merged(named, of.body).(object)
+	body := mergePatch(named, of.body).(object)
 	switch of.verb {
 	case "apply", "force":
 		return manager.Apply(live, &unstructured.Unstructured{Object: body}, of.manager, of.verb == "force")
 	case "merge":
-		body = merged(tree(live), of.body).(object)
+		body = mergePatch(toMap(live), of.body).(object)
 	}
-	return manager.UpdateNoErrors(live, decoded(gvk, body), of.manager), nil
+	return manager.UpdateNoErrors(live, decode(gvk, body), of.manager), nil
 }
 
-// stored is a written object as it is read again.
+// stored returns a written object as it is stored.
 func (k *kind) stored(subresource string, written, live runtime.Object) runtime.Object {
 	prepare(subresource, written, live)
 	written.GetObjectKind().SetGroupVersionKind(k.gvk)
@@ -96,16 +96,17 @@ func (k *kind) stored(subresource string, written, live runtime.Object) runtime.
 	accessor.SetName("o")
 	accessor.SetNamespace(k.namespace)
 	accessor.SetCreationTimestamp(metav1.Unix(1700000000, 0))
-	stored := decoded(k.gvk, tree(written))
-	// What differs in the times of entries alone is not stored (upstream: IgnoreManagedFieldsTimestampsTransformer).
-	if live != nil && reflect.DeepEqual(timeless(stored), timeless(live)) {
+	stored := decode(k.gvk, toMap(written))
+	// An object that differs only in the times of managed fields is not stored (upstream:
+	// IgnoreManagedFieldsTimestampsTransformer).
+	if live != nil && reflect.DeepEqual(withoutTimes(stored), withoutTimes(live)) {
 		return live
 	}
 	return stored
 }
 
-func timeless(of runtime.Object) object {
-	result := tree(of)
+func withoutTimes(of runtime.Object) object {
+	result := toMap(of)
 	entries, _ := result["metadata"].(object)["managedFields"].([]any)
 	for _, entry := range entries {
 		delete(entry.(object), "time")
@@ -113,9 +114,9 @@ func timeless(of runtime.Object) object {
 	return result
 }
 
-// shown is an object without its names and what is always there.
-func shown(of runtime.Object) string {
-	result := tree(of)
+// withoutServerFields encodes an object without its names and without fields that are always present.
+func withoutServerFields(of runtime.Object) string {
+	result := toMap(of)
 	delete(result, "kind")
 	delete(result, "apiVersion")
 	for part, names := range map[string][]string{
@@ -131,11 +132,11 @@ func shown(of runtime.Object) string {
 			delete(result, part)
 		}
 	}
-	return encoded(result)
+	return encode(result)
 }
 
-// owners are the entries of an object.
-func owners(of runtime.Object) []string {
+// managedFieldsLines formats the managed fields of an object.
+func managedFieldsLines(of runtime.Object) []string {
 	accessor, err := meta.Accessor(of)
 	must(err)
 	var lines []string
@@ -148,12 +149,12 @@ func owners(of runtime.Object) []string {
 		if entry.Time == nil {
 			words.WriteString(" untimed")
 		}
-		lines = append(lines, words.String()+": "+strings.Join(paths(tree(entry.FieldsV1), ""), " "))
+		lines = append(lines, words.String()+": "+strings.Join(paths(toMap(entry.FieldsV1), ""), " "))
 	}
 	return lines
 }
 
-// paths are the fields of a set as conflicts write them.
+// paths formats the fields of a set like conflict messages.
 func paths(set object, path string) []string {
 	if len(set) == 0 {
 		return []string{path}
@@ -170,7 +171,7 @@ func paths(set object, path string) []string {
 			must(json.Unmarshal([]byte(name), &keys))
 			var parts []string
 			for _, key := range sorted(keys) {
-				parts = append(parts, key+"="+encoded(keys[key]))
+				parts = append(parts, key+"="+encode(keys[key]))
 			}
 			found = append(found, paths(below, path+"["+strings.Join(parts, ",")+"]")...)
 		case "v":
@@ -191,33 +192,33 @@ func sorted(of object) []string {
 	return keys
 }
 
-func empty(gvk schema.GroupVersionKind) runtime.Object {
-	made, err := scheme.Scheme.New(gvk)
+func newObject(gvk schema.GroupVersionKind) runtime.Object {
+	created, err := scheme.Scheme.New(gvk)
 	must(err)
-	return made
+	return created
 }
 
-func decoded(gvk schema.GroupVersionKind, from object) runtime.Object {
-	made := empty(gvk)
-	must(json.Unmarshal([]byte(encoded(from)), made))
-	made.GetObjectKind().SetGroupVersionKind(gvk)
-	defaults{}.Default(made)
-	return made
+func decode(gvk schema.GroupVersionKind, from object) runtime.Object {
+	created := newObject(gvk)
+	must(json.Unmarshal([]byte(encode(from)), created))
+	created.GetObjectKind().SetGroupVersionKind(gvk)
+	defaults{}.Default(created)
+	return created
 }
 
-func encoded(of any) string {
+func encode(of any) string {
 	text, err := json.Marshal(of)
 	must(err)
 	return string(text)
 }
 
-func tree(of any) object {
+func toMap(of any) object {
 	var result object
-	must(json.Unmarshal([]byte(encoded(of)), &result))
+	must(json.Unmarshal([]byte(encode(of)), &result))
 	return result
 }
 
-// must ends the program: a recording with a mistake in it is none.
+// must panics, because a recording with an error would be useless.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -15,39 +15,39 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// follow keeps informers while somebody else writes. It says "synced" once they are; for every line that it reads, it
-// waits until they agree with a list and says how often each asked for everything there is, by lists and by streams.
+// follow runs informers while another process writes. It prints "synced" when they have synced. For every input line
+// it waits until they agree with a list, and prints how often each read the initial state, by lists and by streams.
 func follow(ctx context.Context, c clients, commands io.Reader) error {
-	mirrors, err := allInformers(c)
+	informers, err := allInformers(c)
 	if err != nil {
 		return err
 	}
-	for _, m := range mirrors {
+	for _, m := range informers {
 		go m.informer.RunWithContext(ctx)
 	}
-	for _, m := range mirrors {
+	for _, m := range informers {
 		if !cache.WaitForCacheSync(ctx.Done(), m.informer.HasSynced) {
-			return fmt.Errorf("an informer does not sync")
+			return fmt.Errorf("an informer did not sync")
 		}
 	}
 	fmt.Println("synced")
 	lines := bufio.NewScanner(commands)
 	for lines.Scan() {
-		if err := agree(ctx, c, mirrors); err != nil {
+		if err := waitUntilInSync(ctx, c, informers); err != nil {
 			return err
 		}
-		for _, m := range mirrors {
-			asked := m.asked()
-			fmt.Printf("%d+%d ", asked[0], asked[1])
+		for _, m := range informers {
+			counts := m.counts()
+			fmt.Printf("%d+%d ", counts[0], counts[1])
 		}
 		fmt.Println()
 	}
 	return lines.Err()
 }
 
-// allInformers makes informers on the same objects: on typed and dynamic clients, that is over Protobuf and JSON, beginning
-// with a list and with a stream.
-func allInformers(c clients) ([]*mirror, error) {
+// allInformers creates informers for the same objects: with typed and dynamic clients, which use Protobuf and JSON,
+// and with and without a streaming list.
+func allInformers(c clients) ([]*trackedInformer, error) {
 	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
 		return nil, err
@@ -61,43 +61,43 @@ func allInformers(c clients) ([]*mirror, error) {
 			return c.typed.CoreV1().ConfigMaps(c.namespace).Watch(ctx, options)
 		},
 	}
-	loose := source{
+	untypedSource := source{
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return untyped.List(ctx, options)
 		},
 		watch: untyped.Watch,
 	}
-	var mirrors []*mirror
-	for _, stream := range []bool{false, true} {
-		one, err := newMirror(typed, &corev1.ConfigMap{}, stream)
+	var informers []*trackedInformer
+	for _, useWatchList := range []bool{false, true} {
+		one, err := newTrackedInformer(typed, &corev1.ConfigMap{}, useWatchList)
 		if err != nil {
 			return nil, err
 		}
-		other, err := newMirror(loose, &unstructured.Unstructured{}, stream)
+		other, err := newTrackedInformer(untypedSource, &unstructured.Unstructured{}, useWatchList)
 		if err != nil {
 			return nil, err
 		}
-		mirrors = append(mirrors, one, other)
+		informers = append(informers, one, other)
 	}
-	return mirrors, nil
+	return informers, nil
 }
 
-// agree waits until all have what a list has.
-func agree(ctx context.Context, c clients, mirrors []*mirror) error {
+// waitUntilInSync waits until all informers contain the same objects as a list.
+func waitUntilInSync(ctx context.Context, c clients, informers []*trackedInformer) error {
 	want, err := versions(ctx, c)
 	if err != nil {
 		return err
 	}
-	for i, m := range mirrors {
-		err := soon(ctx, func(context.Context) (bool, error) { return m.shows(want) })
+	for i, m := range informers {
+		err := eventually(ctx, func(context.Context) (bool, error) { return m.matches(want) })
 		if err != nil {
-			return fmt.Errorf("informer %d is not in step: %w: handlers saw %v, the list has %v", i, err, m.seen, want)
+			return fmt.Errorf("informer %d is not in sync: %w: handlers observed %v, the list has %v", i, err, m.observed, want)
 		}
 	}
 	return nil
 }
 
-// versions lists what there is: for each name the version.
+// versions returns the resourceVersion of every object by name.
 func versions(ctx context.Context, c clients) (map[string]string, error) {
 	list, err := c.typed.CoreV1().ConfigMaps(c.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
