@@ -12,7 +12,7 @@ fn a_new_cluster_has_the_objects_that_users_expect() {
     );
     k.prints("get sa,cm -o name", "serviceaccount/default\nconfigmap/kube-root-ca.crt");
     k.prints("delete service kubernetes", "service \"kubernetes\" deleted from default namespace");
-    k.works("wait --for=create service/kubernetes");
+    k.succeeds("wait --for=create service/kubernetes");
     k.prints("get service kubernetes -o jsonpath={.spec.clusterIP}", "10.0.0.1");
 }
 
@@ -22,8 +22,8 @@ fn a_new_namespace_is_usable_immediately() {
     k.prints("create namespace n", "namespace/n created");
     k.prints("run p --image=nginx -n n", "pod/p created");
     k.prints("get all -A -o name", "pod/p\nservice/kubernetes");
-    k.works("wait --for=create serviceaccount/default configmap/kube-root-ca.crt -n n");
+    k.succeeds("wait --for=create serviceaccount/default configmap/kube-root-ca.crt -n n");
     k.prints("get sa,cm -n n -o name", "serviceaccount/default\nconfigmap/kube-root-ca.crt");
-    k.works("delete namespace n");
+    k.succeeds("delete namespace n");
     k.prints("get cm -A -o jsonpath={.items[*].metadata.namespace}", "default kube-node-lease kube-public kube-system");
 }

@@ -1,5 +1,5 @@
-//! A kubectl with a home of its own (it caches discovery there) and the cluster that it talks to; command lines in,
-//! what it printed out.
+//! Runs kubectl commands against a cluster, and asserts their output. kubectl has its own home directory, in which it
+//! caches discovery.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, Write as _};
@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 
 use pintle_testkit::{Cluster, bootstrapped, tool_path};
 
-/// How long one command may take, on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of a command. It allows for a machine that is busy with other tests.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The stack of a worker, as in the binary.
+/// The stack size of a worker in bytes, as in the binary.
 const WORKER_STACK: usize = 64 << 20;
 
 /// A cluster and a kubectl for it.
 pub(crate) struct Kubectl {
     home: tempfile::TempDir,
     kubeconfig: PathBuf,
-    // Dropped in this order: the cluster needs its runtime to the end.
+    // The fields are dropped in this order: the cluster needs its runtime.
     cluster: Cluster,
     runtime: tokio::runtime::Runtime,
 }
 
-/// What a command came to.
+/// The output and exit code of a command.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct CommandOutput {
     line: String,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -35,17 +35,17 @@ pub(crate) struct Output {
 }
 
 impl Kubectl {
-    /// An empty cluster.
+    /// Starts a cluster in memory.
     pub(crate) fn start() -> Self {
         Self::with(Cluster::start())
     }
 
-    /// An empty cluster that can be restarted.
+    /// Starts a cluster that can be restarted.
     pub(crate) fn durable() -> Self {
         Self::with(Cluster::durable())
     }
 
-    /// A cluster as the binary makes it.
+    /// Starts a cluster with the objects that the binary bootstraps.
     pub(crate) fn bootstrapped() -> Self {
         Self::with(Cluster::with_options(bootstrapped()))
     }
@@ -63,7 +63,7 @@ impl Kubectl {
         Self { home, kubeconfig, cluster, runtime }
     }
 
-    /// Takes the server away and brings it back at the same address.
+    /// Stops or kills the server, and starts it again at the same address.
     pub(crate) fn restart(&self, kill: bool) {
         self.runtime.block_on(async {
             if kill {
@@ -75,14 +75,14 @@ impl Kubectl {
         });
     }
 
-    /// A file in the home, and its path.
+    /// Writes a file in the home directory, and returns its path.
     pub(crate) fn file(&self, name: &str, text: &str) -> String {
         let path = self.home.path().join(name);
         std::fs::write(&path, text).expect("a file can be written");
-        path.to_str().expect("a path that is text").to_owned()
+        path.to_str().expect("a path in UTF-8").to_owned()
     }
 
-    /// A program for `kubectl edit` that runs a script of `sed` on the file.
+    /// An editor command for `kubectl edit` that applies a `sed` script to the file.
     pub(crate) fn editor(&self, script: &str) -> String {
         let path = self.file("editor.sh", &format!("#!/bin/sh\nsed -i '{script}' \"$1\"\n"));
         format!("sh {path}")
@@ -93,7 +93,7 @@ impl Kubectl {
         command
             .args(words(line))
             .env_clear()
-            // `kubectl diff` and `kubectl edit` call other programs.
+            // `kubectl diff` and `kubectl edit` run other programs.
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.home.path())
             .env("TMPDIR", self.home.path())
@@ -102,43 +102,43 @@ impl Kubectl {
         command
     }
 
-    /// Runs a command line, in which single quotes hold words together.
-    pub(crate) fn run(&self, line: &str) -> Output {
-        finish(line, self.command(line), "")
+    /// Runs a command line. Single quotes delimit arguments with spaces.
+    pub(crate) fn run(&self, line: &str) -> CommandOutput {
+        run_to_end(line, self.command(line), "")
     }
 
-    /// Runs a command line with something on standard input.
-    pub(crate) fn pipe(&self, line: &str, input: &str) -> Output {
-        finish(line, self.command(line), input)
+    /// Runs a command line with this standard input.
+    pub(crate) fn run_with_stdin(&self, line: &str, input: &str) -> CommandOutput {
+        run_to_end(line, self.command(line), input)
     }
 
     /// Runs `kubectl edit` with an editor.
-    pub(crate) fn edit(&self, line: &str, editor: &str) -> Output {
+    pub(crate) fn edit(&self, line: &str, editor: &str) -> CommandOutput {
         let mut command = self.command(line);
         command.env("KUBE_EDITOR", editor);
-        finish(line, command, "")
+        run_to_end(line, command, "")
     }
 
-    /// Sees to it that a command succeeds and prints this.
+    /// Asserts that a command succeeds with this standard output.
     #[track_caller]
     pub(crate) fn prints(&self, line: &str, expect: &str) {
         self.run(line).prints(expect);
     }
 
-    /// Sees to it that a command fails with this on standard error.
+    /// Asserts that a command fails with this standard error.
     #[track_caller]
     pub(crate) fn fails(&self, line: &str, expect: &str) {
         self.run(line).fails(expect);
     }
 
-    /// Sees to it that a command succeeds.
+    /// Asserts that a command succeeds.
     #[track_caller]
-    pub(crate) fn works(&self, line: &str) -> Output {
-        self.run(line).works()
+    pub(crate) fn succeeds(&self, line: &str) -> CommandOutput {
+        self.run(line).succeeds()
     }
 
-    /// Starts a command that goes on, such as `get -w`.
-    pub(crate) fn follow(&self, line: &str) -> Follow {
+    /// Starts a command that keeps running, such as `get -w`.
+    pub(crate) fn spawn(&self, line: &str) -> RunningCommand {
         let mut command = self.command(line);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("kubectl starts");
         let stdout = BufReader::new(child.stdout.take().expect("its output"));
@@ -150,90 +150,90 @@ impl Kubectl {
                 }
             }
         });
-        Follow { line: line.to_owned(), child, lines }
+        RunningCommand { line: line.to_owned(), child, lines }
     }
 }
 
-impl Output {
-    /// Sees to it that the command succeeded.
+impl CommandOutput {
+    /// Asserts that the command succeeded.
     #[track_caller]
-    pub(crate) fn works(self) -> Self {
+    pub(crate) fn succeeds(self) -> Self {
         assert_eq!(self.code, 0, "kubectl {}: {}{}", self.line, self.stdout, self.stderr);
         self
     }
 
-    /// Sees to it that the command succeeded and printed this.
+    /// Asserts that the command succeeded with this standard output.
     #[track_caller]
     pub(crate) fn prints(self, expect: &str) {
-        let output = self.works();
-        assert_eq!(tidy(&output.stdout), tidy(&dedent(expect)), "kubectl {}", output.line);
+        let output = self.succeeds();
+        assert_eq!(normalize(&output.stdout), normalize(&dedent(expect)), "kubectl {}", output.line);
     }
 
-    /// Sees to it that the command failed with this on standard error.
+    /// Asserts that the command failed with this standard error.
     #[track_caller]
     pub(crate) fn fails(self, expect: &str) {
-        assert_eq!(tidy(&self.stderr), tidy(&dedent(expect)), "kubectl {}: {}", self.line, self.stdout);
+        assert_eq!(normalize(&self.stderr), normalize(&dedent(expect)), "kubectl {}: {}", self.line, self.stdout);
         assert_eq!(self.code, 1, "kubectl {}", self.line);
     }
 
-    /// Sees to it that the output has these lines, in this order, however indented, with others between them or not.
+    /// Asserts that the output contains these lines in this order. The indentation and lines between them are ignored.
     #[track_caller]
     pub(crate) fn has_lines(self, expect: &str) {
-        let output = self.works();
-        let text = tidy(&output.stdout);
+        let output = self.succeeds();
+        let text = normalize(&output.stdout);
         let mut rest = text.lines();
-        for line in tidy(&dedent(expect)).lines() {
+        for line in normalize(&dedent(expect)).lines() {
             assert!(
                 rest.any(|found| found.trim_start() == line.trim_start()),
-                "kubectl {}: {line:?} is not (any more) in:\n{text}",
+                "kubectl {}: {line:?} is not in the (remaining) output:\n{text}",
                 output.line
             );
         }
     }
 }
 
-/// A command that is still running.
-pub(crate) struct Follow {
+/// A running command.
+pub(crate) struct RunningCommand {
     line: String,
     child: Child,
     lines: Receiver<String>,
 }
 
-impl Follow {
-    /// Sees to it that the next line is this.
+impl RunningCommand {
+    /// Asserts the next line of the standard output.
     #[track_caller]
     pub(crate) fn prints(&self, expect: &str) {
-        match self.lines.recv_timeout(PATIENCE) {
-            Ok(line) => assert_eq!(tidy(&line), tidy(expect), "kubectl {}", self.line),
+        match self.lines.recv_timeout(TIMEOUT) {
+            Ok(line) => assert_eq!(normalize(&line), normalize(expect), "kubectl {}", self.line),
             Err(error) => panic!("kubectl {}: {error} while waiting for {expect:?}", self.line),
         }
     }
 }
 
-impl Follow {
-    /// Sees to it that the command ends by itself, and well.
+impl RunningCommand {
+    /// Asserts that the command exits successfully.
     #[track_caller]
-    pub(crate) fn ends(mut self) {
+    pub(crate) fn exits(mut self) {
         let start = Instant::now();
         loop {
             match self.child.try_wait().expect("kubectl runs") {
                 Some(status) => return assert!(status.success(), "kubectl {}: {status}", self.line),
-                None if start.elapsed() > PATIENCE => panic!("kubectl {}: no end after {PATIENCE:?}", self.line),
+                None if start.elapsed() > TIMEOUT => panic!("kubectl {}: not finished after {TIMEOUT:?}", self.line),
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         }
     }
 }
 
-impl Drop for Follow {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs a command to its end. What it prints goes through files, so that it never waits for a reader.
-fn finish(line: &str, mut command: Command, input: &str) -> Output {
+/// Runs a command to its end. Its output goes to files, so that it never blocks on a full pipe.
+fn run_to_end(line: &str, mut command: Command, input: &str) -> CommandOutput {
     let file = |text: &str| -> File {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(text.as_bytes()).expect("a temporary file can be written");
@@ -241,7 +241,7 @@ fn finish(line: &str, mut command: Command, input: &str) -> Output {
         file
     };
     let (mut stdout, mut stderr) = (file(""), file(""));
-    let output = |file: &File| Stdio::from(file.try_clone().expect("a second handle"));
+    let output = |file: &File| Stdio::from(file.try_clone().expect("a duplicated handle"));
     command.stdin(Stdio::from(file(input))).stdout(output(&stdout)).stderr(output(&stderr));
     let mut child = command.spawn().expect("kubectl starts");
     let start = Instant::now();
@@ -249,22 +249,22 @@ fn finish(line: &str, mut command: Command, input: &str) -> Output {
         if let Some(status) = child.try_wait().expect("kubectl runs") {
             break status;
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             let _ = child.kill();
-            panic!("kubectl {line}: no end after {PATIENCE:?}");
+            panic!("kubectl {line}: not finished after {TIMEOUT:?}");
         }
         std::thread::sleep(Duration::from_millis(2));
     };
     let text = |file: &mut File| {
         let mut text = String::new();
-        file.rewind().and_then(|()| file.read_to_string(&mut text)).expect("what kubectl printed");
+        file.rewind().and_then(|()| file.read_to_string(&mut text)).expect("output in UTF-8");
         text
     };
     let (stdout, stderr) = (text(&mut stdout), text(&mut stderr));
-    Output { line: line.to_owned(), stdout, stderr, code: status.code().unwrap_or(-1) }
+    CommandOutput { line: line.to_owned(), stdout, stderr, code: status.code().unwrap_or(-1) }
 }
 
-/// The words of a command line; single quotes hold words together.
+/// Splits a command line into arguments. Single quotes delimit arguments with spaces.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -283,7 +283,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Takes away the indentation that a text has in the test's source.
+/// Removes the indentation that a text has in the test's source.
 pub(crate) fn dedent(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().skip_while(|line| line.trim().is_empty()).collect();
     let indent = |line: &&str| line.len() - line.trim_start().len();
@@ -291,13 +291,13 @@ pub(crate) fn dedent(text: &str) -> String {
     lines.iter().map(|line| line.get(least..).unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// A text without what differs from run to run: ages, times, uids and revisions become words, and columns stand two
-/// spaces apart however wide they are.
-pub(crate) fn tidy(text: &str) -> String {
-    let mut tidy = String::new();
+/// Replaces what differs from run to run: ages, times, uids and revisions become placeholders, and columns are
+/// separated by two spaces.
+pub(crate) fn normalize(text: &str) -> String {
+    let mut normalized = String::new();
     for line in text.trim_end().lines() {
         let body = line.trim_start();
-        tidy.push_str(&line[..line.len() - body.len()]);
+        normalized.push_str(&line[..line.len() - body.len()]);
         let mut spaces = 0;
         for word in body.trim_end().split(' ') {
             if word.is_empty() {
@@ -305,18 +305,18 @@ pub(crate) fn tidy(text: &str) -> String {
                 continue;
             }
             if word.as_ptr() != body.as_ptr() {
-                tidy.push_str(if spaces == 0 { " " } else { "  " });
+                normalized.push_str(if spaces == 0 { " " } else { "  " });
             }
-            tidy.push_str(steady(word));
+            normalized.push_str(normalize_word(word));
             spaces = 0;
         }
-        tidy.push('\n');
+        normalized.push('\n');
     }
-    tidy
+    normalized
 }
 
-/// A word, or what stands for words of its sort.
-fn steady(word: &str) -> &str {
+/// A word, or the placeholder for a value that differs from run to run.
+fn normalize_word(word: &str) -> &str {
     let bare = word.trim_matches('"');
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if word.len() <= 4 && word.strip_suffix('s').is_some_and(digits) {
@@ -333,8 +333,8 @@ fn steady(word: &str) -> &str {
 }
 
 #[test]
-fn output_is_compared_without_what_varies() {
-    let check = |text: &str, expect: &str| assert_eq!(tidy(text), expect);
+fn values_that_differ_from_run_to_run_are_replaced() {
+    let check = |text: &str, expect: &str| assert_eq!(normalize(text), expect);
     check("NAME   AGE\nweb    12s  \n", "NAME  AGE\nweb  AGE\n");
     check("  uid: d876a10d-3906-45ef-bad8-802a28acbd50", "  uid: UID\n");
     check("  at: \"2026-11-21T03:53:31Z\"\n  v: \"17\"", "  at: TIME\n  v: NUMBER\n");

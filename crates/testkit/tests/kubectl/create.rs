@@ -1,9 +1,9 @@
-//! Objects that kubectl makes from flags.
+//! `kubectl create` and other commands that create objects from flags.
 
 use crate::client::Kubectl;
 
 #[test]
-fn every_generator_makes_its_object() {
+fn every_generator_creates_its_object() {
     let k = Kubectl::start();
     let check = |line: &str, object: &str| k.prints(&format!("create {line}"), &format!("{object} created"));
     check("namespace team", "namespace/team");
@@ -62,17 +62,18 @@ fn every_generator_makes_its_object() {
 }
 
 #[test]
-fn a_second_object_of_a_name_is_refused() {
+fn an_existing_name_is_an_error() {
     let k = Kubectl::start();
-    k.works("create configmap a");
+    k.succeeds("create configmap a");
     k.fails("create configmap a", "error: failed to create configmap: configmaps \"a\" already exists");
     k.fails("create configmap a -n nosuch", "error: failed to create configmap: namespaces \"nosuch\" not found");
     let again = "Error from server (AlreadyExists): error when creating \"STDIN\": configmaps \"a\" already exists";
-    k.pipe("create -f -", r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#).fails(again);
+    k.run_with_stdin("create -f -", r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#)
+        .fails(again);
 }
 
 #[test]
-fn a_dry_run_leaves_nothing() {
+fn a_dry_run_persists_nothing() {
     let k = Kubectl::start();
     k.prints("create deployment web --image=nginx --dry-run=server", "deployment.apps/web created (server dry run)");
     k.prints(
@@ -80,7 +81,7 @@ fn a_dry_run_leaves_nothing() {
         "service/a created (server dry run)",
     );
     k.prints("get deploy,svc -o name -l app", "");
-    // The port was not taken for good either.
+    // The dry run did not allocate the node port.
     k.prints("create service nodeport a --tcp=80 --node-port=30001", "service/a created");
 }
 
@@ -88,7 +89,7 @@ fn a_dry_run_leaves_nothing() {
 fn names_are_generated() {
     let k = Kubectl::start();
     let object = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}"#;
-    let name = k.pipe("create -f - -o name", object).works().stdout;
+    let name = k.run_with_stdin("create -f - -o name", object).succeeds().stdout;
     assert!(name.starts_with("configmap/a-") && name.trim_end().len() == "configmap/a-xxxxx".len(), "{name}");
     k.prints("get cm -o name", &name);
 }
@@ -96,7 +97,7 @@ fn names_are_generated() {
 #[test]
 fn workloads_are_exposed_scaled_and_run() {
     let k = Kubectl::start();
-    k.works("create deployment web --image=nginx:1.27 --port=8080");
+    k.succeeds("create deployment web --image=nginx:1.27 --port=8080");
     k.prints("expose deployment web --port=80 --target-port=8080", "service/web exposed");
     k.prints("expose deployment web --name=edge --type=NodePort", "service/edge exposed");
     k.prints("get svc web -o jsonpath={.spec.selector}{.spec.ports[0].targetPort}", r#"{"app":"web"}8080"#);

@@ -1,4 +1,4 @@
-//! What kubectl learns of a cluster before anything else: resources, versions, schemas.
+//! Discovery in kubectl: `api-resources`, `api-versions`, `explain`, `version` and health checks.
 
 use crate::client::Kubectl;
 
@@ -47,7 +47,7 @@ fn api_resources_are_listed_with_their_short_names() {
 }
 
 #[test]
-fn every_stable_group_has_its_version() {
+fn all_stable_group_versions_are_listed() {
     Kubectl::start().run("api-versions").has_lines(
         "
         admissionregistration.k8s.io/v1
@@ -77,7 +77,7 @@ fn every_stable_group_has_its_version() {
 #[test]
 fn explain_shows_fields_with_their_descriptions() {
     let k = Kubectl::start();
-    let fields = k.works("explain pod.spec.containers --recursive");
+    let fields = k.succeeds("explain pod.spec.containers --recursive");
     let all = fields.stdout.lines().skip_while(|line| *line != "FIELDS:").count();
     assert!(all > 150, "only {all} lines of fields:\n{}", fields.stdout);
     fields.has_lines(
@@ -117,13 +117,13 @@ fn explain_shows_fields_with_their_descriptions() {
 }
 
 #[test]
-fn version_and_health_are_answered() {
+fn version_and_health_are_available() {
     let k = Kubectl::start();
-    let version = k.works("version");
+    let version = k.succeeds("version");
     assert!(version.stdout.contains("Client Version: v1.36."), "{}", version.stdout);
     assert!(version.stdout.contains("Server Version: v1.36."), "{}", version.stdout);
     assert_eq!(version.stderr, "", "kubectl warns of versions that are far apart");
     k.prints("get --raw /readyz", "ok");
     k.run("get --raw /livez?verbose").has_lines("[+]ping ok\nlivez check passed");
-    assert!(k.works("cluster-info").stdout.starts_with("Kubernetes control plane is running at https://127.0.0.1:"));
+    assert!(k.succeeds("cluster-info").stdout.starts_with("Kubernetes control plane is running at https://127.0.0.1:"));
 }

@@ -1,14 +1,14 @@
-//! The real kubectl against a cluster in the test's process: what a person types, and what kubectl says to it. The binary
-//! is built by `cargo xtask prepare` from the published module, so that the suite meets the release that is served.
+//! kubectl against an in-process cluster: command lines and their output. `cargo xtask prepare` builds kubectl from the
+//! published module, at the Kubernetes version that the server implements.
 
 mod apply;
 mod bootstrapped;
-mod change;
 mod client;
 mod create;
-mod custom;
+mod custom_resources;
 mod delete;
 mod discovery;
+mod get;
 mod manifests;
-mod read;
-mod server_side;
+mod server_side_apply;
+mod update;

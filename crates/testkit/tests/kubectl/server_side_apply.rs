@@ -1,5 +1,4 @@
-//! `kubectl apply --server-side`: what it says of conflicts, how they are settled, and how an object comes over from apply
-//! on the client's side.
+//! `kubectl apply --server-side`: conflicts, forced conflicts, and the migration from client-side apply.
 
 use serde_json::Value;
 
@@ -15,9 +14,9 @@ data:
   b: two
 ";
 
-/// Who owns what of an object's data: `manager Operation: keys`.
+/// The managed fields of the object's data as `manager Operation: keys`.
 fn owners(k: &Kubectl) -> Vec<String> {
-    let shown = k.works("get cm settings -o json --show-managed-fields").stdout;
+    let shown = k.succeeds("get cm settings -o json --show-managed-fields").stdout;
     let object: Value = serde_json::from_str(&shown).expect("an object");
     let mut owners = Vec::new();
     for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
@@ -30,20 +29,20 @@ fn owners(k: &Kubectl) -> Vec<String> {
 }
 
 #[test]
-fn apply_in_the_server_says_what_it_did() {
+fn server_side_apply_creates_updates_and_reports_conflicts() {
     let k = Kubectl::start();
-    k.pipe("apply --server-side -f - --dry-run=server", SETTINGS)
+    k.run_with_stdin("apply --server-side -f - --dry-run=server", SETTINGS)
         .prints("configmap/settings serverside-applied (server dry run)");
     k.prints("get cm -o name", "");
-    k.pipe("apply --server-side -f -", SETTINGS).prints("configmap/settings serverside-applied");
-    let version = k.works("get cm settings -o jsonpath={.metadata.resourceVersion}").stdout;
-    k.pipe("apply --server-side -f -", SETTINGS).prints("configmap/settings serverside-applied");
+    k.run_with_stdin("apply --server-side -f -", SETTINGS).prints("configmap/settings serverside-applied");
+    let version = k.succeeds("get cm settings -o jsonpath={.metadata.resourceVersion}").stdout;
+    k.run_with_stdin("apply --server-side -f -", SETTINGS).prints("configmap/settings serverside-applied");
     k.prints("get cm settings -o jsonpath={.metadata.annotations}", "");
-    assert_eq!(k.works("get cm settings -o jsonpath={.metadata.resourceVersion}").stdout, version);
-    k.pipe("diff --server-side -f -", SETTINGS).prints("");
+    assert_eq!(k.succeeds("get cm settings -o jsonpath={.metadata.resourceVersion}").stdout, version);
+    k.run_with_stdin("diff --server-side -f -", SETTINGS).prints("");
 
     let theirs = SETTINGS.replace("a: one", "a: three").replace("  b: two\n", "");
-    k.pipe("apply --server-side --field-manager=other -f -", &theirs).fails(
+    k.run_with_stdin("apply --server-side --field-manager=other -f -", &theirs).fails(
         "error: Apply failed with 1 conflict: conflict with \"kubectl\": .data.a\n\
         Please review the fields above--they currently have other managers. Here\n\
         are the ways you can resolve this warning:\n\
@@ -57,33 +56,33 @@ fn apply_in_the_server_says_what_it_did() {
           stop managing the field (remove it from their configuration).\n\
         See https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts",
     );
-    k.pipe("apply --server-side --field-manager=other --force-conflicts -f -", &theirs)
+    k.run_with_stdin("apply --server-side --field-manager=other --force-conflicts -f -", &theirs)
         .prints("configmap/settings serverside-applied");
     assert_eq!(owners(&k), ["kubectl Apply: b", "other Apply: a"]);
-    // Who applies less takes away what was theirs alone.
-    k.pipe("apply --server-side -f -", &SETTINGS.replace("  a: one\n  b: two\n", "  c: four\n"))
+    // Applying fewer fields removes those that no other manager owns.
+    k.run_with_stdin("apply --server-side -f -", &SETTINGS.replace("  a: one\n  b: two\n", "  c: four\n"))
         .prints("configmap/settings serverside-applied");
     k.prints("get cm settings -o jsonpath={.data}", r#"{"a":"three","c":"four"}"#);
     let unknown = SETTINGS.replace("\ndata:", "\ndates: {}\ndata:");
-    k.pipe("apply --server-side -f -", &unknown).fails(
+    k.run_with_stdin("apply --server-side -f -", &unknown).fails(
         "Error from server: failed to create typed patch object (default/settings; /v1, Kind=ConfigMap): .dates: field not \
         declared in schema",
     );
 }
 
 #[test]
-fn objects_come_over_from_apply_on_the_clients_side() {
+fn objects_migrate_from_client_side_apply() {
     let k = Kubectl::start();
-    k.pipe("apply -f -", SETTINGS).prints("configmap/settings created");
+    k.run_with_stdin("apply -f -", SETTINGS).prints("configmap/settings created");
     assert_eq!(owners(&k), ["kubectl-client-side-apply Update: a b"]);
-    k.pipe("apply --server-side -f -", &SETTINGS.replace("a: one", "a: three").replace("  b: two\n", ""))
+    k.run_with_stdin("apply --server-side -f -", &SETTINGS.replace("a: one", "a: three").replace("  b: two\n", ""))
         .prints("configmap/settings serverside-applied");
-    // What the client's side had applied is the same manager's, and goes when it applies it no more.
+    // kubectl takes over the fields of client-side apply, so a field that it no longer applies is removed.
     k.prints("get cm settings -o jsonpath={.data}", r#"{"a":"three"}"#);
     assert_eq!(owners(&k), ["kubectl-last-applied Apply: ", "kubectl Apply: a"]);
-    // The way back stays open: the annotation is what was applied in the server.
+    // Migration back is possible: the last-applied annotation is updated by server-side apply.
     k.run("apply view-last-applied cm settings").has_lines("data:\n  a: three");
-    k.pipe("apply -f -", SETTINGS).prints("configmap/settings configured");
+    k.run_with_stdin("apply -f -", SETTINGS).prints("configmap/settings configured");
     k.prints("get cm settings -o jsonpath={.data}", r#"{"a":"one","b":"two"}"#);
 }
 
@@ -91,8 +90,8 @@ fn objects_come_over_from_apply_on_the_clients_side() {
 fn a_status_is_applied_through_its_subresource() {
     let k = Kubectl::start();
     let node = "apiVersion: v1\nkind: Node\nmetadata: {name: one}\n";
-    k.pipe("apply --server-side -f -", node).prints("node/one serverside-applied");
+    k.run_with_stdin("apply --server-side -f -", node).prints("node/one serverside-applied");
     let status = format!("{node}spec: {{unschedulable: true}}\nstatus: {{phase: Running}}\n");
-    k.pipe("apply --server-side --subresource=status -f -", &status).prints("node/one serverside-applied");
+    k.run_with_stdin("apply --server-side --subresource=status -f -", &status).prints("node/one serverside-applied");
     k.prints("get node one -o jsonpath={.status.phase},{.spec.unschedulable}", "Running,");
 }

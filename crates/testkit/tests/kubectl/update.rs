@@ -1,12 +1,12 @@
-//! Changing what is there: labels, annotations, replicas, images, patches, an editor, nodes.
+//! Commands that update objects: label, annotate, scale, set, rollout, patch, edit, replace, taint, cordon and drain.
 
 use crate::client::Kubectl;
 
 #[test]
-fn labels_and_annotations_are_set_and_taken_away() {
+fn labels_and_annotations_are_set_and_removed() {
     let k = Kubectl::start();
-    k.works("run one --image=nginx");
-    k.works("run two --image=nginx");
+    k.succeeds("run one --image=nginx");
+    k.succeeds("run two --image=nginx");
     k.prints("label pod one color=blue", "pod/one labeled");
     k.fails("label pod one color=red", "error: 'color' already has a value (blue), and --overwrite is false");
     k.prints("label pod one color=red --overwrite", "pod/one labeled");
@@ -21,9 +21,9 @@ fn labels_and_annotations_are_set_and_taken_away() {
 }
 
 #[test]
-fn workloads_are_scaled_and_given_images() {
+fn scale_and_set_update_workloads() {
     let k = Kubectl::start();
-    k.works("create deployment web --image=nginx:1.27");
+    k.succeeds("create deployment web --image=nginx:1.27");
     k.prints("scale deployment web --replicas=5", "deployment.apps/web scaled");
     k.fails("scale deployment web --replicas=3 --current-replicas=9", "error: Expected replicas to be 9, was 5");
     k.fails("scale rs nosuch --replicas=1", r#"Error from server (NotFound): replicasets.apps "nosuch" not found"#);
@@ -36,21 +36,21 @@ fn workloads_are_scaled_and_given_images() {
         "get deploy web -o jsonpath={.metadata.generation}/{.spec.replicas}/{.spec.template.spec.containers[0].image}",
         "6/5/nginx:1.28",
     );
-    // `serviceAccount` is the old name of the field, and both are kept.
+    // `serviceAccount` is the deprecated name of the field. Both fields are set.
     k.prints("get deploy web -o jsonpath={..serviceAccountName}/{..serviceAccount}", "bot/bot");
 }
 
 #[test]
-fn rollouts_are_steered() {
+fn rollouts_are_restarted_paused_and_undone() {
     let k = Kubectl::start();
-    k.works("create deployment web --image=nginx:1.27");
+    k.succeeds("create deployment web --image=nginx:1.27");
     k.prints("rollout history deployment/web", "deployment.apps/web \nNo rollout history found.");
     k.prints("rollout restart deployment/web", "deployment.apps/web restarted");
     k.prints("rollout pause deployment/web", "deployment.apps/web paused");
     k.fails("rollout pause deployment/web", r#"error: deployments.apps "web" is already paused"#);
     k.prints("rollout resume deployment/web", "deployment.apps/web resumed");
-    // What the deployment's controller would have made.
-    k.pipe(
+    // The replica set that the deployment controller would create.
+    k.run_with_stdin(
         "create -f -",
         r#"{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-1", "labels": {"app": "web"},
             "annotations": {"deployment.kubernetes.io/revision": "1", "kubernetes.io/change-cause": "first"},
@@ -59,22 +59,22 @@ fn rollouts_are_steered() {
             "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "web", "hash": "1"}},
                 "template": {"metadata": {"labels": {"app": "web", "hash": "1"}},
                     "spec": {"containers": [{"name": "nginx", "image": "nginx:1.26"}]}}}}"#
-            .replace('@', &k.works("get deploy web -o jsonpath={.metadata.uid}").stdout)
+            .replace('@', &k.succeeds("get deploy web -o jsonpath={.metadata.uid}").stdout)
             .as_str(),
     )
-    .works();
+    .succeeds();
     k.prints("rollout history deployment/web", "deployment.apps/web \nREVISION  CHANGE-CAUSE\n1  first\n");
     k.prints("rollout undo deployment/web --to-revision=1", "deployment.apps/web rolled back");
     k.prints("get deploy web -o jsonpath={.spec.template.spec.containers[0].image}", "nginx:1.26");
     let status = r#"{"status": {"observedGeneration": 99, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}}"#;
-    k.works(&format!("patch deploy web --subresource=status --type=merge -p '{status}'"));
+    k.succeeds(&format!("patch deploy web --subresource=status --type=merge -p '{status}'"));
     k.prints("rollout status deployment/web", r#"deployment "web" successfully rolled out"#);
 }
 
 #[test]
-fn patches_of_three_types_are_applied() {
+fn patch_supports_three_patch_types() {
     let k = Kubectl::start();
-    k.works("create deployment web --image=nginx:1.27");
+    k.succeeds("create deployment web --image=nginx:1.27");
     let patch = |flags: &str, patch: &str| k.run(&format!("patch deployment web {flags} -p '{patch}'"));
     let patched = "deployment.apps/web patched";
     let sidecar = r#"{"spec": {"template": {"spec": {"containers": [{"name": "side", "image": "busybox"}]}}}}"#;
@@ -102,14 +102,14 @@ fn patches_of_three_types_are_applied() {
 #[test]
 fn objects_are_edited_and_replaced() {
     let k = Kubectl::start();
-    k.works("create configmap settings --from-literal=a=1");
+    k.succeeds("create configmap settings --from-literal=a=1");
     k.edit("edit cm settings", &k.editor("s/a: \"1\"/a: \"9\"/")).prints("configmap/settings edited");
     k.prints("get cm settings -o jsonpath={.data}", r#"{"a":"9"}"#);
-    assert_eq!(k.edit("edit cm settings", "true").works().stderr, "Edit cancelled, no changes made.\n");
+    assert_eq!(k.edit("edit cm settings", "true").succeeds().stderr, "Edit cancelled, no changes made.\n");
 
-    let stale = k.works("get cm settings -o json").stdout.replace("\"9\"", "\"10\"");
-    k.pipe("replace -f -", &stale).prints("configmap/settings replaced");
-    k.pipe("replace -f -", &stale).fails(
+    let stale = k.succeeds("get cm settings -o json").stdout.replace("\"9\"", "\"10\"");
+    k.run_with_stdin("replace -f -", &stale).prints("configmap/settings replaced");
+    k.run_with_stdin("replace -f -", &stale).fails(
         r#"Error from server (Conflict): error when replacing "STDIN": Operation cannot be fulfilled on configmaps "settings": the object has been modified; please apply your changes to the latest version and try again"#,
     );
     let file = k.file("settings.json", &stale);
@@ -121,23 +121,24 @@ fn objects_are_edited_and_replaced() {
 }
 
 #[test]
-fn an_edit_that_is_refused_is_kept_for_the_user() {
+fn a_rejected_edit_is_saved_to_a_file() {
     let k = Kubectl::start();
-    k.works("create service clusterip plain --tcp=80");
+    k.succeeds("create service clusterip plain --tcp=80");
     // The second time the editor changes nothing, and kubectl gives up.
     let refused = k.edit("edit svc plain", &k.editor("s/port: 80$/port: 0/"));
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("error: Edit cancelled, no valid changes were saved."), "{}", refused.stderr);
-    let kept = refused.stderr.split('"').find(|part| part.contains("kubectl-edit-")).expect("where the changes are");
-    let kept = std::fs::read_to_string(kept).expect("the changes");
+    let saved =
+        refused.stderr.split('"').find(|part| part.contains("kubectl-edit-")).expect("the path of the saved file");
+    let saved = std::fs::read_to_string(saved).expect("the saved file");
     let reason = "# services \"plain\" was not valid:\n# * spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive\n";
-    assert!(kept.contains(reason), "{kept}");
+    assert!(saved.contains(reason), "{saved}");
 }
 
 #[test]
 fn nodes_are_tainted_cordoned_and_drained() {
     let k = Kubectl::start();
-    k.pipe("create -f -", r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}"#)
+    k.run_with_stdin("create -f -", r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}"#)
         .prints("node/n1 created");
     k.prints("taint node n1 dedicated=test:NoSchedule", "node/n1 tainted");
     k.prints("get node n1 -o jsonpath={.spec.taints}", r#"[{"effect":"NoSchedule","key":"dedicated","value":"test"}]"#);

@@ -1,4 +1,4 @@
-//! Custom kinds as a person meets them: defined, explained, made with typing errors, scaled, edited and taken away.
+//! Custom resources in kubectl: explain, field validation, tables, scale, edit and delete.
 
 use crate::client::Kubectl;
 
@@ -52,9 +52,10 @@ fn widget(name: &str, colour: &str) -> String {
     format!("apiVersion: example.com/v1\nkind: Widget\nmetadata: {{name: {name}}}\nspec: {{colour: {colour}}}\n")
 }
 
-fn defined() -> Kubectl {
+fn cluster_with_widgets() -> Kubectl {
     let k = Kubectl::start();
-    k.pipe("create -f -", WIDGETS).prints("customresourcedefinition.apiextensions.k8s.io/widgets.example.com created");
+    k.run_with_stdin("create -f -", WIDGETS)
+        .prints("customresourcedefinition.apiextensions.k8s.io/widgets.example.com created");
     k.prints(
         "wait --for=condition=Established crd/widgets.example.com --timeout=20s",
         "customresourcedefinition.apiextensions.k8s.io/widgets.example.com condition met",
@@ -63,8 +64,8 @@ fn defined() -> Kubectl {
 }
 
 #[test]
-fn fields_are_explained_as_they_were_defined() {
-    let k = defined();
+fn explain_shows_the_defined_fields() {
+    let k = cluster_with_widgets();
     k.prints(
         "explain widget.spec --recursive",
         "
@@ -86,30 +87,30 @@ fn fields_are_explained_as_they_were_defined() {
           replicas\t<integer>
         ",
     );
-    let whole = k.works("explain wd").stdout;
+    let whole = k.succeeds("explain wd").stdout;
     assert!(whole.contains("A thing that has a colour."), "{whole}");
     k.prints("api-resources --api-group=example.com --no-headers", "widgets   wd    example.com/v1   true   Widget");
 }
 
 #[test]
-fn typing_errors_are_found() {
-    let k = defined();
+fn unknown_and_invalid_fields_are_errors() {
+    let k = cluster_with_widgets();
     let wrong = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {colour: red, color: blue}\n";
-    k.pipe("create -f -", wrong).fails(
+    k.run_with_stdin("create -f -", wrong).fails(
         "Error from server (BadRequest): error when creating \"STDIN\": Widget in version \"v1\" cannot be handled as a \
          Widget: strict decoding error: unknown field \"spec.color\"",
     );
-    k.pipe("create -f -", &widget("a", "blue")).fails(
+    k.run_with_stdin("create -f -", &widget("a", "blue")).fails(
         "The Widget \"a\" is invalid: spec.colour: Unsupported value: \"blue\": supported values: \"red\", \"green\"",
     );
-    k.pipe("create --validate=ignore -f -", wrong).prints("widget.example.com/a created");
+    k.run_with_stdin("create --validate=ignore -f -", wrong).prints("widget.example.com/a created");
 }
 
 #[test]
 fn objects_are_listed_scaled_and_edited() {
-    let k = defined();
+    let k = cluster_with_widgets();
     for (name, colour) in [("a", "red"), ("b", "green")] {
-        k.pipe("create -f -", &widget(name, colour)).prints(&format!("widget.example.com/{name} created"));
+        k.run_with_stdin("create -f -", &widget(name, colour)).prints(&format!("widget.example.com/{name} created"));
     }
     k.prints("scale widget/a --replicas=3", "widget.example.com/a scaled");
     k.fails("scale widget/a --current-replicas=1 --replicas=2", "error: Expected replicas to be 1, was 3");
@@ -129,7 +130,7 @@ fn objects_are_listed_scaled_and_edited() {
         "delete crd widgets.example.com",
         "customresourcedefinition.apiextensions.k8s.io \"widgets.example.com\" deleted",
     );
-    // What kubectl has learned of the cluster it believes for a while.
+    // kubectl still has the kind in its discovery cache.
     k.fails(
         "get wd",
         "Error from server (NotFound): Unable to list \"example.com/v1, Resource=widgets\": the server could not find the \

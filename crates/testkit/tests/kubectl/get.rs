@@ -1,19 +1,19 @@
-//! Reading: every form of output, selectors, order, watches and descriptions.
+//! Commands that read objects: `get` with all output formats, selectors, sorting and watches, `describe` and `wait`.
 
 use crate::client::Kubectl;
 
-/// Two pods and a deployment, with labels to select by.
-fn cluster() -> Kubectl {
+/// Starts a cluster with two pods and a deployment.
+fn start_with_pods() -> Kubectl {
     let k = Kubectl::start();
-    k.works("run one --image=nginx:1.27 --labels=app=one,tier=front --port=80");
-    k.works("run two --image=busybox:1.36 --labels=app=two,tier=back --restart=Never");
-    k.works("create deployment web --image=nginx:1.27 --replicas=2");
+    k.succeeds("run one --image=nginx:1.27 --labels=app=one,tier=front --port=80");
+    k.succeeds("run two --image=busybox:1.36 --labels=app=two,tier=back --restart=Never");
+    k.succeeds("create deployment web --image=nginx:1.27 --replicas=2");
     k
 }
 
 #[test]
 fn get_prints_tables() {
-    let k = cluster();
+    let k = start_with_pods();
     k.prints(
         "get pods",
         "
@@ -72,15 +72,15 @@ fn get_prints_tables() {
         kube-system      Active  AGE
         ",
     );
-    // Lists in pages come to the same table.
+    // A chunked list prints the same table.
     k.prints("get pods --chunk-size=1 --no-headers -o custom-columns=N:.metadata.name", "one\ntwo");
-    assert_eq!(k.works("get cm").stderr, "No resources found in default namespace.\n");
+    assert_eq!(k.succeeds("get cm").stderr, "No resources found in default namespace.\n");
 }
 
 #[test]
-fn get_prints_how_components_are() {
+fn get_prints_component_statuses() {
     let k = Kubectl::start();
-    let output = k.works("get cs etcd-0");
+    let output = k.succeeds("get cs etcd-0");
     assert_eq!(output.stderr, "Warning: v1 ComponentStatus is deprecated in v1.19+\n");
     output.prints(
         "
@@ -99,10 +99,10 @@ fn get_prints_how_components_are() {
 }
 
 #[test]
-fn get_all_finds_the_category() {
-    let k = cluster();
-    k.works("create service clusterip plain --tcp=80");
-    k.works("create configmap quiet");
+fn get_all_lists_the_category() {
+    let k = start_with_pods();
+    k.succeeds("create service clusterip plain --tcp=80");
+    k.succeeds("create configmap quiet");
     k.run("get all -o name").has_lines(
         "
         pod/one
@@ -114,8 +114,8 @@ fn get_all_finds_the_category() {
 }
 
 #[test]
-fn get_prints_objects() {
-    let k = cluster();
+fn get_supports_all_output_formats() {
+    let k = start_with_pods();
     k.prints(
         "get pod one -o yaml",
         "
@@ -154,10 +154,10 @@ fn get_prints_objects() {
         ",
     );
     let object: serde_json::Value =
-        serde_json::from_str(&k.works("get deploy web -o json").stdout).expect("an object of JSON");
+        serde_json::from_str(&k.succeeds("get deploy web -o json").stdout).expect("an object of JSON");
     assert_eq!(object["spec"]["strategy"]["rollingUpdate"]["maxSurge"], "25%");
     assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["resources"], serde_json::json!({}));
-    let list: serde_json::Value = serde_json::from_str(&k.works("get pods,deploy -o json").stdout).expect("a list");
+    let list: serde_json::Value = serde_json::from_str(&k.succeeds("get pods,deploy -o json").stdout).expect("a list");
     assert_eq!(list["items"].as_array().map(Vec::len), Some(3));
     k.prints("get pod one -o jsonpath={.spec.containers[*].image}", "nginx:1.27");
     k.prints(
@@ -178,7 +178,7 @@ fn get_prints_objects() {
 
 #[test]
 fn lists_are_selected_and_sorted() {
-    let k = cluster();
+    let k = start_with_pods();
     k.prints("get pods -l app=one -o name", "pod/one");
     k.prints("get pods -l 'tier in (back,side),app!=one' -o name", "pod/two");
     k.prints("get pods -l '!tier' -o name", "");
@@ -196,27 +196,27 @@ fn lists_are_selected_and_sorted() {
 }
 
 #[test]
-fn watches_print_what_changes() {
-    let k = cluster();
-    let pods = k.follow("get pods -w --output-watch-events");
+fn watches_print_changes() {
+    let k = start_with_pods();
+    let pods = k.spawn("get pods -w --output-watch-events");
     pods.prints("EVENT  NAME  READY  STATUS   RESTARTS  AGE");
     pods.prints("ADDED  one   0/1    Pending  0         AGE");
     pods.prints("ADDED  two   0/1    Pending  0         AGE");
     let running = r#"{"status": {"phase": "Running"}}"#;
-    k.works(&format!("patch pod one --subresource=status --type=merge -p '{running}'"));
+    k.succeeds(&format!("patch pod one --subresource=status --type=merge -p '{running}'"));
     pods.prints("MODIFIED  one   0/1    Running  0         AGE");
-    k.works("run three --image=nginx");
+    k.succeeds("run three --image=nginx");
     pods.prints("ADDED  three  0/1    Pending  0         AGE");
-    k.works("delete pod two --wait=false --now");
-    // A pod without a node goes at once, after it was said to go.
+    k.succeeds("delete pod two --wait=false --now");
+    // A pod without a node is deleted immediately after it is marked as terminating.
     pods.prints("MODIFIED  two   0/1    Terminating  0  AGE");
     pods.prints("DELETED  two   0/1    Terminating  0  AGE");
 
-    let names = k.follow("get pods -l app=one -w -o name");
+    let names = k.spawn("get pods -l app=one -w -o name");
     names.prints("pod/one");
-    k.works("label pod three app=one --overwrite");
+    k.succeeds("label pod three app=one --overwrite");
     names.prints("pod/three");
-    let objects = k.follow("get pod one -w -o jsonpath={.status.phase}{\"\\n\"}");
+    let objects = k.spawn("get pod one -w -o jsonpath={.status.phase}{\"\\n\"}");
     objects.prints("Running");
 }
 
@@ -225,22 +225,22 @@ fn a_watch_ends_with_its_server() {
     let k = Kubectl::durable();
     for kill in [false, true] {
         let name = format!("killed-{kill}");
-        k.works(&format!("create configmap {name}"));
-        let maps = k.follow(&format!("get configmap {name} -w -o name"));
+        k.succeeds(&format!("create configmap {name}"));
+        let maps = k.spawn(&format!("get configmap {name} -w -o name"));
         maps.prints(&format!("configmap/{name}"));
-        // The first line is of a list; a second one comes from the watch.
-        k.works(&format!("label configmap {name} seen=yes"));
+        // The first line is printed for the list, the second one for an event of the watch.
+        k.succeeds(&format!("label configmap {name} seen=yes"));
         maps.prints(&format!("configmap/{name}"));
         k.restart(kill);
-        // It prints what it was told, and leaves it to a person to call it again.
-        maps.ends();
+        // kubectl exits when the watch ends. It does not reconnect.
+        maps.exits();
         k.prints(&format!("get configmap {name} -o name"), &format!("configmap/{name}"));
     }
 }
 
 #[test]
-fn describe_gathers_what_belongs_together() {
-    let k = cluster();
+fn describe_shows_an_object_with_its_events() {
+    let k = start_with_pods();
     k.prints(
         "describe pod one",
         "
@@ -281,31 +281,31 @@ fn describe_gathers_what_belongs_together() {
     let event = r#"{"apiVersion": "v1", "kind": "Event", "metadata": {"name": "one.1", "namespace": "default"}, "type": "Warning",
         "reason": "BackOff", "message": "again and again", "source": {"component": "kubelet"},
         "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "one", "uid": "@"}}"#;
-    let uid = k.works("get pod one -o jsonpath={.metadata.uid}").stdout;
-    k.pipe("create -f -", &event.replace('@', &uid)).works();
-    // Events are found by the fields of the object that they are about.
+    let uid = k.succeeds("get pod one -o jsonpath={.metadata.uid}").stdout;
+    k.run_with_stdin("create -f -", &event.replace('@', &uid)).succeeds();
+    // Events are selected by the fields of `involvedObject`.
     k.run("describe pod one").has_lines("  Warning  BackOff  <unknown>  kubelet  again and again");
     k.run("events --for pod/one").has_lines("<unknown>  Warning  BackOff  Pod/one  again and again");
     k.run("get events").has_lines("<unknown>  Warning  BackOff  pod/one  again and again");
 }
 
 #[test]
-fn wait_returns_when_its_condition_is_met() {
-    let k = cluster();
+fn wait_returns_when_the_condition_is_met() {
+    let k = start_with_pods();
     let ready = r#"{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}"#;
     k.fails(
         "wait pod/one --for=condition=Ready --timeout=1s",
         "error: timed out waiting for the condition on pods/one",
     );
-    let met = k.follow("wait pod/one --for=condition=Ready --timeout=60s");
-    k.works(&format!("patch pod one --subresource=status --type=merge -p '{ready}'"));
+    let met = k.spawn("wait pod/one --for=condition=Ready --timeout=60s");
+    k.succeeds(&format!("patch pod one --subresource=status --type=merge -p '{ready}'"));
     met.prints("pod/one condition met");
     k.prints("wait pod/one --for=jsonpath={.status.phase}=Running --timeout=60s", "pod/one condition met");
-    let made = k.follow("wait pod/late --for=create --timeout=60s");
-    k.works("run late --image=nginx");
+    let made = k.spawn("wait pod/late --for=create --timeout=60s");
+    k.succeeds("run late --image=nginx");
     made.prints("pod/late condition met");
-    let gone = k.follow("wait pod/late --for=delete --timeout=60s");
-    k.works("delete pod late --now");
-    // It says so only when the pod was still there as it began.
-    gone.ends();
+    let gone = k.spawn("wait pod/late --for=delete --timeout=60s");
+    k.succeeds("delete pod late --now");
+    // It prints a line only if the pod still existed when it started.
+    gone.exits();
 }
