@@ -203,15 +203,15 @@ fn service_accounts_and_ca_certificates_are_reconciled() {
             .await;
         }
         // Fields that the controllers do not own are left alone.
-        let mine = json!({"imagePullSecrets": [{"name": "mine"}]}).to_string();
-        let _ = cluster.patch(&default_service_account("n"), "merge", mine).await.expect(200);
-        let mine = json!({"metadata": {"labels": {"mine": "yes"}}}).to_string();
-        let _ = cluster.patch(&root_ca_configmap("n"), "merge", mine).await.expect(200);
+        let patch = json!({"imagePullSecrets": [{"name": "mine"}]}).to_string();
+        let _ = cluster.patch(&default_service_account("n"), "merge", patch).await.expect(200);
+        let patch = json!({"metadata": {"labels": {"mine": "yes"}}}).to_string();
+        let _ = cluster.patch(&root_ca_configmap("n"), "merge", patch).await.expect(200);
         patch_and_wait_for_revert(&cluster, &root_ca_configmap("n"), json!({"data": {"ca.crt": "another"}})).await;
-        let kept = cluster.get(&root_ca_configmap("n")).await.expect(200).json();
-        assert_eq!(kept["metadata"]["labels"], json!({"mine": "yes"}));
-        let kept = cluster.get(&default_service_account("n")).await.expect(200).json();
-        assert_eq!(kept["imagePullSecrets"], json!([{"name": "mine"}]));
+        let object = cluster.get(&root_ca_configmap("n")).await.expect(200).json();
+        assert_eq!(object["metadata"]["labels"], json!({"mine": "yes"}));
+        let object = cluster.get(&default_service_account("n")).await.expect(200).json();
+        assert_eq!(object["imagePullSecrets"], json!([{"name": "mine"}]));
         cluster.stop().await;
     });
 }
@@ -258,8 +258,8 @@ fn nothing_is_recreated_in_a_terminating_namespace() {
         assert_eq!(names(&cluster, SERVICE_ACCOUNTS).await, in_each_namespace(SYSTEM_NAMESPACES, "default"));
         assert_eq!(names(&cluster, &maps).await, in_each_namespace(["n"], "held"));
         let mut deleted = watch(&cluster, &format!("{NAMESPACES}/n")).await;
-        let free = json!({"metadata": {"finalizers": null}}).to_string();
-        let _ = cluster.patch(&format!("{maps}/held"), "merge", free).await.expect(200);
+        let remove_finalizers = json!({"metadata": {"finalizers": null}}).to_string();
+        let _ = cluster.patch(&format!("{maps}/held"), "merge", remove_finalizers).await.expect(200);
         while deleted.next().await.expect("an event")["type"] != "DELETED" {}
         assert_eq!(names(&cluster, CONFIGMAPS).await, in_each_namespace(SYSTEM_NAMESPACES, "kube-root-ca.crt"));
         cluster.stop().await;
@@ -301,8 +301,8 @@ fn the_kubernetes_service_and_its_endpoints_are_reconciled() {
         patch_and_wait_for_revert(&cluster, SLICE, json!({"ports": null})).await;
         patch_and_wait_for_revert(&cluster, SLICE, json!({"metadata": {"labels": {"mine": "no"}}})).await;
         // Changes of the service itself are kept while the server runs.
-        let mine = json!({"metadata": {"labels": {"mine": "yes"}}}).to_string();
-        let _ = cluster.patch(SERVICE, "merge", mine).await.expect(200);
+        let patch = json!({"metadata": {"labels": {"mine": "yes"}}}).to_string();
+        let _ = cluster.patch(SERVICE, "merge", patch).await.expect(200);
         delete_and_wait_for_recreation(&cluster, ENDPOINTS).await;
         assert_eq!(cluster.get(SERVICE).await.expect(200).json()["metadata"]["labels"]["mine"], "yes");
         cluster.stop().await;

@@ -182,10 +182,10 @@ fn watches_and_lists_resume_after_a_kill() {
             }
             let rest = cluster.get(&format!("{CONFIGMAPS}?limit=500&continue={token}")).await.expect(200).json();
             assert_eq!(revision(&rest), revision(&first));
-            let mut both = names(&first);
-            both.extend(names(&rest));
-            let whole: Value = serde_json::from_str(&listed).expect("JSON");
-            assert_eq!(both, names(&whole));
+            let mut combined = names(&first);
+            combined.extend(names(&rest));
+            let all: Value = serde_json::from_str(&listed).expect("JSON");
+            assert_eq!(combined, names(&all));
         }
         // A watch from the last change before the kill shows the first change after it.
         let (_, _, last) = *history.last().expect("history");

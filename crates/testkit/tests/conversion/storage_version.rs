@@ -144,8 +144,8 @@ fn malformed_embedded_metadata_is_dropped() {
         widget["spec"]["free"] =
             json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": 5, "labels": {"a": "b"}}});
         let _ = cluster.post(&widgets_path("v1"), widget.to_string()).await.expect(201);
-        let free = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/free";
-        let embed = json!([{"op": "add", "path": format!("{free}/x-kubernetes-embedded-resource"), "value": true}]);
+        let field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/free";
+        let embed = json!([{"op": "add", "path": format!("{field}/x-kubernetes-embedded-resource"), "value": true}]);
         let _ = cluster.patch(DEFINITION, "json", embed.to_string()).await.expect(200);
         let expect = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"a": "b"}}});
         while cluster.get(&widget_path("v1", "a")).await.expect(200).json()["spec"]["free"] != expect {}

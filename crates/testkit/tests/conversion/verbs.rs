@@ -73,14 +73,14 @@ fn objects_are_written_and_read_at_any_version() {
 fn deletes_return_objects_at_the_requested_version() {
     pintle_testkit::run(async {
         let (cluster, _webhook) = cluster_with_webhook().await;
-        let mut held = widget_v1("a", "red");
-        held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-        let _ = cluster.post(&widgets_path("v1"), held.to_string()).await.expect(201);
-        let marked = cluster.delete(&widget_path("v2", "a")).await.expect(200).json();
-        assert_eq!(version_and_colours(&marked), ("example.com/v2", Value::Null, json!("red")));
-        assert!(marked["metadata"]["deletionTimestamp"].is_string());
-        let free = r#"{"metadata": {"finalizers": null}}"#;
-        let last = cluster.patch(&widget_path("v2", "a"), "merge", free).await.expect(200).json();
+        let mut with_finalizer = widget_v1("a", "red");
+        with_finalizer["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        let _ = cluster.post(&widgets_path("v1"), with_finalizer.to_string()).await.expect(201);
+        let terminating = cluster.delete(&widget_path("v2", "a")).await.expect(200).json();
+        assert_eq!(version_and_colours(&terminating), ("example.com/v2", Value::Null, json!("red")));
+        assert!(terminating["metadata"]["deletionTimestamp"].is_string());
+        let remove_finalizers = r#"{"metadata": {"finalizers": null}}"#;
+        let last = cluster.patch(&widget_path("v2", "a"), "merge", remove_finalizers).await.expect(200).json();
         assert_eq!(version_and_colours(&last), ("example.com/v2", Value::Null, json!("red")));
         let _ = cluster.get(&widget_path("v1", "a")).await.expect(404);
         for name in ["a", "b", "c"] {

@@ -1,25 +1,26 @@
-//! Definitions: what becomes of them, and of what is asked of kinds that come and go.
+//! The life cycle of CustomResourceDefinitions, and of the kinds that they define.
 
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, WIDGETS, serving, until, widget, widgets};
+use super::{DEFINITIONS, WIDGETS, start_with_widgets, wait_for_condition, widget, widget_definition};
 
 #[test]
 fn names_are_accepted_and_served() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let _ = cluster.get(WIDGETS).await.expect(404);
-        let created = cluster.post(DEFINITIONS, widgets().to_string()).await.expect(201).json();
+        let created = cluster.post(DEFINITIONS, widget_definition().to_string()).await.expect(201).json();
         assert_eq!(created["status"]["conditions"], Value::Null, "{created}");
-        let established = until(&cluster, "widgets.example.com", "Established", "True").await;
-        // Whoever hears that they are served can use them.
+        let established = wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
+        // The kind is served once the definition is Established.
         let _ = cluster.get(WIDGETS).await.expect(200);
         let status = &established["status"];
-        let said = |i: usize| ["type", "status", "reason", "message"].map(|key| status["conditions"][i][key].clone());
-        assert_eq!(said(0), ["NamesAccepted", "True", "NoConflicts", "no conflicts found"]);
+        let condition =
+            |i: usize| ["type", "status", "reason", "message"].map(|key| status["conditions"][i][key].clone());
+        assert_eq!(condition(0), ["NamesAccepted", "True", "NoConflicts", "no conflicts found"]);
         let initial = "the initial names have been accepted";
-        assert_eq!(said(1), ["Established", "True", "InitialNamesAccepted", initial]);
+        assert_eq!(condition(1), ["Established", "True", "InitialNamesAccepted", initial]);
         assert_eq!(status["acceptedNames"]["listKind"], "WidgetList");
         assert_eq!(status["storedVersions"], json!(["v1"]));
 
@@ -38,35 +39,35 @@ fn names_are_accepted_and_served() {
 }
 
 #[test]
-fn names_that_others_have_are_waited_for() {
+fn conflicting_names_are_accepted_once_they_are_free() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
-        let mut other = widgets();
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let mut other = widget_definition();
         other["metadata"]["name"] = json!("gadgets.example.com");
         other["spec"]["names"] = json!({"plural": "gadgets", "kind": "Widget", "listKind": "GadgetList"});
         let _ = cluster.post(DEFINITIONS, other.to_string()).await.expect(201);
-        let refused = until(&cluster, "gadgets.example.com", "NamesAccepted", "False").await;
+        let refused = wait_for_condition(&cluster, "gadgets.example.com", "NamesAccepted", "False").await;
         let condition = &refused["status"]["conditions"][0];
         assert_eq!(condition["reason"], "KindConflict");
         assert_eq!(condition["message"], "\"Widget\" is already in use");
         let _ = cluster.get("/apis/example.com/v1/gadgets").await.expect(404);
-        // The name becomes free.
+        // The deletion of the other definition frees the name.
         let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
-        until(&cluster, "gadgets.example.com", "Established", "True").await;
+        wait_for_condition(&cluster, "gadgets.example.com", "Established", "True").await;
         let _ = cluster.get("/apis/example.com/v1/gadgets").await.expect(200);
         cluster.stop().await;
     });
 }
 
 #[test]
-fn a_definition_goes_after_its_objects() {
+fn deletion_of_a_definition_waits_for_its_objects() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
-        let mut held = widget("held", &json!({}));
-        held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let mut with_finalizer = widget("held", &json!({}));
+        with_finalizer["metadata"]["finalizers"] = json!(["example.com/hold"]);
         let _ = cluster.post(WIDGETS, widget("free", &json!({})).to_string()).await.expect(201);
-        let held = cluster.post(WIDGETS, held.to_string()).await.expect(201).json();
-        let revision = held["metadata"]["resourceVersion"].as_str().expect("a revision");
+        let with_finalizer = cluster.post(WIDGETS, with_finalizer.to_string()).await.expect(201).json();
+        let revision = with_finalizer["metadata"]["resourceVersion"].as_str().expect("a revision");
         let mut watch = cluster.watch(&format!("{WIDGETS}?watch=1&resourceVersion={revision}")).await;
 
         let path = format!("{DEFINITIONS}/widgets.example.com");
@@ -76,35 +77,36 @@ fn a_definition_goes_after_its_objects() {
         assert_eq!(deleted["metadata"]["deletionGracePeriodSeconds"], Value::Null);
         assert_eq!(deleted["status"]["conditions"][2]["reason"], "InstanceDeletionPending");
         let (first, second) = (watch.next().await.expect("an event"), watch.next().await.expect("an event"));
-        let mut seen = [&first, &second].map(|e| format!("{} {}", e["type"], e["object"]["metadata"]["name"]));
-        seen.sort();
-        assert_eq!(seen, ["\"DELETED\" \"free\"", "\"MODIFIED\" \"held\""]);
+        let mut events = [&first, &second].map(|e| format!("{} {}", e["type"], e["object"]["metadata"]["name"]));
+        events.sort();
+        assert_eq!(events, ["\"DELETED\" \"free\"", "\"MODIFIED\" \"held\""]);
         let _ = cluster.get(&path).await.expect(200);
 
-        let free = r#"{"metadata": {"finalizers": []}}"#;
-        let _ = cluster.patch(&format!("{WIDGETS}/held"), "merge", free).await.expect(200);
+        let remove_finalizers = r#"{"metadata": {"finalizers": []}}"#;
+        let _ = cluster.patch(&format!("{WIDGETS}/held"), "merge", remove_finalizers).await.expect(200);
         watch.expect("DELETED", "held").await;
         assert_eq!(watch.next().await, None, "a watch ends with its kind");
         let _ = cluster.get(WIDGETS).await.expect(404);
         while cluster.get(&path).await.status != 404 {}
-        // The same names can be defined again, and start empty.
-        let cluster = serving(cluster).await;
+        // The same names can be defined again. The new kind has no objects.
+        let cluster = start_with_widgets(cluster).await;
         assert_eq!(cluster.get(WIDGETS).await.expect(200).json()["items"], json!([]));
         cluster.stop().await;
     });
 }
 
 #[test]
-fn definitions_outlive_a_restart() {
+fn definitions_and_objects_survive_a_restart() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::durable().await).await;
-        let made = cluster.post(WIDGETS, widget("a", &json!({"colour": "red"})).to_string()).await.expect(201).json();
+        let cluster = start_with_widgets(Cluster::durable().await).await;
+        let created =
+            cluster.post(WIDGETS, widget("a", &json!({"colour": "red"})).to_string()).await.expect(201).json();
         let changed = r#"{"spec": {"colour": "green"}}"#;
         let _ = cluster.patch(&format!("{WIDGETS}/a"), "merge", changed).await.expect(200);
         let before = cluster.get(&format!("{WIDGETS}/a")).await.expect(200).text();
         let cluster = cluster.restart().await;
         assert_eq!(cluster.get(&format!("{WIDGETS}/a")).await.expect(200).text(), before);
-        let revision = made["metadata"]["resourceVersion"].as_str().expect("a revision");
+        let revision = created["metadata"]["resourceVersion"].as_str().expect("a revision");
         let mut watch = cluster.watch(&format!("{WIDGETS}?watch=1&resourceVersion={revision}")).await;
         assert_eq!(watch.expect("MODIFIED", "a").await["spec"]["colour"], "green");
         cluster.stop().await;
@@ -112,9 +114,9 @@ fn definitions_outlive_a_restart() {
 }
 
 #[test]
-fn schemas_change_under_their_objects() {
+fn a_changed_schema_takes_effect() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
+        let cluster = start_with_widgets(Cluster::start().await).await;
         let path = format!("{DEFINITIONS}/widgets.example.com");
         let more = json!([{
             "op": "add",
@@ -123,9 +125,9 @@ fn schemas_change_under_their_objects() {
         }]);
         let _ = cluster.patch(&path, "json", more.to_string()).await.expect(200);
         loop {
-            let made =
+            let created =
                 cluster.post(WIDGETS, r#"{"metadata": {"generateName": "w-"}, "spec": {}}"#).await.expect(201).json();
-            if made["spec"]["weight"] == 7 {
+            if created["spec"]["weight"] == 7 {
                 break;
             }
         }
@@ -134,13 +136,13 @@ fn schemas_change_under_their_objects() {
 }
 
 #[test]
-fn a_definition_of_what_is_built_in_takes_nothing_with_it() {
+fn deletion_of_a_definition_of_a_built_in_kind_keeps_its_objects() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
         let lease = r#"{"metadata": {"name": "held"}, "spec": {"holderIdentity": "me"}}"#;
         let _ = cluster.post(leases, lease).await.expect(201);
-        let mut definition = widgets();
+        let mut definition = widget_definition();
         definition["metadata"] = json!({
             "name": "leases.coordination.k8s.io",
             "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
@@ -148,8 +150,8 @@ fn a_definition_of_what_is_built_in_takes_nothing_with_it() {
         definition["spec"]["group"] = json!("coordination.k8s.io");
         definition["spec"]["names"] = json!({"plural": "leases", "kind": "Lease"});
         let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
-        until(&cluster, "leases.coordination.k8s.io", "NamesAccepted", "True").await;
-        // What is built in is what is served.
+        wait_for_condition(&cluster, "leases.coordination.k8s.io", "NamesAccepted", "True").await;
+        // The built-in kind is served, not the defined one.
         let refused = r#"{"metadata": {"name": "other"}, "spec": {"colour": "red"}}"#;
         let _ = cluster.post(&format!("{leases}?fieldValidation=Strict"), refused).await.expect(400);
         let path = format!("{DEFINITIONS}/leases.coordination.k8s.io");
@@ -160,7 +162,7 @@ fn a_definition_of_what_is_built_in_takes_nothing_with_it() {
     });
 }
 
-/// Upstream establishes such a definition, but routes requests about its group to those who serve the built-in kinds.
+/// Upstream establishes such a definition, but routes requests for the group to the server of the built-in kinds.
 #[test]
 fn a_definition_of_a_built_in_group_is_not_served() {
     pintle_testkit::run(async {
@@ -168,7 +170,7 @@ fn a_definition_of_a_built_in_group_is_not_served() {
         for version in ["v1", "v7"] {
             let groups = cluster.get("/apis").await.expect(200).text();
             let resources = cluster.get("/apis/coordination.k8s.io/v1").await.expect(200).text();
-            let mut definition = widgets();
+            let mut definition = widget_definition();
             definition["metadata"] = json!({
                 "name": "widgets.coordination.k8s.io",
                 "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
@@ -178,7 +180,7 @@ fn a_definition_of_a_built_in_group_is_not_served() {
             definition["spec"]["versions"][0]["name"] = json!(version);
             definition["spec"]["versions"][0]["storage"] = json!(true);
             let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
-            until(&cluster, "widgets.coordination.k8s.io", "Established", "True").await;
+            wait_for_condition(&cluster, "widgets.coordination.k8s.io", "Established", "True").await;
             for path in [
                 format!("/apis/coordination.k8s.io/{version}/namespaces/default/widgets"),
                 format!("/apis/coordination.k8s.io/{version}/widgets"),

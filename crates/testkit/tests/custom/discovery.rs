@@ -1,13 +1,13 @@
-//! How custom kinds show in discovery.
+//! Custom resources in discovery and in the OpenAPI documents.
 
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, serving, until};
+use super::{DEFINITIONS, start_with_widgets, wait_for_condition};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// A definition of one kind with these versions, of which the first stores.
+/// A definition with these versions, of which the first one is the storage version. Each version may be unserved.
 fn definition(group: &str, plural: &str, versions: &[(&str, bool)]) -> Value {
     let versions: Vec<Value> = versions
         .iter()
@@ -27,10 +27,10 @@ fn definition(group: &str, plural: &str, versions: &[(&str, bool)]) -> Value {
 
 async fn define(cluster: &Cluster, definition: Value) {
     let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
-    until(cluster, definition["metadata"]["name"].as_str().expect("a name"), "Established", "True").await;
+    wait_for_condition(cluster, definition["metadata"]["name"].as_str().expect("a name"), "Established", "True").await;
 }
 
-/// The texts at a key of the members of an array.
+/// The strings at a path in the items of an array.
 fn texts(array: &Value, key: &[&str]) -> Vec<String> {
     let text =
         |value: &Value| key.iter().fold(value, |value, key| &value[*key]).as_str().unwrap_or_default().to_owned();
@@ -38,7 +38,7 @@ fn texts(array: &Value, key: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn groups_and_versions_have_upstreams_order() {
+fn groups_and_versions_are_sorted_as_upstream() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         define(&cluster, definition("a.example.com", "as", &[("v2", true)])).await;
@@ -47,7 +47,7 @@ fn groups_and_versions_have_upstreams_order() {
             .await;
         let groups = cluster.get("/apis").await.expect(200).json();
         let names = texts(&groups["groups"], &["name"]);
-        // Groups of one priority come by the first of the names of their versions: foo.c, v1.b, v2.a.
+        // Groups of equal priority are sorted by the first of their APIService names: foo.c, v1.b, v2.a.
         assert_eq!(names[names.len() - 3..], ["c.example.com", "b.example.com", "a.example.com"]);
         let of_b = &groups["groups"][names.len() - 2];
         assert_eq!(texts(&of_b["versions"], &["version"]), ["v10", "v1", "v1beta1"]);
@@ -58,7 +58,7 @@ fn groups_and_versions_have_upstreams_order() {
         let of_c = &aggregated["items"][names.len() - 1];
         assert_eq!(texts(&of_c["versions"], &["version"]), ["v1beta1", "foo"]);
         assert_eq!(texts(&of_c["versions"], &["freshness"]), ["Current", "Current"]);
-        // A version that is not served is not where objects are seen to be stored.
+        // There is no storageVersionHash if the storage version is not served.
         let resources = cluster.get("/apis/c.example.com/v1beta1").await.expect(200).json();
         assert_eq!(resources["resources"][0].get("storageVersionHash"), None);
         cluster.stop().await;
@@ -66,9 +66,9 @@ fn groups_and_versions_have_upstreams_order() {
 }
 
 #[test]
-fn kinds_are_shown_with_all_that_they_are_called() {
+fn resources_are_listed_with_all_their_names() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
+        let cluster = start_with_widgets(Cluster::start().await).await;
         let found = cluster.get("/apis/example.com/v1").await.expect(200).json();
         let verbs = json!(["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]);
         let of_subresources = json!(["get", "patch", "update"]);
@@ -87,7 +87,7 @@ fn kinds_are_shown_with_all_that_they_are_called() {
             },
         ]);
         assert_eq!(found["resources"], expect);
-        // The storage version is the same whichever version is asked.
+        // The storageVersionHash is the same for all versions.
         let beta = cluster.get("/apis/example.com/v1beta1").await.expect(200).json();
         assert_eq!(beta["resources"][0]["storageVersionHash"], expect[0]["storageVersionHash"]);
         cluster.stop().await;
@@ -95,9 +95,9 @@ fn kinds_are_shown_with_all_that_they_are_called() {
 }
 
 #[test]
-fn documents_change_with_their_group_alone() {
+fn openapi_documents_change_only_with_their_group() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
+        let cluster = start_with_widgets(Cluster::start().await).await;
         let index = async || {
             let index = cluster.get("/openapi/v3").await.expect(200).json();
             index["paths"].as_object().expect("paths").clone()
@@ -107,13 +107,13 @@ fn documents_change_with_their_group_alone() {
         let mut second = index().await;
         let of_new = second.remove("apis/a.example.com/v1").expect("a document");
         assert_eq!(first, second);
-        // A document is served under the hash that the index tells of it, and another one's leads there.
+        // The document is served at the URL with its hash. A request with another hash is redirected there.
         let url = of_new["serverRelativeURL"].as_str().expect("a URL");
         let document = cluster.get(url).await.expect(200).json();
         assert!(document["components"]["schemas"].get("com.example.a.v1.as").is_some());
         let stale = cluster.get("/openapi/v3/apis/a.example.com/v1?hash=0").await;
         assert_eq!((stale.status.as_u16(), stale.header("location")), (301, url));
-        // What is said of the kind changes its document, and no other.
+        // A changed description changes the kind's document, and no other.
         let described = json!({"spec": {"versions": [{
             "name": "v1", "served": true, "storage": true,
             "schema": {"openAPIV3Schema": {"type": "object", "description": "Something."}},

@@ -1,26 +1,26 @@
-//! What is refused of custom resources, in the words of upstream's handler of them.
+//! Errors of requests for custom resources. The messages are those of upstream's handler (`apiextensions-apiserver`).
 
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, WIDGETS, serving, until, widget};
+use super::{DEFINITIONS, WIDGETS, start_with_widgets, wait_for_condition, widget};
 
 const MERGE: &str = "application/merge-patch+json";
-const NO_PAGE: &str = "404 page not found\n";
+const NOT_FOUND_PAGE: &str = "404 page not found\n";
 
-/// Sends a request about widgets, and compares code and message.
+/// Sends a request, and compares the status code and the message.
 async fn check(cluster: &Cluster, method: &str, path: &str, media_type: &str, body: &str, expect: (u16, &str)) {
-    let answer = cluster.request(method, path).body(media_type, body.to_owned()).send().await;
-    let text = answer.text();
+    let response = cluster.request(method, path).body(media_type, body.to_owned()).send().await;
+    let text = response.text();
     let status: Value = serde_json::from_str(&text).unwrap_or_default();
     let message = status["message"].as_str().unwrap_or(&text);
-    assert_eq!((answer.status.as_u16(), message), expect, "{method} {path}");
+    assert_eq!((response.status.as_u16(), message), expect, "{method} {path}");
 }
 
 #[test]
-fn requests_are_refused_in_upstreams_words() {
+fn invalid_requests_fail_with_upstreams_messages() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
+        let cluster = start_with_widgets(Cluster::start().await).await;
         let body = widget("a", &json!({"colour": "red"})).to_string();
         let _ = cluster.post(WIDGETS, body.clone()).await.expect(201);
         let no_put = "create is not supported on resources of kind \"widgets.example.com\"";
@@ -29,7 +29,7 @@ fn requests_are_refused_in_upstreams_words() {
         let bodies = "the body of the request was in an unknown format - accepted media types include: \
                       application/json, application/yaml, application/vnd.kubernetes.protobuf";
         for (method, path, media_type, body, expect) in [
-            // A name in the path of a create is not looked at.
+            // A create ignores the name in the path.
             ("POST", "/a", "application/json", &*body, (409, "widgets.example.com \"a\" already exists")),
             ("PUT", "", "application/json", &body, (400, "name must be provided")),
             ("PATCH", "", MERGE, "{}", (400, "name must be provided")),
@@ -75,23 +75,23 @@ fn requests_are_refused_in_upstreams_words() {
             ("GET", "/apis/example.com/v2"),
             ("GET", "/apis/nope.example.com"),
         ] {
-            check(&cluster, method, path, "application/json", "", (404, NO_PAGE)).await;
+            check(&cluster, method, path, "application/json", "", (404, NOT_FOUND_PAGE)).await;
         }
         cluster.stop().await;
     });
 }
 
 #[test]
-fn a_kind_that_goes_takes_nothing_new() {
+fn creates_fail_while_the_definition_is_terminating() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
-        let mut held = widget("held", &json!({"colour": "red"}));
-        held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-        let _ = cluster.post(WIDGETS, held.to_string()).await.expect(201);
+        let cluster = start_with_widgets(Cluster::start().await).await;
+        let mut with_finalizer = widget("held", &json!({"colour": "red"}));
+        with_finalizer["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        let _ = cluster.post(WIDGETS, with_finalizer.to_string()).await.expect(201);
         let mut watch = cluster.watch(&format!("{WIDGETS}?watch=1")).await;
         watch.expect("ADDED", "held").await;
         let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
-        until(&cluster, "widgets.example.com", "Terminating", "True").await;
+        wait_for_condition(&cluster, "widgets.example.com", "Terminating", "True").await;
         watch.expect("MODIFIED", "held").await;
         let verbs = async || {
             let group = cluster.get("/apis/example.com/v1").await.expect(200).json();
@@ -105,12 +105,12 @@ fn a_kind_that_goes_takes_nothing_new() {
         let apply = format!("{WIDGETS}/new?fieldManager=m");
         let applied = cluster.request("PATCH", &apply).body("application/apply-patch+yaml", new).send().await;
         applied.expect_error(403, "Forbidden", refused);
-        // What is there can still be changed, and the watch goes on to its end.
-        let free = r#"{"metadata": {"finalizers": null}}"#;
-        let _ = cluster.patch(&format!("{WIDGETS}/held"), "merge", free).await.expect(200);
+        // Existing objects can still be updated, and the watch continues until the definition is deleted.
+        let remove_finalizers = r#"{"metadata": {"finalizers": null}}"#;
+        let _ = cluster.patch(&format!("{WIDGETS}/held"), "merge", remove_finalizers).await.expect(200);
         watch.expect("DELETED", "held").await;
         while watch.next().await.is_some() {}
-        check(&cluster, "GET", WIDGETS, "application/json", "", (404, NO_PAGE)).await;
+        check(&cluster, "GET", WIDGETS, "application/json", "", (404, NOT_FOUND_PAGE)).await;
         cluster.stop().await;
     });
 }

@@ -1,13 +1,12 @@
-//! Kinds that users define: from the definition to its objects, and to the end of both.
+//! CustomResourceDefinitions and custom resources, from the creation of a definition to its deletion.
 
 mod definitions;
 mod discovery;
-
+mod errors;
 mod objects;
-mod refusals;
-mod rules;
-mod selectable;
+mod selectable_fields;
 mod tables;
+mod validation_rules;
 
 use pintle_testkit::{Cluster, Watch};
 use serde_json::{Value, json};
@@ -15,8 +14,8 @@ use serde_json::{Value, json};
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-/// The definition of widgets: a status and a scale, a default, columns, and two versions.
-fn widgets() -> Value {
+/// The definition of widgets, with two versions, the subresources status and scale, a default and printer columns.
+fn widget_definition() -> Value {
     let schema = json!({"openAPIV3Schema": {
         "type": "object",
         "properties": {
@@ -76,7 +75,7 @@ fn widget(name: &str, spec: &Value) -> Value {
 }
 
 /// Waits until a definition has a condition, and returns the definition.
-async fn until(cluster: &Cluster, name: &str, condition: &str, status: &str) -> Value {
+async fn wait_for_condition(cluster: &Cluster, name: &str, condition: &str, status: &str) -> Value {
     let path = format!("{DEFINITIONS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
     let mut watch: Watch = cluster.watch(&path).await;
     loop {
@@ -88,9 +87,9 @@ async fn until(cluster: &Cluster, name: &str, condition: &str, status: &str) -> 
     }
 }
 
-/// A cluster that serves widgets.
-async fn serving(cluster: Cluster) -> Cluster {
-    let _ = cluster.post(DEFINITIONS, widgets().to_string()).await.expect(201);
-    until(&cluster, "widgets.example.com", "Established", "True").await;
+/// Creates the definition of widgets, and waits until they are served.
+async fn start_with_widgets(cluster: Cluster) -> Cluster {
+    let _ = cluster.post(DEFINITIONS, widget_definition().to_string()).await.expect(201);
+    wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
     cluster
 }

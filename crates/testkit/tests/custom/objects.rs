@@ -1,23 +1,23 @@
-//! Objects of custom kinds: what is asked of any kind, and what their schemas say.
+//! Custom resources: pruning, defaulting, validation, versions, subresources and server-side apply.
 
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
 
-use super::{WIDGETS, serving, widget};
+use super::{WIDGETS, start_with_widgets, widget};
 
 const MERGE: &str = "merge";
 const APPLY: &str = "application/apply-patch+yaml";
 
 #[test]
-fn objects_are_pruned_defaulted_and_judged() {
+fn objects_are_pruned_defaulted_and_validated() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
+        let cluster = start_with_widgets(Cluster::start().await).await;
         let unknown = widget("a", &json!({"colour": "red", "nosuch": 1})).to_string();
-        let made = cluster.post(WIDGETS, unknown.clone()).await.expect(201);
-        assert_eq!(made.header("warning"), r#"299 - "unknown field \"spec.nosuch\"""#);
-        let made = made.json();
-        assert_eq!(made["spec"], json!({"colour": "red", "replicas": 1}));
-        assert_eq!(made["metadata"]["generation"], 1);
+        let created = cluster.post(WIDGETS, unknown.clone()).await.expect(201);
+        assert_eq!(created.header("warning"), r#"299 - "unknown field \"spec.nosuch\"""#);
+        let created = created.json();
+        assert_eq!(created["spec"], json!({"colour": "red", "replicas": 1}));
+        assert_eq!(created["metadata"]["generation"], 1);
         cluster.post(&format!("{WIDGETS}?fieldValidation=Strict"), unknown).await.expect_error(
             400,
             "BadRequest",
@@ -46,15 +46,15 @@ fn objects_are_pruned_defaulted_and_judged() {
 }
 
 #[test]
-fn other_versions_show_the_same_objects() {
+fn all_versions_show_the_same_objects() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
+        let cluster = start_with_widgets(Cluster::start().await).await;
         let mut old = widget("a", &json!({"colour": "red"}));
         old["apiVersion"] = json!("example.com/v1beta1");
         let beta = WIDGETS.replace("/v1/", "/v1beta1/");
-        let made = cluster.post(&beta, old.to_string()).await.expect(201).json();
-        assert_eq!(made["apiVersion"], "example.com/v1beta1");
-        assert_eq!(made["metadata"]["managedFields"][0]["apiVersion"], "example.com/v1beta1");
+        let created = cluster.post(&beta, old.to_string()).await.expect(201).json();
+        assert_eq!(created["apiVersion"], "example.com/v1beta1");
+        assert_eq!(created["metadata"]["managedFields"][0]["apiVersion"], "example.com/v1beta1");
         let found = cluster.get(&format!("{WIDGETS}/a")).await.expect(200).json();
         assert_eq!(found["apiVersion"], "example.com/v1");
         let list = cluster.get(&beta).await.expect(200).json();
@@ -67,14 +67,14 @@ fn other_versions_show_the_same_objects() {
 }
 
 #[test]
-fn a_status_and_its_object_are_written_apart() {
+fn status_and_spec_are_written_separately() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
+        let cluster = start_with_widgets(Cluster::start().await).await;
         let path = format!("{WIDGETS}/a");
-        let mut made = widget("a", &json!({"colour": "red"}));
-        made["status"] = json!({"ready": true});
-        let made = cluster.post(WIDGETS, made.to_string()).await.expect(201).json();
-        assert_eq!(made.get("status"), None);
+        let mut created = widget("a", &json!({"colour": "red"}));
+        created["status"] = json!({"ready": true});
+        let created = cluster.post(WIDGETS, created.to_string()).await.expect(201).json();
+        assert_eq!(created.get("status"), None);
         let both = r#"{"spec": {"colour": "green"}, "status": {"ready": true, "replicas": 2}}"#;
         let status = cluster.patch(&format!("{path}/status"), MERGE, both).await.expect(200).json();
         assert_eq!((&status["spec"]["colour"], &status["status"]["replicas"]), (&json!("red"), &json!(2)));
@@ -94,9 +94,9 @@ fn a_status_and_its_object_are_written_apart() {
 }
 
 #[test]
-fn managers_share_the_items_of_lists() {
+fn managers_own_items_of_a_list_map() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
+        let cluster = start_with_widgets(Cluster::start().await).await;
         let apply = async |manager: &str, spec: Value| {
             let path = format!("{WIDGETS}/a?fieldManager={manager}");
             cluster.request("PATCH", &path).body(APPLY, widget("a", &spec).to_string()).send().await
@@ -104,15 +104,15 @@ fn managers_share_the_items_of_lists() {
         let _ = apply("one", json!({"parts": [{"name": "a", "size": 1}]})).await.expect(201);
         let both = apply("two", json!({"parts": [{"name": "b", "size": 2}]})).await.expect(200).json();
         assert_eq!(both["spec"]["parts"], json!([{"name": "a", "size": 1}, {"name": "b", "size": 2}]));
-        let again = apply("two", json!({"parts": [{"name": "b", "size": 2}]})).await.expect(200).json();
-        assert_eq!(again, both);
+        let unchanged = apply("two", json!({"parts": [{"name": "b", "size": 2}]})).await.expect(200).json();
+        assert_eq!(unchanged, both);
         apply("two", json!({"parts": [{"name": "a", "size": 3}]})).await.expect_error(
             409,
             "Conflict",
             "Apply failed with 1 conflict: conflict with \"one\": .spec.parts[name=\"a\"].size",
         );
-        let left = apply("one", json!({})).await.expect(200).json();
-        assert_eq!(left["spec"]["parts"], json!([{"name": "b", "size": 2}]));
+        let remaining = apply("one", json!({})).await.expect(200).json();
+        assert_eq!(remaining["spec"]["parts"], json!([{"name": "b", "size": 2}]));
         cluster.stop().await;
     });
 }

@@ -1,17 +1,17 @@
-//! Fields that a definition lets its objects be selected by.
+//! Field selectors for the `selectableFields` of definitions.
 
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, until};
+use super::{DEFINITIONS, wait_for_condition};
 
 const MARBLES: &str = "/apis/example.com/v1/namespaces/default/marbles";
 const BETA: &str = "/apis/example.com/v1beta1/namespaces/default/marbles";
 const MERGE: &str = "merge";
 
-/// The definition of marbles: v1 is selected by what they look like, v1beta1 by one field alone. Upstream wants versions
-/// whose fields differ to have schemas that differ.
-fn marbles(v1: &[&str]) -> Value {
+/// The definition of marbles, with these selectable fields of v1 and one selectable field of v1beta1. Upstream requires
+/// different schemas for versions with different selectable fields, so the descriptions differ.
+fn marble_definition(v1: &[&str]) -> Value {
     let version = |name: &str, storage: bool, paths: &[&str]| {
         let fields: Vec<Value> = paths.iter().map(|path| json!({"jsonPath": path})).collect();
         let properties = json!({"spec": {"type": "object", "description": name, "properties": {
@@ -35,12 +35,12 @@ fn marbles(v1: &[&str]) -> Value {
     })
 }
 
-const LOOKS: [&str; 3] = [".spec.color", ".spec.size", ".spec.on"];
+const SELECTABLE_FIELDS: [&str; 3] = [".spec.color", ".spec.size", ".spec.on"];
 
-/// A cluster with three marbles: a is blue, b is red and large, c has no spec.
-async fn with_marbles(cluster: Cluster) -> Cluster {
-    let _ = cluster.post(DEFINITIONS, marbles(&LOOKS).to_string()).await.expect(201);
-    until(&cluster, "marbles.example.com", "Established", "True").await;
+/// Creates three marbles: a is blue, b is red and has a size, c has an empty spec.
+async fn create_marbles(cluster: Cluster) -> Cluster {
+    let _ = cluster.post(DEFINITIONS, marble_definition(&SELECTABLE_FIELDS).to_string()).await.expect(201);
+    wait_for_condition(&cluster, "marbles.example.com", "Established", "True").await;
     for (name, spec) in [
         ("a", json!({"color": "blue", "on": true})),
         ("b", json!({"color": "red", "size": 5, "on": false})),
@@ -53,7 +53,7 @@ async fn with_marbles(cluster: Cluster) -> Cluster {
     cluster
 }
 
-/// Lists what a selector selects, and compares the names.
+/// Lists with a field selector, and compares the names.
 async fn check(cluster: &Cluster, path: &str, selector: &str, expect: &str) {
     let list = cluster.get(&format!("{path}?fieldSelector={selector}")).await.expect(200).json();
     let items = list["items"].as_array().expect("items");
@@ -62,9 +62,9 @@ async fn check(cluster: &Cluster, path: &str, selector: &str, expect: &str) {
 }
 
 #[test]
-fn lists_are_selected() {
+fn lists_support_selectable_fields() {
     pintle_testkit::run(async {
-        let cluster = with_marbles(Cluster::durable().await).await;
+        let cluster = create_marbles(Cluster::durable().await).await;
         let table = [
             (MARBLES, "spec.color=blue", "a"),
             (MARBLES, "spec.color!=blue", "b c"),
@@ -87,7 +87,7 @@ fn lists_are_selected() {
             let refused = cluster.get(&format!("{path}?fieldSelector={field}%3Dx")).await;
             refused.expect_error(400, "BadRequest", &format!("field label not supported: {field}"));
         }
-        // The fields of stored objects are known from the start.
+        // The fields of stored objects are indexed after a restart.
         let cluster = cluster.restart().await;
         for (path, selector, expect) in table {
             check(&cluster, path, selector, expect).await;
@@ -97,9 +97,9 @@ fn lists_are_selected() {
 }
 
 #[test]
-fn watches_see_what_starts_and_stops_to_match() {
+fn watches_show_objects_that_start_or_stop_matching() {
     pintle_testkit::run(async {
-        let cluster = with_marbles(Cluster::start().await).await;
+        let cluster = create_marbles(Cluster::start().await).await;
         let mut blue = cluster.watch(&format!("{MARBLES}?watch=1&fieldSelector=spec.color%3Dblue")).await;
         blue.expect("ADDED", "a").await;
         let paint = async |name: &str, color: Value| {
@@ -120,9 +120,9 @@ fn watches_see_what_starts_and_stops_to_match() {
 }
 
 #[test]
-fn collections_are_deleted_by_fields() {
+fn delete_collection_supports_selectable_fields() {
     pintle_testkit::run(async {
-        let cluster = with_marbles(Cluster::start().await).await;
+        let cluster = create_marbles(Cluster::start().await).await;
         let _ = cluster.delete(&format!("{MARBLES}?fieldSelector=spec.color%21%3Dblue")).await.expect(200);
         check(&cluster, MARBLES, "", "a").await;
         cluster.stop().await;
@@ -130,9 +130,9 @@ fn collections_are_deleted_by_fields() {
 }
 
 #[test]
-fn values_by_default_are_selected_whenever_they_came() {
+fn default_values_of_stored_objects_are_selectable() {
     pintle_testkit::run(async {
-        let cluster = with_marbles(Cluster::start().await).await;
+        let cluster = create_marbles(Cluster::start().await).await;
         let size = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size";
         let change = json!([{"op": "add", "path": format!("{size}/default"), "value": 7}]).to_string();
         let _ = cluster.patch(&format!("{DEFINITIONS}/marbles.example.com"), "json", change).await.expect(200);
@@ -151,15 +151,15 @@ fn values_by_default_are_selected_whenever_they_came() {
 }
 
 #[test]
-fn a_definition_may_change_its_fields() {
+fn selectable_fields_can_change() {
     pintle_testkit::run(async {
-        let cluster = with_marbles(Cluster::start().await).await;
+        let cluster = create_marbles(Cluster::start().await).await;
         let mut watch = cluster.watch(&format!("{MARBLES}?watch=1&fieldSelector=spec.size%3D5")).await;
         watch.expect("ADDED", "b").await;
-        let fields = marbles(&[".spec.on"])["spec"].clone();
+        let fields = marble_definition(&[".spec.on"])["spec"].clone();
         let path = format!("{DEFINITIONS}/marbles.example.com");
         let _ = cluster.patch(&path, MERGE, json!({"spec": fields}).to_string()).await.expect(200);
-        // A watch ends when what it watches is defined anew.
+        // A watch ends when its definition changes.
         while watch.next().await.is_some() {}
         check(&cluster, MARBLES, "spec.on=true", "a").await;
         check(&cluster, BETA, "spec.size=5", "b").await;

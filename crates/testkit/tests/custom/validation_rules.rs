@@ -1,15 +1,15 @@
-//! Rules in CEL, from the definition to the answers that clients get.
+//! CEL validation rules of custom resources (`x-kubernetes-validations`).
 
 use pintle_testkit::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, WIDGETS, until, widget, widgets};
+use super::{DEFINITIONS, WIDGETS, wait_for_condition, widget, widget_definition};
 
 const PATH: &str = "/apis/example.com/v1/namespaces/default/widgets/a";
 
-/// The definition of widgets with rules.
-fn ruled() -> Value {
-    let mut definition = widgets();
+/// The definition of widgets with validation rules.
+fn definition_with_rules() -> Value {
+    let mut definition = widget_definition();
     for version in definition["spec"]["versions"].as_array_mut().expect("versions") {
         let name = version["name"].as_str().expect("a name").to_owned();
         let schema = &mut version["schema"]["openAPIV3Schema"];
@@ -33,9 +33,9 @@ fn ruled() -> Value {
     definition
 }
 
-async fn serving(cluster: Cluster) -> Cluster {
-    let _ = cluster.post(DEFINITIONS, ruled().to_string()).await.expect(201);
-    until(&cluster, "widgets.example.com", "Established", "True").await;
+async fn start_with_widgets(cluster: Cluster) -> Cluster {
+    let _ = cluster.post(DEFINITIONS, definition_with_rules().to_string()).await.expect(201);
+    wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
     cluster
 }
 
@@ -44,10 +44,10 @@ fn invalid(expect: &str) -> String {
 }
 
 #[test]
-fn rules_that_cannot_be_kept_are_refused() {
+fn invalid_or_expensive_rules_are_rejected() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
-        let mut definition = widgets();
+        let mut definition = widget_definition();
         definition["spec"]["versions"].as_array_mut().expect("versions").remove(0);
         let mut post = async |rule: &str| {
             let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -72,23 +72,23 @@ fn rules_that_cannot_be_kept_are_refused() {
 }
 
 #[test]
-fn objects_keep_the_rules() {
+fn objects_are_validated_with_the_rules() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
+        let cluster = start_with_widgets(Cluster::start().await).await;
         let green = |replicas: i64| widget("a", &json!({"colour": "green", "replicas": replicas}));
         let few = invalid("spec: Invalid value: green widgets are few");
         cluster.post(WIDGETS, green(5).to_string()).await.expect_error(422, "Invalid", &few);
         let long = widget("longer", &json!({"colour": "red"})).to_string();
         let message = "Widget.example.com \"longer\" is invalid: <nil>: Invalid value: names are short";
         cluster.post(WIDGETS, long).await.expect_error(422, "Invalid", message);
-        // A name that is missing keeps rules from being looked at.
+        // The rules are not evaluated if the name is missing.
         let mut nameless = green(5);
         nameless["metadata"] = json!({});
         let message = "Widget.example.com \"\" is invalid: [metadata.name: Required value: name or generateName is required, <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation]";
         cluster.post(WIDGETS, nameless.to_string()).await.expect_error(422, "Invalid", message);
         let _ = cluster.post(WIDGETS, green(4).to_string()).await.expect(201);
 
-        // However it is changed.
+        // The rules are evaluated for every kind of update.
         cluster
             .patch(PATH, "merge", json!({"spec": {"replicas": 9}}).to_string())
             .await
@@ -101,7 +101,7 @@ fn objects_keep_the_rules() {
         apply.send().await.expect_error(422, "Invalid", &few);
         let _ = cluster.patch(PATH, "merge", json!({"spec": {"replicas": 3}}).to_string()).await.expect(200);
 
-        // Its status is compared to it.
+        // A rule can compare status and spec.
         let status = |replicas: i64| json!({"status": {"replicas": replicas}}).to_string();
         let rule = "!has(self.status) || !has(self.status.replicas) || self.status.replicas <= self.spec.replicas";
         let failed = invalid(&format!("<nil>: Invalid value: failed rule: {rule}"));
@@ -115,7 +115,7 @@ fn objects_keep_the_rules() {
 #[test]
 fn each_version_has_its_own_rules() {
     pintle_testkit::run(async {
-        let cluster = serving(Cluster::start().await).await;
+        let cluster = start_with_widgets(Cluster::start().await).await;
         let beta = WIDGETS.replace("/v1/", "/v1beta1/");
         let mut old = widget("a", &json!({"colour": "green", "replicas": 1}));
         old["apiVersion"] = json!("example.com/v1beta1");
@@ -128,23 +128,23 @@ fn each_version_has_its_own_rules() {
 }
 
 #[test]
-fn what_was_so_before_may_stay_but_is_told() {
+fn unchanged_invalid_values_are_ratcheted_with_a_warning() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
-        let _ = cluster.post(DEFINITIONS, widgets().to_string()).await.expect(201);
-        until(&cluster, "widgets.example.com", "Established", "True").await;
-        let made = widget("a", &json!({"colour": "green", "replicas": 9}));
-        let _ = cluster.post(WIDGETS, made.to_string()).await.expect(201);
-        let versions = json!({"spec": {"versions": ruled()["spec"]["versions"]}});
+        let _ = cluster.post(DEFINITIONS, widget_definition().to_string()).await.expect(201);
+        wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
+        let created = widget("a", &json!({"colour": "green", "replicas": 9}));
+        let _ = cluster.post(WIDGETS, created.to_string()).await.expect(201);
+        let versions = json!({"spec": {"versions": definition_with_rules()["spec"]["versions"]}});
         let definition = format!("{DEFINITIONS}/widgets.example.com");
         let _ = cluster.patch(&definition, "merge", versions.to_string()).await.expect(200);
-        // The rules hold once the definition is served as it is now.
+        // The rules apply once the new definition is in effect.
         let labelled = |label: &str| json!({"metadata": {"labels": {"a": label}}}).to_string();
-        let mut tries = 0;
+        let mut attempts = 0;
         let warning = loop {
-            tries += 1;
-            let answer = cluster.patch(PATH, "merge", labelled(&tries.to_string())).await.expect(200);
-            if let Some(warning) = answer.headers.get("warning") {
+            attempts += 1;
+            let response = cluster.patch(PATH, "merge", labelled(&attempts.to_string())).await.expect(200);
+            if let Some(warning) = response.headers.get("warning") {
                 break warning.to_str().expect("text").to_owned();
             }
         };
@@ -157,11 +157,11 @@ fn what_was_so_before_may_stay_but_is_told() {
 }
 
 #[test]
-fn rules_that_take_long_are_applied_to_their_end() {
+fn expensive_rules_are_evaluated_up_to_the_cost_limit() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let list = json!({"type": "array", "maxItems": 1000, "items": {"type": "integer"}});
-        let mut definition = widgets();
+        let mut definition = widget_definition();
         for version in definition["spec"]["versions"].as_array_mut().expect("versions") {
             version["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {"spec": {
                 "type": "object",
@@ -170,7 +170,7 @@ fn rules_that_take_long_are_applied_to_their_end() {
             }}});
         }
         let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
-        until(&cluster, "widgets.example.com", "Established", "True").await;
+        wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         let with = |a: Vec<i64>, b: Vec<i64>| widget("a", &json!({"a": a, "b": b})).to_string();
         let costly = "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: one is in both";
         for (a, b, refused) in [

@@ -67,12 +67,12 @@ pub(crate) fn generate(state: &ModelState, random: &mut SeededRandom) -> Vec<Pla
             actions
         }
         81..89 => {
-            let held: Vec<&&String> =
+            let with_finalizer: Vec<&&String> =
                 uids.iter().filter(|uid| state.objects[**uid].has_finalizer(CUSTOM_FINALIZER)).collect();
-            match held.is_empty() {
+            match with_finalizer.is_empty() {
                 true => generator.create_some(),
                 false => vec![PlannedAction::Update {
-                    uid: (**generator.random.choose(&held)).clone(),
+                    uid: (**generator.random.choose(&with_finalizer)).clone(),
                     edit: OwnerEdit::RemoveFinalizer,
                 }],
             }

@@ -78,8 +78,8 @@ fn foreground_deletion_deletes_dependents_first() {
         wait_for_names(&cluster, &["a", "held"]).await;
         let a = cluster.get(&format!("{CONFIGMAPS}/a")).await.expect(200).json();
         assert_eq!(a["metadata"]["finalizers"], json!(["foregroundDeletion"]));
-        let free = r#"{"metadata": {"finalizers": null}}"#;
-        let _ = cluster.patch(&format!("{CONFIGMAPS}/held"), "merge", free).await;
+        let remove_finalizers = r#"{"metadata": {"finalizers": null}}"#;
+        let _ = cluster.patch(&format!("{CONFIGMAPS}/held"), "merge", remove_finalizers).await;
         // The object had its own finalizer, and the collector may have added the foreground finalizer meanwhile.
         wait_for_names(&cluster, &[]).await;
         cluster.stop().await;
@@ -122,11 +122,11 @@ fn references_to_owners_that_never_existed_are_dangling() {
         create(&cluster, "of-a-widget", &[unknown]).await;
         // The owner is in another namespace.
         let _ = cluster.post("/api/v1/namespaces", r#"{"metadata": {"name": "n"}}"#).await.expect(201);
-        let far = json!({"metadata": {"name": "far", "ownerReferences": [owned_by(&a, true)]}}).to_string();
-        let there = "/api/v1/namespaces/n/configmaps";
-        let _ = cluster.post(there, far).await.expect(201);
+        let dependent_in_n = json!({"metadata": {"name": "far", "ownerReferences": [owned_by(&a, true)]}}).to_string();
+        let configmaps_in_n = "/api/v1/namespaces/n/configmaps";
+        let _ = cluster.post(configmaps_in_n, dependent_in_n).await.expect(201);
         wait_for_names(&cluster, &["a", "of-a-widget"]).await;
-        while cluster.get(&format!("{there}/far")).await.status != 404 {}
+        while cluster.get(&format!("{configmaps_in_n}/far")).await.status != 404 {}
         cluster.stop().await;
     });
 }
@@ -227,15 +227,20 @@ fn a_dependent_in_another_namespace_blocks_foreground_deletion() {
     pintle_testkit::run(async {
         let cluster = Cluster::start().await;
         let _ = cluster.post("/api/v1/namespaces", r#"{"metadata": {"name": "n"}}"#).await.expect(201);
-        let there = "/api/v1/namespaces/n/configmaps";
+        let configmaps_in_n = "/api/v1/namespaces/n/configmaps";
         let a = create(&cluster, "a", &[]).await;
         // Its namespace has no such owner, so it is deleted, but its finalizer remains.
-        create_in(&cluster, there, "far", &[owned_by(&a, true)], &["example.com/mine"]).await;
-        wait_for_object(&cluster, &format!("{there}/far"), |far| !far["metadata"]["deletionTimestamp"].is_null()).await;
+        create_in(&cluster, configmaps_in_n, "far", &[owned_by(&a, true)], &["example.com/mine"]).await;
+        wait_for_object(&cluster, &format!("{configmaps_in_n}/far"), |dependent_in_n| {
+            !dependent_in_n["metadata"]["deletionTimestamp"].is_null()
+        })
+        .await;
         delete(&cluster, "a", "Foreground").await;
         assert_eq!(names(&cluster).await, ["a"]);
-        let _ =
-            cluster.patch(&format!("{there}/far"), "merge", r#"{"metadata": {"finalizers": null}}"#).await.expect(200);
+        let _ = cluster
+            .patch(&format!("{configmaps_in_n}/far"), "merge", r#"{"metadata": {"finalizers": null}}"#)
+            .await
+            .expect(200);
         wait_for_names(&cluster, &[]).await;
         cluster.stop().await;
     });
