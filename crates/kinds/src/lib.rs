@@ -15,7 +15,8 @@ mod core;
 mod discovery;
 mod events;
 mod flowcontrol;
-mod gojson;
+mod generic;
+mod go_json;
 mod labels;
 mod networking;
 mod node;
@@ -23,14 +24,13 @@ mod pem;
 mod policy;
 mod rbac;
 mod resource;
-mod rules;
 pub mod scale;
 mod scheduling;
 mod storage;
-mod strategy;
 mod tables;
 #[cfg(test)]
 mod testing;
+mod validation;
 mod webhook;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use pintle_selector::LabelSelector;
 use pintle_value::metadata::validate_object_meta;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
-use crate::rules::nonnegative;
+use crate::validation::nonnegative;
 
 /// Why an object has no scale.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,8 @@
 //! Strategies of the group `admissionregistration.k8s.io`. They only check that CEL expressions are present; the
 //! extensions crate compiles them.
 
+mod match_rules;
 mod policy;
-mod rules;
 mod webhook;
 
 use std::sync::Arc;

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::rules::{field_one_of, field_required_one_of, rule_defaults, validate_conditions, validate_rule};
-use crate::gojson::{self, Shape};
-use crate::labels::validate_selector;
-use crate::rules::invalid_each;
-use crate::strategy::{
+use super::match_rules::{field_one_of, field_required_one_of, rule_defaults, validate_conditions, validate_rule};
+use crate::generic::{
     SPEC_AND_METADATA, StatusStrategy, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
 };
+use crate::go_json::{self, Shape};
+use crate::labels::validate_selector;
+use crate::validation::invalid_each;
 
 const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
@@ -101,7 +101,7 @@ impl Strategy for ValidatingPolicy {
         let list = path.child("auditAnnotations");
         if annotations.len() > MAX_AUDIT_ANNOTATIONS {
             let detail = format!("must not have more than {MAX_AUDIT_ANNOTATIONS} auditAnnotations");
-            errors.push(gojson::invalid(&list, &spec["auditAnnotations"], &ANNOTATIONS, &detail));
+            errors.push(go_json::invalid(&list, &spec["auditAnnotations"], &ANNOTATIONS, &detail));
         }
         let mut keys = BTreeSet::new();
         for (i, annotation) in annotations.iter().enumerate() {

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::rules::{field_one_of, rule_defaults, validate_conditions, validate_rule};
+use super::match_rules::{field_one_of, rule_defaults, validate_conditions, validate_rule};
+use crate::generic::{first_generation, next_generation, same_at};
 use crate::labels;
-use crate::rules::invalid_each;
-use crate::strategy::{first_generation, next_generation, same_at};
+use crate::validation::invalid_each;
 use crate::webhook;
 
 const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];

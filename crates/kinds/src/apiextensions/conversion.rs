@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::ratchet::Demands;
-use crate::rules::{invalid_each, required_one_of, strings};
+use super::validation_options::Demands;
+use crate::validation::{invalid_each, required_one_of, strings};
 use crate::webhook;
-use crate::{gojson, pem};
+use crate::{go_json, pem};
 
 const STRATEGIES: [&str; 2] = ["None", "Webhook"];
 const NOT_WEBHOOK: &str = "should not be set when strategy is not set to Webhook";
@@ -23,7 +23,7 @@ pub(super) fn validate(errors: &mut Errors, spec: &Value, demands: &Demands, pat
     let strategy = conversion.str_at(&["strategy"]);
     if spec.bool_at(&["preserveUnknownFields"]) && strategy != "None" {
         let detail = "must be None if spec.preserveUnknownFields is true";
-        errors.push(gojson::invalid_pointer(&path.child("strategy"), strategy, detail));
+        errors.push(go_json::invalid_pointer(&path.child("strategy"), strategy, detail));
     }
     required_one_of(errors, &path.child("strategy"), strategy, &STRATEGIES);
     let client = conversion.at(&["webhook", "clientConfig"]);

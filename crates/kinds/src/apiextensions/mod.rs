@@ -2,28 +2,28 @@
 
 mod approval;
 mod conversion;
-mod definition;
 mod formats;
 mod names;
-mod ratchet;
 mod schema;
-mod selectable;
+mod selectable_fields;
 mod spec;
 mod status;
+mod strategy;
+mod validation_options;
 mod versions;
 
 use std::sync::Arc;
 
 use pintle_registry::Strategy;
 
-pub use definition::CLEANUP_FINALIZER;
 pub use schema::field_path::{FoundPath, PathSchema, follow as follow_field_path};
-pub use schema::judge::{CompiledRule, RuleCost, Ruled, SchemaJudge, Step};
+pub use schema::validator::{CompiledRule, RuleCost, Ruled, SchemaJudge, Step};
+pub use strategy::CLEANUP_FINALIZER;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "customresourcedefinitions" => {
-            Some(Arc::new(definition::Definition { judge: Arc::new(schema::judge::Lenient) }))
+            Some(Arc::new(strategy::Definition { judge: Arc::new(schema::validator::Lenient) }))
         }
         _ => None,
     }
@@ -33,5 +33,5 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
 /// [`crate::strategy`], defaults and expressions are not validated.
 #[must_use]
 pub fn definitions(judge: Arc<dyn SchemaJudge>) -> Arc<dyn Strategy> {
-    Arc::new(definition::Definition { judge })
+    Arc::new(strategy::Definition { judge })
 }

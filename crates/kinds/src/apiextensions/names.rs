@@ -3,7 +3,7 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::rules::strings;
+use crate::validation::strings;
 
 /// Validates the names that are set.
 pub(super) fn validate(errors: &mut Errors, found: &Value, path: &FieldPath<'_>) {

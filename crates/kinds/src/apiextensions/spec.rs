@@ -10,13 +10,13 @@ use std::collections::HashSet;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::ratchet::Demands;
-use super::schema::judge::SchemaJudge;
+use super::schema::validator::SchemaJudge;
 use super::schema::{self, Node, SCHEMA, Subject, unsupported};
-use super::{conversion, selectable, versions};
-use crate::gojson::{self, Shape};
-use crate::rules::required_one_of;
-use crate::strategy::immutable;
+use super::validation_options::Demands;
+use super::{conversion, selectable_fields, versions};
+use crate::generic::immutable;
+use crate::go_json::{self, Shape};
+use crate::validation::required_one_of;
 
 const SCOPES: [&str; 2] = ["Cluster", "Namespaced"];
 const EXTENSIONS: [&str; 4] = [
@@ -268,7 +268,7 @@ impl<'a> Check<'a> {
                     version.remove(field);
                 }
             }
-            errors.push(gojson::invalid(path, &shown, &VERSIONS, detail));
+            errors.push(go_json::invalid(path, &shown, &VERSIONS, detail));
         };
         if repeated {
             invalid("must contain unique version names");
@@ -314,6 +314,6 @@ impl<'a> Check<'a> {
             errors.invalid(&path.child("schema.openAPIV3Schema"), "", fault);
         }
         let too_many = self.demands.too_many_selectable.contains(name);
-        selectable::validate(errors, fields, Node(schema), too_many, &path.child("selectableFields"));
+        selectable_fields::validate(errors, fields, Node(schema), too_many, &path.child("selectableFields"));
     }
 }

@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::names;
 use super::spec::versions;
-use crate::rules::strings;
+use crate::validation::strings;
 
 /// Validates the status.
 pub(super) fn validate(object: &Value) -> Errors {

@@ -5,7 +5,7 @@
 use pintle_value::print::is_print;
 use pintle_value::{Errors, FieldPath, Value};
 
-use crate::gojson::invalid_pointer;
+use crate::go_json::invalid_pointer;
 
 const MAX_WARNING: usize = 256;
 const PRINTABLE: &str = "must only contain printable UTF-8 characters";

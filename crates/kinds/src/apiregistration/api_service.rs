@@ -5,8 +5,8 @@ use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrateg
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
-use crate::rules::invalid_each;
-use crate::strategy::{keep, reset_with_metadata};
+use crate::generic::{keep, reset_with_metadata};
+use crate::validation::invalid_each;
 
 const DEFAULT_PORT: i64 = 443;
 const HIGHEST_GROUP_PRIORITY: i64 = 20_000;

@@ -4,8 +4,8 @@
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value};
 
-use crate::rules::nonnegative;
-use crate::strategy::immutable;
+use crate::generic::immutable;
+use crate::validation::nonnegative;
 
 /// The strategy for ControllerRevision.
 pub(super) struct ControllerRevision;

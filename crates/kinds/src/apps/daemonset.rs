@@ -5,11 +5,11 @@ use pintle_value::object;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::deployment::ROLLING_UPDATE;
-use super::{percent, selected, template};
-use crate::gojson::{self, Shape};
+use super::{int_or_percent, selector_and_template, template};
+use crate::generic::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, same_at, set_if_empty};
+use crate::go_json::{self, Shape};
 use crate::labels::{self, has_invalid_value, selects_everything, validate_selector};
-use crate::rules::{all_nonnegative, nonnegative};
-use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, same_at, set_if_empty};
+use crate::validation::{all_nonnegative, nonnegative};
 
 /// The annotation that replaces `spec.templateGeneration` of removed versions: the number of template changes.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -72,7 +72,7 @@ impl Strategy for DaemonSet {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
-        selected::validate_same_selector(&mut errors, object, old);
+        selector_and_template::validate_same_selector(&mut errors, object, old);
         errors.append(validate_spec(object, Some(old)));
         errors
     }
@@ -115,11 +115,11 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     }
     if let Some(selector) = selector.filter(|selector| selects_everything(selector)) {
         let text = "empty selector is invalid for daemonset";
-        errors.push(selected::invalid_selector(selector, text, &path.child("selector")));
+        errors.push(selector_and_template::invalid_selector(selector, text, &path.child("selector")));
     }
     let old_template = old.and_then(|old| old.get("template"));
     errors.append(template::validate(spec.get("template"), old_template, &template_path));
-    selected::validate_runs_for_ever(&mut errors, spec, "DaemonSet", &template_path);
+    selector_and_template::validate_runs_for_ever(&mut errors, spec, "DaemonSet", &template_path);
     nonnegative(&mut errors, &path.child("minReadySeconds"), spec.int_at(&["minReadySeconds"]));
     let generation = template_generation(object);
     nonnegative(&mut errors, &path.child("templateGeneration"), generation);
@@ -137,12 +137,12 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
         ("RollingUpdate", Some(update)) => {
             let fields = ["maxUnavailable", "maxSurge"];
             for field in fields {
-                percent::validate(errors, update.get(field), &path_of_update.child(field));
+                int_or_percent::validate(errors, update.get(field), &path_of_update.child(field));
             }
             for field in fields {
-                percent::validate_at_most_all(errors, update.get(field), &path_of_update.child(field));
+                int_or_percent::validate_at_most_all(errors, update.get(field), &path_of_update.child(field));
             }
-            match fields.map(|field| percent::amount(update.get(field)) != 0) {
+            match fields.map(|field| int_or_percent::amount(update.get(field)) != 0) {
                 [true, true] => {
                     let text = "may not be set when maxUnavailable is non-zero";
                     errors.invalid(&path_of_update.child("maxSurge"), update["maxSurge"].clone(), text);
@@ -155,7 +155,7 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
         }
         _ => {
             let error = FieldError::not_supported(path, Value::Null, ["RollingUpdate", "OnDelete"]);
-            errors.push(error.showing(gojson::internal(Some(strategy), &STRATEGY)));
+            errors.push(error.showing(go_json::internal(Some(strategy), &STRATEGY)));
         }
     }
 }
@@ -174,7 +174,7 @@ fn validate_status(object: &Value, old: &Value) -> Errors {
     ];
     let mut errors = Errors::new();
     all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
-    selected::validate_collisions(&mut errors, object, old);
+    selector_and_template::validate_collisions(&mut errors, object, old);
     errors
 }
 

@@ -4,12 +4,12 @@
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::{percent, selected, template};
-use crate::gojson::{self, Shape};
-use crate::rules::{all_nonnegative, nonnegative, replica_counts};
-use crate::strategy::{
+use super::{int_or_percent, selector_and_template, template};
+use crate::generic::{
     StatusStrategy, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty,
 };
+use crate::go_json::{self, Shape};
+use crate::validation::{all_nonnegative, nonnegative, replica_counts};
 
 /// The annotation that replaces `spec.rollbackTo` of removed versions.
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
@@ -26,7 +26,7 @@ pub(super) const ROLLING_UPDATE: Shape = Shape::Struct(&[
 
 static STATUS: StatusStrategy = StatusStrategy {
     keeps: &[&["spec"], &["metadata", "labels"]],
-    prepare: crate::strategy::as_is,
+    prepare: crate::generic::as_is,
     validate: validate_status,
 };
 
@@ -76,7 +76,7 @@ impl Strategy for Deployment {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_spec(object, Some(old));
-        selected::validate_same_selector(&mut errors, object, old);
+        selector_and_template::validate_same_selector(&mut errors, object, old);
         errors
     }
 
@@ -125,8 +125,8 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let empty = Value::object();
     let spec = object.get("spec").unwrap_or(&empty);
     nonnegative(&mut errors, &path.child("replicas"), spec.int_at(&["replicas"]));
-    selected::validate_own_selector(&mut errors, spec, "deployment", &path);
-    selected::validate_replicated(&mut errors, spec, old.and_then(|old| old.get("spec")), &path);
+    selector_and_template::validate_own_selector(&mut errors, spec, "deployment", &path);
+    selector_and_template::validate_replicated(&mut errors, spec, old.and_then(|old| old.get("spec")), &path);
     validate_strategy(&mut errors, &spec["strategy"], &path.child("strategy"));
     all_nonnegative(&mut errors, &path, Some(spec), &["minReadySeconds", "revisionHistoryLimit"]);
     let revision = object.annotation(ROLLBACK).and_then(|text| text.parse().ok());
@@ -153,16 +153,16 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
         ("RollingUpdate", Some(update)) => {
             let unavailable = update.get("maxUnavailable");
             let unavailable_path = update_path.child("maxUnavailable");
-            percent::validate(errors, unavailable, &unavailable_path);
-            percent::validate(errors, update.get("maxSurge"), &update_path.child("maxSurge"));
-            if percent::amount(unavailable) == 0 && percent::amount(update.get("maxSurge")) == 0 {
+            int_or_percent::validate(errors, unavailable, &unavailable_path);
+            int_or_percent::validate(errors, update.get("maxSurge"), &update_path.child("maxSurge"));
+            if int_or_percent::amount(unavailable) == 0 && int_or_percent::amount(update.get("maxSurge")) == 0 {
                 errors.invalid(&unavailable_path, unavailable.cloned(), "may not be 0 when `maxSurge` is 0");
             }
-            percent::validate_at_most_all(errors, unavailable, &unavailable_path);
+            int_or_percent::validate_at_most_all(errors, unavailable, &unavailable_path);
         }
         _ => {
             let error = FieldError::not_supported(path, Value::Null, ["Recreate", "RollingUpdate"]);
-            errors.push(error.showing(gojson::internal(Some(strategy), &STRATEGY)));
+            errors.push(error.showing(go_json::internal(Some(strategy), &STRATEGY)));
         }
     }
 }
@@ -182,7 +182,7 @@ fn validate_status(object: &Value, old: &Value) -> Errors {
     all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
     let counters = ["updatedReplicas", "readyReplicas", "availableReplicas"];
     replica_counts(&mut errors, object, &counters, "readyReplicas");
-    selected::validate_collisions(&mut errors, object, old);
+    selector_and_template::validate_collisions(&mut errors, object, old);
     errors
 }
 

@@ -3,11 +3,11 @@
 mod controllerrevision;
 mod daemonset;
 mod deployment;
-pub(crate) mod percent;
+pub(crate) mod int_or_percent;
 mod replicaset;
-mod selected;
+mod selector_and_template;
 mod statefulset;
-mod statefulset_rules;
+mod statefulset_validation;
 pub(crate) mod template;
 
 use std::sync::Arc;

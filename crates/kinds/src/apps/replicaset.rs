@@ -6,9 +6,9 @@ use pintle_value::object;
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::deployment::replicated_warnings;
-use super::{selected, template};
-use crate::rules::{all_nonnegative, replica_counts};
-use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep};
+use super::{selector_and_template, template};
+use crate::generic::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep};
+use crate::validation::{all_nonnegative, replica_counts};
 
 static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
 
@@ -40,7 +40,7 @@ impl Strategy for ReplicaSet {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_spec(object, Some(old));
-        selected::validate_same_selector(&mut errors, object, old);
+        selector_and_template::validate_same_selector(&mut errors, object, old);
         errors
     }
 
@@ -60,8 +60,8 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let spec = object.get("spec").unwrap_or(&empty);
     all_nonnegative(&mut errors, &path, Some(spec), &["replicas", "minReadySeconds"]);
     // Upstream's message names the wrong kind.
-    selected::validate_own_selector(&mut errors, spec, "deployment", &path);
-    selected::validate_replicated(&mut errors, spec, old.and_then(|old| old.get("spec")), &path);
+    selector_and_template::validate_own_selector(&mut errors, spec, "deployment", &path);
+    selector_and_template::validate_replicated(&mut errors, spec, old.and_then(|old| old.get("spec")), &path);
     errors
 }
 

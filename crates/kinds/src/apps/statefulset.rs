@@ -1,17 +1,17 @@
 //! The strategy for StatefulSet (upstream: `SetDefaults_StatefulSet`, `pkg/registry/apps/statefulset`). The validation
-//! is in `statefulset_rules`.
+//! is in `statefulset_validation`.
 
 use pintle_gates::Feature;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::object;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::{statefulset_rules as rules, template};
+use super::{statefulset_validation, template};
 use crate::core::pod::defaults::resource_list_defaults;
-use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
+use crate::generic::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
 
 static STATUS: StatusStrategy =
-    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: rules::validate_status };
+    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: statefulset_validation::validate_status };
 
 const MAX_UNAVAILABLE: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
 
@@ -60,11 +60,11 @@ impl Strategy for StatefulSet {
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        rules::validate(object)
+        statefulset_validation::validate(object)
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        rules::validate_update(object, old)
+        statefulset_validation::validate_update(object, old)
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {

@@ -5,7 +5,7 @@ use pintle_value::metadata::{validate_annotations, validate_labels};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use crate::core::pod::annotations::validate_pod_annotations;
-use crate::core::pod::claim::{self, ClaimOptions};
+use crate::core::pod::claim_spec::{self, ClaimOptions};
 use crate::core::pod::{self, PodOptions};
 
 /// Sets the defaults of the template in a spec.
@@ -38,12 +38,12 @@ pub(crate) fn validate_metadata(errors: &mut Errors, template: &Value, old: Opti
 
 /// Validates the spec of a new claim.
 pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
-    claim::validate_claim_spec(errors, spec, ClaimOptions::default(), path);
+    claim_spec::validate_claim_spec(errors, spec, ClaimOptions::default(), path);
 }
 
 /// Returns the warnings about the spec of a claim.
 pub(crate) fn claim_warnings(spec: &Value, path: &FieldPath<'_>) -> Vec<String> {
-    claim::warnings_for_claim_spec(spec, path)
+    claim_spec::warnings_for_claim_spec(spec, path)
 }
 
 /// Returns the warnings about the template in a spec. The template is at `path`.

@@ -4,11 +4,11 @@
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Value, object};
 
-use super::{annotations, hpa_rules, v1};
-use crate::strategy::{StatusStrategy, as_is, keep};
+use super::{annotations, hpa_validation, v1};
+use crate::generic::{StatusStrategy, as_is, keep};
 
 static STATUS: StatusStrategy =
-    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: hpa_rules::validate_status };
+    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: hpa_validation::validate_status };
 
 /// The default target CPU utilization.
 pub(super) const DEFAULT_CPU_UTILIZATION: i64 = 80;
@@ -66,11 +66,11 @@ impl Strategy for HorizontalPodAutoscaler {
     }
 
     fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        hpa_rules::validate(context, object, None)
+        hpa_validation::validate(context, object, None)
     }
 
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        hpa_rules::validate(context, object, Some(old))
+        hpa_validation::validate(context, object, Some(old))
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {

@@ -2,9 +2,9 @@
 
 mod annotations;
 mod hpa;
-mod hpa_rules;
-mod metric_rules;
+mod hpa_validation;
 mod metrics_v1;
+mod metrics_validation;
 mod v1;
 
 use std::sync::Arc;

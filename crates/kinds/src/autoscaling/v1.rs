@@ -6,7 +6,7 @@ use pintle_value::{Value, object};
 use super::annotations::{self, BEHAVIOR, CONDITIONS, CURRENT_METRICS, Fields, METRICS, present, read, read_list};
 use super::hpa::{DEFAULT_CPU_UTILIZATION, cpu_metric};
 use super::metrics_v1 as metrics;
-use crate::gojson::{self, Shape};
+use crate::go_json::{self, Shape};
 
 /// The fields of everything that is written into annotations, in an order that is correct for all of their structs.
 const ORDER: [&str; 30] = [
@@ -81,18 +81,18 @@ pub(super) fn from_hub(object: &mut Value) {
     let others: Vec<Value> =
         spec.items_at(&["metrics"]).iter().filter(|m| utilization(m).is_none()).map(metrics::spec_from_hub).collect();
     if !others.is_empty() {
-        object.annotate(METRICS, gojson::ordered(&Value::Array(others), &ORDER));
+        object.annotate(METRICS, go_json::ordered(&Value::Array(others), &ORDER));
     }
     let current: Vec<Value> = status.items_at(&["currentMetrics"]).iter().map(metrics::status_from_hub).collect();
     if !current.is_empty() {
-        object.annotate(CURRENT_METRICS, gojson::ordered(&Value::Array(current), &ORDER));
+        object.annotate(CURRENT_METRICS, go_json::ordered(&Value::Array(current), &ORDER));
     }
     if let Some(behavior) = spec.get("behavior") {
-        object.annotate(BEHAVIOR, gojson::internal(Some(behavior), &BEHAVIOR_SHAPE));
+        object.annotate(BEHAVIOR, go_json::internal(Some(behavior), &BEHAVIOR_SHAPE));
     }
     let conditions = status.items_at(&["conditions"]);
     if !conditions.is_empty() {
-        object.annotate(CONDITIONS, gojson::ordered(&Value::Array(conditions.to_vec()), &ORDER));
+        object.annotate(CONDITIONS, go_json::ordered(&Value::Array(conditions.to_vec()), &ORDER));
     }
 
     let mut spec_v1 = copy(&spec, &["scaleTargetRef", "minReplicas", "maxReplicas"]);

@@ -6,12 +6,12 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 use super::job::{pattern_defaults, spec_warnings};
 use super::{cron, jobspec};
 use crate::apps::template;
-use crate::gojson;
-use crate::rules::nonnegative;
-use crate::strategy::{
+use crate::generic::{
     StatusStrategy, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, same_at, set_if_empty,
     unchecked,
 };
+use crate::go_json;
+use crate::validation::nonnegative;
 
 /// The maximum length of the name. The names of jobs append a timestamp of 11 characters.
 const NAME_LENGTH: usize = 52;
@@ -122,7 +122,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     errors.append(jobspec::validate_spec(job, old_job, &job_path));
     if let Some(selector) = job.get("selector") {
         let error = FieldError::invalid(&job_path.child("selector"), Value::Null, "`selector` will be auto-generated");
-        errors.push(error.showing(gojson::print(selector)));
+        errors.push(error.showing(go_json::print(selector)));
     }
     if job.bool_at(&["manualSelector"]) {
         errors.not_supported(&job_path.child("manualSelector"), true, &["nil", "false"]);

@@ -6,7 +6,7 @@ use pintle_value::{Errors, FieldPath, Str, Value};
 
 use super::{jobspec, jobstatus, jobupdate};
 use crate::apps::template;
-use crate::strategy::{
+use crate::generic::{
     StatusStrategy, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, set_if_empty,
 };
 

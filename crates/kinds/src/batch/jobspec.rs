@@ -6,9 +6,9 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use super::job::{NAME_LABELS, UID_LABELS};
 use super::policies;
 use crate::apps::template;
-use crate::gojson;
+use crate::go_json;
 use crate::labels::{self, has_invalid_value, validate_selector};
-use crate::rules::nonnegative;
+use crate::validation::nonnegative;
 
 const MAX_INDEXED_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;
@@ -77,7 +77,7 @@ fn validate_generated_selector(errors: &mut Errors, job: &Value, prefixed: bool)
                 Value::Null,
                 "`selector` not auto-generated",
             )
-            .showing(gojson::print(selector)),
+            .showing(go_json::print(selector)),
         );
     }
 }
@@ -125,7 +125,7 @@ pub(super) fn validate_spec(spec: &Value, old: Option<&Value>, path: &FieldPath<
         if spec.str_at(&["completionMode"]) == "Indexed" {
             policies::validate_success_policy(&mut errors, spec, &path);
         } else {
-            let shown = gojson::internal(Some(policy), &policies::SUCCESS_POLICY);
+            let shown = go_json::internal(Some(policy), &policies::SUCCESS_POLICY);
             let error = FieldError::invalid(&path, Value::Null, "requires indexed completion mode");
             errors.push(error.showing(shown));
         }

@@ -9,9 +9,9 @@ use pintle_value::time::Time;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::indexes;
-use crate::gojson::{self, Shape};
-use crate::rules::all_nonnegative;
-use crate::strategy::same_at;
+use crate::generic::same_at;
+use crate::go_json::{self, Shape};
+use crate::validation::all_nonnegative;
 
 const UNCOUNTED: Shape = Shape::Struct(&[("Succeeded", "succeeded", Shape::NULL), ("Failed", "failed", Shape::NULL)]);
 
@@ -160,7 +160,7 @@ fn validate_finished(errors: &mut Errors, change: &Change<'_>, path: &FieldPath<
     let pods = |list: &str| job.items_at(&["status", field, list]).len();
     if (change.finished() || change.field(field)) && pods("succeeded") + pods("failed") > 0 {
         let error = FieldError::invalid(&path.child(field), Value::Null, "must be empty for finished job");
-        errors.push(error.showing(gojson::internal(job.at(&["status", field]), &UNCOUNTED)));
+        errors.push(error.showing(go_json::internal(job.at(&["status", field]), &UNCOUNTED)));
     }
 }
 

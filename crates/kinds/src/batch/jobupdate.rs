@@ -8,8 +8,8 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 use super::jobspec::validate_spec_with_selector;
 use super::jobstatus::is_true;
 use super::policies::{FAILURE_POLICY, SUCCESS_POLICY};
-use crate::gojson::{self, Shape};
-use crate::strategy::{immutable, keep, same_at};
+use crate::generic::{immutable, keep, same_at};
+use crate::go_json::{self, Shape};
 
 const PLAIN: Shape = Shape::NULL;
 
@@ -32,7 +32,7 @@ pub(super) fn validate_change(job: &Value, old: &Value) -> Errors {
     for (field, shape) in IMMUTABLE {
         if !same_at(job, old, &["spec", field]) {
             let new = job.at(&["spec", field]);
-            let shown = new.map_or_else(|| "null".to_owned(), |new| gojson::internal(Some(new), shape));
+            let shown = new.map_or_else(|| "null".to_owned(), |new| go_json::internal(Some(new), shape));
             let error = FieldError::invalid(&path.child(field), new.cloned(), IMMUTABLE_TEXT);
             errors.push(error.showing(shown));
         }

@@ -4,8 +4,8 @@
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::indexes;
-use crate::gojson::Shape;
-use crate::rules::{invalid_each, nonnegative};
+use crate::go_json::Shape;
+use crate::validation::{invalid_each, nonnegative};
 
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;

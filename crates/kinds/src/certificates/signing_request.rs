@@ -10,9 +10,9 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::pkcs10;
 use crate::core::pod::diff;
+use crate::generic::{keep, same};
 use crate::pem;
-use crate::rules::strings;
-use crate::strategy::{keep, same};
+use crate::validation::strings;
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const SHORTEST_SECONDS: i64 = 600;

@@ -5,7 +5,7 @@ use pintle_gates::Feature;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::rules::invalid_each;
+use crate::validation::invalid_each;
 
 const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
 

@@ -8,9 +8,9 @@ use pintle_value::ip::{ip_warnings, valid_ip};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
+use crate::generic::{first_generation, immutable, next_generation, same, same_at};
 use crate::networking::address::{endpoint_ip, legacy_ip, parse_ip};
-use crate::rules::{invalid_each, required_one_of, strings, text};
-use crate::strategy::{first_generation, immutable, next_generation, same, same_at};
+use crate::validation::{invalid_each, required_one_of, strings, text};
 
 const MAX_ENDPOINTS: usize = 1000;
 const MAX_PORTS: usize = 20_000;

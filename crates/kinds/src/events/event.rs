@@ -6,8 +6,8 @@ use pintle_value::time::Time;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
 use super::convert;
-use crate::rules::invalid_each;
-use crate::strategy::{immutable, same_at};
+use crate::generic::{immutable, same_at};
+use crate::validation::invalid_each;
 
 const TEXT_LIMIT: usize = 128;
 const NOTE_LIMIT: usize = 1024;

@@ -5,11 +5,11 @@ use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrateg
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::validate_conditions;
-use crate::gojson::{self, Shape};
-use crate::rules::{invalid_each, strings};
-use crate::strategy::{
+use crate::generic::{
     SPEC_AND_METADATA, StatusStrategy, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
 };
+use crate::go_json::{self, Shape};
+use crate::validation::{invalid_each, strings};
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
 const MAX_PRECEDENCE: i64 = 10_000;
@@ -90,7 +90,7 @@ fn validate_spec(errors: &mut Errors, object: &Value) {
             // Upstream shows the method, a struct, in place of its type.
             let path = path.child("distinguisherMethod");
             let error = pintle_value::FieldError::not_supported(&path.child("type"), method.clone(), DISTINGUISHERS);
-            errors.push(error.showing(gojson::internal(Some(method), &METHOD)));
+            errors.push(error.showing(go_json::internal(Some(method), &METHOD)));
         }
     }
     let level_path = path.child("priorityLevelConfiguration");

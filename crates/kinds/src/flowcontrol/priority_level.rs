@@ -5,7 +5,7 @@ use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrateg
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::validate_conditions;
-use crate::strategy::{
+use crate::generic::{
     SPEC_AND_METADATA, StatusStrategy, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
 };
 

@@ -4,9 +4,9 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::parse_ip;
-use super::balancer::{BalancerStatus, no_balancer};
-use crate::rules::{invalid_each, required_path_segment, strings, text};
-use crate::strategy::{first_generation, generation_follows_spec, keep};
+use super::load_balancer::{BalancerStatus, no_balancer};
+use crate::generic::{first_generation, generation_follows_spec, keep};
+use crate::validation::{invalid_each, required_path_segment, strings, text};
 
 /// The annotation that preceded `ingressClassName`.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";

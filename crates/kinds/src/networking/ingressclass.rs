@@ -3,8 +3,8 @@
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::rules::{invalid_each, required_path_segment, text};
-use crate::strategy::{first_generation, generation_follows_spec, immutable};
+use crate::generic::{first_generation, generation_follows_spec, immutable};
+use crate::validation::{invalid_each, required_path_segment, text};
 
 const MAX_CONTROLLER_LENGTH: usize = 250;
 const SCOPES: [&str; 2] = ["Cluster", "Namespace"];

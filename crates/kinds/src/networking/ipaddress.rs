@@ -6,9 +6,9 @@ use pintle_value::ip::valid_ip;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::gojson::{self, Shape};
-use crate::rules::{invalid_each, required_path_segment};
-use crate::strategy::same;
+use crate::generic::same;
+use crate::go_json::{self, Shape};
+use crate::validation::{invalid_each, required_path_segment};
 
 const PARENT: [&str; 2] = ["spec", "parentRef"];
 /// How a parent reference prints.
@@ -59,7 +59,7 @@ impl Strategy for IpAddress {
 
 /// Returns the error about a changed parent.
 fn changed_parent(object: &Value) -> FieldError {
-    let shown = gojson::internal(object.at(&PARENT), &Shape::Pointer(&PARENT_REF));
+    let shown = go_json::internal(object.at(&PARENT), &Shape::Pointer(&PARENT_REF));
     FieldError::invalid(&FieldPath::new("spec.parentRef"), Value::Null, IMMUTABLE_TEXT).showing(shown)
 }
 

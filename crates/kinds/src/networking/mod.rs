@@ -2,12 +2,12 @@
 //! endpoints.
 
 pub(crate) mod address;
-#[cfg(test)]
-pub(crate) mod any_tree;
-pub(crate) mod balancer;
 mod ingress;
 mod ingressclass;
 mod ipaddress;
+pub(crate) mod load_balancer;
+#[cfg(test)]
+pub(crate) mod malformed_objects;
 mod networkpolicy;
 mod servicecidr;
 

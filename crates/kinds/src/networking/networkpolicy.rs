@@ -6,9 +6,9 @@ use pintle_value::ip::{Cidr, cidr_warnings};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::legacy_cidr;
+use crate::generic::{first_generation, generation_follows_spec};
 use crate::labels::{self, validate_selector};
-use crate::rules::{invalid_each, strings, text};
-use crate::strategy::{first_generation, generation_follows_spec};
+use crate::validation::{invalid_each, strings, text};
 
 /// The fields with the rules of each direction, and the name of their peers.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];

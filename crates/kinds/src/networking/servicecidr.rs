@@ -7,9 +7,9 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::address::Network;
-use crate::gojson;
-use crate::rules::strings;
-use crate::strategy::{SPEC_AND_METADATA, StatusStrategy, as_is, keep, reset_with_metadata, unchecked};
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy, as_is, keep, reset_with_metadata, unchecked};
+use crate::go_json;
+use crate::validation::strings;
 
 const CIDRS: [&str; 2] = ["spec", "cidrs"];
 /// The user name of the server itself.
@@ -83,7 +83,7 @@ fn check_ranges(errors: &mut Errors, ranges: &[&str]) {
         // Upstream shows the whole spec, an internal struct.
         let mut spec = Value::object();
         spec.set("CIDRs", array(ranges));
-        let shown = gojson::print(&spec);
+        let shown = go_json::print(&spec);
         errors.push(FieldError::invalid(&path, spec, "may only hold up to 2 values").showing(shown));
         return;
     }

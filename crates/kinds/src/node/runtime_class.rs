@@ -9,8 +9,8 @@ use crate::core::pod::PodOptions;
 use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::resources::validate_overhead;
 use crate::core::pod::scheduling::validate_tolerations;
-use crate::rules::invalid_each;
-use crate::strategy::immutable;
+use crate::generic::immutable;
+use crate::validation::invalid_each;
 
 /// The strategy for RuntimeClass.
 pub(super) struct RuntimeClass;

@@ -6,11 +6,11 @@ use pintle_value::metadata::validate_conditions;
 use pintle_value::object;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::apps::percent;
-use crate::gojson::{self, Shape};
+use crate::apps::int_or_percent;
+use crate::generic::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep};
+use crate::go_json::{self, Shape};
 use crate::labels::{self, validate_selector};
-use crate::rules::all_nonnegative;
-use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep};
+use crate::validation::all_nonnegative;
 
 /// The label that represents the empty selector of `policy/v1beta1`.
 const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
@@ -95,11 +95,11 @@ fn validate_spec(spec: &Value, any_selector_value: bool) -> Errors {
     let fields = ["minAvailable", "maxUnavailable"];
     if fields.iter().all(|field| spec.get(field).is_some()) {
         let error = FieldError::invalid(&path, Value::Null, "minAvailable and maxUnavailable cannot be both set");
-        errors.push(error.showing(gojson::internal(Some(spec), &SPEC)));
+        errors.push(error.showing(go_json::internal(Some(spec), &SPEC)));
     }
     for field in fields {
-        percent::validate(&mut errors, spec.get(field), &path.child(field));
-        percent::validate_at_most_all(&mut errors, spec.get(field), &path.child(field));
+        int_or_percent::validate(&mut errors, spec.get(field), &path.child(field));
+        int_or_percent::validate_at_most_all(&mut errors, spec.get(field), &path.child(field));
     }
     errors.append(validate_selector(spec.get("selector"), any_selector_value, &path.child("selector")));
     if let Some(policy) = spec.get("unhealthyPodEvictionPolicy").and_then(Value::as_str)

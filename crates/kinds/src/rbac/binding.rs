@@ -5,8 +5,8 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::GROUP;
-use crate::gojson::{self, Shape};
-use crate::rules::invalid_each;
+use crate::go_json::{self, Shape};
+use crate::validation::invalid_each;
 
 /// How a role reference prints.
 const ROLE_REF: Shape = Shape::Struct(&[
@@ -46,7 +46,7 @@ impl Strategy for Binding {
         let mut errors = self.check(object);
         let role = |binding: &Value| ["apiGroup", "kind", "name"].map(|f| binding.str_at(&["roleRef", f]).to_owned());
         if role(object) != role(old) {
-            errors.push(gojson::invalid(
+            errors.push(go_json::invalid(
                 &FieldPath::new("roleRef"),
                 &object["roleRef"],
                 &ROLE_REF,

@@ -6,7 +6,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::labels;
 use crate::labels::validate_selector;
-use crate::rules::strings;
+use crate::validation::strings;
 
 /// The strategy for Role and ClusterRole.
 pub(super) struct Role {

@@ -7,7 +7,7 @@ use pintle_gates::Feature;
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Object, Value};
 
-use crate::strategy::{SPEC_AND_METADATA, StatusStrategy, as_is, immutable, keep, reset_with_metadata, unchecked};
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy, as_is, immutable, keep, reset_with_metadata, unchecked};
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
@@ -45,11 +45,11 @@ struct DeviceClass;
 
 impl Strategy for DeviceClass {
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        crate::strategy::first_generation(object);
+        crate::generic::first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        crate::strategy::generation_follows_spec(object, old);
+        crate::generic::generation_follows_spec(object, old);
     }
 }
 
@@ -106,7 +106,7 @@ struct ResourceSlice;
 
 impl Strategy for ResourceSlice {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        crate::strategy::first_generation(object);
+        crate::generic::first_generation(object);
         drop_disabled(context, object, None);
         set_taint_times(context, object);
     }
@@ -114,7 +114,7 @@ impl Strategy for ResourceSlice {
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         drop_disabled(context, object, Some(old));
         set_taint_times(context, object);
-        crate::strategy::generation_follows_spec(object, old);
+        crate::generic::generation_follows_spec(object, old);
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {

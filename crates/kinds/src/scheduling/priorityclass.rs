@@ -4,7 +4,7 @@
 use pintle_registry::{GroupResource, Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, object};
 
-use crate::strategy::{first_generation, immutable};
+use crate::generic::{first_generation, immutable};
 
 const SYSTEM_PREFIX: &str = "system-";
 const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;

@@ -5,8 +5,8 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::{csi_driver_name, validate_inline_volume_spec};
 use crate::core::pod::defaults::resource_list_defaults;
-use crate::rules::invalid_each;
-use crate::strategy::{immutable, keep, reset_with_metadata};
+use crate::generic::{immutable, keep, reset_with_metadata};
+use crate::validation::invalid_each;
 
 const MAX_METADATA_BYTES: usize = 256 * 1024;
 const MAX_MESSAGE_BYTES: usize = 1024;

@@ -7,8 +7,8 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::deprecated_node_label;
-use crate::rules::invalid_each;
-use crate::strategy::{immutable, same_at};
+use crate::generic::{immutable, same_at};
+use crate::validation::invalid_each;
 
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETER_BYTES: usize = 256 * 1024;

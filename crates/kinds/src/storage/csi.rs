@@ -10,10 +10,10 @@ use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::{csi_driver_name, deprecated_node_label};
-use crate::gojson;
+use crate::generic::{immutable, same, same_at};
+use crate::go_json;
 use crate::labels::{has_invalid_value, validate_selector};
-use crate::rules::{invalid_each, nonnegative};
-use crate::strategy::{immutable, same, same_at};
+use crate::validation::{invalid_each, nonnegative};
 
 const FS_GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
 const LIFECYCLE_MODES: [&str; 2] = ["Persistent", "Ephemeral"];
@@ -195,7 +195,7 @@ impl Strategy for CsiNode {
                 if !same(Some(&new), Some(&old)) {
                     let path = FieldPath::new("spec.drivers");
                     let error = FieldError::invalid(&path, new.clone(), IMMUTABLE_TEXT);
-                    errors.push(error.showing(gojson::internal(Some(&new), &DRIVER)));
+                    errors.push(error.showing(go_json::internal(Some(&new), &DRIVER)));
                 }
             }
         }
@@ -208,11 +208,11 @@ impl Strategy for CsiNode {
 }
 
 /// How upstream's internal type prints a driver.
-const DRIVER: gojson::Shape = gojson::Shape::Struct(&[
-    ("Name", "name", gojson::Shape::TEXT),
-    ("NodeID", "nodeID", gojson::Shape::TEXT),
-    ("TopologyKeys", "topologyKeys", gojson::Shape::NULL),
-    ("Allocatable", "allocatable", gojson::Shape::NULL),
+const DRIVER: go_json::Shape = go_json::Shape::Struct(&[
+    ("Name", "name", go_json::Shape::TEXT),
+    ("NodeID", "nodeID", go_json::Shape::TEXT),
+    ("TopologyKeys", "topologyKeys", go_json::Shape::NULL),
+    ("Allocatable", "allocatable", go_json::Shape::NULL),
 ]);
 
 fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<'_>) {

@@ -7,13 +7,13 @@ mod autoscaling;
 mod batch;
 mod cells;
 mod core;
-mod extension;
 mod flowcontrol;
 mod networking;
 mod pods;
 mod rbac;
 mod resource;
 mod services;
+mod small_groups;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -39,7 +39,7 @@ pub(crate) fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
         ("resource.k8s.io", _) => resource::rows(plural),
         ("storage.k8s.io", _) => storage::rows(plural),
         ("flowcontrol.apiserver.k8s.io", _) => flowcontrol::rows(plural),
-        _ => extension::rows(group, plural),
+        _ => small_groups::rows(group, plural),
     };
     Arc::new(rows.unwrap_or(NAME_AND_CREATION))
 }

@@ -3,8 +3,8 @@
 
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::judge::RuleCost;
 use super::node::Node;
+use super::validator::RuleCost;
 
 /// The cost limit of one rule (upstream: `StaticEstimatedCostLimit`).
 const LIMIT: u64 = 10_000_000;

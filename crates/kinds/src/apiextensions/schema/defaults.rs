@@ -3,8 +3,8 @@
 
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::judge::SchemaJudge;
 use super::node::Node;
+use super::validator::SchemaJudge;
 
 /// Validates the defaults of a structural schema. With `pruned`, defaults may not contain unknown fields.
 pub(crate) fn validate(root: Node<'_>, pruned: bool, judge: &dyn SchemaJudge, path: &FieldPath<'_>) -> Errors {

@@ -5,11 +5,11 @@
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::costs::{Totals, validate_one};
-use super::internal::RULE;
-use super::judge::{CompiledRule, Ruled, SchemaJudge};
+use super::go_types::RULE;
 use super::node::Node;
 use super::openapi::RuledPlace;
-use crate::gojson;
+use super::validator::{CompiledRule, Ruled, SchemaJudge};
+use crate::go_json;
 
 /// Validates the expressions of rules and adds up their estimated costs. Rules in `unchanged` schemas may exceed the
 /// cost limits.
@@ -58,10 +58,10 @@ impl Rule<'_> {
         let rule = self.rule;
         self.cost(errors, totals, "estimated rule cost", self.place.cardinality.total(rule.cost), &at_rule);
         if let Some(why) = &rule.error {
-            errors.push(gojson::invalid(&at_rule, self.text, &RULE, why));
+            errors.push(go_json::invalid(&at_rule, self.text, &RULE, why));
         }
         if let Some(why) = &rule.message_error {
-            errors.push(gojson::invalid(&at_message, self.text, &RULE, why));
+            errors.push(go_json::invalid(&at_message, self.text, &RULE, why));
         } else if let Some(cost) = rule.cost.message {
             self.cost(errors, totals, "estimated messageExpression cost", cost, &at_message);
         }

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::internal;
+use super::go_types;
 use super::node::Node;
-use crate::gojson;
+use crate::go_json;
 
 const LIST_TYPES: [&str; 3] = ["atomic", "set", "map"];
 const MAP_TYPES: [&str; 2] = ["atomic", "granular"];
@@ -27,7 +27,7 @@ pub(super) fn validate(errors: &mut Errors, node: Node<'_>, atomic_sets: bool, p
     if let Some(kind) = node.optional_text(LIST_TYPE) {
         let is_list = requires_type(errors, node, "array", LIST_TYPE, path);
         if let Some((keyword, shown)) = set_item_fault(node).filter(|_| is_list && atomic_sets) {
-            errors.push(gojson::invalid_pointer(&path.child("items").child(keyword), shown, SET_ITEM));
+            errors.push(go_json::invalid_pointer(&path.child("items").child(keyword), shown, SET_ITEM));
         }
         if !LIST_TYPES.contains(&kind) {
             errors.not_supported(&path.child(LIST_TYPE), kind, &LIST_TYPES);
@@ -84,7 +84,7 @@ fn map_list(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
         (None, _) => errors.required(&items, "must have a schema if x-kubernetes-list-type is map"),
         (Some(value), None) => {
             let detail = "must only have a single schema if x-kubernetes-list-type is map";
-            errors.push(gojson::invalid(&items, value, &internal::ITEMS, detail));
+            errors.push(go_json::invalid(&items, value, &go_types::ITEMS, detail));
         }
         (_, Some(item)) if item.type_name() != "object" => {
             let detail = "must be object if parent array's x-kubernetes-list-type is map";

@@ -7,8 +7,7 @@ mod costs;
 pub(super) mod defaults;
 mod expressions;
 pub(super) mod field_path;
-mod internal;
-pub(super) mod judge;
+mod go_types;
 mod junctors;
 pub(super) mod lists;
 mod node;
@@ -16,15 +15,16 @@ pub(super) mod openapi;
 mod rules;
 pub(super) mod structural;
 pub(super) mod unsupported;
+pub(super) mod validator;
 
 use pintle_value::{Errors, FieldPath, Value};
 
-pub(super) use internal::SCHEMA;
+pub(super) use go_types::SCHEMA;
 pub(super) use node::Node;
 
-use super::ratchet::Demands;
-use crate::gojson;
-use judge::SchemaJudge;
+use super::validation_options::Demands;
+use crate::go_json;
+use validator::SchemaJudge;
 
 /// The keywords that the root of a schema may use if the status subresource is enabled, since the schema of the status is
 /// extracted from it.
@@ -105,7 +105,7 @@ pub(super) fn validate(
 }
 
 fn beside_status(errors: &mut Errors, root: Node<'_>, path: &FieldPath<'_>) {
-    for (name, _) in internal::keywords().filter(|(_, keyword)| root.keyword(keyword).is_some()) {
+    for (name, _) in go_types::keywords().filter(|(_, keyword)| root.keyword(keyword).is_some()) {
         if name == "Type" && root.type_name() != "object" {
             let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is \
                           enabled";
@@ -116,7 +116,7 @@ fn beside_status(errors: &mut Errors, root: Node<'_>, path: &FieldPath<'_>) {
                 "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
                 BESIDE_STATUS.join(" ")
             );
-            return errors.push(gojson::invalid(path, root.0, &SCHEMA, &detail));
+            return errors.push(go_json::invalid(path, root.0, &SCHEMA, &detail));
         }
     }
 }

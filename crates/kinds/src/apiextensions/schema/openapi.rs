@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use pintle_value::{Errors, FieldPath};
 
 use super::costs::Cardinality;
-use super::judge::{Ruled, Step};
 use super::node::Node;
+use super::validator::{Ruled, Step};
 use super::{lists, rules};
-use crate::apiextensions::ratchet::Demands;
+use crate::apiextensions::validation_options::Demands;
 
 /// The valid values of `type`.
 pub(crate) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];

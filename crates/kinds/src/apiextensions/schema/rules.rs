@@ -6,7 +6,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 use super::field_path;
 use super::node::Node;
 use super::unsupported;
-use crate::gojson;
+use crate::go_json;
 
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const NOT_EMPTY: &str = "must be non-empty if specified";
@@ -24,7 +24,7 @@ pub(super) fn validate_shape(errors: &mut Errors, node: Node<'_>, path: &FieldPa
         }
         if let Some(reason) = rule.get("reason").and_then(Value::as_str).filter(|reason| !REASONS.contains(reason)) {
             let error = FieldError::not_supported(&path.child("reason"), reason, REASONS);
-            errors.push(error.showing(gojson::print(&reason.into())));
+            errors.push(error.showing(go_json::print(&reason.into())));
         }
         field_of_rule(errors, node, rule.str_at(&["fieldPath"]), &path.child("fieldPath"));
     }

@@ -1,6 +1,6 @@
 //! The strategy for PersistentVolumeClaim: data sources, updates and status (upstream:
 //! `pkg/registry/core/persistentvolumeclaim`, `ValidatePersistentVolumeClaimUpdate`). The rules for the spec are in
-//! `pod::claim`, because pods contain claim templates.
+//! `pod::claim_spec`, because pods contain claim templates.
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
@@ -8,13 +8,13 @@ use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
 use super::{STORAGE_CLASS_ANNOTATION, STORAGE_CLASS_DEPRECATION};
-use crate::core::pod::claim::{ClaimOptions, validate_claim_spec, warnings_for_claim_spec};
+use crate::core::pod::claim_spec::{ClaimOptions, validate_claim_spec, warnings_for_claim_spec};
 use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::diff;
 use crate::core::pod::resources::{is_native, quantity, validate_quantity};
+use crate::generic::{immutable, keep, same, same_at};
 use crate::labels;
-use crate::rules::invalid_each;
-use crate::strategy::{immutable, keep, same, same_at};
+use crate::validation::invalid_each;
 
 const RESIZE_STATUSES: [&str; 5] = [
     "ControllerResizeInProgress",

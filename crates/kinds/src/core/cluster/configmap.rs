@@ -5,7 +5,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::MAX_DATA_BYTES;
 use super::secret::decoded_length;
-use crate::rules::invalid_each;
+use crate::validation::invalid_each;
 
 /// The strategy for ConfigMap.
 pub(super) struct ConfigMap;

@@ -11,7 +11,7 @@ use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::resources::{
     ResourceList, is_overcommit_allowed, resource_list, validate_container_resource_name, validate_name,
 };
-use crate::rules::invalid_each;
+use crate::validation::invalid_each;
 
 const TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];

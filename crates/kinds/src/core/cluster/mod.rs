@@ -16,7 +16,7 @@ use std::sync::Arc;
 use pintle_registry::Strategy;
 use pintle_value::{Errors, FieldError, FieldPath, names};
 
-use crate::rules::invalid_each;
+use crate::validation::invalid_each;
 
 pub(crate) use volume_spec::validate_inline_volume_spec;
 

@@ -5,8 +5,8 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDe
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
-use crate::rules::invalid_each;
-use crate::strategy::{StatusStrategy, as_is, keep};
+use crate::generic::{StatusStrategy, as_is, keep};
+use crate::validation::invalid_each;
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";

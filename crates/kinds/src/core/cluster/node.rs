@@ -9,10 +9,10 @@ use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
 use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::resources::{quantity, validate_quantity};
-use crate::gojson::{self, Shape};
+use crate::generic::{keep, same_at};
+use crate::go_json::{self, Shape};
 use crate::networking::address::{cidr_warnings, legacy_cidr};
-use crate::rules::invalid_each;
-use crate::strategy::{keep, same_at};
+use crate::validation::invalid_each;
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
 const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -162,7 +162,7 @@ fn validate_taints(errors: &mut Errors, taints: &[Value], list: &FieldPath<'_>) 
         if !seen.insert((effect, key)) {
             let detail = "taints must be unique by key and effect pair";
             let error = FieldError::new(ErrorKind::Duplicate, &path, taint.clone(), detail);
-            errors.push(error.showing(gojson::internal(Some(taint), &TAINT)));
+            errors.push(error.showing(go_json::internal(Some(taint), &TAINT)));
         }
     }
 }
@@ -242,7 +242,7 @@ fn validate_change(object: &Value, old: &Value) -> Errors {
     for (i, address) in object.items_at(&["status", "addresses"]).iter().enumerate() {
         if !seen.insert((address.str_at(&["type"]), address.str_at(&["address"]))) {
             let error = FieldError::duplicate(&list.index(i), address.clone());
-            errors.push(error.showing(gojson::internal(Some(address), &ADDRESS)));
+            errors.push(error.showing(go_json::internal(Some(address), &ADDRESS)));
         }
     }
     let cidrs = |of: &Value| of.items_at(&["spec", "podCIDRs"]).to_vec();

@@ -9,8 +9,8 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::resources::{COUNTED, quantity, validate_name, validate_quantity};
-use crate::gojson::{self, Shape};
-use crate::strategy::keep;
+use crate::generic::keep;
+use crate::go_json::{self, Shape};
 
 /// Resources without a domain that a quota may limit, beside object counts and huge pages.
 const MEASURED: [&str; 10] = [
@@ -216,7 +216,7 @@ fn validate_selector(errors: &mut Errors, selector: &Value, hard: &[&str], shown
         }
         for _ in hard.iter().filter(|resource| !is_in_scope(scope, resource)) {
             let error = FieldError::invalid(path, selector.clone(), "unsupported scope applied to resource");
-            errors.push(error.showing(gojson::internal(Some(selector), &SELECTOR)));
+            errors.push(error.showing(go_json::internal(Some(selector), &SELECTOR)));
         }
         let by_existence = is_standard_scope(scope) && !matches!(scope, "PriorityClass" | "VolumeAttributesClass");
         if by_existence && operator != "Exists" {

@@ -8,8 +8,8 @@ use pintle_value::{Errors, FieldError, FieldPath, Str, Value};
 
 use super::MAX_DATA_BYTES;
 use super::configmap::{unchanged_if_immutable, validate_key};
+use crate::generic::immutable;
 use crate::pem;
-use crate::strategy::immutable;
 
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 

@@ -8,7 +8,7 @@ use super::deprecated_node_label;
 use super::volume_spec::{SOURCES, validate_volume_spec};
 use crate::core::pod::defaults::resource_list_defaults;
 use crate::core::pod::diff;
-use crate::strategy::{immutable, keep, same, same_at};
+use crate::generic::{immutable, keep, same, same_at};
 
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 

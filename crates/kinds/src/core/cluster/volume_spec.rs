@@ -4,13 +4,13 @@
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::csi_driver_name;
+use crate::core::pod::file_paths::no_backsteps;
 use crate::core::pod::legacy_volumes as legacy;
 use crate::core::pod::options::PodOptions;
 use crate::core::pod::resources::quantity;
-use crate::core::pod::rules::no_backsteps;
 use crate::core::pod::scheduling::validate_node_selector;
 use crate::core::pod::volumes;
-use crate::rules::{dns_label, dns_subdomain, invalid_each, object_name, one_of, require};
+use crate::validation::{dns_label, dns_subdomain, invalid_each, object_name, one_of, require};
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];

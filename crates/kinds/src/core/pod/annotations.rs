@@ -8,13 +8,14 @@ use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::defaults::each;
+use super::file_paths::descending_path;
 use super::options::{DELETION_COST, PodOptions, deletion_cost, passes};
-use super::rules::{CONTAINER_LISTS, all_containers, descending_path, visit_containers};
 use super::scheduling::validate_tolerations;
 use super::security::validate_app_armor;
 use super::spec::MIRROR_POD;
-use crate::rules::text;
-use crate::strategy::same;
+use super::visitor::{CONTAINER_LISTS, all_containers, visit_containers};
+use crate::generic::same;
+use crate::validation::text;
 
 pub(crate) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 pub(crate) const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";

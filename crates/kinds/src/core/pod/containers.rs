@@ -11,7 +11,7 @@ use super::options::{PodOptions, is_sidecar};
 use super::probes::validate_lifecycle_and_probes;
 use super::resources::validate_container_resources;
 use super::security::validate_security_context;
-use crate::rules::{dns_label, invalid_each, one_of, required_one_of};
+use crate::validation::{dns_label, invalid_each, one_of, required_one_of};
 
 pub(crate) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 

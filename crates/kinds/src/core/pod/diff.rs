@@ -128,14 +128,14 @@ fn write_value(out: &mut String, value: &Value, level: usize) {
             for (i, (key, item)) in object.iter().enumerate() {
                 out.push_str(if i > 0 { "," } else { "" });
                 line(out, level + 1);
-                out.push_str(&crate::gojson::print(&Value::from(key)));
+                out.push_str(&crate::go_json::print(&Value::from(key)));
                 out.push_str(": ");
                 write_value(out, item, level + 1);
             }
             line(out, level);
             out.push('}');
         }
-        scalar => out.push_str(&crate::gojson::print(scalar)),
+        scalar => out.push_str(&crate::go_json::print(scalar)),
     }
 }
 

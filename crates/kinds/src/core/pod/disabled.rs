@@ -6,7 +6,7 @@ use pintle_registry::StrategyContext;
 use pintle_value::Value;
 
 use super::defaults::each;
-use super::rules::{CONTAINER_LISTS, all_containers};
+use super::visitor::{CONTAINER_LISTS, all_containers};
 
 /// The projected sources of the disabled features `ClusterTrustBundleProjection` and `PodCertificateRequest`.
 const PROJECTIONS: [&str; 2] = ["clusterTrustBundle", "podCertificate"];

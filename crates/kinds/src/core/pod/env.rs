@@ -3,8 +3,8 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::rules::no_backsteps;
-use crate::rules::{dns_label, invalid_each, object_name, qualified_name};
+use super::file_paths::no_backsteps;
+use crate::validation::{dns_label, invalid_each, object_name, qualified_name};
 
 /// The pod fields that environment variables may refer to.
 const ENV_FIELDS: &[&str] = &[

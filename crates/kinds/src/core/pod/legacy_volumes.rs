@@ -3,9 +3,9 @@
 
 use pintle_value::{Errors, FieldPath, Value};
 
+use super::file_paths::descending_path;
 use super::options::PodOptions;
-use super::rules::descending_path;
-use crate::rules::{dns_label, one_of, require, text};
+use crate::validation::{dns_label, one_of, require, text};
 
 /// Defines the rule of a source that only has required fields.
 macro_rules! requires {

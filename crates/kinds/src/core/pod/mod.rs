@@ -3,35 +3,36 @@
 
 pub(crate) mod annotations;
 mod binding;
-pub(crate) mod claim;
+pub(crate) mod claim_spec;
 pub(crate) mod containers;
 pub(crate) mod defaults;
 pub(crate) mod diff;
 pub(crate) mod disabled;
 pub(crate) mod env;
+pub(crate) mod file_paths;
+#[cfg(test)]
+mod full_pod_tests;
+mod go_types;
 pub(crate) mod image;
-mod kind;
 pub(crate) mod legacy_volumes;
 pub(crate) mod mounts;
 pub(crate) mod options;
-mod overlaps;
+mod overlapping_paths;
 mod pod_defaults;
 mod pod_template;
 mod probes;
 mod replication_controller;
 mod resize;
 pub(crate) mod resources;
-pub(crate) mod rules;
 pub(crate) mod scheduling;
 pub(crate) mod security;
-mod shapes;
 pub(crate) mod spec;
 mod status;
+mod strategy;
 mod update;
+mod visitor;
 pub(crate) mod volumes;
 pub(crate) mod warnings;
-#[cfg(test)]
-mod whole;
 pub(crate) mod windows;
 
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use std::sync::Arc;
 use pintle_registry::Strategy;
 use pintle_value::Value;
 
-use crate::strategy::keep;
+use crate::generic::keep;
 
 pub use binding::bind;
 pub(crate) use defaults::template_defaults;
@@ -51,7 +52,7 @@ pub(crate) use warnings::warnings_for_pod_template;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
-        "pods" => Arc::new(kind::Pod),
+        "pods" => Arc::new(strategy::Pod),
         "podtemplates" => Arc::new(pod_template::PodTemplate),
         "replicationcontrollers" => Arc::new(replication_controller::ReplicationController),
         _ => return None,
@@ -61,7 +62,7 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
 /// Increments the generation if the spec changed, and otherwise keeps it.
 fn set_generation(object: &mut Value, old: &Value) {
     keep(object, old, &["metadata", "generation"]);
-    crate::strategy::generation_follows_spec(object, old);
+    crate::generic::generation_follows_spec(object, old);
 }
 
 /// Restores the metadata that a subresource may not change (upstream: `ResetObjectMetaForStatus`).

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::rules::descending_path;
-use crate::rules::one_of;
+use super::file_paths::descending_path;
+use crate::validation::one_of;
 
 /// Validates the volume mounts of a container.
 pub(crate) fn validate_mounts(

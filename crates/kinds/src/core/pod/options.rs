@@ -3,7 +3,7 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::rules::all_containers;
+use super::visitor::all_containers;
 use super::{resources, scheduling, security, volumes};
 
 /// The annotation with the deletion cost of a pod for its controller.

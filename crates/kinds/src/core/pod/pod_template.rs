@@ -6,7 +6,7 @@ use pintle_value::{Errors, FieldPath, Value};
 use super::{
     PodOptions, drop_disabled_template_fields, template_defaults, validate_pod_template_spec, warnings_for_pod_template,
 };
-use crate::strategy::{first_generation, keep, next_generation, same_at};
+use crate::generic::{first_generation, keep, next_generation, same_at};
 
 /// The strategy for PodTemplate.
 pub(crate) struct PodTemplate;

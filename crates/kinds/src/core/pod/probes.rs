@@ -2,7 +2,7 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::rules::{invalid_each, nonnegative, one_of, port_number_or_name, require};
+use crate::validation::{invalid_each, nonnegative, one_of, port_number_or_name, require};
 
 /// Validates the lifecycle and the probes of a regular container or a sidecar.
 pub(crate) fn validate_lifecycle_and_probes(

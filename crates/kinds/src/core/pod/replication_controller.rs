@@ -8,9 +8,9 @@ use super::{
     PodOptions, drop_disabled_template_fields, set_generation, template_defaults, validate_pod_template_spec,
     warnings_for_pod_template,
 };
-use crate::rules::nonnegative;
-use crate::rules::{all_nonnegative, replica_counts};
-use crate::strategy::{StatusStrategy, as_is, first_generation, keep, same_at};
+use crate::generic::{StatusStrategy, as_is, first_generation, keep, same_at};
+use crate::validation::nonnegative;
+use crate::validation::{all_nonnegative, replica_counts};
 
 /// The annotation that marks fields that cannot be converted to this version.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";

@@ -10,7 +10,7 @@ use super::resources::qos_class;
 use super::spec::MIRROR_POD;
 use super::update::validate_whole;
 use super::{keep_metadata, set_generation};
-use crate::strategy::{keep, same, same_at};
+use crate::generic::{keep, same, same_at};
 
 /// The strategy for `pods/resize`.
 pub(crate) struct ResizeStrategy;

@@ -9,8 +9,8 @@ use pintle_value::quantity::Quantity;
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, names};
 
 use super::options::{PodOptions, is_sidecar};
-use super::rules::all_containers;
-use crate::rules::{dns_label, invalid_each};
+use super::visitor::all_containers;
+use crate::validation::{dns_label, invalid_each};
 
 /// The resources that may be set at the pod level; the item that ends in a dash is a prefix.
 const POD_LEVEL: &[&str] = &["cpu", "hugepages-", "memory"];

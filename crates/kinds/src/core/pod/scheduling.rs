@@ -8,7 +8,7 @@ use pintle_value::{Errors, FieldPath, Value, metadata, names};
 
 use super::options::{PodOptions, passes};
 use crate::labels::{self, validate_selector};
-use crate::rules::{invalid_each, one_of, positive, qualified_name, strings};
+use crate::validation::{invalid_each, one_of, positive, qualified_name, strings};
 
 /// Validates the keys and values of labels.
 pub(crate) fn validate_labels(errors: &mut Errors, labels: Option<&Value>, path: &FieldPath<'_>) {

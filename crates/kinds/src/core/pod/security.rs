@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use super::file_paths::descending_path;
+use super::go_types::{PROFILE, SECURITY_CONTEXT};
 use super::options::PodOptions;
-use super::rules::descending_path;
-use super::shapes::{PROFILE, SECURITY_CONTEXT};
 use super::windows::validate_windows_options;
-use crate::gojson;
-use crate::rules::{invalid_each, one_of, text};
+use crate::go_json;
+use crate::validation::{invalid_each, one_of, text};
 
 /// The maximum length of an AppArmor profile's path: `PATH_MAX` without the terminating NUL.
 const MAX_PROFILE_PATH: usize = 4095;
@@ -29,13 +29,13 @@ pub(crate) fn validate_security_context(errors: &mut Errors, context: &Value, ho
     if context.get("allowPrivilegeEscalation").and_then(Value::as_bool) == Some(false) {
         if context.bool_at(&["privileged"]) {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.push(gojson::invalid(path, context, &SECURITY_CONTEXT, detail));
+            errors.push(go_json::invalid(path, context, &SECURITY_CONTEXT, detail));
         }
         let mut added = context.items_at(&["capabilities", "add"]).iter().filter_map(Value::as_str);
         // Report this once, because the error contains the whole context.
         if added.any(|capability| capability == "CAP_SYS_ADMIN") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.push(gojson::invalid(path, context, &SECURITY_CONTEXT, detail));
+            errors.push(go_json::invalid(path, context, &SECURITY_CONTEXT, detail));
         }
     }
     validate_windows_options(errors, context.get("windowsOptions"), &path.child("windowsOptions"));
@@ -165,7 +165,7 @@ fn validate_seccomp(errors: &mut Errors, profile: Option<&Value>, path: &FieldPa
         Some(file) if kind == "Localhost" => descending_path(errors, &path, file),
         Some(_) => {
             let detail = "can only be set when seccomp type is Localhost";
-            errors.push(gojson::invalid(&path, profile, &PROFILE, detail));
+            errors.push(go_json::invalid(&path, profile, &PROFILE, detail));
         }
         None => {}
     }

@@ -10,12 +10,12 @@ use super::annotations::{validate_annotations_and_fields, validate_pod_annotatio
 use super::containers::{PodScope, validate_containers, validate_ephemeral_containers, validate_init_containers};
 use super::options::{PodOptions, user_namespaces};
 use super::resources::{validate_overhead, validate_pod_resources};
-use super::rules::visit_containers;
 use super::scheduling::{validate_affinity, validate_gates, validate_labels, validate_spread, validate_tolerations};
 use super::security::validate_pod_security_context;
+use super::visitor::visit_containers;
 use super::volumes::validate_volumes;
 use super::windows::{validate_host_processes, validate_os};
-use crate::rules::{dns_label, dns_subdomain, invalid_each, object_name, qualified_name, required_one_of, text};
+use crate::validation::{dns_label, dns_subdomain, invalid_each, object_name, qualified_name, required_one_of, text};
 
 /// The annotation of mirror pods: static pods of a node, which the API server only displays.
 pub(crate) const MIRROR_POD: &str = "kubernetes.io/config.mirror";

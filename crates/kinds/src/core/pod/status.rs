@@ -12,12 +12,12 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, names};
 use super::annotations::{validate_annotation_updates, validate_pod_annotations};
 use super::defaults::each;
 use super::disabled::{STATUS_LISTS, drop_disabled_pod_fields};
+use super::go_types::ADDRESSES;
 use super::options::PodOptions;
 use super::resources::{is_native, quantity};
-use super::shapes::ADDRESSES;
-use crate::gojson;
-use crate::rules::{dns_label, invalid_each, object_name, one_of, qualified_name, text};
-use crate::strategy::keep;
+use crate::generic::keep;
+use crate::go_json;
+use crate::validation::{dns_label, invalid_each, object_name, one_of, qualified_name, text};
 
 const MAX_HEALTH_MESSAGE: usize = 1024;
 
@@ -349,7 +349,7 @@ fn validate_ips(errors: &mut Errors, status: &Value, old: &Value, path: &FieldPa
             let dual = parsed.iter().all(Option::is_some) && has(true) && has(false);
             if !dual || new.len() > 2 {
                 let detail = "may specify no more than one IP for each IP family";
-                errors.push(gojson::invalid(&list, &status[field], &ADDRESSES, detail));
+                errors.push(go_json::invalid(&list, &status[field], &ADDRESSES, detail));
             }
         }
     }

@@ -10,14 +10,14 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::annotations::{validate_annotation_updates, validate_annotations_and_fields, validate_pod_annotations};
 use super::containers::validate_padding;
 use super::diff::unified;
+use super::go_types::{NODE_SELECTOR_TERM, NODE_SELECTOR_TERMS};
 use super::options::PodOptions;
 use super::scheduling::validate_tolerations;
-use super::shapes::{NODE_SELECTOR_TERM, NODE_SELECTOR_TERMS};
 use super::spec::{MIRROR_POD, validate_pod_spec};
 use super::volumes::projected_tokens;
-use crate::gojson;
-use crate::rules::text;
-use crate::strategy::{keep, same, same_at};
+use crate::generic::{keep, same, same_at};
+use crate::go_json;
+use crate::validation::text;
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
                          `spec.tolerations` (only additions to existing tolerations),\
@@ -179,7 +179,7 @@ fn validate_node_affinity(errors: &mut Errors, new: Option<&Value>, old: Option<
     let list = path.child("nodeSelectorTerms");
     if !old.is_empty() && old.len() != new.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        errors.push(gojson::invalid(&list, &Value::Array(new), &NODE_SELECTOR_TERMS, detail));
+        errors.push(go_json::invalid(&list, &Value::Array(new), &NODE_SELECTOR_TERMS, detail));
         return;
     }
     for (i, (new, old)) in new.into_iter().zip(old).enumerate() {
@@ -192,7 +192,7 @@ fn validate_node_affinity(errors: &mut Errors, new: Option<&Value>, old: Option<
         });
         if !only_adds {
             let detail = "only additions are allowed (no mutations or deletions)";
-            errors.push(gojson::invalid(&list.index(i), &new, &NODE_SELECTOR_TERM, detail));
+            errors.push(go_json::invalid(&list.index(i), &new, &NODE_SELECTOR_TERM, detail));
         }
     }
 }

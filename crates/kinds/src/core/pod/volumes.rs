@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::claim::validate_claim_template;
+use super::claim_spec::validate_claim_template;
 use super::containers::PULL_POLICIES;
 use super::env::{VOLUME_FIELDS, validate_field_ref, validate_resource_ref};
+use super::file_paths::{file_mode, no_backsteps, non_reserved_path};
 use super::legacy_volumes as legacy;
 use super::options::{PodOptions, passes};
 use super::resources::is_negative;
-use super::rules::{file_mode, no_backsteps, non_reserved_path};
-use crate::rules::{dns_label, invalid_each, object_name, one_of, require, required_one_of};
+use crate::validation::{dns_label, invalid_each, object_name, one_of, require, required_one_of};
 
 const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];

@@ -8,12 +8,12 @@ use pintle_value::print::quote;
 use pintle_value::{FieldPath, Value, names};
 
 use super::annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD, app_armor_of_annotation};
-use super::claim::warnings_for_claim_spec;
-use super::overlaps::warnings_for_overlapping_paths;
+use super::claim_spec::warnings_for_claim_spec;
+use super::overlapping_paths::warnings_for_overlapping_paths;
 use super::resources::{is_fractional, quantity};
-use super::rules::visit_containers;
+use super::visitor::visit_containers;
 use crate::core::cluster::deprecated_node_label;
-use crate::strategy::same;
+use crate::generic::same;
 
 /// The maximum number of collected warnings. A response contains at most 4 KiB of them, and some warnings are about
 /// pairs of items, so their number may grow with the square of the size of the object.

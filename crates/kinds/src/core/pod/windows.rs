@@ -4,8 +4,8 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::rules::visit_containers;
-use crate::rules::{invalid_each, one_of, text};
+use super::visitor::visit_containers;
+use crate::validation::{invalid_each, one_of, text};
 
 /// The maximum size of a credential spec, in bytes.
 const MAX_CREDENTIAL_SPEC: usize = 64 * 1024;

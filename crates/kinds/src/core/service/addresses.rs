@@ -10,7 +10,7 @@ use pintle_registry::{ApiError, GroupResource, ObjectClient};
 use pintle_value::{Object, Value};
 
 use crate::networking::address::{Network, family, parse_ip};
-use crate::rules::strings;
+use crate::validation::strings;
 
 const GROUP: &str = "networking.k8s.io";
 const ALLOCATOR: &str = "ipallocator.k8s.io";

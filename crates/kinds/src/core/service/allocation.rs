@@ -10,17 +10,17 @@ use pintle_registry::{
 };
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::addresses::{self, AddressError};
-use super::families::{prefers_dual_stack_still, settle};
-use super::linked::{align_cluster_ips, keep_allocated};
-use super::network::ServiceNetwork;
-use super::node_ports::{NodePorts, PortOperation};
-use super::view::{
+use super::accessors::{
     NONE, allocates_node_ports, cluster_ips, families, health_check_node_port, is_headless, may_have_node_ports,
     needs_cluster_ip, needs_health_check, node_port, node_ports, ports, ports_mut, shown_cluster_ips,
 };
+use super::addresses::{self, AddressError};
+use super::dependent_fields::{align_cluster_ips, keep_allocated};
+use super::families::{prefers_dual_stack_still, settle};
+use super::network::ServiceNetwork;
+use super::node_ports::{NodePorts, PortOperation};
 use crate::networking::address::parse_ip;
-use crate::rules::strings;
+use crate::validation::strings;
 
 /// Allocates the cluster IPs and node ports of a cluster's services.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::view::{
+use super::accessors::{
     NONE, cluster_ip, cluster_ips, families, family_policy, is_headless, needs_cluster_ip, shown_cluster_ips,
     shown_policy,
 };

@@ -5,9 +5,9 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use crate::generic::same_at;
 use crate::networking::address::{endpoint_ip, legacy_ip};
-use crate::rules::{invalid_each, required_one_of, text};
-use crate::strategy::same_at;
+use crate::validation::{invalid_each, required_one_of, text};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const ADDRESS_LISTS: [&str; 2] = ["addresses", "notReadyAddresses"];

@@ -3,13 +3,13 @@
 
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::cluster_ips;
-use super::view::{
+use super::accessors::{
     NONE, cluster_ips as ips_of, families, family_policy, is_headless_without_selector, kind, needs_cluster_ip,
     shown_cluster_ips, shown_policy,
 };
+use super::cluster_ips;
+use crate::generic::keep;
 use crate::networking::address::{family, parse_ip};
-use crate::strategy::keep;
 
 const POLICY: [&str; 2] = ["spec", "ipFamilyPolicy"];
 const FAMILIES: [&str; 2] = ["spec", "ipFamilies"];

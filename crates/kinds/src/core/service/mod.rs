@@ -1,20 +1,20 @@
-//! Strategies for Service and Endpoints. `validation` and `cluster_ips` validate a service, `linked` and `families` set
+//! Strategies for Service and Endpoints. `validation` and `cluster_ips` validate a service, `dependent_fields` and `families` set
 //! dependent fields, and `allocation` allocates addresses and node ports.
 
+mod accessors;
 mod addresses;
 mod allocation;
 mod bootstrap;
 mod cluster_ips;
+mod dependent_fields;
 mod endpoints;
 mod families;
-mod kind;
-mod linked;
+#[cfg(test)]
+mod lifecycle_tests;
 mod network;
 mod node_ports;
-#[cfg(test)]
-mod scenarios;
+mod strategy;
 mod validation;
-mod view;
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub use network::{NetworkError, ServiceNetwork};
 /// its own.
 #[must_use]
 pub fn services(network: ServiceNetwork) -> Arc<dyn Strategy> {
-    Arc::new(kind::Service::new(network))
+    Arc::new(strategy::Service::new(network))
 }
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {

@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pintle_registry::{ApiError, GroupResource, ObjectClient};
 
+use super::accessors::{health_check_node_port, needs_health_check, node_ports};
 use super::addresses::random;
-use super::view::{health_check_node_port, needs_health_check, node_ports};
 
 /// Why a node port cannot be allocated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,15 +7,15 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use super::cluster_ips;
-use super::view::{
+use super::accessors::{
     cluster_ips as ips_of, health_check_node_port, is_externally_accessible, is_headless, kind, needs_health_check,
     node_port, ports,
 };
+use super::cluster_ips;
+use crate::generic::same_at;
 use crate::networking::address::{endpoint_ip, legacy_cidr, legacy_ip};
-use crate::networking::balancer::BalancerStatus;
-use crate::rules::{invalid_each, port_number_or_name, required_one_of, strings, text};
-use crate::strategy::same_at;
+use crate::networking::load_balancer::BalancerStatus;
+use crate::validation::{invalid_each, port_number_or_name, required_one_of, strings, text};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const AFFINITIES: [&str; 2] = ["ClientIP", "None"];

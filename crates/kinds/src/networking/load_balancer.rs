@@ -6,7 +6,7 @@ use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::{legacy_ip, parse_ip};
-use crate::strategy::keep;
+use crate::generic::keep;
 
 /// The ingress points of the load balancer.
 const POINTS: [&str; 3] = ["status", "loadBalancer", "ingress"];

@@ -6,9 +6,9 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::resources::{is_fractional, quantity, validate_quantity};
 use super::scheduling::validate_labels;
+use crate::generic::same;
 use crate::labels::validate_selector;
-use crate::rules::{dns_subdomain, invalid_each, object_name, one_of, require, strings, text};
-use crate::strategy::same;
+use crate::validation::{dns_subdomain, invalid_each, object_name, one_of, require, strings, text};
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 

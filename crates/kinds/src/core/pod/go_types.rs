@@ -1,7 +1,7 @@
 //! How error messages print the structs of a pod: with the Go names of upstream's internal version, and all fields in
 //! the order of `pkg/apis/core/types.go`.
 
-use crate::gojson::Shape;
+use crate::go_json::Shape;
 
 const TEXT: Shape = Shape::TEXT;
 const NULL: Shape = Shape::NULL;

@@ -62,7 +62,7 @@ pub(crate) fn pod_name_warning(object: &Value) -> Option<String> {
 /// Rejects a change of a field. `path` is the path of `new` and `old`.
 pub(crate) fn immutable(errors: &mut Errors, new: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) {
     if !same(new, old) {
-        let shown = new.map_or_else(|| "null".to_owned(), crate::gojson::print);
+        let shown = new.map_or_else(|| "null".to_owned(), crate::go_json::print);
         let error = pintle_value::FieldError::invalid(path, new.cloned(), IMMUTABLE_TEXT);
         errors.push(error.showing(shown));
     }

@@ -7,11 +7,11 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDe
 use pintle_value::field::quote;
 use pintle_value::{Errors, FieldPath, Value, object};
 
-use super::ratchet::Demands;
 use super::schema::defaults::has_unpruned;
-use super::schema::judge::SchemaJudge;
+use super::schema::validator::SchemaJudge;
+use super::validation_options::Demands;
 use super::{approval, formats, spec, status};
-use crate::strategy::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
+use crate::generic::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
 
 /// The finalizer that keeps a CustomResourceDefinition until its custom resources are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -153,7 +153,7 @@ fn validate_rest(errors: &mut Errors, object: &Value, old: Option<&Value>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::judge::Lenient;
+    use super::super::schema::validator::Lenient;
     use super::*;
     use crate::testing::{context, object};
 

@@ -1,13 +1,13 @@
 //! Validates HorizontalPodAutoscalers (upstream: `pkg/apis/autoscaling/validation`). The validation of metrics is in
-//! `metric_rules`.
+//! `metrics_validation`.
 
 use pintle_gates::Feature;
 use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldPath, Quantity, Value, names};
 
-use super::metric_rules;
-use crate::rules::{all_nonnegative, invalid_each};
-use crate::strategy::same_at;
+use super::metrics_validation;
+use crate::generic::same_at;
+use crate::validation::{all_nonnegative, invalid_each};
 
 const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
 const POLICY_TYPES: [&str; 2] = ["Percent", "Pods"];
@@ -60,7 +60,7 @@ pub(super) fn validate(context: &StrategyContext, object: &Value, old: Option<&V
     let options = ReferenceOptions { core_group, any_version: unchanged };
     validate_reference(&mut errors, target, &target_path, options);
 
-    metric_rules::validate(&mut errors, spec, old, &path.child("metrics"));
+    metrics_validation::validate(&mut errors, spec, old, &path.child("metrics"));
     for direction in ["scaleUp", "scaleDown"] {
         if let Some(rules) = spec.at(&["behavior", direction]) {
             let behavior = path.child("behavior");

@@ -2,7 +2,7 @@
 
 use pintle_value::Value;
 
-use crate::rules::{strings, text};
+use crate::validation::{strings, text};
 
 /// The cluster IP of a headless service.
 pub(super) const NONE: &str = "None";

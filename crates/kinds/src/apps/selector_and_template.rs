@@ -4,9 +4,9 @@
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::template;
-use crate::gojson;
+use crate::generic::immutable;
+use crate::go_json;
 use crate::labels::{self, selects_everything, validate_selector};
-use crate::strategy::immutable;
 
 /// Validates the selector of a spec, which must not be empty. `kind` is the kind in the message.
 pub(super) fn validate_own_selector(errors: &mut Errors, spec: &Value, kind: &str, path: &FieldPath<'_>) {
@@ -23,7 +23,7 @@ pub(super) fn validate_own_selector(errors: &mut Errors, spec: &Value, kind: &st
 
 /// Returns the error about an invalid selector.
 pub(super) fn invalid_selector(selector: &Value, text: impl Into<String>, path: &FieldPath<'_>) -> FieldError {
-    FieldError::invalid(path, selector.clone(), text).showing(gojson::print(selector))
+    FieldError::invalid(path, selector.clone(), text).showing(go_json::print(selector))
 }
 
 /// Validates the template of a Deployment or ReplicaSet, also against the selector.

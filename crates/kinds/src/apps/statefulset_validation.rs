@@ -3,11 +3,11 @@
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use super::{percent, selected, template};
-use crate::gojson::{self, Shape};
+use super::{int_or_percent, selector_and_template, template};
+use crate::generic::{keep, same};
+use crate::go_json::{self, Shape};
 use crate::labels;
-use crate::rules::{all_nonnegative, invalid_each, nonnegative, replica_counts};
-use crate::strategy::{keep, same};
+use crate::validation::{all_nonnegative, invalid_each, nonnegative, replica_counts};
 
 const ROLLING_UPDATE: Shape =
     Shape::Struct(&[("Partition", "partition", Shape::Plain("0")), ("MaxUnavailable", "maxUnavailable", Shape::NULL)]);
@@ -83,9 +83,9 @@ fn validate_spec(spec: &Value, old: Option<&Value>, skip: Skip) -> Errors {
     if !skip.immutable_fields && !service.is_empty() {
         invalid_each(&mut errors, &path.child("serviceName"), service, names::dns1123_label(service));
     }
-    selected::validate_own_selector(&mut errors, spec, "statefulset", &path);
+    selector_and_template::validate_own_selector(&mut errors, spec, "statefulset", &path);
     match labels::read(spec.get("selector")) {
-        None => errors.push(selected::invalid_selector(&spec["selector"], "", &path.child("selector"))),
+        None => errors.push(selector_and_template::invalid_selector(&spec["selector"], "", &path.child("selector"))),
         Some(selector) => {
             let labels = spec.at(&["template", "metadata", "labels"]);
             if !selector.is_everything() && !labels::selects(&selector, labels) {
@@ -99,7 +99,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, skip: Skip) -> Errors {
             template::validate_metadata(&mut errors, &pods, old_template, &template_path);
         }
     }
-    selected::validate_runs_for_ever(&mut errors, spec, "StatefulSet", &template_path);
+    selector_and_template::validate_runs_for_ever(&mut errors, spec, "StatefulSet", &template_path);
     errors
 }
 
@@ -110,23 +110,23 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
         ("OnDelete", Some(update)) => {
             let text = "only allowed for updateStrategy 'RollingUpdate'";
             let error = FieldError::invalid(&update_path, Value::Null, text);
-            errors.push(error.showing(gojson::internal(Some(update), &ROLLING_UPDATE)));
+            errors.push(error.showing(go_json::internal(Some(update), &ROLLING_UPDATE)));
         }
         ("RollingUpdate", Some(update)) => {
             nonnegative(errors, &update_path.child("partition"), update.int_at(&["partition"]));
             if let Some(unavailable) = update.get("maxUnavailable") {
                 let path = update_path.child("maxUnavailable");
-                percent::validate(errors, Some(unavailable), &path);
-                if percent::amount(Some(unavailable)) == 0 {
+                int_or_percent::validate(errors, Some(unavailable), &path);
+                if int_or_percent::amount(Some(unavailable)) == 0 {
                     errors.invalid(&path, unavailable.clone(), "cannot be 0");
                 }
-                percent::validate_at_most_all(errors, Some(unavailable), &path);
+                int_or_percent::validate_at_most_all(errors, Some(unavailable), &path);
             }
         }
         ("OnDelete" | "RollingUpdate", None) => {}
         _ => {
             let error = FieldError::invalid(path, Value::Null, "must be 'RollingUpdate' or 'OnDelete'");
-            errors.push(error.showing(gojson::internal(Some(strategy), &STRATEGY)));
+            errors.push(error.showing(go_json::internal(Some(strategy), &STRATEGY)));
         }
     }
 }
@@ -180,7 +180,7 @@ pub(super) fn validate_status(object: &Value, old: &Value) -> Errors {
     all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
     let counters = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
     replica_counts(&mut errors, object, &counters, "status.readyReplicas");
-    selected::validate_collisions(&mut errors, object, old);
+    selector_and_template::validate_collisions(&mut errors, object, old);
     errors
 }
 

@@ -3,8 +3,8 @@
 
 use pintle_value::{Errors, FieldPath, Quantity, Value, names};
 
-use super::hpa_rules::{ReferenceOptions, validate_reference, wrong_version};
-use crate::rules::invalid_each;
+use super::hpa_validation::{ReferenceOptions, validate_reference, wrong_version};
+use crate::validation::invalid_each;
 
 const METRIC_TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 

@@ -13,7 +13,7 @@ use super::status::{StatusStrategy, set_condition};
 use super::update::{validate_create, validate_ephemeral_update, validate_update};
 use super::warnings::warnings_for_pod;
 use super::{keep_metadata, set_generation};
-use crate::strategy::keep;
+use crate::generic::keep;
 
 /// The strategy for Pod.
 pub(crate) struct Pod;

@@ -3,7 +3,7 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::rules::invalid_each;
+use crate::validation::invalid_each;
 
 /// Rejects a value that is neither a non-negative integer nor a percentage.
 pub(crate) fn validate(errors: &mut Errors, value: Option<&Value>, path: &FieldPath<'_>) {
@@ -11,7 +11,7 @@ pub(crate) fn validate(errors: &mut Errors, value: Option<&Value>, path: &FieldP
         Some(Value::String(text)) => {
             invalid_each(errors, path, text, names::percent(text));
         }
-        Some(Value::Int(number)) => crate::rules::nonnegative(errors, path, *number),
+        Some(Value::Int(number)) => crate::validation::nonnegative(errors, path, *number),
         _ => {}
     }
 }

@@ -3,7 +3,7 @@
 
 use pintle_value::Value;
 
-use crate::gojson::{Shape, internal, ordered};
+use crate::go_json::{Shape, internal, ordered};
 
 /// A keyword of a schema: upstream's field name, the JSON name, and how its value prints.
 type Keyword = (&'static str, &'static str, Shape);

@@ -7,12 +7,12 @@ use std::collections::{BTreeSet, HashMap};
 
 use pintle_value::Value;
 
-use super::view::{
+use super::accessors::{
     allocates_node_ports, cluster_ip, cluster_ips, families, family_policy, health_check_node_port,
     is_externally_accessible, kind, may_have_node_ports, needs_cluster_ip, needs_health_check, node_port, node_ports,
     ports, ports_mut,
 };
-use crate::strategy::{keep, same_at};
+use crate::generic::{keep, same_at};
 
 /// Synchronizes `clusterIPs` with `clusterIP`, for clients that only know the latter.
 pub(super) fn align_cluster_ips(service: &mut Value, old: Option<&Value>) {

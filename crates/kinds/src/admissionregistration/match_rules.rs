@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::rules::{invalid_each, one_of, required_one_of, strings, text};
+use crate::validation::{invalid_each, one_of, required_one_of, strings, text};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];

@@ -12,8 +12,8 @@ use pintle_registry::{
 };
 use pintle_value::{Errors, Value};
 
-use super::kind::Service;
 use super::network::ServiceNetwork;
+use super::strategy::Service;
 use crate::testing::{context, object};
 
 /// Runs a future that is always ready.
@@ -365,7 +365,7 @@ fn no_tree_makes_the_allocator_panic() {
             run(allocation.revert(&cluster.store, ticket));
         }
     };
-    for odd in crate::networking::any_tree::variants(&sample) {
+    for odd in crate::networking::malformed_objects::variants(&sample) {
         go(WriteOperation::Create(&mut odd.clone()));
         go(WriteOperation::Update { object: &mut odd.clone(), old: &sample });
         go(WriteOperation::Update { object: &mut sample.clone(), old: &odd });

@@ -5,14 +5,14 @@ use pintle_registry::{AllocationHooks, Strategy, StrategyContext, SubresourceStr
 use pintle_value::ip::{cidr_warnings, ip_warnings};
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
+use super::accessors::{NONE, cluster_ip, cluster_ips, is_externally_accessible, kind};
 use super::allocation::Allocator;
-use super::linked::{align_cluster_ips, drop_type_dependent, keep_allocated};
+use super::dependent_fields::{align_cluster_ips, drop_type_dependent, keep_allocated};
 use super::network::ServiceNetwork;
 use super::validation;
-use super::view::{NONE, cluster_ip, cluster_ips, is_externally_accessible, kind};
-use crate::networking::balancer::no_balancer;
-use crate::rules::strings;
-use crate::strategy::keep;
+use crate::generic::keep;
+use crate::networking::load_balancer::no_balancer;
+use crate::validation::strings;
 
 /// The default timeout of client IP affinity: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;

@@ -8,9 +8,9 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::conversion::{is_unreadable_bundle, knows_a_review};
 use super::schema::{Node, lists, openapi, structural, unsupported};
-use super::selectable::MAX_SELECTABLE;
+use super::selectable_fields::MAX_SELECTABLE;
 use super::spec::{is_common, is_established, schemas, versions};
-use crate::strategy::same_at;
+use crate::generic::same_at;
 
 /// Which checks apply (upstream: `validationOptions`).
 #[derive(Debug)]

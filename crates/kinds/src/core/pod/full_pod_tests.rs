@@ -4,7 +4,7 @@
 use pintle_registry::Strategy;
 use pintle_value::Value;
 
-use super::kind::Pod;
+use super::strategy::Pod;
 use crate::testing::{context, messages, object};
 
 /// A valid pod that uses most features.
