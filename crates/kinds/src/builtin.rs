@@ -22,7 +22,7 @@ pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
             let of_version = |r: &&ResourceFacts| r.group == group.name && r.version == version.name && r.served;
             for facts in catalog.resources().iter().filter(of_version) {
                 let schema = catalog.kind_schema(facts.group, facts.version, facts.kind);
-                resources.extend(schema.and_then(|schema| record(facts, schema)).map(Arc::new));
+                resources.extend(schema.and_then(|schema| build_resource(facts, schema)).map(Arc::new));
             }
         }
     }
@@ -31,7 +31,7 @@ pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
 
 /// Builds one resource. Returns `None` if its facts name an unknown computed resource or action, which a test rules
 /// out.
-fn record(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
+fn build_resource(facts: &ResourceFacts, schema: Schema) -> Option<Resource> {
     let subresource = |s: &SubresourceFacts| Subresource {
         name: s.name.into(),
         kind: GroupVersionKind::new(s.group, s.version, s.kind),

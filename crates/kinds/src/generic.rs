@@ -13,7 +13,7 @@ pub(crate) fn same_at(a: &Value, b: &Value, path: &[&str]) -> bool {
 }
 
 /// Restores the value of the old object at a path, or its absence.
-pub(crate) fn keep(object: &mut Value, old: &Value, path: &[&str]) {
+pub(crate) fn keep_old(object: &mut Value, old: &Value, path: &[&str]) {
     let parent = path.split_last().and_then(|(last, parents)| old.at(parents)?.as_object()?.get(last));
     match parent {
         Some(value) => object.set_at(path, value.clone()),
@@ -24,19 +24,19 @@ pub(crate) fn keep(object: &mut Value, old: &Value, path: &[&str]) {
 }
 
 /// Sets the generation of a new object to 1.
-pub(crate) fn first_generation(object: &mut Value) {
+pub(crate) fn set_first_generation(object: &mut Value) {
     object.set_at(&["metadata", "generation"], 1);
 }
 
 /// Increments the generation.
-pub(crate) fn next_generation(object: &mut Value, old: &Value) {
+pub(crate) fn increment_generation(object: &mut Value, old: &Value) {
     object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
 }
 
 /// Increments the generation if the spec changed.
-pub(crate) fn generation_follows_spec(object: &mut Value, old: &Value) {
+pub(crate) fn increment_generation_on_spec_change(object: &mut Value, old: &Value) {
     if !same_at(object, old, &["spec"]) {
-        next_generation(object, old);
+        increment_generation(object, old);
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn pod_name_warning(object: &Value) -> Option<String> {
 }
 
 /// Rejects a change of a field. `path` is the path of `new` and `old`.
-pub(crate) fn immutable(errors: &mut Errors, new: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) {
+pub(crate) fn validate_immutable(errors: &mut Errors, new: Option<&Value>, old: Option<&Value>, path: &FieldPath<'_>) {
     if !same(new, old) {
         let shown = new.map_or_else(|| "null".to_owned(), crate::go_json::print);
         let error = pintle_value::FieldError::invalid(path, new.cloned(), IMMUTABLE_TEXT);
@@ -71,7 +71,7 @@ pub(crate) fn immutable(errors: &mut Errors, new: Option<&Value>, old: Option<&V
 /// The strategy for a `status` subresource.
 pub(crate) struct StatusStrategy {
     /// The paths that the subresource may not change.
-    pub(crate) keeps: &'static [&'static [&'static str]],
+    pub(crate) preserved_paths: &'static [&'static [&'static str]],
     /// Further preparation of the new object, which is the first argument.
     pub(crate) prepare: fn(&mut Value, &Value),
     /// Validates the update; the new object is the first argument.
@@ -80,7 +80,7 @@ pub(crate) struct StatusStrategy {
 
 /// The paths that a status update of newer kinds may not change: the spec and the metadata that upstream resets
 /// (`metav1.ResetObjectMetaForStatus`).
-pub(crate) const SPEC_AND_METADATA: &[&[&str]] = &[
+pub(crate) const SPEC_AND_METADATA_PATHS: &[&[&str]] = &[
     &["spec"],
     &["metadata", "annotations"],
     &["metadata", "deletionTimestamp"],
@@ -92,7 +92,7 @@ pub(crate) const SPEC_AND_METADATA: &[&[&str]] = &[
 ];
 
 /// The reset fields of these kinds: writes of the status own no metadata.
-pub(crate) fn reset_with_metadata(subresource: &str) -> ResetFields {
+pub(crate) fn reset_fields_with_metadata(subresource: &str) -> ResetFields {
     match subresource {
         "status" => ResetFields::These(&["metadata", "spec"]),
         _ => ResetFields::These(&["status"]),
@@ -100,17 +100,17 @@ pub(crate) fn reset_with_metadata(subresource: &str) -> ResetFields {
 }
 
 /// A preparation that does nothing.
-pub(crate) fn as_is(_: &mut Value, _: &Value) {}
+pub(crate) fn no_preparation(_: &mut Value, _: &Value) {}
 
 /// A validation that accepts everything.
-pub(crate) fn unchecked(_: &Value, _: &Value) -> Errors {
+pub(crate) fn no_validation(_: &Value, _: &Value) -> Errors {
     Errors::new()
 }
 
 impl SubresourceStrategy for StatusStrategy {
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        for path in self.keeps {
-            keep(object, old, path);
+        for path in self.preserved_paths {
+            keep_old(object, old, path);
         }
         (self.prepare)(object, old);
     }
@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn what_is_kept_may_be_absence() {
         let mut new = object(r#"{"spec":{"a":1},"status":{"x":1}}"#);
-        keep(&mut new, &object(r#"{"spec":{"a":2},"metadata":{}}"#), &["status"]);
+        keep_old(&mut new, &object(r#"{"spec":{"a":2},"metadata":{}}"#), &["status"]);
         assert_eq!(new, object(r#"{"spec":{"a":1}}"#));
-        keep(&mut new, &object(r#"{"status":{"y":null}}"#), &["status"]);
+        keep_old(&mut new, &object(r#"{"status":{"y":null}}"#), &["status"]);
         assert_eq!(new, object(r#"{"spec":{"a":1},"status":{"y":null}}"#));
     }
 }

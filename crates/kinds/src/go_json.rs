@@ -22,28 +22,28 @@ pub(crate) fn print(value: &Value) -> String {
 }
 
 /// How a struct of an upstream internal version prints. These structs have no JSON names.
-pub(crate) enum Shape {
+pub(crate) enum GoType {
     /// A value with JSON names, or a scalar; prints as this text if absent.
     Plain(&'static str),
     /// A struct: Go names with the JSON names of the served version.
-    Struct(&'static [(&'static str, &'static str, Shape)]),
+    Struct(&'static [(&'static str, &'static str, GoType)]),
     /// A pointer to a struct.
-    Pointer(&'static Shape),
+    Pointer(&'static GoType),
     /// A list.
-    List(&'static Shape),
+    List(&'static GoType),
     /// A value with a custom format.
     Custom(fn(Option<&Value>) -> String),
 }
 
-impl Shape {
+impl GoType {
     /// A string.
-    pub(crate) const TEXT: Self = Self::Plain("\"\"");
+    pub(crate) const STRING: Self = Self::Plain("\"\"");
     /// A pointer to a scalar, a list of scalars, or a pointer to a struct with JSON names.
-    pub(crate) const NULL: Self = Self::Plain("null");
+    pub(crate) const NULLABLE: Self = Self::Plain("null");
 }
 
 /// Returns an `Invalid` error for a value that upstream shows as its internal struct.
-pub(crate) fn invalid(path: &FieldPath<'_>, value: &Value, shape: &Shape, detail: &str) -> FieldError {
+pub(crate) fn invalid(path: &FieldPath<'_>, value: &Value, shape: &GoType, detail: &str) -> FieldError {
     FieldError::invalid(path, value.clone(), detail).showing(internal(Some(value), shape))
 }
 
@@ -56,21 +56,21 @@ pub(crate) fn invalid_pointer(path: &FieldPath<'_>, value: impl Into<Value>, det
 }
 
 /// Returns a value as Go prints its internal version.
-pub(crate) fn internal(value: Option<&Value>, shape: &Shape) -> String {
+pub(crate) fn internal(value: Option<&Value>, shape: &GoType) -> String {
     let value = value.filter(|value| !value.is_null());
     match (shape, value) {
-        (Shape::Plain(absent), value) => value.map_or_else(|| (*absent).to_owned(), print),
-        (Shape::Struct(fields), value) => {
+        (GoType::Plain(absent), value) => value.map_or_else(|| (*absent).to_owned(), print),
+        (GoType::Struct(fields), value) => {
             let entries: Vec<String> = fields
                 .iter()
                 .map(|(go, json, shape)| format!("\"{go}\":{}", internal(value.and_then(|v| v.get(json)), shape)))
                 .collect();
             format!("{{{}}}", entries.join(","))
         }
-        (Shape::Custom(print), value) => print(value),
-        (Shape::Pointer(_) | Shape::List(_), None) => "null".to_owned(),
-        (Shape::Pointer(shape), value) => internal(value, shape),
-        (Shape::List(shape), Some(list)) => {
+        (GoType::Custom(print), value) => print(value),
+        (GoType::Pointer(_) | GoType::List(_), None) => "null".to_owned(),
+        (GoType::Pointer(shape), value) => internal(value, shape),
+        (GoType::List(shape), Some(list)) => {
             let items: Vec<String> = list.items_at(&[]).iter().map(|item| internal(Some(item), shape)).collect();
             format!("[{}]", items.join(","))
         }
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn internal_structs_print_by_their_go_names() {
-        const SHAPE: Shape = Shape::Struct(&[
-            ("Type", "type", Shape::TEXT),
-            ("Rolling", "rolling", Shape::Pointer(&Shape::Struct(&[("Max", "max", Shape::Plain("0"))]))),
+        const SHAPE: GoType = GoType::Struct(&[
+            ("Type", "type", GoType::STRING),
+            ("Rolling", "rolling", GoType::Pointer(&GoType::Struct(&[("Max", "max", GoType::Plain("0"))]))),
         ]);
         let check = |json: &str, expect: &str| assert_eq!(internal(Some(&object(json)), &SHAPE), expect);
         check("{}", r#"{"Type":"","Rolling":null}"#);

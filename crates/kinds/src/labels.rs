@@ -13,7 +13,7 @@ pub(crate) fn validate_selector(selector: Option<&Value>, any_value: bool, path:
 }
 
 /// Returns true if a selector is invalid.
-pub(crate) fn is_invalid(selector: &Value) -> bool {
+pub(crate) fn is_invalid_selector(selector: &Value) -> bool {
     !validate_selector(Some(selector), false, &FieldPath::root()).is_empty()
 }
 
@@ -23,17 +23,17 @@ pub(crate) fn has_invalid_value(selector: Option<&Value>) -> bool {
 }
 
 /// Returns true if a selector is present but empty.
-pub(crate) fn selects_everything(selector: &Value) -> bool {
+pub(crate) fn is_empty_selector(selector: &Value) -> bool {
     selector.entries_at(&["matchLabels"]).next().is_none() && selector.items_at(&["matchExpressions"]).is_empty()
 }
 
 /// Parses a selector. Returns `None` if it is malformed. An absent selector matches nothing, an empty one everything.
-pub(crate) fn read(selector: Option<&Value>) -> Option<LabelSelector> {
+pub(crate) fn parse_selector(selector: Option<&Value>) -> Option<LabelSelector> {
     LabelSelector::from_label_selector(selector.unwrap_or(&Value::Null)).ok()
 }
 
 /// Returns true if a selector matches labels.
-pub(crate) fn selects(selector: &LabelSelector, labels: Option<&Value>) -> bool {
+pub(crate) fn matches_labels(selector: &LabelSelector, labels: Option<&Value>) -> bool {
     selector.matches(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
 }
 
@@ -47,7 +47,7 @@ mod tests {
         let labels = object(r#"{"app":"x"}"#);
         let check = |selector: Option<&str>, expect: Option<bool>| {
             let selector = selector.map(object);
-            let found = read(selector.as_ref()).map(|selector| selects(&selector, Some(&labels)));
+            let found = parse_selector(selector.as_ref()).map(|selector| matches_labels(&selector, Some(&labels)));
             assert_eq!(found, expect, "{selector:?}");
         };
         check(None, Some(false));
@@ -55,7 +55,7 @@ mod tests {
         check(Some(r#"{"matchLabels":{"app":"x"}}"#), Some(true));
         check(Some(r#"{"matchLabels":{"app":"y"}}"#), Some(false));
         check(Some(r#"{"matchLabels":{"a b":"y"}}"#), None);
-        assert!(selects_everything(&object("{}")));
-        assert!(!selects_everything(&object(r#"{"matchLabels":{"app":"x"}}"#)));
+        assert!(is_empty_selector(&object("{}")));
+        assert!(!is_empty_selector(&object(r#"{"matchLabels":{"app":"x"}}"#)));
     }
 }

@@ -8,7 +8,7 @@ const DASHES: &str = "-----";
 
 /// A PEM block.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Block<'a> {
+pub(crate) struct PemBlock<'a> {
     /// The type: `CERTIFICATE`.
     pub(crate) kind: &'a str,
     /// True if the block has headers (`Name: value`).
@@ -18,29 +18,29 @@ pub(crate) struct Block<'a> {
 }
 
 /// Iterates over the blocks of a text.
-pub(crate) fn blocks(text: &str) -> Blocks<'_> {
-    Blocks(text)
+pub(crate) fn blocks(text: &str) -> PemBlocks<'_> {
+    PemBlocks(text)
 }
 
 /// Iterates over the blocks in the rest of a text.
-pub(crate) struct Blocks<'a>(&'a str);
+pub(crate) struct PemBlocks<'a>(&'a str);
 
-impl Blocks<'_> {
+impl PemBlocks<'_> {
     /// Returns true if no text is left, not even text outside of blocks.
     pub(crate) fn is_at_end(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl<'a> Iterator for Blocks<'a> {
-    type Item = Block<'a>;
+impl<'a> Iterator for PemBlocks<'a> {
+    type Item = PemBlock<'a>;
 
-    fn next(&mut self) -> Option<Block<'a>> {
+    fn next(&mut self) -> Option<PemBlock<'a>> {
         loop {
             let (before, after) = self.0.split_once(END)?;
             self.0 = after;
-            if let Some(block) = block(before, after) {
-                self.0 = line(after).1;
+            if let Some(block) = parse_block(before, after) {
+                self.0 = split_line(after).1;
                 return Some(block);
             }
         }
@@ -48,19 +48,19 @@ impl<'a> Iterator for Blocks<'a> {
 }
 
 /// Returns the block between the last begin line in `before` and the end line between `before` and `after`.
-fn block<'a>(before: &'a str, after: &str) -> Option<Block<'a>> {
+fn parse_block<'a>(before: &'a str, after: &str) -> Option<PemBlock<'a>> {
     let begin = before.rfind(BEGIN)?;
     if begin > 0 && !before[..begin].ends_with('\n') {
         return None;
     }
-    let (first, mut body) = line(&before[begin + BEGIN.len()..]);
+    let (first, mut body) = split_line(&before[begin + BEGIN.len()..]);
     let kind = first.strip_suffix(DASHES)?;
-    let (rest, _) = line(after.strip_prefix(kind)?.strip_prefix(DASHES)?);
+    let (rest, _) = split_line(after.strip_prefix(kind)?.strip_prefix(DASHES)?);
     if !rest.is_empty() {
         return None;
     }
     let mut headers = false;
-    while let (header, next) = line(body)
+    while let (header, next) = split_line(body)
         && header.contains(':')
     {
         // There must be a line break between the headers and the end line.
@@ -70,11 +70,11 @@ fn block<'a>(before: &'a str, after: &str) -> Option<Block<'a>> {
         (headers, body) = (true, next);
     }
     let symbols: Vec<u8> = body.bytes().filter(|b| !matches!(b, b' ' | b'\t')).collect();
-    Some(Block { kind, headers, bytes: base64::decode(&symbols).ok()? })
+    Some(PemBlock { kind, headers, bytes: base64::decode(&symbols).ok()? })
 }
 
 /// Returns the first line without trailing white space, and the rest.
-fn line(text: &str) -> (&str, &str) {
+fn split_line(text: &str) -> (&str, &str) {
     let (first, rest) = match text.split_once('\n') {
         Some((first, rest)) => (first.strip_suffix('\r').unwrap_or(first), rest),
         None => (text, ""),

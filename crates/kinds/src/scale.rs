@@ -6,7 +6,7 @@ use pintle_selector::LabelSelector;
 use pintle_value::metadata::validate_object_meta;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
-use crate::validation::nonnegative;
+use crate::validation::reject_negative;
 
 /// Why an object has no scale.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,25 +20,25 @@ pub enum ScaleError {
     Malformed(String),
 }
 
-fn keys(path: &[Str]) -> Vec<&str> {
+fn path_segments(path: &[Str]) -> Vec<&str> {
     path.iter().map(Str::as_str).collect()
 }
 
-fn dotted(path: &[Str]) -> String {
+fn dotted_path(path: &[Str]) -> String {
     format!(".{}", path.join("."))
 }
 
 /// Returns the scale of an object.
 pub fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError> {
-    let number = |path: &[Str]| match object.at(&keys(path)) {
+    let number = |path: &[Str]| match object.at(&path_segments(path)) {
         None => Ok(None),
         Some(Value::Int(number)) => Ok(Some(*number)),
-        Some(_) => Err(ScaleError::Malformed(format!("{} accessor error: expected int64", dotted(path)))),
+        Some(_) => Err(ScaleError::Malformed(format!("{} accessor error: expected int64", dotted_path(path)))),
     };
     let replicas = match number(&paths.replicas)? {
         Some(replicas) => replicas,
         None if paths.built_in => 0,
-        None => return Err(ScaleError::NoReplicas(dotted(&paths.replicas))),
+        None => return Err(ScaleError::NoReplicas(dotted_path(&paths.replicas))),
     };
     let current = number(&paths.status_replicas)?.unwrap_or(0);
     let selector = selector_text(object, &paths.selector)?;
@@ -64,7 +64,7 @@ pub fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value, ScaleError>
 }
 
 fn selector_text(object: &Value, selector: &ScaleSelector) -> Result<String, ScaleError> {
-    let at = |path: &[Str]| object.at(&keys(path)).cloned().unwrap_or_default();
+    let at = |path: &[Str]| object.at(&path_segments(path)).cloned().unwrap_or_default();
     match selector {
         ScaleSelector::None => Ok(String::new()),
         ScaleSelector::LabelSelector(path) => LabelSelector::from_label_selector(&at(path))
@@ -74,7 +74,7 @@ fn selector_text(object: &Value, selector: &ScaleSelector) -> Result<String, Sca
         ScaleSelector::Text(path) => match at(path) {
             Value::Null => Ok(String::new()),
             Value::String(text) => Ok(text.into()),
-            _ => Err(ScaleError::Malformed(format!("{} accessor error: expected string", dotted(path)))),
+            _ => Err(ScaleError::Malformed(format!("{} accessor error: expected string", dotted_path(path)))),
         },
     }
 }
@@ -86,12 +86,12 @@ pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Err
     if paths.built_in {
         let mut errors = validate_object_meta(scale, true, &names::dns1123_subdomain_name);
         let spec = FieldPath::new("spec");
-        nonnegative(&mut errors, &spec.child("replicas"), replicas);
+        reject_negative(&mut errors, &spec.child("replicas"), replicas);
         if !errors.is_empty() {
             return errors;
         }
     }
-    object.set_at(&keys(&paths.replicas), replicas);
+    object.set_at(&path_segments(&paths.replicas), replicas);
     let version = ["metadata", "resourceVersion"];
     match scale.at(&version) {
         Some(asked) => object.set_at(&version, asked.clone()),

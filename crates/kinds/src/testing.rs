@@ -28,7 +28,7 @@ pub(crate) fn context() -> StrategyContext {
 
 /// Compares the validation errors of an object after defaulting, or of an update from `old`.
 #[track_caller]
-pub(crate) fn check_rules(rules: &dyn Strategy, new: &str, old: Option<&str>, expect: &[&str]) {
+pub(crate) fn check_validation(rules: &dyn Strategy, new: &str, old: Option<&str>, expect: &[&str]) {
     let mut new = object(new);
     rules.defaults(&mut new);
     let errors = match old {

@@ -5,12 +5,12 @@ use pintle_value::metadata::validate_nonnegative;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 /// Returns the string of a pointer field. Absence and the empty string differ.
-pub(crate) fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
+pub(crate) fn str_field<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
     object.get(field).and_then(Value::as_str)
 }
 
 /// Returns the strings of an array at a path.
-pub(crate) fn strings<'v>(object: &'v Value, path: &[&str]) -> Vec<&'v str> {
+pub(crate) fn strings_at<'v>(object: &'v Value, path: &[&str]) -> Vec<&'v str> {
     object.items_at(path).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }
 
@@ -32,27 +32,27 @@ pub(crate) fn invalid_each(
 }
 
 /// Rejects a value that is not a DNS label.
-pub(crate) fn dns_label(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
+pub(crate) fn validate_dns_label(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
     invalid_each(errors, path, value, names::dns1123_label(value));
 }
 
 /// Rejects a value that is not a DNS subdomain.
-pub(crate) fn dns_subdomain(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
+pub(crate) fn validate_dns_subdomain(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
     invalid_each(errors, path, value, names::dns1123_subdomain(value));
 }
 
 /// Rejects a value that is not a valid object name.
-pub(crate) fn object_name(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
+pub(crate) fn validate_object_name(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
     invalid_each(errors, path, value, names::dns1123_subdomain_name(value, false));
 }
 
 /// Rejects a value that is not a qualified name.
-pub(crate) fn qualified_name(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
+pub(crate) fn validate_qualified_name(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
     invalid_each(errors, path, value, names::qualified_name(value));
 }
 
 /// Requires a name that is valid as a path segment of a URL.
-pub(crate) fn required_path_segment(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
+pub(crate) fn require_path_segment(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
     if value.is_empty() {
         errors.required(path, "");
     } else {
@@ -61,7 +61,7 @@ pub(crate) fn required_path_segment(errors: &mut Errors, path: &FieldPath<'_>, v
 }
 
 /// Requires each of the fields to be non-empty.
-pub(crate) fn require(errors: &mut Errors, object: &Value, fields: &[&str], path: &FieldPath<'_>) {
+pub(crate) fn require_fields(errors: &mut Errors, object: &Value, fields: &[&str], path: &FieldPath<'_>) {
     for field in fields {
         if object.get(field).is_none_or(Value::is_empty) {
             errors.required(&path.child(field), "");
@@ -70,38 +70,43 @@ pub(crate) fn require(errors: &mut Errors, object: &Value, fields: &[&str], path
 }
 
 /// Rejects a value that is present and not among the known ones.
-pub(crate) fn one_of(errors: &mut Errors, path: &FieldPath<'_>, value: Option<&str>, known: &[&str]) {
+pub(crate) fn validate_one_of(errors: &mut Errors, path: &FieldPath<'_>, value: Option<&str>, known: &[&str]) {
     if let Some(value) = value.filter(|v| !known.contains(v)) {
         errors.not_supported(path, value, known);
     }
 }
 
 /// Requires a value that is among the known ones.
-pub(crate) fn required_one_of(errors: &mut Errors, path: &FieldPath<'_>, value: &str, known: &[&str]) {
+pub(crate) fn require_one_of(errors: &mut Errors, path: &FieldPath<'_>, value: &str, known: &[&str]) {
     if value.is_empty() {
         errors.required(path, "");
     } else {
-        one_of(errors, path, Some(value), known);
+        validate_one_of(errors, path, Some(value), known);
     }
 }
 
 /// Rejects a negative number.
-pub(crate) fn nonnegative(errors: &mut Errors, path: &FieldPath<'_>, value: impl Into<Option<i64>>) {
+pub(crate) fn reject_negative(errors: &mut Errors, path: &FieldPath<'_>, value: impl Into<Option<i64>>) {
     if let Some(value) = value.into() {
         errors.append(validate_nonnegative(value, path));
     }
 }
 
 /// Rejects negative numbers in these fields.
-pub(crate) fn all_nonnegative(errors: &mut Errors, path: &FieldPath<'_>, object: Option<&Value>, names: &[&str]) {
+pub(crate) fn reject_negative_fields(
+    errors: &mut Errors,
+    path: &FieldPath<'_>,
+    object: Option<&Value>,
+    names: &[&str],
+) {
     for name in names {
-        nonnegative(errors, &path.child(name), object.and_then(|o| o.int_at(&[name])));
+        reject_negative(errors, &path.child(name), object.and_then(|o| o.int_at(&[name])));
     }
 }
 
 /// Rejects status counters greater than `replicas`, and more available replicas than ready ones. `ready` is the name of
 /// the ready counter in the message.
-pub(crate) fn replica_counts(errors: &mut Errors, object: &Value, counters: &[&str], ready: &str) {
+pub(crate) fn validate_replica_counts(errors: &mut Errors, object: &Value, counters: &[&str], ready: &str) {
     let path = FieldPath::new("status");
     let count = |field: &str| object.int_at(&["status", field]).unwrap_or(0);
     let mut at_most = |field: &str, most: &str, name: &str| {
@@ -116,14 +121,14 @@ pub(crate) fn replica_counts(errors: &mut Errors, object: &Value, counters: &[&s
 }
 
 /// Rejects a number that is not positive.
-pub(crate) fn positive(errors: &mut Errors, path: &FieldPath<'_>, value: i64) {
+pub(crate) fn require_positive(errors: &mut Errors, path: &FieldPath<'_>, value: i64) {
     if value <= 0 {
         errors.invalid(path, value, "must be greater than zero");
     }
 }
 
 /// Rejects a port that is neither a number in range nor a well-formed name (upstream: `ValidatePortNumOrName`).
-pub(crate) fn port_number_or_name(errors: &mut Errors, path: &FieldPath<'_>, port: Option<&Value>) {
+pub(crate) fn validate_port_number_or_name(errors: &mut Errors, path: &FieldPath<'_>, port: Option<&Value>) {
     match port {
         Some(Value::String(name)) => invalid_each(errors, path, name, names::port_name(name)),
         // An absent port counts as the number 0.
@@ -149,23 +154,23 @@ mod tests {
     fn values_that_are_known() {
         let known = ["A", "B"];
         let complaint = "p: Unsupported value: \"C\": supported values: \"A\", \"B\"";
-        check(|errors, path| required_one_of(errors, path, "A", &known), &[]);
-        check(|errors, path| required_one_of(errors, path, "", &known), &["p: Required value"]);
-        check(|errors, path| required_one_of(errors, path, "C", &known), &[complaint]);
-        check(|errors, path| one_of(errors, path, None, &known), &[]);
-        check(|errors, path| one_of(errors, path, Some("C"), &known), &[complaint]);
+        check(|errors, path| require_one_of(errors, path, "A", &known), &[]);
+        check(|errors, path| require_one_of(errors, path, "", &known), &["p: Required value"]);
+        check(|errors, path| require_one_of(errors, path, "C", &known), &[complaint]);
+        check(|errors, path| validate_one_of(errors, path, None, &known), &[]);
+        check(|errors, path| validate_one_of(errors, path, Some("C"), &known), &[complaint]);
     }
 
     #[test]
     fn numbers_and_ports() {
         let negative = "p: Invalid value: -1: must be greater than or equal to 0";
-        check(|errors, path| nonnegative(errors, path, None), &[]);
-        check(|errors, path| nonnegative(errors, path, 0), &[]);
-        check(|errors, path| nonnegative(errors, path, -1), &[negative]);
-        check(|errors, path| positive(errors, path, 0), &["p: Invalid value: 0: must be greater than zero"]);
+        check(|errors, path| reject_negative(errors, path, None), &[]);
+        check(|errors, path| reject_negative(errors, path, 0), &[]);
+        check(|errors, path| reject_negative(errors, path, -1), &[negative]);
+        check(|errors, path| require_positive(errors, path, 0), &["p: Invalid value: 0: must be greater than zero"]);
         let of_range = "p: Invalid value: 0: must be between 1 and 65535, inclusive";
-        check(|errors, path| port_number_or_name(errors, path, None), &[of_range]);
-        check(|errors, path| port_number_or_name(errors, path, Some(&Value::from("http"))), &[]);
-        check(|errors, path| require(errors, &object(r#"{"a":""}"#), &["a"], path), &["p.a: Required value"]);
+        check(|errors, path| validate_port_number_or_name(errors, path, None), &[of_range]);
+        check(|errors, path| validate_port_number_or_name(errors, path, Some(&Value::from("http"))), &[]);
+        check(|errors, path| require_fields(errors, &object(r#"{"a":""}"#), &["a"], path), &["p.a: Required value"]);
     }
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::validation::{invalid_each, one_of, required_one_of, strings, text};
+use crate::validation::{invalid_each, require_one_of, str_field, strings_at, validate_one_of};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 const MAX_CONDITIONS: usize = 64;
 
 /// Sets the default scope of rules: `*`.
-pub(super) fn rule_defaults(owner: &mut Value, field: &str) {
+pub(super) fn set_rule_defaults(owner: &mut Value, field: &str) {
     let rules = owner.get_mut(field).and_then(Value::as_array_mut);
     for rule in rules.into_iter().flatten() {
         rule.set_default("scope", "*");
@@ -20,41 +20,47 @@ pub(super) fn rule_defaults(owner: &mut Value, field: &str) {
 }
 
 /// Rejects a field value that is present and not among the known ones.
-pub(super) fn field_one_of(errors: &mut Errors, object: &Value, field: &str, known: &[&str], path: &FieldPath<'_>) {
-    one_of(errors, &path.child(field), text(object, field), known);
-}
-
-/// Requires a field with a value among the known ones.
-pub(super) fn field_required_one_of(
+pub(super) fn validate_field_one_of(
     errors: &mut Errors,
     object: &Value,
     field: &str,
     known: &[&str],
     path: &FieldPath<'_>,
 ) {
-    required_one_of(errors, &path.child(field), object.str_at(&[field]), known);
+    validate_one_of(errors, &path.child(field), str_field(object, field), known);
+}
+
+/// Requires a field with a value among the known ones.
+pub(super) fn require_field_one_of(
+    errors: &mut Errors,
+    object: &Value,
+    field: &str,
+    known: &[&str],
+    path: &FieldPath<'_>,
+) {
+    require_one_of(errors, &path.child(field), object.str_at(&[field]), known);
 }
 
 /// Validates a rule with operations.
 pub(super) fn validate_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
-    wildcard_stands_alone(errors, rule, "operations", "operations", path);
+    require_wildcard_alone(errors, rule, "operations", "operations", path);
     let list = path.child("operations");
-    for (i, operation) in strings(rule, &["operations"]).into_iter().enumerate() {
-        one_of(errors, &list.index(i), Some(operation), &OPERATIONS);
+    for (i, operation) in strings_at(rule, &["operations"]).into_iter().enumerate() {
+        validate_one_of(errors, &list.index(i), Some(operation), &OPERATIONS);
     }
-    wildcard_stands_alone(errors, rule, "apiGroups", "API groups", path);
-    wildcard_stands_alone(errors, rule, "apiVersions", "API versions", path);
+    require_wildcard_alone(errors, rule, "apiGroups", "API groups", path);
+    require_wildcard_alone(errors, rule, "apiVersions", "API versions", path);
     let list = path.child("apiVersions");
-    for (i, _) in strings(rule, &["apiVersions"]).iter().enumerate().filter(|(_, version)| version.is_empty()) {
+    for (i, _) in strings_at(rule, &["apiVersions"]).iter().enumerate().filter(|(_, version)| version.is_empty()) {
         errors.required(&list.index(i), "");
     }
     validate_resources(errors, rule, &path.child("resources"));
-    field_one_of(errors, rule, "scope", &SCOPES, path);
+    validate_field_one_of(errors, rule, "scope", &SCOPES, path);
 }
 
 /// Requires a non-empty list in which `*` has no other items beside it.
-fn wildcard_stands_alone(errors: &mut Errors, rule: &Value, field: &str, others: &str, path: &FieldPath<'_>) {
-    let items = strings(rule, &[field]);
+fn require_wildcard_alone(errors: &mut Errors, rule: &Value, field: &str, others: &str, path: &FieldPath<'_>) {
+    let items = strings_at(rule, &[field]);
     if items.is_empty() {
         errors.required(&path.child(field), "");
     }
@@ -65,7 +71,7 @@ fn wildcard_stands_alone(errors: &mut Errors, rule: &Value, field: &str, others:
 }
 
 fn validate_resources(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
-    let resources = strings(rule, &["resources"]);
+    let resources = strings_at(rule, &["resources"]);
     if resources.is_empty() {
         errors.required(path, "");
     }

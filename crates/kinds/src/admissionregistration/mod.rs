@@ -11,12 +11,12 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
-        "mutatingwebhookconfigurations" => Arc::new(webhook::Configuration { mutating: true }),
-        "validatingwebhookconfigurations" => Arc::new(webhook::Configuration { mutating: false }),
-        "mutatingadmissionpolicies" => Arc::new(policy::MutatingPolicy),
-        "validatingadmissionpolicies" => Arc::new(policy::ValidatingPolicy),
-        "mutatingadmissionpolicybindings" => Arc::new(policy::Binding { validating: false }),
-        "validatingadmissionpolicybindings" => Arc::new(policy::Binding { validating: true }),
+        "mutatingwebhookconfigurations" => Arc::new(webhook::WebhookConfigurationStrategy { mutating: true }),
+        "validatingwebhookconfigurations" => Arc::new(webhook::WebhookConfigurationStrategy { mutating: false }),
+        "mutatingadmissionpolicies" => Arc::new(policy::MutatingAdmissionPolicyStrategy),
+        "validatingadmissionpolicies" => Arc::new(policy::ValidatingAdmissionPolicyStrategy),
+        "mutatingadmissionpolicybindings" => Arc::new(policy::PolicyBindingStrategy { validating: false }),
+        "validatingadmissionpolicybindings" => Arc::new(policy::PolicyBindingStrategy { validating: true }),
         _ => return None,
     })
 }

@@ -6,11 +6,14 @@ use std::collections::BTreeSet;
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::match_rules::{field_one_of, field_required_one_of, rule_defaults, validate_conditions, validate_rule};
-use crate::generic::{
-    SPEC_AND_METADATA, StatusStrategy, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
+use super::match_rules::{
+    require_field_one_of, set_rule_defaults, validate_conditions, validate_field_one_of, validate_rule,
 };
-use crate::go_json::{self, Shape};
+use crate::generic::{
+    SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
+    reset_fields_with_metadata, set_first_generation,
+};
+use crate::go_json::{self, GoType};
 use crate::labels::validate_selector;
 use crate::validation::invalid_each;
 
@@ -22,33 +25,35 @@ const PARAMETER_ACTIONS: [&str; 2] = ["Deny", "Allow"];
 const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
 const MAX_AUDIT_ANNOTATIONS: usize = 20;
-const ANNOTATIONS: Shape =
-    Shape::List(&Shape::Struct(&[("Key", "key", Shape::TEXT), ("ValueExpression", "valueExpression", Shape::TEXT)]));
+const ANNOTATIONS: GoType = GoType::List(&GoType::Struct(&[
+    ("Key", "key", GoType::STRING),
+    ("ValueExpression", "valueExpression", GoType::STRING),
+]));
 const MAX_AUDIT_EXPRESSION: usize = 5 * 1024;
 
 /// Sets the defaults of `matchConstraints` or `matchResources`.
-fn match_defaults(resources: Option<&mut Value>) {
+fn set_match_defaults(resources: Option<&mut Value>) {
     let Some(resources) = resources else { return };
     resources.set_default("matchPolicy", "Equivalent");
     resources.set_default("namespaceSelector", Value::object());
     resources.set_default("objectSelector", Value::object());
-    rule_defaults(resources, "resourceRules");
-    rule_defaults(resources, "excludeResourceRules");
+    set_rule_defaults(resources, "resourceRules");
+    set_rule_defaults(resources, "excludeResourceRules");
 }
 
-fn policy_defaults(object: &mut Value) {
+fn set_policy_defaults(object: &mut Value) {
     if let Some(spec) = object.at_mut(&["spec"]) {
         spec.set_default("failurePolicy", "Fail");
-        match_defaults(spec.get_mut("matchConstraints"));
+        set_match_defaults(spec.get_mut("matchConstraints"));
     }
 }
 
 /// The strategy for ValidatingAdmissionPolicy.
-pub(super) struct ValidatingPolicy;
+pub(super) struct ValidatingAdmissionPolicyStrategy;
 
 static STATUS: StatusStrategy = StatusStrategy {
-    keeps: SPEC_AND_METADATA,
-    prepare: as_is,
+    preserved_paths: SPEC_AND_METADATA_PATHS,
+    prepare: no_preparation,
     validate: |object, _| {
         let mut errors = Errors::new();
         let status = FieldPath::new("status");
@@ -67,19 +72,19 @@ static STATUS: StatusStrategy = StatusStrategy {
     },
 };
 
-impl Strategy for ValidatingPolicy {
+impl Strategy for ValidatingAdmissionPolicyStrategy {
     fn defaults(&self, object: &mut Value) {
-        policy_defaults(object);
+        set_policy_defaults(object);
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
-        first_generation(object);
+        set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        generation_follows_spec(object, old);
-        keep(object, old, &["status"]);
+        increment_generation_on_spec_change(object, old);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -123,7 +128,7 @@ impl Strategy for ValidatingPolicy {
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_with_metadata(subresource)
+        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -132,19 +137,19 @@ impl Strategy for ValidatingPolicy {
 }
 
 /// The strategy for MutatingAdmissionPolicy.
-pub(super) struct MutatingPolicy;
+pub(super) struct MutatingAdmissionPolicyStrategy;
 
-impl Strategy for MutatingPolicy {
+impl Strategy for MutatingAdmissionPolicyStrategy {
     fn defaults(&self, object: &mut Value) {
-        policy_defaults(object);
+        set_policy_defaults(object);
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        first_generation(object);
+        set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        generation_follows_spec(object, old);
+        increment_generation_on_spec_change(object, old);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -158,9 +163,9 @@ impl Strategy for MutatingPolicy {
             errors.required(&list, "mutations must contain at least one item");
         }
         for (i, mutation) in mutations.iter().enumerate() {
-            field_required_one_of(&mut errors, mutation, "patchType", &PATCH_TYPES, &list.index(i));
+            require_field_one_of(&mut errors, mutation, "patchType", &PATCH_TYPES, &list.index(i));
         }
-        field_required_one_of(&mut errors, spec, "reinvocationPolicy", &REINVOCATION_POLICIES, &path);
+        require_field_one_of(&mut errors, spec, "reinvocationPolicy", &REINVOCATION_POLICIES, &path);
         errors
     }
 
@@ -174,22 +179,22 @@ impl Strategy for MutatingPolicy {
 }
 
 /// The strategy for ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding.
-pub(super) struct Binding {
+pub(super) struct PolicyBindingStrategy {
     /// True for bindings of validating policies, which have validation actions.
     pub(super) validating: bool,
 }
 
-impl Strategy for Binding {
+impl Strategy for PolicyBindingStrategy {
     fn defaults(&self, object: &mut Value) {
-        match_defaults(object.at_mut(&["spec", "matchResources"]));
+        set_match_defaults(object.at_mut(&["spec", "matchResources"]));
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        first_generation(object);
+        set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        generation_follows_spec(object, old);
+        increment_generation_on_spec_change(object, old);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -226,7 +231,7 @@ impl Strategy for Binding {
 
 /// Validates what both types of policies have in common.
 fn validate_common(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
-    field_required_one_of(errors, spec, "failurePolicy", &FAILURE_POLICIES, path);
+    require_field_one_of(errors, spec, "failurePolicy", &FAILURE_POLICIES, path);
     if let Some(kind) = spec.get("paramKind") {
         validate_param_kind(errors, kind, &path.child("paramKind"));
     }
@@ -298,7 +303,7 @@ fn validate_version(errors: &mut Errors, group: &str, version: &str, api_version
 }
 
 fn validate_match(errors: &mut Errors, resources: &Value, path: &FieldPath<'_>) {
-    field_required_one_of(errors, resources, "matchPolicy", &MATCH_POLICIES, path);
+    require_field_one_of(errors, resources, "matchPolicy", &MATCH_POLICIES, path);
     for field in ["namespaceSelector", "objectSelector"] {
         match resources.get(field) {
             None => errors.required(&path.child(field), ""),
@@ -338,7 +343,7 @@ fn validate_validation(errors: &mut Errors, validation: &Value, path: &FieldPath
     } else if message.trim().contains(['\n', '\r']) {
         errors.invalid(&path.child("message"), message, "message must not contain line breaks");
     }
-    field_one_of(errors, validation, "reason", &REASONS, path);
+    validate_field_one_of(errors, validation, "reason", &REASONS, path);
 }
 
 fn validate_audit_annotation(errors: &mut Errors, policy: &str, annotation: &Value, path: &FieldPath<'_>) {
@@ -400,7 +405,7 @@ fn validate_param_ref(errors: &mut Errors, reference: &Value, path: &FieldPath<'
     if name.is_empty() && selector.is_none() {
         errors.required(path, "one of name or selector must be specified");
     }
-    field_required_one_of(errors, reference, "parameterNotFoundAction", &PARAMETER_ACTIONS, path);
+    require_field_one_of(errors, reference, "parameterNotFoundAction", &PARAMETER_ACTIONS, path);
 }
 
 #[cfg(test)]
@@ -412,8 +417,8 @@ mod tests {
     fn validating_policies() {
         let check = |spec: &str, expect: &[&str]| {
             let mut policy = object(&format!(r#"{{"spec":{{{spec}}}}}"#));
-            ValidatingPolicy.defaults(&mut policy);
-            assert_eq!(messages(&ValidatingPolicy.validate(&context(), &policy)), expect, "{spec}");
+            ValidatingAdmissionPolicyStrategy.defaults(&mut policy);
+            assert_eq!(messages(&ValidatingAdmissionPolicyStrategy.validate(&context(), &policy)), expect, "{spec}");
         };
         let rules = r#""matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]}"#;
         check(&format!(r#"{rules},"validations":[{{"expression":"true"}}]"#), &[]);
@@ -443,7 +448,7 @@ mod tests {
 
     #[test]
     fn bindings() {
-        let binding = Binding { validating: true };
+        let binding = PolicyBindingStrategy { validating: true };
         let check = |spec: &str, expect: &[&str]| {
             let mut new = object(&format!(r#"{{"spec":{{{spec}}}}}"#));
             binding.defaults(&mut new);
@@ -466,7 +471,7 @@ mod tests {
     fn generations_follow_the_spec() {
         let old = object(r#"{"metadata":{"generation":1},"spec":{"a":1}}"#);
         let mut new = object(r#"{"metadata":{"generation":1},"spec":{"a":2}}"#);
-        MutatingPolicy.prepare_for_update(&context(), &mut new, &old);
+        MutatingAdmissionPolicyStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new.generation(), 2);
     }
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::match_rules::{field_one_of, rule_defaults, validate_conditions, validate_rule};
-use crate::generic::{first_generation, next_generation, same_at};
+use super::match_rules::{set_rule_defaults, validate_conditions, validate_field_one_of, validate_rule};
+use crate::generic::{increment_generation, same_at, set_first_generation};
 use crate::labels;
 use crate::validation::invalid_each;
 use crate::webhook;
@@ -25,12 +25,12 @@ const DEFAULT_PORT: i64 = 443;
 const DEFAULT_TIMEOUT: i64 = 10;
 
 /// The strategy for both kinds of webhook configurations.
-pub(super) struct Configuration {
+pub(super) struct WebhookConfigurationStrategy {
     /// True for MutatingWebhookConfiguration.
     pub(super) mutating: bool,
 }
 
-impl Strategy for Configuration {
+impl Strategy for WebhookConfigurationStrategy {
     fn defaults(&self, object: &mut Value) {
         let hooks = object.at_mut(&["webhooks"]).and_then(Value::as_array_mut);
         for hook in hooks.into_iter().flatten() {
@@ -45,26 +45,26 @@ impl Strategy for Configuration {
             if let Some(service) = hook.at_mut(&["clientConfig", "service"]) {
                 service.set_default("port", DEFAULT_PORT);
             }
-            rule_defaults(hook, "rules");
+            set_rule_defaults(hook, "rules");
         }
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        first_generation(object);
+        set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         if !same_at(object, old, &["webhooks"]) {
-            next_generation(object, old);
+            increment_generation(object, old);
         }
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        self.validate_hooks(object, Tolerated::default())
+        self.validate_hooks(object, WebhookValidationOptions::default())
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        self.validate_hooks(object, Tolerated::of(old))
+        self.validate_hooks(object, WebhookValidationOptions::of(old))
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -74,7 +74,7 @@ impl Strategy for Configuration {
 
 /// Faults of the old configuration, which the new one may keep.
 #[derive(Default)]
-struct Tolerated {
+struct WebhookValidationOptions {
     side_effects: bool,
     unknown_reviews: bool,
     repeated_names: bool,
@@ -89,7 +89,7 @@ fn review_versions(hook: &Value) -> Vec<&str> {
     hook.items_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str).collect()
 }
 
-impl Tolerated {
+impl WebhookValidationOptions {
     fn of(old: &Value) -> Self {
         let names: BTreeSet<&str> = hooks(old).iter().map(|hook| hook.str_at(&["name"])).collect();
         let unknown = |hook: &Value| {
@@ -110,48 +110,54 @@ impl Tolerated {
     }
 }
 
-impl Configuration {
-    fn validate_hooks(&self, object: &Value, tolerated: Tolerated) -> Errors {
+impl WebhookConfigurationStrategy {
+    fn validate_hooks(&self, object: &Value, options: WebhookValidationOptions) -> Errors {
         let mut errors = Errors::new();
         let list = FieldPath::new("webhooks");
         let mut seen = BTreeSet::new();
         for (i, hook) in hooks(object).iter().enumerate() {
             let path = list.index(i);
-            self.validate_hook(&mut errors, hook, &tolerated, &path);
+            self.validate_hook(&mut errors, hook, &options, &path);
             let versions = path.child("admissionReviewVersions");
-            validate_review_versions(&mut errors, hook, tolerated.unknown_reviews, &versions);
+            validate_review_versions(&mut errors, hook, options.unknown_reviews, &versions);
             let name = hook.str_at(&["name"]);
-            if !name.is_empty() && !seen.insert(name) && !tolerated.repeated_names {
+            if !name.is_empty() && !seen.insert(name) && !options.repeated_names {
                 errors.duplicate(&path.child("name"), name);
             }
         }
         errors
     }
 
-    fn validate_hook(&self, errors: &mut Errors, hook: &Value, tolerated: &Tolerated, path: &FieldPath<'_>) {
+    fn validate_hook(
+        &self,
+        errors: &mut Errors,
+        hook: &Value,
+        options: &WebhookValidationOptions,
+        path: &FieldPath<'_>,
+    ) {
         errors.append(names::fully_qualified_name(&path.child("name"), hook.str_at(&["name"])));
         let list = path.child("rules");
         for (i, rule) in hook.items_at(&["rules"]).iter().enumerate() {
             validate_rule(errors, rule, &list.index(i));
         }
-        field_one_of(errors, hook, "failurePolicy", &FAILURE_POLICIES, path);
-        field_one_of(errors, hook, "matchPolicy", &MATCH_POLICIES, path);
-        let allowed: &[&str] = if tolerated.side_effects { &SIDE_EFFECTS } else { &NO_SIDE_EFFECTS };
+        validate_field_one_of(errors, hook, "failurePolicy", &FAILURE_POLICIES, path);
+        validate_field_one_of(errors, hook, "matchPolicy", &MATCH_POLICIES, path);
+        let allowed: &[&str] = if options.side_effects { &SIDE_EFFECTS } else { &NO_SIDE_EFFECTS };
         if hook.get("sideEffects").is_none() {
             let detail = format!("must specify one of {}", allowed.join(", "));
             errors.required(&path.child("sideEffects"), detail);
         }
-        field_one_of(errors, hook, "sideEffects", allowed, path);
+        validate_field_one_of(errors, hook, "sideEffects", allowed, path);
         if let Some(seconds) = hook.int_at(&["timeoutSeconds"]).filter(|seconds| !(1..=30).contains(seconds)) {
             let detail = "the timeout value must be between 1 and 30 seconds";
             errors.invalid(&path.child("timeoutSeconds"), seconds, detail);
         }
         for field in ["namespaceSelector", "objectSelector"] {
-            let any_value = tolerated.label_values;
+            let any_value = options.label_values;
             errors.append(labels::validate_selector(hook.get(field), any_value, &path.child(field)));
         }
         if self.mutating {
-            field_one_of(errors, hook, "reinvocationPolicy", &REINVOCATION_POLICIES, path);
+            validate_field_one_of(errors, hook, "reinvocationPolicy", &REINVOCATION_POLICIES, path);
         }
         validate_client(errors, &hook["clientConfig"], &path.child("clientConfig"));
         validate_conditions(errors, hook.items_at(&["matchConditions"]), &path.child("matchConditions"));
@@ -190,7 +196,7 @@ mod tests {
     use super::*;
     use crate::testing::{context, messages, object};
 
-    const MUTATING: Configuration = Configuration { mutating: true };
+    const MUTATING: WebhookConfigurationStrategy = WebhookConfigurationStrategy { mutating: true };
 
     fn check(hook: &str, expect: &[&str]) {
         let mut configuration = object(&format!(r#"{{"webhooks":[{hook}]}}"#));

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::validation_options::Demands;
-use crate::validation::{invalid_each, required_one_of, strings};
+use super::validation_options::ValidationOptions;
+use crate::validation::{invalid_each, require_one_of, strings_at};
 use crate::webhook;
 use crate::{go_json, pem};
 
@@ -18,22 +18,22 @@ const NOT_WEBHOOK: &str = "should not be set when strategy is not set to Webhook
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 /// Validates `spec.conversion`.
-pub(super) fn validate(errors: &mut Errors, spec: &Value, demands: &Demands, path: &FieldPath<'_>) {
+pub(super) fn validate(errors: &mut Errors, spec: &Value, options: &ValidationOptions, path: &FieldPath<'_>) {
     let Some(conversion) = spec.get("conversion") else { return };
     let strategy = conversion.str_at(&["strategy"]);
     if spec.bool_at(&["preserveUnknownFields"]) && strategy != "None" {
         let detail = "must be None if spec.preserveUnknownFields is true";
         errors.push(go_json::invalid_pointer(&path.child("strategy"), strategy, detail));
     }
-    required_one_of(errors, &path.child("strategy"), strategy, &STRATEGIES);
+    require_one_of(errors, &path.child("strategy"), strategy, &STRATEGIES);
     let client = conversion.at(&["webhook", "clientConfig"]);
     let (client_path, versions_path) = (path.child("webhookClientConfig"), path.child("conversionReviewVersions"));
     if strategy == "Webhook" {
         match client {
             None => errors.required(&client_path, "required when strategy is set to Webhook"),
-            Some(client) => validate_client(errors, client, demands.readable_bundle, &client_path),
+            Some(client) => validate_client(errors, client, options.require_readable_bundle, &client_path),
         }
-        validate_review_versions(errors, conversion, demands.known_review, &versions_path);
+        validate_review_versions(errors, conversion, options.require_known_review_version, &versions_path);
         return;
     }
     if client.is_some() {
@@ -51,7 +51,7 @@ fn validate_client(errors: &mut Errors, client: &Value, readable: bool, path: &F
         _ => errors.required(path, "exactly one of url or service is required"),
     }
     let bundle = client.str_at(&["caBundle"]);
-    if let Some(fault) = bundle_fault(bundle).filter(|_| readable && !bundle.is_empty()) {
+    if let Some(fault) = bundle_error(bundle).filter(|_| readable && !bundle.is_empty()) {
         let detail = format!("unable to load root certificates: {fault}");
         errors.invalid(&path.child("caBundle"), bundle, detail);
     }
@@ -59,11 +59,11 @@ fn validate_client(errors: &mut Errors, client: &Value, readable: bool, path: &F
 
 /// Returns true if a CA bundle contains no parsable certificate.
 pub(super) fn is_unreadable_bundle(bundle: &str) -> bool {
-    bundle_fault(bundle).is_some()
+    bundle_error(bundle).is_some()
 }
 
 /// Returns why a CA bundle contains no parsable certificate, or `None` if it contains one.
-fn bundle_fault(bundle: &str) -> Option<&'static str> {
+fn bundle_error(bundle: &str) -> Option<&'static str> {
     let bytes = base64::decode(bundle.as_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let mut blocks = pem::blocks(&text);
@@ -82,11 +82,11 @@ fn bundle_fault(bundle: &str) -> Option<&'static str> {
 }
 
 fn review_versions(conversion: &Value) -> Vec<&str> {
-    strings(conversion, &["webhook", "conversionReviewVersions"])
+    strings_at(conversion, &["webhook", "conversionReviewVersions"])
 }
 
 /// Returns true if a conversion lists a version of ConversionReview that the server knows, or lists none at all.
-pub(super) fn knows_a_review(conversion: &Value) -> bool {
+pub(super) fn has_known_review_version(conversion: &Value) -> bool {
     let versions = review_versions(conversion);
     versions.is_empty() || versions.iter().any(|version| REVIEW_VERSIONS.contains(version))
 }
@@ -104,7 +104,7 @@ fn validate_review_versions(errors: &mut Errors, conversion: &Value, known: bool
             errors.invalid(&path.index(i), *version, "duplicate version");
         }
     }
-    if known && !knows_a_review(conversion) {
+    if known && !has_known_review_version(conversion) {
         let detail = format!("must include at least one of {}", REVIEW_VERSIONS.join(", "));
         errors.invalid(path, versions, detail);
     }

@@ -37,7 +37,7 @@ const TEXTS: [&str; 26] = [
 ];
 
 /// Returns the unrecognized formats in the schemas of a definition, without duplicates.
-pub(super) fn unrecognized(object: &Value) -> Vec<&str> {
+pub(super) fn unrecognized_formats(object: &Value) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for schema in schemas(object) {
         schema.any(&mut |node| {

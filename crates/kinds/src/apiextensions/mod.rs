@@ -22,9 +22,9 @@ pub use strategy::CLEANUP_FINALIZER;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "customresourcedefinitions" => {
-            Some(Arc::new(strategy::Definition { judge: Arc::new(schema::validator::Lenient) }))
-        }
+        "customresourcedefinitions" => Some(Arc::new(strategy::CustomResourceDefinitionStrategy {
+            validator: Arc::new(schema::validator::NoopSchemaValidator),
+        })),
         _ => None,
     }
 }
@@ -32,6 +32,6 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
 /// Returns the strategy for CustomResourceDefinition with a validator for the contents of schemas. Without one, as in
 /// [`crate::strategy`], defaults and expressions are not validated.
 #[must_use]
-pub fn definitions(judge: Arc<dyn SchemaJudge>) -> Arc<dyn Strategy> {
-    Arc::new(strategy::Definition { judge })
+pub fn definitions(validator: Arc<dyn SchemaJudge>) -> Arc<dyn Strategy> {
+    Arc::new(strategy::CustomResourceDefinitionStrategy { validator })
 }

@@ -3,12 +3,12 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::validation::strings;
+use crate::validation::strings_at;
 
 /// Validates the names that are set.
-pub(super) fn validate(errors: &mut Errors, found: &Value, path: &FieldPath<'_>) {
+pub(super) fn validate(errors: &mut Errors, names_object: &Value, path: &FieldPath<'_>) {
     for (field, any_case) in [("plural", false), ("singular", false), ("kind", true), ("listKind", true)] {
-        let name = found.str_at(&[field]);
+        let name = names_object.str_at(&[field]);
         if name.is_empty() {
             continue;
         }
@@ -21,17 +21,17 @@ pub(super) fn validate(errors: &mut Errors, found: &Value, path: &FieldPath<'_>)
             errors.invalid(&path.child(field), name, format!("{before}{}", wrong.join(",")));
         }
     }
-    labels(errors, found, "shortNames", path);
-    let (kind, list_kind) = (found.str_at(&["kind"]), found.str_at(&["listKind"]));
+    validate_labels(errors, names_object, "shortNames", path);
+    let (kind, list_kind) = (names_object.str_at(&["kind"]), names_object.str_at(&["listKind"]));
     if !kind.is_empty() && kind == list_kind {
         errors.invalid(&path.child("listKind"), list_kind, "kind and listKind may not be the same");
     }
-    labels(errors, found, "categories", path);
+    validate_labels(errors, names_object, "categories", path);
 }
 
-fn labels(errors: &mut Errors, found: &Value, field: &str, path: &FieldPath<'_>) {
+fn validate_labels(errors: &mut Errors, names_object: &Value, field: &str, path: &FieldPath<'_>) {
     let list = path.child(field);
-    for (i, name) in strings(found, &[field]).into_iter().enumerate() {
+    for (i, name) in strings_at(names_object, &[field]).into_iter().enumerate() {
         let wrong = names::dns1035_label(name);
         if !wrong.is_empty() {
             errors.invalid(&list.index(i), name, wrong.join(","));

@@ -23,20 +23,20 @@ pub(super) fn validate(errors: &mut Errors, fields: &[Value], schema: Node<'_>, 
             errors.required(&path, "");
             continue;
         }
-        let found = match field_path::follow(text, schema, false) {
-            Ok(found) => found,
+        let resolved = match field_path::follow(text, schema, false) {
+            Ok(resolved) => resolved,
             Err(error) => {
                 errors.invalid(&path, text, format!("is an invalid path: {error}"));
                 continue;
             }
         };
-        if found.first == "metadata" {
+        if resolved.first == "metadata" {
             errors.invalid(&path, text, "must not point to fields in metadata");
         }
-        if !found.schema.is_some_and(|node| matches!(node.text("type"), "string" | "boolean" | "integer")) {
+        if !resolved.schema.is_some_and(|node| matches!(node.text("type"), "string" | "boolean" | "integer")) {
             errors.invalid(&path, text, SCALAR);
         }
-        if !seen.insert(found.path) {
+        if !seen.insert(resolved.path) {
             errors.duplicate(&path, text);
         }
     }

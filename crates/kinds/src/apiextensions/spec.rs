@@ -11,12 +11,12 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::schema::validator::SchemaJudge;
-use super::schema::{self, Node, SCHEMA, Subject, unsupported};
-use super::validation_options::Demands;
+use super::schema::{self, Node, SCHEMA, VersionSchema, unsupported};
+use super::validation_options::ValidationOptions;
 use super::{conversion, selectable_fields, versions};
-use crate::generic::immutable;
-use crate::go_json::{self, Shape};
-use crate::validation::required_one_of;
+use crate::generic::validate_immutable;
+use crate::go_json::{self, GoType};
+use crate::validation::require_one_of;
 
 const SCOPES: [&str; 2] = ["Cluster", "Namespaced"];
 const EXTENSIONS: [&str; 4] = [
@@ -27,42 +27,46 @@ const EXTENSIONS: [&str; 4] = [
 ];
 
 /// How errors print versions. Fields that stand beside the versions are removed before.
-const VERSIONS: Shape = Shape::List(&Shape::Struct(&[
-    ("Name", "name", Shape::TEXT),
-    ("Served", "served", Shape::Plain("false")),
-    ("Storage", "storage", Shape::Plain("false")),
-    ("Deprecated", "deprecated", Shape::Plain("false")),
-    ("DeprecationWarning", "deprecationWarning", Shape::NULL),
+const VERSIONS: GoType = GoType::List(&GoType::Struct(&[
+    ("Name", "name", GoType::STRING),
+    ("Served", "served", GoType::Plain("false")),
+    ("Storage", "storage", GoType::Plain("false")),
+    ("Deprecated", "deprecated", GoType::Plain("false")),
+    ("DeprecationWarning", "deprecationWarning", GoType::NULLABLE),
     (
         "Schema",
         "schema",
-        Shape::Pointer(&Shape::Struct(&[("OpenAPIV3Schema", "openAPIV3Schema", Shape::Pointer(&SCHEMA))])),
+        GoType::Pointer(&GoType::Struct(&[("OpenAPIV3Schema", "openAPIV3Schema", GoType::Pointer(&SCHEMA))])),
     ),
-    ("Subresources", "subresources", Shape::Pointer(&SUBRESOURCES)),
-    ("AdditionalPrinterColumns", "additionalPrinterColumns", Shape::List(&COLUMN)),
-    ("SelectableFields", "selectableFields", Shape::List(&Shape::Struct(&[("JSONPath", "jsonPath", Shape::TEXT)]))),
+    ("Subresources", "subresources", GoType::Pointer(&SUBRESOURCES)),
+    ("AdditionalPrinterColumns", "additionalPrinterColumns", GoType::List(&COLUMN)),
+    (
+        "SelectableFields",
+        "selectableFields",
+        GoType::List(&GoType::Struct(&[("JSONPath", "jsonPath", GoType::STRING)])),
+    ),
 ]));
 
-const SUBRESOURCES: Shape = Shape::Struct(&[
-    ("Status", "status", Shape::Pointer(&Shape::Struct(&[]))),
+const SUBRESOURCES: GoType = GoType::Struct(&[
+    ("Status", "status", GoType::Pointer(&GoType::Struct(&[]))),
     (
         "Scale",
         "scale",
-        Shape::Pointer(&Shape::Struct(&[
-            ("SpecReplicasPath", "specReplicasPath", Shape::TEXT),
-            ("StatusReplicasPath", "statusReplicasPath", Shape::TEXT),
-            ("LabelSelectorPath", "labelSelectorPath", Shape::NULL),
+        GoType::Pointer(&GoType::Struct(&[
+            ("SpecReplicasPath", "specReplicasPath", GoType::STRING),
+            ("StatusReplicasPath", "statusReplicasPath", GoType::STRING),
+            ("LabelSelectorPath", "labelSelectorPath", GoType::NULLABLE),
         ])),
     ),
 ]);
 
-const COLUMN: Shape = Shape::Struct(&[
-    ("Name", "name", Shape::TEXT),
-    ("Type", "type", Shape::TEXT),
-    ("Format", "format", Shape::TEXT),
-    ("Description", "description", Shape::TEXT),
-    ("Priority", "priority", Shape::Plain("0")),
-    ("JSONPath", "jsonPath", Shape::TEXT),
+const COLUMN: GoType = GoType::Struct(&[
+    ("Name", "name", GoType::STRING),
+    ("Type", "type", GoType::STRING),
+    ("Format", "format", GoType::STRING),
+    ("Description", "description", GoType::STRING),
+    ("Priority", "priority", GoType::Plain("0")),
+    ("JSONPath", "jsonPath", GoType::STRING),
 ]);
 
 /// The fields of a version that stand beside the versions if they are the same in all of them.
@@ -91,14 +95,14 @@ pub(super) fn is_established(object: &Value) -> bool {
 }
 
 /// Validates the spec of a definition.
-pub(super) fn validate(object: &Value, demands: &Demands, judge: &dyn SchemaJudge) -> Errors {
+pub(super) fn validate(object: &Value, options: &ValidationOptions, validator: &dyn SchemaJudge) -> Errors {
     let mut errors = Errors::new();
     let spec = &object["spec"];
     let path = FieldPath::new("spec");
     validate_group(&mut errors, spec.str_at(&["group"]), &path.child("group"));
-    required_one_of(&mut errors, &path.child("scope"), spec.str_at(&["scope"]), &SCOPES);
+    require_one_of(&mut errors, &path.child("scope"), spec.str_at(&["scope"]), &SCOPES);
 
-    let check = Check::of(object, demands, judge);
+    let check = SpecValidator::of(object, options, validator);
     check.presence_of_schemas(&mut errors, &path);
     let list = path.child("versions");
     for (i, version) in check.versions.iter().enumerate() {
@@ -123,18 +127,18 @@ pub(super) fn validate(object: &Value, demands: &Demands, judge: &dyn SchemaJudg
     }
     super::names::validate(&mut errors, &spec["names"], &path_of_names);
     check.common(&mut errors, &path);
-    conversion::validate(&mut errors, spec, demands, &path.child("conversion"));
+    conversion::validate(&mut errors, spec, options, &path.child("conversion"));
     errors
 }
 
 /// Validates the immutable fields of the spec. The rules for the spec itself are in [`validate`].
-pub(super) fn validate_change(errors: &mut Errors, object: &Value, old: &Value, demands: &Demands) {
+pub(super) fn validate_change(errors: &mut Errors, object: &Value, old: &Value, options: &ValidationOptions) {
     let spec = FieldPath::new("spec");
     let names = spec.child("names");
-    if demands.same_names {
+    if options.require_immutable_names {
         // The storage path of the custom resources depends on these fields.
         let path = ["spec", "scope"];
-        immutable(errors, object.at(&path), old.at(&path), &spec.child("scope"));
+        validate_immutable(errors, object.at(&path), old.at(&path), &spec.child("scope"));
     }
     let mut same = |path: &[&str], shown: &FieldPath<'_>| {
         let new = object["spec"].str_at(path);
@@ -142,7 +146,7 @@ pub(super) fn validate_change(errors: &mut Errors, object: &Value, old: &Value, 
             errors.invalid(shown, new, IMMUTABLE_TEXT);
         }
     };
-    if demands.same_names {
+    if options.require_immutable_names {
         same(&["names", "kind"], &names.child("kind"));
     }
     same(&["group"], &spec.child("group"));
@@ -161,7 +165,7 @@ fn validate_group(errors: &mut Errors, group: &str, path: &FieldPath<'_>) {
 }
 
 /// Validates a spec in the form of upstream's internal version.
-struct Check<'a> {
+struct SpecValidator<'a> {
     versions: &'a [Value],
     /// The versions as the client wrote them, for error messages. They may be absent.
     shown: &'a Value,
@@ -169,12 +173,12 @@ struct Check<'a> {
     preserves_unknown: bool,
     has_defaults: bool,
     structural: bool,
-    demands: &'a Demands,
-    judge: &'a dyn SchemaJudge,
+    options: &'a ValidationOptions,
+    validator: &'a dyn SchemaJudge,
 }
 
-impl<'a> Check<'a> {
-    fn of(object: &'a Value, demands: &'a Demands, judge: &'a dyn SchemaJudge) -> Self {
+impl<'a> SpecValidator<'a> {
+    fn of(object: &'a Value, options: &'a ValidationOptions, validator: &'a dyn SchemaJudge) -> Self {
         let versions = versions(object);
         let preserves_unknown = object["spec"].bool_at(&["preserveUnknownFields"]);
         let any = |is: &mut dyn FnMut(Node<'_>) -> bool| schemas(object).any(|schema| schema.any(is));
@@ -192,9 +196,9 @@ impl<'a> Check<'a> {
             common: COMMON.into_iter().filter(|field| is_common(versions, field)).collect(),
             preserves_unknown,
             has_defaults,
-            structural: demands.structural || !preserves_unknown || has_defaults || extended(),
-            demands,
-            judge,
+            structural: options.structural || !preserves_unknown || has_defaults || extended(),
+            options,
+            validator,
         }
     }
 
@@ -217,7 +221,7 @@ impl<'a> Check<'a> {
             let version_path = list.index(i);
             let path = version_path.child("schema");
             let path = path.child("openAPIV3Schema");
-            if self.demands.schemas {
+            if self.options.schemas {
                 errors.required(&path, "");
             } else if !self.preserves_unknown && version.bool_at(&["served"]) {
                 errors.required(&path, "because otherwise all fields are pruned");
@@ -304,16 +308,16 @@ impl<'a> Check<'a> {
     }
 
     fn schema(&self, errors: &mut Errors, validation: &Value, status: bool, name: &str, path: &FieldPath<'_>) {
-        let unchanged = self.demands.unchanged.contains(name);
-        let subject = Subject { validation, status, unchanged };
-        errors.append(schema::validate(&subject, self.demands, self.structural, self.judge, path));
+        let unchanged_schemas = self.options.unchanged_schemas.contains(name);
+        let subject = VersionSchema { validation, status, unchanged_schemas };
+        errors.append(schema::validate(&subject, self.options, self.structural, self.validator, path));
     }
 
     fn selectable(&self, errors: &mut Errors, fields: &[Value], schema: &Value, name: &str, path: &FieldPath<'_>) {
         if let Some(fault) = unsupported::fault(Node(schema)) {
             errors.invalid(&path.child("schema.openAPIV3Schema"), "", fault);
         }
-        let too_many = self.demands.too_many_selectable.contains(name);
+        let too_many = self.options.too_many_selectable_fields.contains(name);
         selectable_fields::validate(errors, fields, Node(schema), too_many, &path.child("selectableFields"));
     }
 }

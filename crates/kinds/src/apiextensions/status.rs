@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::names;
 use super::spec::versions;
-use crate::validation::strings;
+use crate::validation::strings_at;
 
 /// Validates the status.
 pub(super) fn validate(object: &Value) -> Errors {
@@ -20,7 +20,7 @@ pub(super) fn validate(object: &Value) -> Errors {
 pub(super) fn validate_stored_versions(errors: &mut Errors, object: &Value) {
     let status = FieldPath::new("status");
     let path = status.child("storedVersions");
-    let stored = strings(object, &["status", "storedVersions"]);
+    let stored = strings_at(object, &["status", "storedVersions"]);
     if stored.is_empty() {
         return errors.invalid(&path, Value::Null, "must have at least one stored version");
     }

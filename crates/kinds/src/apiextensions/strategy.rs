@@ -7,11 +7,13 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDe
 use pintle_value::field::quote;
 use pintle_value::{Errors, FieldPath, Value, object};
 
-use super::schema::defaults::has_unpruned;
+use super::schema::defaults::has_unpruned_defaults;
 use super::schema::validator::SchemaJudge;
-use super::validation_options::Demands;
+use super::validation_options::ValidationOptions;
 use super::{approval, formats, spec, status};
-use crate::generic::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
+use crate::generic::{
+    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation, set_if_empty,
+};
 
 /// The finalizer that keeps a CustomResourceDefinition until its custom resources are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -19,12 +21,12 @@ pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io"
 const DEFAULT_PORT: i64 = 443;
 
 /// The strategy for CustomResourceDefinition.
-pub(super) struct Definition {
+pub(super) struct CustomResourceDefinitionStrategy {
     /// Validates default values and CEL expressions.
-    pub(super) judge: Arc<dyn SchemaJudge>,
+    pub(super) validator: Arc<dyn SchemaJudge>,
 }
 
-impl Strategy for Definition {
+impl Strategy for CustomResourceDefinitionStrategy {
     fn two_phase_deletion(&self) -> Option<&dyn TwoPhaseDeletion> {
         Some(self)
     }
@@ -44,7 +46,7 @@ impl Strategy for Definition {
             service.set_default("port", DEFAULT_PORT);
         }
         if object.items_at(&["status", "storedVersions"]).is_empty() {
-            store_version(object);
+            add_stored_version(object);
         }
     }
 
@@ -55,14 +57,14 @@ impl Strategy for Definition {
             "storedVersions": Value::Null,
         };
         object.set("status", empty);
-        first_generation(object);
-        store_version(object);
+        set_first_generation(object);
+        add_stored_version(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
-        generation_follows_spec(object, old);
-        store_version(object);
+        keep_old(object, old, &["status"]);
+        increment_generation_on_spec_change(object, old);
+        add_stored_version(object);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -72,23 +74,24 @@ impl Strategy for Definition {
             let detail = r#"must be spec.names.plural+"."+spec.group"#;
             errors.invalid(&FieldPath::new("metadata.name"), object.name(), detail);
         }
-        errors.append(spec::validate(object, &Demands::of_new(), &*self.judge));
-        validate_rest(&mut errors, object, None);
+        errors.append(spec::validate(object, &ValidationOptions::for_create(), &*self.validator));
+        validate_status_and_conversion(&mut errors, object, None);
         errors
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut demands = Demands::of_change(object, old);
-        demands.pruned_defaults = !spec::schemas(old).any(|schema| has_unpruned(schema, &*self.judge));
-        let mut errors = spec::validate(object, &demands, &*self.judge);
-        spec::validate_change(&mut errors, object, old, &demands);
-        validate_rest(&mut errors, object, Some(old));
+        let mut options = ValidationOptions::for_update(object, old);
+        options.require_pruned_defaults =
+            !spec::schemas(old).any(|schema| has_unpruned_defaults(schema, &*self.validator));
+        let mut errors = spec::validate(object, &options, &*self.validator);
+        spec::validate_change(&mut errors, object, old, &options);
+        validate_status_and_conversion(&mut errors, object, Some(old));
         errors
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let before = old.map(formats::unrecognized).unwrap_or_default();
-        let new = formats::unrecognized(object).into_iter().filter(|format| !before.contains(format));
+        let before = old.map(formats::unrecognized_formats).unwrap_or_default();
+        let new = formats::unrecognized_formats(object).into_iter().filter(|format| !before.contains(format));
         new.map(|format| format!("unrecognized format {}", quote(format))).collect()
     }
 
@@ -101,7 +104,7 @@ impl Strategy for Definition {
     }
 }
 
-impl TwoPhaseDeletion for Definition {
+impl TwoPhaseDeletion for CustomResourceDefinitionStrategy {
     fn mark(&self, object: &mut Value) {
         let finalizers = object.items_at(&["metadata", "finalizers"]);
         if finalizers.iter().all(|finalizer| finalizer.as_str() != Some(CLEANUP_FINALIZER)) {
@@ -123,11 +126,14 @@ impl TwoPhaseDeletion for Definition {
     }
 }
 
-const STATUS: StatusStrategy =
-    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: |object, _| status::validate(object) };
+const STATUS: StatusStrategy = StatusStrategy {
+    preserved_paths: &[&["spec"]],
+    prepare: no_preparation,
+    validate: |object, _| status::validate(object),
+};
 
 /// Adds the storage version to `status.storedVersions` unless it is listed.
-fn store_version(object: &mut Value) {
+fn add_stored_version(object: &mut Value) {
     let versions = object.items_at(&["spec", "versions"]);
     let Some(storage) = versions.iter().find(|version| version.bool_at(&["storage"])) else { return };
     let name = storage.str_at(&["name"]).to_owned();
@@ -139,7 +145,7 @@ fn store_version(object: &mut Value) {
 }
 
 /// Validates everything beside the spec, and the settings that an update may not turn on.
-fn validate_rest(errors: &mut Errors, object: &Value, old: Option<&Value>) {
+fn validate_status_and_conversion(errors: &mut Errors, object: &Value, old: Option<&Value>) {
     errors.append(status::validate(object));
     status::validate_stored_versions(errors, object);
     approval::validate(errors, object, old);
@@ -153,15 +159,15 @@ fn validate_rest(errors: &mut Errors, object: &Value, old: Option<&Value>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::validator::Lenient;
+    use super::super::schema::validator::NoopSchemaValidator;
     use super::*;
     use crate::testing::{context, object};
 
     const WIDGETS: &str = r#"{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
         "names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1"},{"name":"v2","storage":true}]}}"#;
 
-    fn definition() -> Definition {
-        Definition { judge: Arc::new(Lenient) }
+    fn definition() -> CustomResourceDefinitionStrategy {
+        CustomResourceDefinitionStrategy { validator: Arc::new(NoopSchemaValidator) }
     }
 
     #[test]

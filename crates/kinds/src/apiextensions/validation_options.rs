@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::conversion::{is_unreadable_bundle, knows_a_review};
+use super::conversion::{has_known_review_version, is_unreadable_bundle};
 use super::schema::{Node, lists, openapi, structural, unsupported};
 use super::selectable_fields::MAX_SELECTABLE;
 use super::spec::{is_common, is_established, schemas, versions};
@@ -14,74 +14,74 @@ use crate::generic::same_at;
 
 /// Which checks apply (upstream: `validationOptions`).
 #[derive(Debug)]
-pub(super) struct Demands {
+pub(super) struct ValidationOptions {
     /// `conversionReviewVersions` must contain a version that the server knows.
-    pub(super) known_review: bool,
+    pub(super) require_known_review_version: bool,
     /// The scope and the kind are immutable.
-    pub(super) same_names: bool,
+    pub(super) require_immutable_names: bool,
     /// Every version must have a schema.
     pub(super) schemas: bool,
     /// The types in schemas must be known.
-    pub(super) known_types: bool,
+    pub(super) require_known_types: bool,
     /// Schemas must be structural.
     pub(super) structural: bool,
     /// Default values may not contain unknown fields.
-    pub(super) pruned_defaults: bool,
+    pub(super) require_pruned_defaults: bool,
     /// Items of sets must be atomic.
-    pub(super) atomic_sets: bool,
+    pub(super) require_atomic_sets: bool,
     /// Items of sets and maps may not be nullable, and keys of maps must be required or have a default.
-    pub(super) list_items: bool,
+    pub(super) require_list_items: bool,
     /// The CA bundle must be parsable.
-    pub(super) readable_bundle: bool,
+    pub(super) require_readable_bundle: bool,
     /// The versions whose schema did not change.
-    pub(super) unchanged: HashSet<String>,
+    pub(super) unchanged_schemas: HashSet<String>,
     /// The versions whose selectable fields may exceed the limit; the empty name stands for the fields common to all
     /// versions.
-    pub(super) too_many_selectable: HashSet<String>,
+    pub(super) too_many_selectable_fields: HashSet<String>,
 }
 
-impl Demands {
+impl ValidationOptions {
     /// The options for a new definition. The definition is not established yet, so its CA bundle is not validated.
-    pub(super) fn of_new() -> Self {
+    pub(super) fn for_create() -> Self {
         Self {
-            known_review: true,
-            same_names: false,
+            require_known_review_version: true,
+            require_immutable_names: false,
             schemas: true,
-            known_types: true,
+            require_known_types: true,
             structural: true,
-            pruned_defaults: true,
-            atomic_sets: true,
-            list_items: true,
-            readable_bundle: false,
-            unchanged: HashSet::new(),
-            too_many_selectable: HashSet::new(),
+            require_pruned_defaults: true,
+            require_atomic_sets: true,
+            require_list_items: true,
+            require_readable_bundle: false,
+            unchanged_schemas: HashSet::new(),
+            too_many_selectable_fields: HashSet::new(),
         }
     }
 
     /// The options for an update of `old`.
-    pub(super) fn of_change(object: &Value, old: &Value) -> Self {
+    pub(super) fn for_update(object: &Value, old: &Value) -> Self {
         let conversion = &old["spec"]["conversion"];
         let any = |is: &mut dyn FnMut(Node<'_>) -> bool| schemas(old).any(|schema| schema.any(is));
         let unreadable = |bundle: &str| !bundle.is_empty() && is_unreadable_bundle(bundle);
         Self {
-            known_review: knows_a_review(conversion),
-            same_names: is_established(old),
+            require_known_review_version: has_known_review_version(conversion),
+            require_immutable_names: is_established(old),
             schemas: versions(old).iter().all(|version| version.at(&["schema", "openAPIV3Schema"]).is_some()),
-            known_types: !any(&mut |node| {
+            require_known_types: !any(&mut |node| {
                 !matches!(node.text("type"), "") && !openapi::TYPES.contains(&node.text("type"))
             }),
             structural: schemas(old).all(is_structural),
-            pruned_defaults: true,
-            atomic_sets: !any(&mut |node| lists::set_item_fault(node).is_some()),
-            list_items: !any(&mut |node| {
+            require_pruned_defaults: true,
+            require_atomic_sets: !any(&mut |node| lists::non_atomic_set_item(node).is_some()),
+            require_list_items: !any(&mut |node| {
                 let mut errors = Errors::new();
                 lists::validate_items(&mut errors, node, &FieldPath::root());
                 !errors.is_empty()
             }),
-            readable_bundle: is_established(old)
+            require_readable_bundle: is_established(old)
                 && !unreadable(conversion.str_at(&["webhook", "clientConfig", "caBundle"])),
-            unchanged: unchanged(object, old),
-            too_many_selectable: too_many_selectable(object, old),
+            unchanged_schemas: unchanged_schemas(object, old),
+            too_many_selectable_fields: too_many_selectable_fields(object, old),
         }
     }
 }
@@ -100,14 +100,14 @@ fn pairs<'v>(object: &'v Value, old: &'v Value) -> impl Iterator<Item = (&'v str
     })
 }
 
-fn unchanged(object: &Value, old: &Value) -> HashSet<String> {
+fn unchanged_schemas(object: &Value, old: &Value) -> HashSet<String> {
     let same = pairs(object, old).filter(|(_, new, old)| same_at(new, old, &["schema"]));
     same.map(|(name, ..)| name.to_owned()).collect()
 }
 
 /// Returns the versions whose selectable fields exceed the limit but did not change. If all versions have the same
 /// fields, the empty name stands for all of them.
-fn too_many_selectable(object: &Value, old: &Value) -> HashSet<String> {
+fn too_many_selectable_fields(object: &Value, old: &Value) -> HashSet<String> {
     const FIELD: &str = "selectableFields";
     let kept = |new: &Value, old: &Value| old.items_at(&[FIELD]).len() > MAX_SELECTABLE && same_at(new, old, &[FIELD]);
     match (is_common(versions(object), FIELD), is_common(versions(old), FIELD)) {

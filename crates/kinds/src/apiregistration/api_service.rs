@@ -5,7 +5,7 @@ use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrateg
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
-use crate::generic::{keep, reset_with_metadata};
+use crate::generic::{keep_old, reset_fields_with_metadata};
 use crate::validation::invalid_each;
 
 const DEFAULT_PORT: i64 = 443;
@@ -13,9 +13,9 @@ const HIGHEST_GROUP_PRIORITY: i64 = 20_000;
 const HIGHEST_VERSION_PRIORITY: i64 = 1000;
 
 /// The strategy for APIService.
-pub(super) struct ApiService;
+pub(super) struct ApiServiceStrategy;
 
-impl Strategy for ApiService {
+impl Strategy for ApiServiceStrategy {
     fn defaults(&self, object: &mut Value) {
         if let Some(service) = object.at_mut(&["spec", "service"]) {
             service.set_default("port", DEFAULT_PORT);
@@ -39,7 +39,7 @@ impl Strategy for ApiService {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -88,11 +88,11 @@ impl Strategy for ApiService {
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_with_metadata(subresource)
+        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&Status as &dyn SubresourceStrategy)
+        (name == "status").then_some(&ApiServiceStatusStrategy as &dyn SubresourceStrategy)
     }
 }
 
@@ -128,13 +128,13 @@ fn validate_backend(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
 }
 
 /// The strategy for the `status` subresource.
-struct Status;
+struct ApiServiceStatusStrategy;
 
-impl SubresourceStrategy for Status {
+impl SubresourceStrategy for ApiServiceStatusStrategy {
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["spec"]);
+        keep_old(object, old, &["spec"]);
         for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
-            keep(object, old, &["metadata", field]);
+            keep_old(object, old, &["metadata", field]);
         }
     }
 
@@ -162,8 +162,8 @@ mod tests {
     fn services() {
         let check = |service: &str, expect: &[&str]| {
             let mut service = object(service);
-            ApiService.defaults(&mut service);
-            assert_eq!(messages(&ApiService.validate(&context(), &service)), expect);
+            ApiServiceStrategy.defaults(&mut service);
+            assert_eq!(messages(&ApiServiceStrategy.validate(&context(), &service)), expect);
         };
         let good = |more: &str| {
             format!(
@@ -196,10 +196,10 @@ mod tests {
     #[test]
     fn what_is_local_is_available() {
         let mut local = object(r#"{"spec":{"version":"v1"}}"#);
-        ApiService.prepare_for_create(&context(), &mut local);
+        ApiServiceStrategy.prepare_for_create(&context(), &mut local);
         assert_eq!(local["status"]["conditions"][0].str_at(&["reason"]), "Local");
         let mut remote = object(r#"{"spec":{"version":"v1","service":{}},"status":{"conditions":[{}]}}"#);
-        ApiService.prepare_for_create(&context(), &mut remote);
+        ApiServiceStrategy.prepare_for_create(&context(), &mut remote);
         assert_eq!(remote["status"], Value::object());
     }
 }

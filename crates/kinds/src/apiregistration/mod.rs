@@ -8,7 +8,7 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "apiservices" => Some(Arc::new(api_service::ApiService)),
+        "apiservices" => Some(Arc::new(api_service::ApiServiceStrategy)),
         _ => None,
     }
 }

@@ -4,13 +4,13 @@
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value};
 
-use crate::generic::immutable;
-use crate::validation::nonnegative;
+use crate::generic::validate_immutable;
+use crate::validation::reject_negative;
 
 /// The strategy for ControllerRevision.
-pub(super) struct ControllerRevision;
+pub(super) struct ControllerRevisionStrategy;
 
-impl Strategy for ControllerRevision {
+impl Strategy for ControllerRevisionStrategy {
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = validate_revision(object);
         let path = FieldPath::new("data");
@@ -24,14 +24,14 @@ impl Strategy for ControllerRevision {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_revision(object);
-        immutable(&mut errors, object.get("data"), old.get("data"), &FieldPath::new("data"));
+        validate_immutable(&mut errors, object.get("data"), old.get("data"), &FieldPath::new("data"));
         errors
     }
 }
 
 fn validate_revision(object: &Value) -> Errors {
     let mut errors = Errors::new();
-    nonnegative(&mut errors, &FieldPath::new("revision"), object.int_at(&["revision"]));
+    reject_negative(&mut errors, &FieldPath::new("revision"), object.int_at(&["revision"]));
     errors
 }
 
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn data_is_an_object_and_stays() {
         let check = |json: &str, expect: &[&str]| {
-            assert_eq!(messages(&ControllerRevision.validate(&context(), &object(json))), expect);
+            assert_eq!(messages(&ControllerRevisionStrategy.validate(&context(), &object(json))), expect);
         };
         check(r#"{"data":{"a":1},"revision":1}"#, &[]);
         check(
@@ -56,7 +56,7 @@ mod tests {
         check(r#"{"data":[1],"revision":1}"#, &["data: Required value: data must be a valid JSON object"]);
         let (old, new) = (object(r#"{"data":{"a":1}}"#), object(r#"{"data":{"a":2},"revision":3}"#));
         assert_eq!(
-            messages(&ControllerRevision.validate_update(&context(), &new, &old)),
+            messages(&ControllerRevisionStrategy.validate_update(&context(), &new, &old)),
             ["data: Invalid value: {\"a\":2}: field is immutable",]
         );
     }

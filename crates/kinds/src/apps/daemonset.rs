@@ -6,25 +6,29 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::deployment::ROLLING_UPDATE;
 use super::{int_or_percent, selector_and_template, template};
-use crate::generic::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, same_at, set_if_empty};
-use crate::go_json::{self, Shape};
-use crate::labels::{self, has_invalid_value, selects_everything, validate_selector};
-use crate::validation::{all_nonnegative, nonnegative};
+use crate::generic::{
+    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, same_at, set_first_generation,
+    set_if_empty,
+};
+use crate::go_json::{self, GoType};
+use crate::labels::{self, has_invalid_value, is_empty_selector, validate_selector};
+use crate::validation::{reject_negative, reject_negative_fields};
 
 /// The annotation that replaces `spec.templateGeneration` of removed versions: the number of template changes.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-const STRATEGY: Shape = Shape::Struct(&[
-    ("Type", "type", Shape::TEXT),
-    ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
+const STRATEGY: GoType = GoType::Struct(&[
+    ("Type", "type", GoType::STRING),
+    ("RollingUpdate", "rollingUpdate", GoType::Pointer(&ROLLING_UPDATE)),
 ]);
 
-static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+static STATUS: StatusStrategy =
+    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
 
 /// The strategy for DaemonSet.
-pub(super) struct DaemonSet;
+pub(super) struct DaemonSetStrategy;
 
-impl Strategy for DaemonSet {
+impl Strategy for DaemonSetStrategy {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         spec.set_default("updateStrategy", Value::object());
@@ -49,21 +53,21 @@ impl Strategy for DaemonSet {
                 "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
             },
         );
-        first_generation(object);
+        set_first_generation(object);
         set_template_generation(object, template_generation(object).max(1));
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
         let generation = template_generation(old);
         if same_at(object, old, &["spec", "template"]) {
             set_template_generation(object, generation);
         } else {
             set_template_generation(object, generation.saturating_add(1));
         }
-        generation_follows_spec(object, old);
+        increment_generation_on_spec_change(object, old);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -72,7 +76,7 @@ impl Strategy for DaemonSet {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
-        selector_and_template::validate_same_selector(&mut errors, object, old);
+        selector_and_template::validate_selector_immutable(&mut errors, object, old);
         errors.append(validate_spec(object, Some(old)));
         errors
     }
@@ -110,22 +114,22 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let any_value = has_invalid_value(old.and_then(|old| old.get("selector")));
     errors.append(validate_selector(selector, any_value, &path.child("selector")));
     let labels = spec.at(&["template", "metadata", "labels"]);
-    if labels::read(selector).is_some_and(|selector| !labels::selects(&selector, labels)) {
-        template::labels_do_not_match(&mut errors, labels, &template_path);
+    if labels::parse_selector(selector).is_some_and(|selector| !labels::matches_labels(&selector, labels)) {
+        template::add_selector_mismatch(&mut errors, labels, &template_path);
     }
-    if let Some(selector) = selector.filter(|selector| selects_everything(selector)) {
+    if let Some(selector) = selector.filter(|selector| is_empty_selector(selector)) {
         let text = "empty selector is invalid for daemonset";
         errors.push(selector_and_template::invalid_selector(selector, text, &path.child("selector")));
     }
     let old_template = old.and_then(|old| old.get("template"));
     errors.append(template::validate(spec.get("template"), old_template, &template_path));
-    selector_and_template::validate_runs_for_ever(&mut errors, spec, "DaemonSet", &template_path);
-    nonnegative(&mut errors, &path.child("minReadySeconds"), spec.int_at(&["minReadySeconds"]));
+    selector_and_template::validate_restart_policy_always(&mut errors, spec, "DaemonSet", &template_path);
+    reject_negative(&mut errors, &path.child("minReadySeconds"), spec.int_at(&["minReadySeconds"]));
     let generation = template_generation(object);
-    nonnegative(&mut errors, &path.child("templateGeneration"), generation);
+    reject_negative(&mut errors, &path.child("templateGeneration"), generation);
     validate_strategy(&mut errors, &spec["updateStrategy"], &path.child("updateStrategy"));
     let limit = "revisionHistoryLimit";
-    nonnegative(&mut errors, &path.child(limit), spec.int_at(&[limit]));
+    reject_negative(&mut errors, &path.child(limit), spec.int_at(&[limit]));
     errors
 }
 
@@ -140,9 +144,9 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
                 int_or_percent::validate(errors, update.get(field), &path_of_update.child(field));
             }
             for field in fields {
-                int_or_percent::validate_at_most_all(errors, update.get(field), &path_of_update.child(field));
+                int_or_percent::validate_at_most_100_percent(errors, update.get(field), &path_of_update.child(field));
             }
-            match fields.map(|field| int_or_percent::amount(update.get(field)) != 0) {
+            match fields.map(|field| int_or_percent::int_or_percent_value(update.get(field)) != 0) {
                 [true, true] => {
                     let text = "may not be set when maxUnavailable is non-zero";
                     errors.invalid(&path_of_update.child("maxSurge"), update["maxSurge"].clone(), text);
@@ -173,8 +177,8 @@ fn validate_status(object: &Value, old: &Value) -> Errors {
         "collisionCount",
     ];
     let mut errors = Errors::new();
-    all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
-    selector_and_template::validate_collisions(&mut errors, object, old);
+    reject_negative_fields(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
+    selector_and_template::validate_collision_count(&mut errors, object, old);
     errors
 }
 
@@ -187,7 +191,7 @@ mod tests {
     #[test]
     fn defaults() {
         let check = |spec: &str, expect: &str| {
-            let mut spec = workload(&DaemonSet, spec)["spec"].clone();
+            let mut spec = workload(&DaemonSetStrategy, spec)["spec"].clone();
             spec.remove("template");
             spec.remove("selector");
             assert_eq!(spec, object(expect));
@@ -204,14 +208,14 @@ mod tests {
 
     #[test]
     fn the_template_has_a_generation_of_its_own() {
-        let mut old = workload(&DaemonSet, "{}");
-        DaemonSet.prepare_for_create(&context(), &mut old);
+        let mut old = workload(&DaemonSetStrategy, "{}");
+        DaemonSetStrategy.prepare_for_create(&context(), &mut old);
         assert_eq!((old.generation(), template_generation(&old)), (1, 1));
         let check = |path: &[&str], expect: (i64, i64)| {
             let mut new = old.clone();
             new.set_at(path, 5);
             new.remove_at(&["metadata", "annotations"]);
-            DaemonSet.prepare_for_update(&context(), &mut new, &old);
+            DaemonSetStrategy.prepare_for_update(&context(), &mut new, &old);
             assert_eq!((new.generation(), template_generation(&new)), expect, "{path:?}");
         };
         check(&["spec", "minReadySeconds"], (2, 1));
@@ -222,7 +226,7 @@ mod tests {
     #[test]
     fn specs_are_checked() {
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&DaemonSet.validate(&context(), &workload(&DaemonSet, spec))), expect);
+            assert_eq!(messages(&DaemonSetStrategy.validate(&context(), &workload(&DaemonSetStrategy, spec))), expect);
         };
         check("{}", &[]);
         check(r#"{"selector":{}}"#, &["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"]);

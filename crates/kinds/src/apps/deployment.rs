@@ -6,36 +6,36 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::{int_or_percent, selector_and_template, template};
 use crate::generic::{
-    StatusStrategy, first_generation, keep, next_generation, pod_name_warning, same_at, set_if_empty,
+    StatusStrategy, increment_generation, keep_old, pod_name_warning, same_at, set_first_generation, set_if_empty,
 };
-use crate::go_json::{self, Shape};
-use crate::validation::{all_nonnegative, nonnegative, replica_counts};
+use crate::go_json::{self, GoType};
+use crate::validation::{reject_negative, reject_negative_fields, validate_replica_counts};
 
 /// The annotation that replaces `spec.rollbackTo` of removed versions.
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
-const STRATEGY: Shape = Shape::Struct(&[
-    ("Type", "type", Shape::TEXT),
-    ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
+const STRATEGY: GoType = GoType::Struct(&[
+    ("Type", "type", GoType::STRING),
+    ("RollingUpdate", "rollingUpdate", GoType::Pointer(&ROLLING_UPDATE)),
 ]);
 /// How the rolling update of a Deployment or DaemonSet prints.
-pub(super) const ROLLING_UPDATE: Shape = Shape::Struct(&[
-    ("MaxUnavailable", "maxUnavailable", Shape::Plain("0")),
-    ("MaxSurge", "maxSurge", Shape::Plain("0")),
+pub(super) const ROLLING_UPDATE: GoType = GoType::Struct(&[
+    ("MaxUnavailable", "maxUnavailable", GoType::Plain("0")),
+    ("MaxSurge", "maxSurge", GoType::Plain("0")),
 ]);
 
 static STATUS: StatusStrategy = StatusStrategy {
-    keeps: &[&["spec"], &["metadata", "labels"]],
-    prepare: crate::generic::as_is,
+    preserved_paths: &[&["spec"], &["metadata", "labels"]],
+    prepare: crate::generic::no_preparation,
     validate: validate_status,
 };
 
 /// The strategy for Deployment.
-pub(super) struct Deployment;
+pub(super) struct DeploymentStrategy;
 
-impl Strategy for Deployment {
+impl Strategy for DeploymentStrategy {
     fn defaults(&self, object: &mut Value) {
-        convert_rollback(object);
+        normalize_rollback_annotation(object);
         let Some(spec) = object.get_mut("spec") else { return };
         spec.set_default("replicas", 1);
         spec.set_default("strategy", Value::object());
@@ -56,17 +56,17 @@ impl Strategy for Deployment {
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
-        first_generation(object);
+        set_first_generation(object);
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
         // Annotations are copied to the replica sets, so changes of them count as well.
         let annotations = ["metadata", "annotations"];
         if !same_at(object, old, &["spec"]) || !same_at(object, old, &annotations) {
-            next_generation(object, old);
+            increment_generation(object, old);
         }
     }
 
@@ -76,12 +76,12 @@ impl Strategy for Deployment {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_spec(object, Some(old));
-        selector_and_template::validate_same_selector(&mut errors, object, old);
+        selector_and_template::validate_selector_immutable(&mut errors, object, old);
         errors
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
-        replicated_warnings(object, old)
+        warnings_of_replicas(object, old)
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
@@ -97,7 +97,7 @@ impl Strategy for Deployment {
 }
 
 /// Returns the warnings about a Deployment or ReplicaSet.
-pub(super) fn replicated_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+pub(super) fn warnings_of_replicas(object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     if old.is_none() {
         warnings.extend(pod_name_warning(object));
@@ -107,7 +107,7 @@ pub(super) fn replicated_warnings(object: &Value, old: Option<&Value>) -> Vec<St
 }
 
 /// Normalizes the annotation for `spec.rollbackTo` like the conversion through the internal version.
-fn convert_rollback(object: &mut Value) {
+fn normalize_rollback_annotation(object: &mut Value) {
     let Some(text) = object.annotation(ROLLBACK) else { return };
     if text.is_empty() {
         object.remove_at(&["metadata", "annotations", ROLLBACK]);
@@ -124,16 +124,21 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let path = FieldPath::new("spec");
     let empty = Value::object();
     let spec = object.get("spec").unwrap_or(&empty);
-    nonnegative(&mut errors, &path.child("replicas"), spec.int_at(&["replicas"]));
-    selector_and_template::validate_own_selector(&mut errors, spec, "deployment", &path);
-    selector_and_template::validate_replicated(&mut errors, spec, old.and_then(|old| old.get("spec")), &path);
+    reject_negative(&mut errors, &path.child("replicas"), spec.int_at(&["replicas"]));
+    selector_and_template::require_selector(&mut errors, spec, "deployment", &path);
+    selector_and_template::validate_selector_and_template(
+        &mut errors,
+        spec,
+        old.and_then(|old| old.get("spec")),
+        &path,
+    );
     validate_strategy(&mut errors, &spec["strategy"], &path.child("strategy"));
-    all_nonnegative(&mut errors, &path, Some(spec), &["minReadySeconds", "revisionHistoryLimit"]);
+    reject_negative_fields(&mut errors, &path, Some(spec), &["minReadySeconds", "revisionHistoryLimit"]);
     let revision = object.annotation(ROLLBACK).and_then(|text| text.parse().ok());
-    nonnegative(&mut errors, &FieldPath::new("spec.rollback.version"), revision);
+    reject_negative(&mut errors, &FieldPath::new("spec.rollback.version"), revision);
     if let Some(deadline) = spec.int_at(&["progressDeadlineSeconds"]) {
         let path = path.child("progressDeadlineSeconds");
-        nonnegative(&mut errors, &path, deadline);
+        reject_negative(&mut errors, &path, deadline);
         if deadline <= spec.int_at(&["minReadySeconds"]).unwrap_or(0) {
             errors.invalid(&path, deadline, "must be greater than minReadySeconds");
         }
@@ -155,10 +160,12 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
             let unavailable_path = update_path.child("maxUnavailable");
             int_or_percent::validate(errors, unavailable, &unavailable_path);
             int_or_percent::validate(errors, update.get("maxSurge"), &update_path.child("maxSurge"));
-            if int_or_percent::amount(unavailable) == 0 && int_or_percent::amount(update.get("maxSurge")) == 0 {
+            if int_or_percent::int_or_percent_value(unavailable) == 0
+                && int_or_percent::int_or_percent_value(update.get("maxSurge")) == 0
+            {
                 errors.invalid(&unavailable_path, unavailable.cloned(), "may not be 0 when `maxSurge` is 0");
             }
-            int_or_percent::validate_at_most_all(errors, unavailable, &unavailable_path);
+            int_or_percent::validate_at_most_100_percent(errors, unavailable, &unavailable_path);
         }
         _ => {
             let error = FieldError::not_supported(path, Value::Null, ["Recreate", "RollingUpdate"]);
@@ -179,10 +186,10 @@ fn validate_status(object: &Value, old: &Value) -> Errors {
         "collisionCount",
     ];
     let mut errors = Errors::new();
-    all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
+    reject_negative_fields(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
     let counters = ["updatedReplicas", "readyReplicas", "availableReplicas"];
-    replica_counts(&mut errors, object, &counters, "readyReplicas");
-    selector_and_template::validate_collisions(&mut errors, object, old);
+    validate_replica_counts(&mut errors, object, &counters, "readyReplicas");
+    selector_and_template::validate_collision_count(&mut errors, object, old);
     errors
 }
 
@@ -193,7 +200,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     fn deployment(spec: &str) -> Value {
-        workload(&Deployment, spec)
+        workload(&DeploymentStrategy, spec)
     }
 
     #[test]
@@ -223,7 +230,7 @@ mod tests {
     #[test]
     fn specs_are_checked() {
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&Deployment.validate(&context(), &deployment(spec))), expect);
+            assert_eq!(messages(&DeploymentStrategy.validate(&context(), &deployment(spec))), expect);
         };
         check("{}", &[]);
         check(
@@ -277,11 +284,11 @@ mod tests {
     #[test]
     fn the_generation_follows_spec_and_annotations() {
         let mut old = deployment("{}");
-        Deployment.prepare_for_create(&context(), &mut old);
+        DeploymentStrategy.prepare_for_create(&context(), &mut old);
         let check = |path: &[&str], generation: i64| {
             let mut new = old.clone();
             new.set_at(path, "1");
-            Deployment.prepare_for_update(&context(), &mut new, &old);
+            DeploymentStrategy.prepare_for_update(&context(), &mut new, &old);
             assert_eq!(new.generation(), generation, "{path:?}");
             assert_eq!(new["status"], old["status"]);
         };
@@ -295,7 +302,7 @@ mod tests {
     fn the_selector_never_changes() {
         let mut new = deployment(r#"{"selector":{"matchLabels":{"app":"x","z":"1"}}}"#);
         new.set_at(&["spec", "template", "metadata", "labels", "z"], "1");
-        let errors = Deployment.validate_update(&context(), &new, &deployment("{}"));
+        let errors = DeploymentStrategy.validate_update(&context(), &new, &deployment("{}"));
         assert_eq!(
             messages(&errors),
             ["spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"x\",\"z\":\"1\"}}: field is immutable",]

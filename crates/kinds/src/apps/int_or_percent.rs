@@ -11,20 +11,20 @@ pub(crate) fn validate(errors: &mut Errors, value: Option<&Value>, path: &FieldP
         Some(Value::String(text)) => {
             invalid_each(errors, path, text, names::percent(text));
         }
-        Some(Value::Int(number)) => crate::validation::nonnegative(errors, path, *number),
+        Some(Value::Int(number)) => crate::validation::reject_negative(errors, path, *number),
         _ => {}
     }
 }
 
 /// Rejects more than 100%.
-pub(crate) fn validate_at_most_all(errors: &mut Errors, value: Option<&Value>, path: &FieldPath<'_>) {
+pub(crate) fn validate_at_most_100_percent(errors: &mut Errors, value: Option<&Value>, path: &FieldPath<'_>) {
     if percentage(value).is_some_and(|percentage| percentage > 100) {
         errors.invalid(path, value.cloned(), "must not be greater than 100%");
     }
 }
 
 /// Returns the number or the percentage, or 0 for any other value.
-pub(crate) fn amount(value: Option<&Value>) -> i64 {
+pub(crate) fn int_or_percent_value(value: Option<&Value>) -> i64 {
     match value {
         Some(Value::Int(number)) => *number,
         Some(Value::String(text)) => percentage(value).unwrap_or_else(|| text.parse().unwrap_or(0)),
@@ -51,9 +51,9 @@ mod tests {
         let check = |value: Value, expect: &[&str], number: i64| {
             let mut errors = Errors::new();
             validate(&mut errors, Some(&value), &FieldPath::new("n"));
-            validate_at_most_all(&mut errors, Some(&value), &FieldPath::new("n"));
+            validate_at_most_100_percent(&mut errors, Some(&value), &FieldPath::new("n"));
             assert_eq!(messages(&errors), expect);
-            assert_eq!(amount(Some(&value)), number);
+            assert_eq!(int_or_percent_value(Some(&value)), number);
         };
         check(Value::from(3), &[], 3);
         check(Value::from(-1), &["n: Invalid value: -1: must be greater than or equal to 0"], -1);

@@ -16,11 +16,11 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "controllerrevisions" => Some(Arc::new(controllerrevision::ControllerRevision)),
-        "daemonsets" => Some(Arc::new(daemonset::DaemonSet)),
-        "deployments" => Some(Arc::new(deployment::Deployment)),
-        "replicasets" => Some(Arc::new(replicaset::ReplicaSet)),
-        "statefulsets" => Some(Arc::new(statefulset::StatefulSet)),
+        "controllerrevisions" => Some(Arc::new(controllerrevision::ControllerRevisionStrategy)),
+        "daemonsets" => Some(Arc::new(daemonset::DaemonSetStrategy)),
+        "deployments" => Some(Arc::new(deployment::DeploymentStrategy)),
+        "replicasets" => Some(Arc::new(replicaset::ReplicaSetStrategy)),
+        "statefulsets" => Some(Arc::new(statefulset::StatefulSetStrategy)),
         _ => None,
     }
 }

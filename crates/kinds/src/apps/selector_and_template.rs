@@ -4,19 +4,19 @@
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::template;
-use crate::generic::immutable;
+use crate::generic::validate_immutable;
 use crate::go_json;
-use crate::labels::{self, selects_everything, validate_selector};
+use crate::labels::{self, is_empty_selector, validate_selector};
 
 /// Validates the selector of a spec, which must not be empty. `kind` is the kind in the message.
-pub(super) fn validate_own_selector(errors: &mut Errors, spec: &Value, kind: &str, path: &FieldPath<'_>) {
+pub(super) fn require_selector(errors: &mut Errors, spec: &Value, kind: &str, path: &FieldPath<'_>) {
     let path = path.child("selector");
     let Some(selector) = spec.get("selector") else {
         errors.required(&path, "");
         return;
     };
     errors.append(validate_selector(Some(selector), false, &path));
-    if selects_everything(selector) {
+    if is_empty_selector(selector) {
         errors.push(invalid_selector(selector, format!("empty selector is invalid for {kind}"), &path));
     }
 }
@@ -27,24 +27,29 @@ pub(super) fn invalid_selector(selector: &Value, text: impl Into<String>, path: 
 }
 
 /// Validates the template of a Deployment or ReplicaSet, also against the selector.
-pub(super) fn validate_replicated(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
+pub(super) fn validate_selector_and_template(
+    errors: &mut Errors,
+    spec: &Value,
+    old: Option<&Value>,
+    path: &FieldPath<'_>,
+) {
     let template_path = path.child("template");
-    let Some(selector) = labels::read(spec.get("selector")) else {
+    let Some(selector) = labels::parse_selector(spec.get("selector")) else {
         let error = invalid_selector(&spec["selector"], "invalid label selector", &path.child("selector"));
         errors.push(error);
         return;
     };
     let labels = spec.at(&["template", "metadata", "labels"]);
-    if !selector.is_everything() && !labels::selects(&selector, labels) {
-        template::labels_do_not_match(errors, labels, &template_path);
+    if !selector.is_everything() && !labels::matches_labels(&selector, labels) {
+        template::add_selector_mismatch(errors, labels, &template_path);
     }
     let old_template = old.and_then(|old| old.get("template"));
     errors.append(template::validate(spec.get("template"), old_template, &template_path));
-    validate_runs_for_ever(errors, spec, "ReplicaSet", &template_path);
+    validate_restart_policy_always(errors, spec, "ReplicaSet", &template_path);
 }
 
 /// Rejects pods that terminate on their own. `path` is the path of the template.
-pub(super) fn validate_runs_for_ever(errors: &mut Errors, spec: &Value, kind: &str, path: &FieldPath<'_>) {
+pub(super) fn validate_restart_policy_always(errors: &mut Errors, spec: &Value, kind: &str, path: &FieldPath<'_>) {
     let path = path.child("spec");
     let restart = spec.str_at(&["template", "spec", "restartPolicy"]);
     if restart != "Always" {
@@ -57,14 +62,14 @@ pub(super) fn validate_runs_for_ever(errors: &mut Errors, spec: &Value, kind: &s
 }
 
 /// Rejects a change of the selector.
-pub(super) fn validate_same_selector(errors: &mut Errors, object: &Value, old: &Value) {
+pub(super) fn validate_selector_immutable(errors: &mut Errors, object: &Value, old: &Value) {
     let field = ["spec", "selector"];
     let path = FieldPath::new(field[0]);
-    immutable(errors, object.at(&field), old.at(&field), &path.child(field[1]));
+    validate_immutable(errors, object.at(&field), old.at(&field), &path.child(field[1]));
 }
 
 /// Rejects a decreasing `collisionCount`.
-pub(super) fn validate_collisions(errors: &mut Errors, object: &Value, old: &Value) {
+pub(super) fn validate_collision_count(errors: &mut Errors, object: &Value, old: &Value) {
     let count = |object: &Value| object.int_at(&["status", "collisionCount"]);
     // An absent counter is less than any other.
     if count(object) < count(old) {

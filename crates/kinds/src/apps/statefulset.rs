@@ -7,18 +7,23 @@ use pintle_value::object;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::{statefulset_validation, template};
-use crate::core::pod::defaults::resource_list_defaults;
-use crate::generic::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep, set_if_empty};
+use crate::core::pod::defaults::round_resource_list;
+use crate::generic::{
+    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation, set_if_empty,
+};
 
-static STATUS: StatusStrategy =
-    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: statefulset_validation::validate_status };
+static STATUS: StatusStrategy = StatusStrategy {
+    preserved_paths: &[&["spec"]],
+    prepare: no_preparation,
+    validate: statefulset_validation::validate_status,
+};
 
 const MAX_UNAVAILABLE: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
 
 /// The strategy for StatefulSet.
-pub(super) struct StatefulSet;
+pub(super) struct StatefulSetStrategy;
 
-impl Strategy for StatefulSet {
+impl Strategy for StatefulSetStrategy {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         set_if_empty(spec, "podManagementPolicy", "OrderedReady");
@@ -42,21 +47,21 @@ impl Strategy for StatefulSet {
         spec.set_default("revisionHistoryLimit", 10);
         template::defaults(spec);
         let claims = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
-        claims.into_iter().flatten().for_each(claim_defaults);
+        claims.into_iter().flatten().for_each(set_claim_defaults);
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", object! { "replicas": 0, "availableReplicas": 0 });
-        first_generation(object);
+        set_first_generation(object);
         drop_max_unavailable(context, object, None);
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
         drop_max_unavailable(context, object, Some(old));
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
-        generation_follows_spec(object, old);
+        increment_generation_on_spec_change(object, old);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -107,20 +112,20 @@ fn drop_max_unavailable(context: &StrategyContext, object: &mut Value, old: Opti
 }
 
 /// Sets the defaults of a claim template. The conversion from the internal version writes kind and version.
-fn claim_defaults(claim: &mut Value) {
+fn set_claim_defaults(claim: &mut Value) {
     claim.set("apiVersion", "v1");
     claim.set("kind", "PersistentVolumeClaim");
     claim.set_default("status", Value::object());
     if let Some(status) = claim.get_mut("status") {
         set_if_empty(status, "phase", "Pending");
-        resource_list_defaults(status, &["capacity"]);
-        resource_list_defaults(status, &["allocatedResources"]);
+        round_resource_list(status, &["capacity"]);
+        round_resource_list(status, &["allocatedResources"]);
     }
     claim.set_default("spec", Value::object());
     if let Some(spec) = claim.get_mut("spec") {
         spec.set_default("volumeMode", "Filesystem");
-        resource_list_defaults(spec, &["resources", "limits"]);
-        resource_list_defaults(spec, &["resources", "requests"]);
+        round_resource_list(spec, &["resources", "limits"]);
+        round_resource_list(spec, &["resources", "requests"]);
     }
 }
 
@@ -133,7 +138,7 @@ mod tests {
     #[test]
     fn defaults() {
         let check = |spec: &str, expect: &str| {
-            let mut spec = workload(&StatefulSet, spec)["spec"].clone();
+            let mut spec = workload(&StatefulSetStrategy, spec)["spec"].clone();
             spec.remove("template");
             spec.remove("selector");
             let mut expect = object(expect);
@@ -165,13 +170,13 @@ mod tests {
     #[test]
     fn a_field_of_a_feature_that_is_off_is_dropped() {
         let mut set = workload(
-            &StatefulSet,
+            &StatefulSetStrategy,
             r#"{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":2}}}"#,
         );
         let old = set.clone();
-        StatefulSet.prepare_for_update(&context(), &mut set, &old);
+        StatefulSetStrategy.prepare_for_update(&context(), &mut set, &old);
         assert_eq!(set.int_at(&MAX_UNAVAILABLE), Some(2));
-        StatefulSet.prepare_for_create(&context(), &mut set);
+        StatefulSetStrategy.prepare_for_create(&context(), &mut set);
         assert_eq!(set.at(&MAX_UNAVAILABLE), None);
         assert_eq!(set["status"], object(r#"{"replicas":0,"availableReplicas":0}"#));
     }

@@ -4,16 +4,18 @@
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::{int_or_percent, selector_and_template, template};
-use crate::generic::{keep, same};
-use crate::go_json::{self, Shape};
+use crate::generic::{keep_old, same};
+use crate::go_json::{self, GoType};
 use crate::labels;
-use crate::validation::{all_nonnegative, invalid_each, nonnegative, replica_counts};
+use crate::validation::{invalid_each, reject_negative, reject_negative_fields, validate_replica_counts};
 
-const ROLLING_UPDATE: Shape =
-    Shape::Struct(&[("Partition", "partition", Shape::Plain("0")), ("MaxUnavailable", "maxUnavailable", Shape::NULL)]);
-const STRATEGY: Shape = Shape::Struct(&[
-    ("Type", "type", Shape::TEXT),
-    ("RollingUpdate", "rollingUpdate", Shape::Pointer(&ROLLING_UPDATE)),
+const ROLLING_UPDATE: GoType = GoType::Struct(&[
+    ("Partition", "partition", GoType::Plain("0")),
+    ("MaxUnavailable", "maxUnavailable", GoType::NULLABLE),
+]);
+const STRATEGY: GoType = GoType::Struct(&[
+    ("Type", "type", GoType::STRING),
+    ("RollingUpdate", "rollingUpdate", GoType::Pointer(&ROLLING_UPDATE)),
 ]);
 
 /// The mutable fields of the spec.
@@ -29,25 +31,25 @@ const MUTABLE: [&str; 7] = [
 
 /// What is not validated because it is immutable or was invalid before.
 #[derive(Clone, Copy)]
-struct Skip {
-    immutable_fields: bool,
+struct StatefulSetValidationOptions {
+    skip_immutable_fields: bool,
     template: bool,
 }
 
 /// Validates a new StatefulSet.
 pub(super) fn validate(object: &Value) -> Errors {
-    validate_spec(&object["spec"], None, Skip { immutable_fields: false, template: false })
+    validate_spec(&object["spec"], None, StatefulSetValidationOptions { skip_immutable_fields: false, template: false })
 }
 
 /// Validates an update.
 pub(super) fn validate_update(object: &Value, old: &Value) -> Errors {
     let (spec, old_spec) = (&object["spec"], &old["spec"]);
-    let mut skip = Skip { immutable_fields: true, template: false };
-    skip.template = !validate_spec(old_spec, Some(old_spec), skip).is_empty();
-    let mut errors = validate_spec(spec, Some(old_spec), skip);
+    let mut options = StatefulSetValidationOptions { skip_immutable_fields: true, template: false };
+    options.template = !validate_spec(old_spec, Some(old_spec), options).is_empty();
+    let mut errors = validate_spec(spec, Some(old_spec), options);
     let mut rest = spec.clone();
     for field in MUTABLE {
-        keep(&mut rest, old_spec, &[field]);
+        keep_old(&mut rest, old_spec, &[field]);
     }
     if !same(Some(&rest), Some(old_spec)) {
         errors.forbidden(
@@ -59,7 +61,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> Errors {
     errors
 }
 
-fn validate_spec(spec: &Value, old: Option<&Value>, skip: Skip) -> Errors {
+fn validate_spec(spec: &Value, old: Option<&Value>, options: StatefulSetValidationOptions) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let template_path = path.child("template");
@@ -70,36 +72,36 @@ fn validate_spec(spec: &Value, old: Option<&Value>, skip: Skip) -> Errors {
     }
     validate_strategy(&mut errors, &spec["updateStrategy"], &path.child("updateStrategy"));
     validate_retention(&mut errors, spec, &path.child("persistentVolumeClaimRetentionPolicy"));
-    if !skip.immutable_fields {
+    if !options.skip_immutable_fields {
         let list = path.child("volumeClaimTemplates");
         for (i, claim) in spec.items_at(&["volumeClaimTemplates"]).iter().enumerate() {
             let path = list.index(i);
             template::validate_claim_spec(&mut errors, &claim["spec"], &path.child("spec"));
         }
     }
-    all_nonnegative(&mut errors, &path, Some(spec), &["replicas", "minReadySeconds"]);
-    nonnegative(&mut errors, &path.child("ordinals.start"), spec.int_at(&["ordinals", "start"]));
+    reject_negative_fields(&mut errors, &path, Some(spec), &["replicas", "minReadySeconds"]);
+    reject_negative(&mut errors, &path.child("ordinals.start"), spec.int_at(&["ordinals", "start"]));
     let service = spec.str_at(&["serviceName"]);
-    if !skip.immutable_fields && !service.is_empty() {
+    if !options.skip_immutable_fields && !service.is_empty() {
         invalid_each(&mut errors, &path.child("serviceName"), service, names::dns1123_label(service));
     }
-    selector_and_template::validate_own_selector(&mut errors, spec, "statefulset", &path);
-    match labels::read(spec.get("selector")) {
+    selector_and_template::require_selector(&mut errors, spec, "statefulset", &path);
+    match labels::parse_selector(spec.get("selector")) {
         None => errors.push(selector_and_template::invalid_selector(&spec["selector"], "", &path.child("selector"))),
         Some(selector) => {
             let labels = spec.at(&["template", "metadata", "labels"]);
-            if !selector.is_everything() && !labels::selects(&selector, labels) {
-                template::labels_do_not_match(&mut errors, labels, &template_path);
+            if !selector.is_everything() && !labels::matches_labels(&selector, labels) {
+                template::add_selector_mismatch(&mut errors, labels, &template_path);
             }
-            let pods = template_of_pods(spec);
+            let pods = template_of_controller(spec);
             let old_template = old.and_then(|old| old.get("template"));
-            if !skip.template {
+            if !options.template {
                 errors.append(template::validate(Some(&pods), old_template, &template_path));
             }
             template::validate_metadata(&mut errors, &pods, old_template, &template_path);
         }
     }
-    selector_and_template::validate_runs_for_ever(&mut errors, spec, "StatefulSet", &template_path);
+    selector_and_template::validate_restart_policy_always(&mut errors, spec, "StatefulSet", &template_path);
     errors
 }
 
@@ -113,14 +115,14 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
             errors.push(error.showing(go_json::internal(Some(update), &ROLLING_UPDATE)));
         }
         ("RollingUpdate", Some(update)) => {
-            nonnegative(errors, &update_path.child("partition"), update.int_at(&["partition"]));
+            reject_negative(errors, &update_path.child("partition"), update.int_at(&["partition"]));
             if let Some(unavailable) = update.get("maxUnavailable") {
                 let path = update_path.child("maxUnavailable");
                 int_or_percent::validate(errors, Some(unavailable), &path);
-                if int_or_percent::amount(Some(unavailable)) == 0 {
+                if int_or_percent::int_or_percent_value(Some(unavailable)) == 0 {
                     errors.invalid(&path, unavailable.clone(), "cannot be 0");
                 }
-                int_or_percent::validate_at_most_all(errors, Some(unavailable), &path);
+                int_or_percent::validate_at_most_100_percent(errors, Some(unavailable), &path);
             }
         }
         ("OnDelete" | "RollingUpdate", None) => {}
@@ -142,7 +144,7 @@ fn validate_retention(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
 }
 
 /// Returns the template as the controller uses it: with host name, subdomain, and a volume for each claim template.
-fn template_of_pods(spec: &Value) -> Value {
+fn template_of_controller(spec: &Value) -> Value {
     let mut template = spec["template"].clone();
     let Some(pod) = template.get_mut("spec") else { return template };
     pod.remove("subdomain");
@@ -177,24 +179,24 @@ pub(super) fn validate_status(object: &Value, old: &Value) -> Errors {
         "collisionCount",
     ];
     let mut errors = Errors::new();
-    all_nonnegative(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
+    reject_negative_fields(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
     let counters = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
-    replica_counts(&mut errors, object, &counters, "status.readyReplicas");
-    selector_and_template::validate_collisions(&mut errors, object, old);
+    validate_replica_counts(&mut errors, object, &counters, "status.readyReplicas");
+    selector_and_template::validate_collision_count(&mut errors, object, old);
     errors
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apps::statefulset::StatefulSet;
+    use crate::apps::statefulset::StatefulSetStrategy;
     use crate::apps::tests::workload;
     use crate::testing::{messages, object};
 
     #[test]
     fn specs_are_checked() {
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&validate(&workload(&StatefulSet, spec))), expect);
+            assert_eq!(messages(&validate(&workload(&StatefulSetStrategy, spec))), expect);
         };
         check("{}", &[]);
         check(
@@ -230,9 +232,9 @@ mod tests {
 
     #[test]
     fn few_fields_change() {
-        let old = workload(&StatefulSet, r#"{"serviceName":"a"}"#);
+        let old = workload(&StatefulSetStrategy, r#"{"serviceName":"a"}"#);
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&validate_update(&workload(&StatefulSet, spec), &old)), expect);
+            assert_eq!(messages(&validate_update(&workload(&StatefulSetStrategy, spec), &old)), expect);
         };
         check(
             r#"{"serviceName":"a","replicas":3,"minReadySeconds":5,"ordinals":{"start":1},"revisionHistoryLimit":1}"#,
@@ -254,6 +256,6 @@ mod tests {
                 "template":{"spec":{"hostname":"h","volumes":[{"name":"data","emptyDir":{}},{"name":"tmp","emptyDir":{}}]}}}"#,
         );
         let expect = r#"{"spec":{"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"data"}},{"name":"tmp","emptyDir":{}}]}}"#;
-        assert_eq!(template_of_pods(&spec), object(expect));
+        assert_eq!(template_of_controller(&spec), object(expect));
     }
 }

@@ -11,7 +11,7 @@ use crate::core::pod::{self, PodOptions};
 /// Sets the defaults of the template in a spec.
 pub(crate) fn defaults(spec: &mut Value) {
     if let Some(template) = spec.get_mut("template") {
-        pod::template_defaults(template);
+        pod::set_template_defaults(template);
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn warnings_of_change(object: &Value, old: Option<&Value>) -> Vec<Str
 }
 
 /// Adds the error about a selector that does not match the template's labels.
-pub(crate) fn labels_do_not_match(errors: &mut Errors, labels: Option<&Value>, template: &FieldPath<'_>) {
+pub(crate) fn add_selector_mismatch(errors: &mut Errors, labels: Option<&Value>, template: &FieldPath<'_>) {
     let metadata = template.child("metadata");
     let text = "`selector` does not match template `labels`";
     errors.push(FieldError::invalid(&metadata.child("labels"), labels.cloned(), text));

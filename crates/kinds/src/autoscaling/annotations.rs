@@ -45,19 +45,19 @@ pub(super) fn read_list(object: &Value, name: &str, change: impl Fn(&Value) -> O
 }
 
 /// Reads the fields of a struct one by one. A field of the wrong type makes the whole struct invalid.
-pub(super) struct Fields<'a>(&'a Value);
+pub(super) struct FieldReader<'a>(&'a Value);
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     /// Creates a reader for an object. Null counts as an object without fields.
     pub(super) fn of(value: &'a Value) -> Option<Self> {
-        matches!(value, Value::Object(_) | Value::Null).then_some(Fields(value))
+        matches!(value, Value::Object(_) | Value::Null).then_some(FieldReader(value))
     }
 
     /// Returns a reader for the object in a field, or `Some(None)` if the field is absent.
-    pub(super) fn part(&self, field: &str) -> Option<Option<Fields<'a>>> {
+    pub(super) fn part(&self, field: &str) -> Option<Option<FieldReader<'a>>> {
         match self.0.get(field) {
             None => Some(None),
-            Some(value) => Fields::of(value).map(Some),
+            Some(value) => FieldReader::of(value).map(Some),
         }
     }
 

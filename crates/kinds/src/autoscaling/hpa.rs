@@ -5,17 +5,20 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Value, object};
 
 use super::{annotations, hpa_validation, v1};
-use crate::generic::{StatusStrategy, as_is, keep};
+use crate::generic::{StatusStrategy, keep_old, no_preparation};
 
-static STATUS: StatusStrategy =
-    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: hpa_validation::validate_status };
+static STATUS: StatusStrategy = StatusStrategy {
+    preserved_paths: &[&["spec"]],
+    prepare: no_preparation,
+    validate: hpa_validation::validate_status,
+};
 
 /// The default target CPU utilization.
 pub(super) const DEFAULT_CPU_UTILIZATION: i64 = 80;
 
 /// A served version.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum HpaVersion {
     /// `autoscaling/v1`, which has fields only for CPU and stores the rest in annotations.
     V1,
     /// `autoscaling/v2`, the storage version.
@@ -23,20 +26,20 @@ pub(super) enum Version {
 }
 
 /// The strategy for HorizontalPodAutoscaler at one version.
-pub(super) struct HorizontalPodAutoscaler {
+pub(super) struct HorizontalPodAutoscalerStrategy {
     /// The version.
-    pub(super) version: Version,
+    pub(super) version: HpaVersion,
 }
 
-impl Strategy for HorizontalPodAutoscaler {
+impl Strategy for HorizontalPodAutoscalerStrategy {
     fn defaults(&self, object: &mut Value) {
         match self.version {
-            Version::V1 => {
+            HpaVersion::V1 => {
                 if let Some(spec) = object.get_mut("spec") {
                     spec.set_default("minReplicas", 1);
                 }
             }
-            Version::V2 => {
+            HpaVersion::V2 => {
                 annotations::drop_all(object);
                 defaults(object);
             }
@@ -44,7 +47,7 @@ impl Strategy for HorizontalPodAutoscaler {
     }
 
     fn convert_to_hub(&self, object: &mut Value) {
-        if self.version == Version::V1 {
+        if self.version == HpaVersion::V1 {
             v1::to_hub(object);
             // Upstream sets these defaults when it decodes the stored object.
             defaults(object);
@@ -52,7 +55,7 @@ impl Strategy for HorizontalPodAutoscaler {
     }
 
     fn convert_from_hub(&self, object: &mut Value) {
-        if self.version == Version::V1 {
+        if self.version == HpaVersion::V1 {
             v1::from_hub(object);
         }
     }
@@ -62,7 +65,7 @@ impl Strategy for HorizontalPodAutoscaler {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
@@ -92,12 +95,12 @@ fn defaults(object: &mut Value) {
         spec.set("metrics", vec![cpu_metric(DEFAULT_CPU_UTILIZATION)]);
     }
     if let Some(behavior) = spec.get_mut("behavior") {
-        behavior_defaults(behavior);
+        set_behavior_defaults(behavior);
     }
 }
 
 /// Sets the rules of both directions if either is set.
-fn behavior_defaults(behavior: &mut Value) {
+fn set_behavior_defaults(behavior: &mut Value) {
     let policy = |kind: &str, value: i64| object! { "type": kind, "value": value, "periodSeconds": 15 };
     behavior.set_default("scaleUp", Value::object());
     if let Some(up) = behavior.get_mut("scaleUp") {
@@ -118,7 +121,7 @@ mod tests {
     use super::*;
     use crate::testing::{context, object};
 
-    const V2: HorizontalPodAutoscaler = HorizontalPodAutoscaler { version: Version::V2 };
+    const V2: HorizontalPodAutoscalerStrategy = HorizontalPodAutoscalerStrategy { version: HpaVersion::V2 };
 
     #[test]
     fn defaults() {

@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldPath, Quantity, Value, names};
 
 use super::metrics_validation;
 use crate::generic::same_at;
-use crate::validation::{all_nonnegative, invalid_each};
+use crate::validation::{invalid_each, reject_negative_fields};
 
 const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
 const POLICY_TYPES: [&str; 2] = ["Percent", "Pods"];
@@ -86,13 +86,13 @@ pub(super) fn validate_reference(
             invalid_each(errors, &path, text, names::path_segment_name(text, false));
         }
     }
-    if let Some(message) = wrong_version(reference, options) {
+    if let Some(message) = version_error(reference, options) {
         errors.invalid(&path.child("apiVersion"), reference.str_at(&["apiVersion"]), message);
     }
 }
 
 /// Returns the error message about the API version of a reference.
-pub(super) fn wrong_version(reference: &Value, options: ReferenceOptions) -> Option<String> {
+pub(super) fn version_error(reference: &Value, options: ReferenceOptions) -> Option<String> {
     if options.any_version {
         return None;
     }
@@ -159,7 +159,7 @@ fn validate_policy(errors: &mut Errors, policy: &Value, path: &FieldPath<'_>) {
 pub(super) fn validate_status(object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
-    all_nonnegative(&mut errors, &path, object.get("status"), &["currentReplicas", "desiredReplicas"]);
+    reject_negative_fields(&mut errors, &path, object.get("status"), &["currentReplicas", "desiredReplicas"]);
     errors
 }
 

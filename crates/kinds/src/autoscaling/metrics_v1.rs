@@ -3,7 +3,7 @@
 
 use pintle_value::{Quantity, Value, object};
 
-use super::annotations::{Fields, present};
+use super::annotations::{FieldReader, present};
 
 const ZERO: &str = "0";
 
@@ -144,9 +144,9 @@ pub(super) fn status_to_hub(metric: &Value) -> Option<Value> {
 
 fn to_hub(
     metric: &Value,
-    values: impl Fn(&'static str, &Fields<'_>) -> Option<(&'static str, Value)>,
+    values: impl Fn(&'static str, &FieldReader<'_>) -> Option<(&'static str, Value)>,
 ) -> Option<Value> {
-    let metric = Fields::of(metric)?;
+    let metric = FieldReader::of(metric)?;
     let mut out = object! { "type": metric.text("type")? };
     for field in SOURCES {
         let Some(source) = metric.part(field)? else { continue };
@@ -175,7 +175,7 @@ fn to_hub(
 }
 
 /// Returns the described object of an object metric.
-fn reference(source: &Fields<'_>) -> Option<Value> {
+fn reference(source: &FieldReader<'_>) -> Option<Value> {
     let Some(target) = source.part("target")? else { return Some(object! { "kind": "", "name": "" }) };
     let version = target.text("apiVersion")?;
     let version = if version.is_empty() { Value::Null } else { version };

@@ -3,7 +3,7 @@
 
 use pintle_value::{Errors, FieldPath, Quantity, Value, names};
 
-use super::hpa_validation::{ReferenceOptions, validate_reference, wrong_version};
+use super::hpa_validation::{ReferenceOptions, validate_reference, version_error};
 use crate::validation::invalid_each;
 
 const METRIC_TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
@@ -26,7 +26,7 @@ pub(super) fn validate(errors: &mut Errors, spec: &Value, old: Option<&Value>, p
         .iter()
         .filter(|metric| metric.str_at(&["type"]) == "Object")
         .filter_map(|metric| metric.at(&["object"]))
-        .any(|object| wrong_version(&object["describedObject"], options).is_some());
+        .any(|object| version_error(&object["describedObject"], options).is_some());
     for (i, metric) in metrics.iter().enumerate() {
         validate_metric(errors, metric, &path.index(i), options);
     }

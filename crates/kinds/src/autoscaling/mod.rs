@@ -13,9 +13,9 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(version: &str, plural: &str) -> Option<Arc<dyn Strategy>> {
     let version = match (plural, version) {
-        ("horizontalpodautoscalers", "v1") => hpa::Version::V1,
-        ("horizontalpodautoscalers", _) => hpa::Version::V2,
+        ("horizontalpodautoscalers", "v1") => hpa::HpaVersion::V1,
+        ("horizontalpodautoscalers", _) => hpa::HpaVersion::V2,
         _ => return None,
     };
-    Some(Arc::new(hpa::HorizontalPodAutoscaler { version }))
+    Some(Arc::new(hpa::HorizontalPodAutoscalerStrategy { version }))
 }

@@ -3,10 +3,10 @@
 
 use pintle_value::{Value, object};
 
-use super::annotations::{self, BEHAVIOR, CONDITIONS, CURRENT_METRICS, Fields, METRICS, present, read, read_list};
+use super::annotations::{self, BEHAVIOR, CONDITIONS, CURRENT_METRICS, FieldReader, METRICS, present, read, read_list};
 use super::hpa::{DEFAULT_CPU_UTILIZATION, cpu_metric};
 use super::metrics_v1 as metrics;
-use crate::go_json::{self, Shape};
+use crate::go_json::{self, GoType};
 
 /// The fields of everything that is written into annotations, in an order that is correct for all of their structs.
 const ORDER: [&str; 30] = [
@@ -43,20 +43,20 @@ const ORDER: [&str; 30] = [
 ];
 
 /// `spec.behavior` in the internal version.
-const BEHAVIOR_SHAPE: Shape = Shape::Struct(&[
-    ("ScaleUp", "scaleUp", Shape::Pointer(&RULES_SHAPE)),
-    ("ScaleDown", "scaleDown", Shape::Pointer(&RULES_SHAPE)),
+const BEHAVIOR_SHAPE: GoType = GoType::Struct(&[
+    ("ScaleUp", "scaleUp", GoType::Pointer(&RULES_SHAPE)),
+    ("ScaleDown", "scaleDown", GoType::Pointer(&RULES_SHAPE)),
 ]);
-const RULES_SHAPE: Shape = Shape::Struct(&[
-    ("StabilizationWindowSeconds", "stabilizationWindowSeconds", Shape::NULL),
-    ("SelectPolicy", "selectPolicy", Shape::NULL),
-    ("Policies", "policies", Shape::List(&POLICY_SHAPE)),
-    ("Tolerance", "tolerance", Shape::NULL),
+const RULES_SHAPE: GoType = GoType::Struct(&[
+    ("StabilizationWindowSeconds", "stabilizationWindowSeconds", GoType::NULLABLE),
+    ("SelectPolicy", "selectPolicy", GoType::NULLABLE),
+    ("Policies", "policies", GoType::List(&POLICY_SHAPE)),
+    ("Tolerance", "tolerance", GoType::NULLABLE),
 ]);
-const POLICY_SHAPE: Shape = Shape::Struct(&[
-    ("Type", "type", Shape::TEXT),
-    ("Value", "value", Shape::Plain("0")),
-    ("PeriodSeconds", "periodSeconds", Shape::Plain("0")),
+const POLICY_SHAPE: GoType = GoType::Struct(&[
+    ("Type", "type", GoType::STRING),
+    ("Value", "value", GoType::Plain("0")),
+    ("PeriodSeconds", "periodSeconds", GoType::Plain("0")),
 ]);
 
 /// The field names in `spec.behavior`. Go reads them case-insensitively.
@@ -160,7 +160,7 @@ fn current_utilization(metric: &Value) -> Option<i64> {
 }
 
 fn read_condition(condition: &Value) -> Option<Value> {
-    let condition = Fields::of(condition)?;
+    let condition = FieldReader::of(condition)?;
     let optional = |field: &str| condition.text(field).map(|text| if text.is_empty() { Value::Null } else { text });
     let mut out = present([
         ("type", condition.text("type")?),
@@ -175,7 +175,7 @@ fn read_condition(condition: &Value) -> Option<Value> {
 /// Reads `spec.behavior` from the form of the internal version. Returns `None` if it is malformed or empty.
 fn read_behavior(annotation: &Value) -> Option<Value> {
     let annotation = with_json_names(annotation);
-    let behavior = Fields::of(&annotation)?;
+    let behavior = FieldReader::of(&annotation)?;
     let mut out = Value::object();
     for direction in ["scaleUp", "scaleDown"] {
         let Some(rules) = behavior.part(direction)? else { continue };
@@ -195,7 +195,7 @@ fn read_behavior(annotation: &Value) -> Option<Value> {
 }
 
 fn read_policy(policy: &Value) -> Option<Value> {
-    let policy = Fields::of(policy)?;
+    let policy = FieldReader::of(policy)?;
     let number = |field: &str| policy.int(field).map(|n| if n.is_null() { Value::Int(0) } else { n });
     Some(present([
         ("type", policy.text("type")?),

@@ -8,7 +8,7 @@ use pintle_value::time::Duration;
 const ZONES: &str = include_str!("zones.txt");
 
 /// The lowest and highest number of a field, and the names of its numbers.
-struct Bounds {
+struct FieldBounds {
     low: u64,
     high: u64,
     names: &'static [&'static str],
@@ -17,12 +17,12 @@ struct Bounds {
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-const FIELDS: [Bounds; 5] = [
-    Bounds { low: 0, high: 59, names: &[] },
-    Bounds { low: 0, high: 23, names: &[] },
-    Bounds { low: 1, high: 31, names: &[] },
-    Bounds { low: 1, high: 12, names: &MONTHS },
-    Bounds { low: 0, high: 6, names: &DAYS },
+const FIELDS: [FieldBounds; 5] = [
+    FieldBounds { low: 0, high: 59, names: &[] },
+    FieldBounds { low: 0, high: 23, names: &[] },
+    FieldBounds { low: 1, high: 31, names: &[] },
+    FieldBounds { low: 1, high: 12, names: &MONTHS },
+    FieldBounds { low: 0, high: 6, names: &DAYS },
 ];
 
 const DESCRIPTORS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
@@ -85,7 +85,7 @@ fn check_descriptor(descriptor: &str) -> Result<(), String> {
     }
 }
 
-fn check_range(text: &str, bounds: &Bounds) -> Result<(), String> {
+fn check_range(text: &str, bounds: &FieldBounds) -> Result<(), String> {
     let parts: Vec<&str> = text.split('/').collect();
     let limits: Vec<&str> = parts.first().copied().unwrap_or_default().split('-').collect();
     let (start, mut end) = match limits.as_slice() {
@@ -127,7 +127,7 @@ fn check_range(text: &str, bounds: &Bounds) -> Result<(), String> {
     Ok(())
 }
 
-fn number_or_name(text: &str, bounds: &Bounds) -> Result<u64, String> {
+fn number_or_name(text: &str, bounds: &FieldBounds) -> Result<u64, String> {
     let name = text.to_lowercase();
     match bounds.names.iter().position(|n| *n == name) {
         Some(i) => Ok(bounds.low + i as u64),

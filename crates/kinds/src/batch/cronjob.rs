@@ -3,27 +3,28 @@
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::job::{pattern_defaults, spec_warnings};
+use super::job::{set_pattern_defaults, spec_warnings};
 use super::{cron, jobspec};
 use crate::apps::template;
 use crate::generic::{
-    StatusStrategy, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, same_at, set_if_empty,
-    unchecked,
+    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, no_validation, pod_name_warning,
+    same_at, set_first_generation, set_if_empty,
 };
 use crate::go_json;
-use crate::validation::nonnegative;
+use crate::validation::reject_negative;
 
 /// The maximum length of the name. The names of jobs append a timestamp of 11 characters.
 const NAME_LENGTH: usize = 52;
 const CONCURRENCY_POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 const TEMPLATE: [&str; 4] = ["spec", "jobTemplate", "spec", "template"];
 
-static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: unchecked };
+static STATUS: StatusStrategy =
+    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: no_validation };
 
 /// The strategy for CronJob.
-pub(super) struct CronJob;
+pub(super) struct CronJobStrategy;
 
-impl Strategy for CronJob {
+impl Strategy for CronJobStrategy {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         set_if_empty(spec, "concurrencyPolicy", "Allow");
@@ -31,21 +32,21 @@ impl Strategy for CronJob {
         spec.set_default("successfulJobsHistoryLimit", 3);
         spec.set_default("failedJobsHistoryLimit", 1);
         if let Some(job) = spec.at_mut(&["jobTemplate", "spec"]) {
-            pattern_defaults(job);
+            set_pattern_defaults(job);
             template::defaults(job);
         }
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
-        first_generation(object);
+        set_first_generation(object);
         template::drop_disabled(context, object, None, &TEMPLATE);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
         template::drop_disabled(context, object, Some(old), &TEMPLATE);
-        generation_follows_spec(object, old);
+        increment_generation_on_spec_change(object, old);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -104,7 +105,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
 
     validate_schedule(&mut errors, spec, old_spec, &path.child("schedule"));
     let deadline = "startingDeadlineSeconds";
-    nonnegative(&mut errors, &path.child(deadline), spec.int_at(&[deadline]));
+    reject_negative(&mut errors, &path.child(deadline), spec.int_at(&[deadline]));
     if old_spec.is_none_or(|old| !same_at(spec, old, &["timeZone"])) {
         validate_time_zone(&mut errors, spec, &path.child("timeZone"));
     }
@@ -128,7 +129,7 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
         errors.not_supported(&job_path.child("manualSelector"), true, &["nil", "false"]);
     }
     for field in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        nonnegative(&mut errors, &path.child(field), spec.int_at(&[field]));
+        reject_negative(&mut errors, &path.child(field), spec.int_at(&[field]));
     }
     errors
 }
@@ -195,7 +196,7 @@ mod tests {
         for (field, value) in object(spec).as_object().expect("object").iter() {
             job.set_at(&["spec", field], value.clone());
         }
-        CronJob.defaults(&mut job);
+        CronJobStrategy.defaults(&mut job);
         job
     }
 
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn schedules_and_zones_are_checked() {
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&CronJob.validate(&context(), &cron_job(spec))), expect);
+            assert_eq!(messages(&CronJobStrategy.validate(&context(), &cron_job(spec))), expect);
         };
         check(r#"{"schedule":"*/5 * * * *","timeZone":"Europe/Berlin"}"#, &[]);
         check(r#"{"schedule":""}"#, &["spec.schedule: Required value"]);
@@ -242,11 +243,11 @@ mod tests {
     fn old_schedules_may_keep_their_zone() {
         let old = cron_job(r#"{"schedule":"TZ=UTC 0 * * * *"}"#);
         let new = cron_job(r#"{"schedule":"TZ=UTC 1 * * * *"}"#);
-        assert_eq!(messages(&CronJob.validate_update(&context(), &new, &old)), [""; 0]);
-        assert_eq!(CronJob.warnings(&context(), &new, Some(&old)).len(), 1);
+        assert_eq!(messages(&CronJobStrategy.validate_update(&context(), &new, &old)), [""; 0]);
+        assert_eq!(CronJobStrategy.warnings(&context(), &new, Some(&old)).len(), 1);
         let both = cron_job(r#"{"schedule":"TZ=UTC 1 * * * *","timeZone":"UTC"}"#);
         assert_eq!(
-            messages(&CronJob.validate_update(&context(), &both, &old)),
+            messages(&CronJobStrategy.validate_update(&context(), &both, &old)),
             [
                 "spec.schedule: Invalid value: \"TZ=UTC 1 * * * *\": cannot use both timeZone field and TZ or CRON_TZ in schedule",
             ]

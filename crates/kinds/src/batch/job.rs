@@ -7,7 +7,8 @@ use pintle_value::{Errors, FieldPath, Str, Value};
 use super::{jobspec, jobstatus, jobupdate};
 use crate::apps::template;
 use crate::generic::{
-    StatusStrategy, as_is, first_generation, generation_follows_spec, keep, pod_name_warning, set_if_empty,
+    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, pod_name_warning,
+    set_first_generation, set_if_empty,
 };
 
 /// The template labels with the job's name and uid, legacy and prefixed.
@@ -18,12 +19,12 @@ const MANY_COMPLETIONS: i64 = 100_000;
 const MANY_PARALLEL: i64 = 10_000;
 
 static STATUS: StatusStrategy =
-    StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: jobstatus::validate_update };
+    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: jobstatus::validate_update };
 
 /// The strategy for Job.
-pub(super) struct Job;
+pub(super) struct JobStrategy;
 
-impl Strategy for Job {
+impl Strategy for JobStrategy {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
@@ -37,7 +38,7 @@ impl Strategy for Job {
         let replacement = if spec.get("podFailurePolicy").is_some() { "Failed" } else { "TerminatingOrFailed" };
         spec.set_default("podReplacementPolicy", replacement);
         spec.set_default("manualSelector", false);
-        pattern_defaults(spec);
+        set_pattern_defaults(spec);
         template::defaults(spec);
     }
 
@@ -47,15 +48,15 @@ impl Strategy for Job {
         }
         label_like_template(object);
         object.set("status", Value::object());
-        first_generation(object);
+        set_first_generation(object);
         template::drop_disabled(context, object, None, &["spec", "template"]);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         label_like_template(object);
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
         template::drop_disabled(context, object, Some(old), &["spec", "template"]);
-        generation_follows_spec(object, old);
+        increment_generation_on_spec_change(object, old);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -117,7 +118,7 @@ impl Strategy for Job {
 }
 
 /// Sets the defaults of the pod condition patterns in a pod failure policy.
-pub(super) fn pattern_defaults(spec: &mut Value) {
+pub(super) fn set_pattern_defaults(spec: &mut Value) {
     let rules = spec.at_mut(&["podFailurePolicy", "rules"]).and_then(Value::as_array_mut);
     for rule in rules.into_iter().flatten() {
         let patterns = rule.get_mut("onPodConditions").and_then(Value::as_array_mut);
@@ -182,7 +183,7 @@ mod tests {
     fn defaults() {
         let check = |spec: &str, expect: &str| {
             let mut job = object(&format!(r#"{{"spec":{spec}}}"#));
-            Job.defaults(&mut job);
+            JobStrategy.defaults(&mut job);
             job.get_mut("spec").expect("spec").remove("template");
             let mut expect = object(expect);
             for (field, value) in [("suspend", Value::Bool(false)), ("manualSelector", Value::Bool(false))] {
@@ -210,7 +211,7 @@ mod tests {
         let mut job = object(
             r#"{"metadata":{"name":"pi","uid":"u-1"},"spec":{"manualSelector":false,"template":{"metadata":{"labels":{"app":"x"}},"spec":{}}},"status":{"active":3}}"#,
         );
-        Job.prepare_for_create(&context(), &mut job);
+        JobStrategy.prepare_for_create(&context(), &mut job);
         let labels = object(
             r#"{"app":"x","job-name":"pi","batch.kubernetes.io/job-name":"pi","controller-uid":"u-1","batch.kubernetes.io/controller-uid":"u-1"}"#,
         );
@@ -223,7 +224,7 @@ mod tests {
         let mut job = object(
             r#"{"metadata":{"name":"pi","labels":{"a":"b"}},"spec":{"manualSelector":true,"selector":{"matchLabels":{"c":"d"}},"template":{"metadata":{"labels":{"c":"d"}}}}}"#,
         );
-        Job.prepare_for_create(&context(), &mut job);
+        JobStrategy.prepare_for_create(&context(), &mut job);
         assert_eq!(job["spec"]["template"]["metadata"]["labels"], object(r#"{"c":"d"}"#));
         assert_eq!(job["metadata"]["labels"], object(r#"{"a":"b"}"#));
     }

@@ -8,7 +8,7 @@ use super::policies;
 use crate::apps::template;
 use crate::go_json;
 use crate::labels::{self, has_invalid_value, validate_selector};
-use crate::validation::nonnegative;
+use crate::validation::reject_negative;
 
 const MAX_INDEXED_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;
@@ -70,7 +70,9 @@ fn validate_generated_selector(errors: &mut Errors, job: &Value, prefixed: bool)
         }
     }
     let expected: pintle_value::Object = expected.into_iter().collect();
-    if labels::read(Some(selector)).is_some_and(|s| !labels::selects(&s, Some(&Value::Object(expected)))) {
+    if labels::parse_selector(Some(selector))
+        .is_some_and(|s| !labels::matches_labels(&s, Some(&Value::Object(expected))))
+    {
         errors.push(
             FieldError::invalid(
                 &FieldPath::new("spec").child("selector"),
@@ -95,8 +97,8 @@ pub(super) fn validate_spec_with_selector(job: &Value, old: Option<&Value>) -> E
     let any_value = has_invalid_value(old.and_then(|old| old.at(&["spec", "selector"])));
     errors.append(validate_selector(selector, any_value, &path.child("selector")));
     let labels = spec.at(&["template", "metadata", "labels"]);
-    if labels::read(selector).is_some_and(|selector| !labels::selects(&selector, labels)) {
-        template::labels_do_not_match(&mut errors, labels, &path.child("template"));
+    if labels::parse_selector(selector).is_some_and(|selector| !labels::matches_labels(&selector, labels)) {
+        template::add_selector_mismatch(&mut errors, labels, &path.child("template"));
     }
     errors
 }
@@ -105,7 +107,7 @@ pub(super) fn validate_spec_with_selector(job: &Value, old: Option<&Value>) -> E
 pub(super) fn validate_spec(spec: &Value, old: Option<&Value>, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
     for field in NONNEGATIVE {
-        nonnegative(&mut errors, &path.child(field), spec.int_at(&[field]));
+        reject_negative(&mut errors, &path.child(field), spec.int_at(&[field]));
     }
     if spec.get("maxFailedIndexes").is_some() && spec.get("backoffLimitPerIndex").is_none() {
         errors.required(&path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
@@ -207,7 +209,7 @@ mod tests {
     use pintle_registry::Strategy;
 
     use super::*;
-    use crate::batch::job::Job;
+    use crate::batch::job::JobStrategy;
     use crate::testing::{context, messages, object};
 
     /// A job ready for validation: with these fields of the spec, defaults and generated labels.
@@ -219,8 +221,8 @@ mod tests {
         for (field, value) in object(spec).as_object().expect("object").iter() {
             job.set_at(&["spec", field], value.clone());
         }
-        Job.defaults(&mut job);
-        Job.prepare_for_create(&context(), &mut job);
+        JobStrategy.defaults(&mut job);
+        JobStrategy.prepare_for_create(&context(), &mut job);
         job
     }
 

@@ -10,10 +10,11 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::indexes;
 use crate::generic::same_at;
-use crate::go_json::{self, Shape};
-use crate::validation::all_nonnegative;
+use crate::go_json::{self, GoType};
+use crate::validation::reject_negative_fields;
 
-const UNCOUNTED: Shape = Shape::Struct(&[("Succeeded", "succeeded", Shape::NULL), ("Failed", "failed", Shape::NULL)]);
+const UNCOUNTED: GoType =
+    GoType::Struct(&[("Succeeded", "succeeded", GoType::NULLABLE), ("Failed", "failed", GoType::NULLABLE)]);
 
 /// Returns true if a job has the condition with the status `True`.
 pub(super) fn is_true(job: &Value, condition: &str) -> bool {
@@ -34,25 +35,25 @@ fn number(job: &Value, field: &str) -> i64 {
 }
 
 /// An update of a job.
-struct Change<'a> {
+struct JobUpdate<'a> {
     job: &'a Value,
     old: &'a Value,
 }
 
-impl Change<'_> {
-    fn condition(&self, condition: &str) -> bool {
+impl JobUpdate<'_> {
+    fn has_condition_changed(&self, condition: &str) -> bool {
         is_true(self.job, condition) != is_true(self.old, condition)
     }
 
-    fn finished(&self) -> bool {
+    fn has_finished_changed(&self) -> bool {
         is_finished(self.job) != is_finished(self.old)
     }
 
-    fn field(&self, field: &str) -> bool {
+    fn has_field_changed(&self, field: &str) -> bool {
         !same_at(self.job, self.old, &["status", field])
     }
 
-    fn count(&self, field: &str) -> bool {
+    fn has_count_changed(&self, field: &str) -> bool {
         number(self.job, field) != number(self.old, field)
     }
 }
@@ -61,23 +62,26 @@ impl Change<'_> {
 pub(super) fn validate_update(job: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
-    let change = Change { job, old };
+    let update = JobUpdate { job, old };
     validate_numbers(&mut errors, job, &path);
-    validate_times(&mut errors, &change, &path);
-    validate_finished(&mut errors, &change, &path);
-    validate_indexes(&mut errors, &change, &path);
-    if (change.finished() || change.field("terminating")) && number(job, "terminating") > 0 && is_finished(job) {
+    validate_times(&mut errors, &update, &path);
+    validate_finished(&mut errors, &update, &path);
+    validate_indexes(&mut errors, &update, &path);
+    if (update.has_finished_changed() || update.has_field_changed("terminating"))
+        && number(job, "terminating") > 0
+        && is_finished(job)
+    {
         let text = "terminating>0 is invalid for finished job";
         errors.invalid(&path.child("terminating"), number(job, "terminating"), text);
     }
     if let Some(ready) = job.int_at(&["status", "ready"])
-        && (change.field("ready") || change.count("active"))
+        && (update.has_field_changed("ready") || update.has_count_changed("active"))
         && ready > number(job, "active")
     {
         errors.invalid(&path.child("ready"), ready, "cannot set more ready pods than active");
     }
     validate_success(&mut errors, job, &path);
-    validate_transition(&mut errors, &change, &path);
+    validate_transition(&mut errors, &update, &path);
     errors
 }
 
@@ -86,7 +90,7 @@ fn refuse_conditions(errors: &mut Errors, path: &FieldPath<'_>, text: impl Into<
 }
 
 fn validate_numbers(errors: &mut Errors, job: &Value, path: &FieldPath<'_>) {
-    all_nonnegative(errors, path, job.get("status"), &["active", "succeeded", "failed", "ready", "terminating"]);
+    reject_negative_fields(errors, path, job.get("status"), &["active", "succeeded", "failed", "ready", "terminating"]);
     let path = path.child("uncountedTerminatedPods");
     let mut seen = HashSet::new();
     for list in ["succeeded", "failed"] {
@@ -102,19 +106,24 @@ fn validate_numbers(errors: &mut Errors, job: &Value, path: &FieldPath<'_>) {
     }
 }
 
-fn validate_times(errors: &mut Errors, change: &Change<'_>, path: &FieldPath<'_>) {
-    let job = change.job;
+fn validate_times(errors: &mut Errors, update: &JobUpdate<'_>, path: &FieldPath<'_>) {
+    let job = update.job;
     let complete = is_true(job, "Complete");
     let completion = job.at(&["status", "completionTime"]);
     let completion_path = path.child("completionTime");
-    if (change.condition("Complete") || change.condition("Failed")) && complete && is_true(job, "Failed") {
+    if (update.has_condition_changed("Complete") || update.has_condition_changed("Failed"))
+        && complete
+        && is_true(job, "Failed")
+    {
         refuse_conditions(errors, path, "cannot set Complete=True and Failed=true conditions");
     }
-    if (change.condition("Complete") || change.condition("FailureTarget")) && complete && is_true(job, "FailureTarget")
+    if (update.has_condition_changed("Complete") || update.has_condition_changed("FailureTarget"))
+        && complete
+        && is_true(job, "FailureTarget")
     {
         refuse_conditions(errors, path, "cannot set Complete=True and FailureTarget=true conditions");
     }
-    if change.condition("Complete") || change.field("completionTime") {
+    if update.has_condition_changed("Complete") || update.has_field_changed("completionTime") {
         if completion.is_some() && !complete {
             let text = "cannot set completionTime when there is no Complete=True condition";
             errors.invalid(&completion_path, completion.cloned(), text);
@@ -123,7 +132,7 @@ fn validate_times(errors: &mut Errors, change: &Change<'_>, path: &FieldPath<'_>
             errors.required(&completion_path, "completionTime is required for Complete jobs");
         }
     }
-    if change.field("startTime") || change.field("completionTime") {
+    if update.has_field_changed("startTime") || update.has_field_changed("completionTime") {
         let time = |field: &str| Time::parse_rfc3339(job.str_at(&["status", field])).ok();
         if let (Some(start), Some(end)) = (time("startTime"), time("completionTime"))
             && end < start
@@ -133,14 +142,14 @@ fn validate_times(errors: &mut Errors, change: &Change<'_>, path: &FieldPath<'_>
     }
 }
 
-fn validate_finished(errors: &mut Errors, change: &Change<'_>, path: &FieldPath<'_>) {
-    let job = change.job;
-    let failed = change.condition("Failed") || change.field("failedIndexes");
+fn validate_finished(errors: &mut Errors, update: &JobUpdate<'_>, path: &FieldPath<'_>) {
+    let job = update.job;
+    let failed = update.has_condition_changed("Failed") || update.has_field_changed("failedIndexes");
     if failed && is_true(job, "Failed") && !is_true(job, "FailureTarget") {
         let text = "cannot set Failed=True condition without the FailureTarget=true condition";
         refuse_conditions(errors, path, text);
     }
-    let complete = change.condition("Complete") || change.condition("SuccessCriteriaMet");
+    let complete = update.has_condition_changed("Complete") || update.has_condition_changed("SuccessCriteriaMet");
     if complete && is_true(job, "Complete") && !is_true(job, "SuccessCriteriaMet") {
         let text = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
         refuse_conditions(errors, path, text);
@@ -148,30 +157,31 @@ fn validate_finished(errors: &mut Errors, change: &Change<'_>, path: &FieldPath<
     if !is_finished(job) {
         return;
     }
-    if (change.finished() || change.count("active")) && number(job, "active") > 0 {
+    if (update.has_finished_changed() || update.has_count_changed("active")) && number(job, "active") > 0 {
         errors.invalid(&path.child("active"), number(job, "active"), "active>0 is invalid for finished job");
     }
     let never_ran = job.bool_at(&["spec", "suspend"]) && job.int_at(&["spec", "completions"]) == Some(0);
     let started = job.at(&["status", "startTime"]).is_some();
-    if (change.finished() || change.field("startTime")) && !never_ran && !started {
+    if (update.has_finished_changed() || update.has_field_changed("startTime")) && !never_ran && !started {
         errors.required(&path.child("startTime"), "startTime is required for finished job");
     }
     let field = "uncountedTerminatedPods";
     let pods = |list: &str| job.items_at(&["status", field, list]).len();
-    if (change.finished() || change.field(field)) && pods("succeeded") + pods("failed") > 0 {
+    if (update.has_finished_changed() || update.has_field_changed(field)) && pods("succeeded") + pods("failed") > 0 {
         let error = FieldError::invalid(&path.child(field), Value::Null, "must be empty for finished job");
         errors.push(error.showing(go_json::internal(job.at(&["status", field]), &UNCOUNTED)));
     }
 }
 
-fn validate_indexes(errors: &mut Errors, change: &Change<'_>, path: &FieldPath<'_>) {
-    let job = change.job;
+fn validate_indexes(errors: &mut Errors, update: &JobUpdate<'_>, path: &FieldPath<'_>) {
+    let job = update.job;
     let completions = job.int_at(&["spec", "completions"]);
     let per_index = job.at(&["spec", "backoffLimitPerIndex"]).is_some();
     let completed = job.str_at(&["status", "completedIndexes"]);
     let failed = job.at(&["status", "failedIndexes"]).and_then(Value::as_str);
     let (completed_path, failed_path) = (path.child("completedIndexes"), path.child("failedIndexes"));
-    let (completed_changed, failed_changed) = (change.field("completedIndexes"), change.field("failedIndexes"));
+    let (completed_changed, failed_changed) =
+        (update.has_field_changed("completedIndexes"), update.has_field_changed("failedIndexes"));
     if let Some(completions) = completions.filter(|_| completed_changed)
         && let Err(e) = indexes::count(completed, completions)
     {
@@ -215,8 +225,8 @@ fn validate_success(errors: &mut Errors, job: &Value, path: &FieldPath<'_>) {
 }
 
 /// Validates what must not be reverted.
-fn validate_transition(errors: &mut Errors, change: &Change<'_>, path: &FieldPath<'_>) {
-    let (job, old) = (change.job, change.old);
+fn validate_transition(errors: &mut Errors, update: &JobUpdate<'_>, path: &FieldPath<'_>) {
+    let (job, old) = (update.job, update.old);
     for condition in ["Failed", "Complete", "FailureTarget"] {
         if is_true(old, condition) && !is_true(job, condition) {
             refuse_conditions(errors, path, format!("cannot disable the terminal {condition}=True condition"));
@@ -237,7 +247,7 @@ fn validate_transition(errors: &mut Errors, change: &Change<'_>, path: &FieldPat
     }
     let resuming = is_true(old, "Suspended") && has_condition(job, "Suspended", "False");
     let started = old.at(&["status", "startTime"]).is_some();
-    if change.field("startTime") && !resuming && started && !job.bool_at(&["spec", "suspend"]) {
+    if update.has_field_changed("startTime") && !resuming && started && !job.bool_at(&["spec", "suspend"]) {
         let start = job.at(&["status", "startTime"]).cloned();
         errors.invalid(&path.child("startTime"), start, "field is immutable for unsuspended job once set");
     }

@@ -8,13 +8,13 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 use super::jobspec::validate_spec_with_selector;
 use super::jobstatus::is_true;
 use super::policies::{FAILURE_POLICY, SUCCESS_POLICY};
-use crate::generic::{immutable, keep, same_at};
-use crate::go_json::{self, Shape};
+use crate::generic::{keep_old, same_at, validate_immutable};
+use crate::go_json::{self, GoType};
 
-const PLAIN: Shape = Shape::NULL;
+const PLAIN: GoType = GoType::NULLABLE;
 
 /// The immutable fields beside selector and template, in upstream's order.
-const IMMUTABLE: [(&str, &Shape); 5] = [
+const IMMUTABLE: [(&str, &GoType); 5] = [
     ("completionMode", &PLAIN),
     ("podFailurePolicy", &FAILURE_POLICY),
     ("backoffLimitPerIndex", &PLAIN),
@@ -27,7 +27,12 @@ pub(super) fn validate_change(job: &Value, old: &Value) -> Errors {
     let mut errors = validate_spec_with_selector(job, Some(old));
     let path = FieldPath::new("spec");
     validate_completions(&mut errors, job, old, &path);
-    immutable(&mut errors, job.at(&["spec", "selector"]), old.at(&["spec", "selector"]), &path.child("selector"));
+    validate_immutable(
+        &mut errors,
+        job.at(&["spec", "selector"]),
+        old.at(&["spec", "selector"]),
+        &path.child("selector"),
+    );
     validate_template(&mut errors, job, old, &path);
     for (field, shape) in IMMUTABLE {
         if !same_at(job, old, &["spec", field]) {
@@ -44,7 +49,7 @@ fn validate_completions(errors: &mut Errors, job: &Value, old: &Value, path: &Fi
     let field = ["spec", "completions"];
     let path = path.child("completions");
     if job.str_at(&["spec", "completionMode"]) != "Indexed" {
-        immutable(errors, job.at(&field), old.at(&field), &path);
+        validate_immutable(errors, job.at(&field), old.at(&field), &path);
         return;
     }
     let Some(completions) = job.int_at(&field).filter(|_| !same_at(job, old, &field)) else { return };
@@ -56,7 +61,7 @@ fn validate_completions(errors: &mut Errors, job: &Value, old: &Value, path: &Fi
 fn validate_template(errors: &mut Errors, job: &Value, old: &Value, path: &FieldPath<'_>) {
     let template = ["spec", "template"];
     if !pods_may_change(old) {
-        immutable(errors, job.at(&template), old.at(&template), &path.child("template"));
+        validate_immutable(errors, job.at(&template), old.at(&template), &path.child("template"));
         return;
     }
     let empty = Value::object();
@@ -64,13 +69,13 @@ fn validate_template(errors: &mut Errors, job: &Value, old: &Value, path: &Field
     let mut old = old.at(&["spec", "template", "spec"]).cloned().unwrap_or(Value::object());
     allow_node_affinity(&mut old, new);
     for field in ["nodeSelector", "tolerations", "schedulingGates"] {
-        keep(&mut old, new, &[field]);
+        keep_old(&mut old, new, &[field]);
     }
     for list in ["containers", "initContainers"] {
         allow_resources(&mut old, new, list);
     }
     let template = path.child("template");
-    immutable(errors, Some(new), Some(&old), &template.child("spec"));
+    validate_immutable(errors, Some(new), Some(&old), &template.child("spec"));
 }
 
 /// Returns true while a job is suspended and has no pods.
@@ -92,7 +97,7 @@ fn allow_node_affinity(old: &mut Value, new: &Value) {
         }
         (Some(_), _) => {
             old.set_default("affinity", Value::object());
-            keep(old, new, &path);
+            keep_old(old, new, &path);
         }
         (None, false) => {}
     }
@@ -106,7 +111,7 @@ fn allow_resources(old: &mut Value, new: &Value, list: &str) {
     }
     for (old, new) in old.iter_mut().zip(new) {
         if same_at(old, new, &["name"]) {
-            keep(old, new, &["resources"]);
+            keep_old(old, new, &["resources"]);
         }
     }
 }

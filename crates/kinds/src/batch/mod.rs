@@ -15,8 +15,8 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "jobs" => Some(Arc::new(job::Job)),
-        "cronjobs" => Some(Arc::new(cronjob::CronJob)),
+        "jobs" => Some(Arc::new(job::JobStrategy)),
+        "cronjobs" => Some(Arc::new(cronjob::CronJobStrategy)),
         _ => None,
     }
 }

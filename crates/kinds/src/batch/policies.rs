@@ -4,8 +4,8 @@
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::indexes;
-use crate::go_json::Shape;
-use crate::validation::{invalid_each, nonnegative};
+use crate::go_json::GoType;
+use crate::validation::{invalid_each, reject_negative};
 
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
@@ -17,25 +17,25 @@ const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
 /// How a success policy prints.
-pub(super) const SUCCESS_POLICY: Shape = Shape::Struct(&[("Rules", "rules", Shape::List(&SUCCESS_RULE))]);
-const SUCCESS_RULE: Shape = Shape::Struct(&[
-    ("SucceededIndexes", "succeededIndexes", Shape::NULL),
-    ("SucceededCount", "succeededCount", Shape::NULL),
+pub(super) const SUCCESS_POLICY: GoType = GoType::Struct(&[("Rules", "rules", GoType::List(&SUCCESS_RULE))]);
+const SUCCESS_RULE: GoType = GoType::Struct(&[
+    ("SucceededIndexes", "succeededIndexes", GoType::NULLABLE),
+    ("SucceededCount", "succeededCount", GoType::NULLABLE),
 ]);
 
 /// How a pod failure policy prints.
-pub(super) const FAILURE_POLICY: Shape = Shape::Struct(&[("Rules", "rules", Shape::List(&FAILURE_RULE))]);
-const FAILURE_RULE: Shape = Shape::Struct(&[
-    ("Action", "action", Shape::TEXT),
-    ("OnExitCodes", "onExitCodes", Shape::Pointer(&EXIT_CODES)),
-    ("OnPodConditions", "onPodConditions", Shape::List(&PATTERN)),
+pub(super) const FAILURE_POLICY: GoType = GoType::Struct(&[("Rules", "rules", GoType::List(&FAILURE_RULE))]);
+const FAILURE_RULE: GoType = GoType::Struct(&[
+    ("Action", "action", GoType::STRING),
+    ("OnExitCodes", "onExitCodes", GoType::Pointer(&EXIT_CODES)),
+    ("OnPodConditions", "onPodConditions", GoType::List(&PATTERN)),
 ]);
-const EXIT_CODES: Shape = Shape::Struct(&[
-    ("ContainerName", "containerName", Shape::NULL),
-    ("Operator", "operator", Shape::TEXT),
-    ("Values", "values", Shape::NULL),
+const EXIT_CODES: GoType = GoType::Struct(&[
+    ("ContainerName", "containerName", GoType::NULLABLE),
+    ("Operator", "operator", GoType::STRING),
+    ("Values", "values", GoType::NULLABLE),
 ]);
-const PATTERN: Shape = Shape::Struct(&[("Type", "type", Shape::TEXT), ("Status", "status", Shape::TEXT)]);
+const PATTERN: GoType = GoType::Struct(&[("Type", "type", GoType::STRING), ("Status", "status", GoType::STRING)]);
 
 /// Formats a list of known values like Go's `%q`.
 fn listed(values: &[&str]) -> String {
@@ -43,7 +43,7 @@ fn listed(values: &[&str]) -> String {
     format!("valid values: [{}]", quoted.join(" "))
 }
 
-fn required_one_of(errors: &mut Errors, value: &str, known: &[&str], path: &FieldPath<'_>) {
+fn require_one_of(errors: &mut Errors, value: &str, known: &[&str], path: &FieldPath<'_>) {
     if value.is_empty() {
         errors.required(path, listed(known));
     } else if !known.contains(&value) {
@@ -70,7 +70,7 @@ fn validate_failure_rule(errors: &mut Errors, spec: &Value, rule: &Value, path: 
             errors.invalid(&path.child("action"), action, "requires the backoffLimitPerIndex to be set");
         }
     } else {
-        required_one_of(errors, action, &ACTIONS, &path.child("action"));
+        require_one_of(errors, action, &ACTIONS, &path.child("action"));
     }
     let codes = rule.get("onExitCodes");
     if let Some(codes) = codes {
@@ -94,13 +94,13 @@ fn validate_patterns(errors: &mut Errors, patterns: &[Value], path: &FieldPath<'
         let path = path.index(i);
         let kind = pattern.str_at(&["type"]);
         invalid_each(errors, &path.child("type"), kind, names::qualified_name(kind));
-        required_one_of(errors, pattern.str_at(&["status"]), &STATUSES, &path.child("status"));
+        require_one_of(errors, pattern.str_at(&["status"]), &STATUSES, &path.child("status"));
     }
 }
 
 fn validate_exit_codes(errors: &mut Errors, spec: &Value, codes: &Value, path: &FieldPath<'_>) {
     let operator = codes.str_at(&["operator"]);
-    required_one_of(errors, operator, &OPERATORS, &path.child("operator"));
+    require_one_of(errors, operator, &OPERATORS, &path.child("operator"));
     if let Some(name) = codes.get("containerName").and_then(Value::as_str) {
         let pod = ["template", "spec"];
         let known = ["containers", "initContainers"]
@@ -169,7 +169,7 @@ fn validate_success_rule(errors: &mut Errors, rule: &Value, completions: i64, pa
     }
     let Some(count) = count else { return };
     let path = path.child("succeededCount");
-    nonnegative(errors, &path, count);
+    reject_negative(errors, &path, count);
     if count > completions {
         let text = format!("must be less than or equal to {completions} (the number of specified completions)");
         errors.invalid(&path, count, text);

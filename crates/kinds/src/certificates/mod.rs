@@ -9,7 +9,7 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "certificatesigningrequests" => Some(Arc::new(signing_request::CertificateSigningRequest)),
+        "certificatesigningrequests" => Some(Arc::new(signing_request::CertificateSigningRequestStrategy)),
         _ => None,
     }
 }

@@ -10,9 +10,9 @@ use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 
 /// The minimum size of supported RSA keys, in bits.
-const SHORTEST_RSA: usize = 2048;
+const MIN_RSA_BITS: usize = 2048;
 /// The maximum length of a value that Go accepts.
-const LONGEST: usize = 1 << 23;
+const MAX_LENGTH: usize = 1 << 23;
 
 /// Validates a request in DER.
 ///
@@ -28,7 +28,7 @@ pub(super) fn check(der: &[u8]) -> Result<(), String> {
     }
     let unknown = || "x509: cannot verify signature: algorithm unimplemented".to_owned();
     let fault = match request.certification_request_info.subject_pki.parsed() {
-        Ok(PublicKey::RSA(key)) if key.key_size() < SHORTEST_RSA => return Err(unknown()),
+        Ok(PublicKey::RSA(key)) if key.key_size() < MIN_RSA_BITS => return Err(unknown()),
         Ok(PublicKey::RSA(_)) => "crypto/rsa: verification error",
         Ok(PublicKey::EC(_)) => "x509: ECDSA verification failure",
         _ => "x509: Ed25519 verification failure",
@@ -76,7 +76,7 @@ fn length(der: &[u8]) -> Result<(usize, &[u8]), String> {
     let mut length = 0;
     for _ in 0..bytes {
         let (&byte, behind) = rest.split_first().ok_or_else(truncated)?;
-        if length >= LONGEST {
+        if length >= MAX_LENGTH {
             return Err(structure("length too large"));
         }
         length = length << 8 | usize::from(byte);
@@ -95,10 +95,10 @@ mod tests {
     use super::*;
 
     /// Requests that Go created, each with another type of key and signature.
-    const MADE: &str = include_str!("pkcs10.txt");
+    const GO_REQUESTS: &str = include_str!("pkcs10.txt");
 
     fn made(name: &str) -> Vec<u8> {
-        let line = MADE.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a request");
+        let line = GO_REQUESTS.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a request");
         base64::decode(line.as_bytes()).expect("base64")
     }
 

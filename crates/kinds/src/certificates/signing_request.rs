@@ -10,19 +10,19 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::pkcs10;
 use crate::core::pod::diff;
-use crate::generic::{keep, same};
+use crate::generic::{keep_old, same};
 use crate::pem;
-use crate::validation::strings;
+use crate::validation::strings_at;
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
-const SHORTEST_SECONDS: i64 = 600;
+const MIN_EXPIRATION_SECONDS: i64 = 600;
 const MAX_SUBDOMAIN: usize = 253;
 const MAX_LABEL: usize = 63;
 
 /// Conditions whose status must be `True`.
-const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
+const TRUE_CONDITIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
 /// Conditions that only the subresource `approval` sets.
-const VERDICTS: [&str; 2] = ["Approved", "Denied"];
+const APPROVAL_CONDITIONS: [&str; 2] = ["Approved", "Denied"];
 
 /// The known key usages, sorted.
 const USAGES: [&str; 23] = [
@@ -52,9 +52,9 @@ const USAGES: [&str; 23] = [
 ];
 
 /// The strategy for CertificateSigningRequest.
-pub(super) struct CertificateSigningRequest;
+pub(super) struct CertificateSigningRequestStrategy;
 
-impl Strategy for CertificateSigningRequest {
+impl Strategy for CertificateSigningRequestStrategy {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         if let Some(spec) = object.at_mut(&["spec"]) {
             for field in ["username", "uid", "groups", "extra"] {
@@ -78,8 +78,8 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["spec"]);
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["spec"]);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -87,7 +87,7 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_update(object, old, Way::Object)
+        validate_update(object, old, CsrEndpoint::Object)
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
@@ -105,8 +105,8 @@ impl Strategy for CertificateSigningRequest {
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         match name {
-            "status" => Some(&Way::Status),
-            "approval" => Some(&Way::Approval),
+            "status" => Some(&CsrEndpoint::Status),
+            "approval" => Some(&CsrEndpoint::Approval),
             _ => None,
         }
     }
@@ -126,7 +126,7 @@ impl Strategy for CertificateSigningRequest {
 
 /// Which endpoint writes the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CsrEndpoint {
     Object,
     /// `status`: the certificate, and conditions other than approval and denial.
     Status,
@@ -134,18 +134,18 @@ enum Way {
     Approval,
 }
 
-impl SubresourceStrategy for Way {
+impl SubresourceStrategy for CsrEndpoint {
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["spec"]);
-        if *self == Way::Status {
-            for kind in VERDICTS {
-                keep_conditions(object, old, kind);
+        keep_old(object, old, &["spec"]);
+        if *self == CsrEndpoint::Status {
+            for kind in APPROVAL_CONDITIONS {
+                restore_conditions(object, old, kind);
             }
             set_times(context, object, old);
         } else {
             set_times(context, object, old);
             let conditions = object.at(&["status", "conditions"]).cloned();
-            keep(object, old, &["status"]);
+            keep_old(object, old, &["status"]);
             match conditions {
                 Some(conditions) => object.set_at(&["status", "conditions"], conditions),
                 None => {
@@ -169,7 +169,7 @@ fn conditions_of<'a>(object: &'a Value, kind: &str) -> Vec<&'a Value> {
 }
 
 /// Restores the old conditions of a type if their number did not change.
-fn keep_conditions(object: &mut Value, old: &Value, kind: &str) {
+fn restore_conditions(object: &mut Value, old: &Value, kind: &str) {
     let before = conditions_of(old, kind);
     if conditions_of(object, kind).len() != before.len() {
         return;
@@ -214,7 +214,7 @@ fn validate(object: &Value, old: Option<&Value>) -> Errors {
     } else {
         validate_signer(&mut errors, signer, &signer_path);
     }
-    if let Some(seconds) = object.int_at(&["spec", "expirationSeconds"]).filter(|s| *s < SHORTEST_SECONDS) {
+    if let Some(seconds) = object.int_at(&["spec", "expirationSeconds"]).filter(|s| *s < MIN_EXPIRATION_SECONDS) {
         let detail = "may not specify a duration less than 600 seconds (10 minutes)";
         errors.invalid(&spec.child("expirationSeconds"), seconds, detail);
     }
@@ -222,8 +222,8 @@ fn validate(object: &Value, old: Option<&Value>) -> Errors {
 
     let certificate = |of: &Value| Str::from(of.str_at(&["status", "certificate"]));
     let tolerated =
-        old.map(certificate).is_some_and(|old| old == certificate(object) || certificate_fault(&old).is_some());
-    if let Some(fault) = certificate_fault(&certificate(object)).filter(|_| !tolerated) {
+        old.map(certificate).is_some_and(|old| old == certificate(object) || certificate_error(&old).is_some());
+    if let Some(fault) = certificate_error(&certificate(object)).filter(|_| !tolerated) {
         errors.invalid(&FieldPath::new("status.certificate"), "<certificate data>", fault);
     }
     errors
@@ -242,7 +242,7 @@ fn check_request(request: &str) -> Result<(), String> {
 }
 
 /// Returns what is wrong with a certificate chain.
-fn certificate_fault(certificate: &str) -> Option<String> {
+fn certificate_error(certificate: &str) -> Option<String> {
     if certificate.is_empty() {
         return None;
     }
@@ -270,13 +270,13 @@ fn certificate_fault(certificate: &str) -> Option<String> {
     none.then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
 }
 
-fn has_repeats(items: &[&str]) -> bool {
+fn has_duplicates(items: &[&str]) -> bool {
     items.iter().collect::<BTreeSet<_>>().len() < items.len()
 }
 
 fn validate_usages(errors: &mut Errors, object: &Value, old: Option<&Value>, path: &FieldPath<'_>) {
-    let before = old.map(|old| strings(old, &["spec", "usages"])).unwrap_or_default();
-    let given = strings(object, &["spec", "usages"]);
+    let before = old.map(|old| strings_at(old, &["spec", "usages"])).unwrap_or_default();
+    let given = strings_at(object, &["spec", "usages"]);
     if given.is_empty() {
         errors.required(path, "");
     }
@@ -285,7 +285,7 @@ fn validate_usages(errors: &mut Errors, object: &Value, old: Option<&Value>, pat
             errors.not_supported(&path.index(i), *usage, &USAGES);
         }
     }
-    if !has_repeats(&before) {
+    if !has_duplicates(&before) {
         for (i, usage) in given.iter().enumerate().filter(|(i, usage)| given[..*i].contains(usage)) {
             errors.duplicate(&path.index(i), *usage);
         }
@@ -307,11 +307,11 @@ fn validate_signer(errors: &mut Errors, signer: &str, path: &FieldPath<'_>) {
     if domain.len() > MAX_SUBDOMAIN {
         errors.push(FieldError::too_long(path, MAX_SUBDOMAIN));
     }
-    first_fault(errors, domain, names::dns1123_label, path);
+    validate_labels_until_error(errors, domain, names::dns1123_label, path);
     if !domain.contains('.') {
         errors.invalid(path, domain, "should be a domain with at least two segments separated by dots");
     }
-    first_fault(errors, tail, names::dns1123_subdomain, path);
+    validate_labels_until_error(errors, tail, names::dns1123_subdomain, path);
     let longest = MAX_SUBDOMAIN + (MAX_SUBDOMAIN + MAX_LABEL + 1) + 1;
     if signer.len() > longest {
         errors.push(FieldError::too_long(path, longest));
@@ -319,7 +319,7 @@ fn validate_signer(errors: &mut Errors, signer: &str, path: &FieldPath<'_>) {
 }
 
 /// Validates the labels of a part of a signer name up to the first error.
-fn first_fault(errors: &mut Errors, part: &str, check: fn(&str) -> Vec<String>, path: &FieldPath<'_>) {
+fn validate_labels_until_error(errors: &mut Errors, part: &str, check: fn(&str) -> Vec<String>, path: &FieldPath<'_>) {
     let checked = part.split('.').map(|label| (label, check(label)));
     if let Some((label, faults)) = checked.into_iter().find(|(_, faults)| !faults.is_empty()) {
         for fault in faults {
@@ -342,7 +342,7 @@ fn validate_conditions(errors: &mut Errors, object: &Value, old: Option<&Value>)
         if kind.is_empty() && !was("") {
             errors.required(&path.child("type"), "");
         }
-        let allowed: &[&str] = if FINAL.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
+        let allowed: &[&str] = if TRUE_CONDITIONS.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
         if status.is_empty() {
             errors.required(&path.child("status"), "");
         } else if !allowed.contains(&status) {
@@ -362,16 +362,16 @@ fn validate_conditions(errors: &mut Errors, object: &Value, old: Option<&Value>)
     }
 }
 
-fn validate_update(object: &Value, old: &Value, way: Way) -> Errors {
+fn validate_update(object: &Value, old: &Value, endpoint: CsrEndpoint) -> Errors {
     let mut errors = validate(object, Some(old));
     let path = FieldPath::new("status.conditions");
-    for kind in FINAL {
+    for kind in TRUE_CONDITIONS {
         if conditions_of(object, kind).len() < conditions_of(old, kind).len() {
             errors.forbidden(&path, format!("updates may not remove a condition of type \"{kind}\""));
         }
     }
-    if way != Way::Approval {
-        for kind in VERDICTS {
+    if endpoint != CsrEndpoint::Approval {
+        for kind in APPROVAL_CONDITIONS {
             let list = |of: &Value| Value::Array(conditions_of(of, kind).into_iter().cloned().collect());
             let (new, before) = (list(object), list(old));
             let (count, count_before) = (new.items_at(&[]).len(), before.items_at(&[]).len());
@@ -387,7 +387,7 @@ fn validate_update(object: &Value, old: &Value, way: Way) -> Errors {
     let certificate = |of: &Value| Str::from(of.str_at(&["status", "certificate"]));
     if certificate(object) != certificate(old) {
         let path = FieldPath::new("status.certificate");
-        if way != Way::Status {
+        if endpoint != CsrEndpoint::Status {
             errors.forbidden(&path, "updates may not set certificate content");
         } else if !certificate(old).is_empty() {
             errors.forbidden(&path, "updates may not modify existing certificate content");
@@ -422,10 +422,10 @@ mod tests {
             ("CERTIFICATE", "K: v\n\nMQ==", "no PEM block headers are permitted"),
             ("PRIVATE KEY", "MQ==", "only CERTIFICATE PEM blocks are allowed, found \"PRIVATE KEY\""),
         ] {
-            assert_eq!(certificate_fault(&pem_of(kind, content)).as_deref(), Some(expect));
+            assert_eq!(certificate_error(&pem_of(kind, content)).as_deref(), Some(expect));
         }
-        assert_eq!(certificate_fault(""), None);
-        assert_eq!(certificate_fault("YQ==").as_deref(), Some("must contain at least one CERTIFICATE PEM block"));
+        assert_eq!(certificate_error(""), None);
+        assert_eq!(certificate_error("YQ==").as_deref(), Some("must contain at least one CERTIFICATE PEM block"));
     }
 
     #[test]
@@ -433,7 +433,7 @@ mod tests {
         let mut new = request();
         new.set_at(&["spec", "extra"], object(r#"{"a":["b"]}"#));
         new.set_at(&["status", "certificate"], "YQ==");
-        CertificateSigningRequest.prepare_for_create(&context(), &mut new);
+        CertificateSigningRequestStrategy.prepare_for_create(&context(), &mut new);
         assert_eq!(new.str_at(&["spec", "username"]), "admin");
         assert_eq!(new["spec"]["groups"], object(r#"["system:masters"]"#));
         assert_eq!(new.at(&["spec", "extra"]), None);
@@ -445,7 +445,7 @@ mod tests {
         let check = |change: &dyn Fn(&mut Value), expect: &[&str]| {
             let mut new = request();
             change(&mut new);
-            assert_eq!(messages(&CertificateSigningRequest.validate(&context(), &new)), expect);
+            assert_eq!(messages(&CertificateSigningRequestStrategy.validate(&context(), &new)), expect);
         };
         check(&|_| {}, &[]);
         check(
@@ -489,7 +489,7 @@ mod tests {
         new.set("status", approved.clone());
         new.set_at(&["status", "certificate"], "YQ==");
 
-        let approval = CertificateSigningRequest.subresource("approval").expect("approval");
+        let approval = CertificateSigningRequestStrategy.subresource("approval").expect("approval");
         let mut by_approval = new.clone();
         approval.prepare_for_update(&context(), &mut by_approval, &old);
         assert_eq!(by_approval.str_at(&["status", "certificate"]), "");
@@ -501,7 +501,7 @@ mod tests {
         );
         assert!(approval.validate_update(&context(), &by_approval, &old).is_empty());
 
-        let status = CertificateSigningRequest.subresource("status").expect("status");
+        let status = CertificateSigningRequestStrategy.subresource("status").expect("status");
         let mut by_status = new.clone();
         status.prepare_for_update(&context(), &mut by_status, &old);
         assert_eq!(

@@ -13,15 +13,15 @@ const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
 const ELECTION_FIELDS: [&str; 2] = ["strategy", "preferredHolder"];
 
 /// The strategy for Lease.
-pub(super) struct Lease;
+pub(super) struct LeaseStrategy;
 
-impl Strategy for Lease {
+impl Strategy for LeaseStrategy {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        drop_election(context, object, None);
+        drop_election_fields(context, object, None);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        drop_election(context, object, Some(old));
+        drop_election_fields(context, object, Some(old));
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -42,7 +42,7 @@ impl Strategy for Lease {
 }
 
 /// Drops the fields of the feature unless it is enabled or the old object uses them.
-fn drop_election(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+fn drop_election_fields(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
     if context.gates.is_enabled(Feature::COORDINATED_LEADER_ELECTION) {
         return;
     }
@@ -88,8 +88,8 @@ mod tests {
     fn numbers_are_in_range() {
         let check = |spec: &str, expect: &[&str]| {
             let mut lease = object(&format!(r#"{{"spec":{spec}}}"#));
-            Lease.prepare_for_create(&context(), &mut lease);
-            assert_eq!(messages(&Lease.validate(&context(), &lease)), expect);
+            LeaseStrategy.prepare_for_create(&context(), &mut lease);
+            assert_eq!(messages(&LeaseStrategy.validate(&context(), &lease)), expect);
         };
         check(r#"{"leaseDurationSeconds":15,"leaseTransitions":0,"holderIdentity":"x"}"#, &[]);
         check(
@@ -108,8 +108,8 @@ mod tests {
         let old = object(r#"{"spec":{"strategy":"OldestEmulationVersion","preferredHolder":"x"}}"#);
         let check = |spec: &str, expect: &[&str]| {
             let mut lease = object(&format!(r#"{{"spec":{spec}}}"#));
-            Lease.prepare_for_update(&context(), &mut lease, &old);
-            assert_eq!(messages(&Lease.validate_update(&context(), &lease, &old)), expect);
+            LeaseStrategy.prepare_for_update(&context(), &mut lease, &old);
+            assert_eq!(messages(&LeaseStrategy.validate_update(&context(), &lease, &old)), expect);
         };
         check(
             r#"{"strategy":"Other"}"#,

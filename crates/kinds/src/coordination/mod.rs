@@ -8,7 +8,7 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "leases" => Some(Arc::new(lease::Lease)),
+        "leases" => Some(Arc::new(lease::LeaseStrategy)),
         _ => None,
     }
 }

@@ -17,5 +17,5 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     pod::strategy(plural)
         .or_else(|| service::strategy(plural))
         .or_else(|| cluster::strategy(plural))
-        .or_else(|| crate::events::core_behaviour(plural))
+        .or_else(|| crate::events::core_strategy(plural))
 }

@@ -8,9 +8,9 @@ use pintle_value::ip::{ip_warnings, valid_ip};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::generic::{first_generation, immutable, next_generation, same, same_at};
-use crate::networking::address::{endpoint_ip, legacy_ip, parse_ip};
-use crate::validation::{invalid_each, required_one_of, strings, text};
+use crate::generic::{increment_generation, same, same_at, set_first_generation, validate_immutable};
+use crate::networking::address::{parse_ip, validate_endpoint_ip, validate_legacy_ip};
+use crate::validation::{invalid_each, require_one_of, str_field, strings_at};
 
 const MAX_ENDPOINTS: usize = 1000;
 const MAX_PORTS: usize = 20_000;
@@ -29,9 +29,9 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The strategy for EndpointSlice.
-pub(super) struct EndpointSlice;
+pub(super) struct EndpointSliceStrategy;
 
-impl Strategy for EndpointSlice {
+impl Strategy for EndpointSliceStrategy {
     fn defaults(&self, object: &mut Value) {
         for port in object.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
             port.set_default("name", "");
@@ -40,14 +40,14 @@ impl Strategy for EndpointSlice {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        first_generation(object);
+        set_first_generation(object);
         drop_topology(object, None);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         let content = ["addressType", "endpoints", "ports"];
         if content.iter().any(|field| !same_at(object, old, &[field])) || !same_labels(object, old) {
-            next_generation(object, old);
+            increment_generation(object, old);
         }
         if !same_at(object, old, &["endpoints"]) {
             drop_topology(object, Some(old));
@@ -61,7 +61,7 @@ impl Strategy for EndpointSlice {
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = check(object, Some(old));
         let field = ["addressType"];
-        immutable(&mut errors, object.at(&field), old.at(&field), &FieldPath::new(field[0]));
+        validate_immutable(&mut errors, object.at(&field), old.at(&field), &FieldPath::new(field[0]));
         errors
     }
 
@@ -76,7 +76,7 @@ impl Strategy for EndpointSlice {
         }
         let path = FieldPath::new("endpoints");
         for (i, endpoint) in object.items_at(&["endpoints"]).iter().enumerate() {
-            for (j, address) in strings(endpoint, &["addresses"]).into_iter().enumerate() {
+            for (j, address) in strings_at(endpoint, &["addresses"]).into_iter().enumerate() {
                 warnings.extend(ip_warnings(&path.index(i).child("addresses").index(j), address));
             }
         }
@@ -92,7 +92,8 @@ fn same_labels(a: &Value, b: &Value) -> bool {
 
 /// Removes the topology fields of `v1beta1`. Moves a node name that only they contain to `nodeName`.
 fn drop_topology(object: &mut Value, old: Option<&Value>) {
-    let node_of = |endpoint: &Value| text(&endpoint["deprecatedTopology"], HOSTNAME).unwrap_or_default().to_owned();
+    let node_of =
+        |endpoint: &Value| str_field(&endpoint["deprecatedTopology"], HOSTNAME).unwrap_or_default().to_owned();
     let old_endpoints = old.map_or(&[][..], |old| old.items_at(&["endpoints"]));
     let known: Vec<String> = old_endpoints.iter().map(node_of).filter(|node| !node.is_empty()).collect();
     for endpoint in object.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -106,7 +107,7 @@ fn drop_topology(object: &mut Value, old: Option<&Value>) {
 
 fn check(slice: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
-    required_one_of(&mut errors, &FieldPath::new("addressType"), slice.str_at(&["addressType"]), &ADDRESS_TYPES);
+    require_one_of(&mut errors, &FieldPath::new("addressType"), slice.str_at(&["addressType"]), &ADDRESS_TYPES);
     check_ports(&mut errors, &FieldPath::new("ports"), slice.items_at(&["ports"]));
     let mut endpoints = Errors::new();
     check_endpoints(&mut endpoints, slice);
@@ -132,14 +133,14 @@ fn check_ports(errors: &mut Errors, path: &FieldPath<'_>, ports: &[Value]) {
         if !seen.insert(name) {
             errors.duplicate(&path.child("name"), name);
         }
-        match text(port, "protocol") {
+        match str_field(port, "protocol") {
             None => errors.required(&path.child("protocol"), ""),
             Some(protocol) if !PROTOCOLS.contains(&protocol) => {
                 errors.not_supported(&path.child("protocol"), protocol, &PROTOCOLS);
             }
             Some(_) => {}
         }
-        if let Some(protocol) = text(port, "appProtocol") {
+        if let Some(protocol) = str_field(port, "appProtocol") {
             invalid_each(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
         }
     }
@@ -155,7 +156,7 @@ fn check_endpoints(errors: &mut Errors, slice: &Value) {
     let kind = slice.str_at(&["addressType"]);
     for (i, endpoint) in endpoints.iter().enumerate() {
         let path = path.index(i);
-        let addresses = strings(endpoint, &["addresses"]);
+        let addresses = strings_at(endpoint, &["addresses"]);
         let addresses_path = path.child("addresses");
         if addresses.is_empty() {
             errors.required(&addresses_path, "must contain at least 1 address");
@@ -165,11 +166,11 @@ fn check_endpoints(errors: &mut Errors, slice: &Value) {
         for (i, address) in addresses.into_iter().enumerate() {
             check_address(errors, &addresses_path, i, address, kind);
         }
-        if let Some(node) = text(endpoint, "nodeName") {
+        if let Some(node) = str_field(endpoint, "nodeName") {
             invalid_each(errors, &path.child("nodeName"), node, names::dns1123_subdomain_name(node, false));
         }
         check_topology(errors, &path.child("deprecatedTopology"), endpoint);
-        if let Some(host) = text(endpoint, "hostname") {
+        if let Some(host) = str_field(endpoint, "hostname") {
             invalid_each(errors, &path.child("hostname"), host, names::dns1123_label(host));
         }
         if let Some(hints) = endpoint.get("hints") {
@@ -184,7 +185,7 @@ fn check_address(errors: &mut Errors, list: &FieldPath<'_>, i: usize, address: &
     let mut wrong = Errors::new();
     let (right_family, complaint): (fn(&IpAddr) -> bool, _) = match kind {
         "IPv4" => {
-            legacy_ip(&mut wrong, &path, address, &[]);
+            validate_legacy_ip(&mut wrong, &path, address, &[]);
             (IpAddr::is_ipv4, "must be an IPv4 address")
         }
         "IPv6" => {
@@ -204,7 +205,7 @@ fn check_address(errors: &mut Errors, list: &FieldPath<'_>, i: usize, address: &
     if !parse_ip(address).as_ref().is_some_and(right_family) {
         errors.invalid(list, address, complaint);
     }
-    endpoint_ip(errors, &path, address);
+    validate_endpoint_ip(errors, &path, address);
 }
 
 fn check_topology(errors: &mut Errors, path: &FieldPath<'_>, endpoint: &Value) {
@@ -252,14 +253,14 @@ mod tests {
 
     fn check(json: &str, expect: &[&str]) {
         let mut slice = object(json);
-        EndpointSlice.defaults(&mut slice);
-        assert_eq!(messages(&EndpointSlice.validate(&context(), &slice)), expect, "{json}");
+        EndpointSliceStrategy.defaults(&mut slice);
+        assert_eq!(messages(&EndpointSliceStrategy.validate(&context(), &slice)), expect, "{json}");
     }
 
     #[test]
     fn ports_are_completed() {
         let mut slice = object(r#"{"ports":[{"port":80},{"name":"x","protocol":"UDP"}]}"#);
-        EndpointSlice.defaults(&mut slice);
+        EndpointSliceStrategy.defaults(&mut slice);
         assert_eq!(
             slice,
             object(r#"{"ports":[{"name":"","port":80,"protocol":"TCP"},{"name":"x","protocol":"UDP"}]}"#)
@@ -311,13 +312,13 @@ mod tests {
         );
         // Unchanged endpoints are accepted.
         let mut new = old.clone();
-        EndpointSlice.prepare_for_update(&context(), &mut new, &old);
+        EndpointSliceStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new, old);
-        assert!(EndpointSlice.validate_update(&context(), &new, &old).is_empty());
+        assert!(EndpointSliceStrategy.validate_update(&context(), &new, &old).is_empty());
         let mut new = object(
             r#"{"metadata":{"generation":3},"addressType":"IPv6","endpoints":[{"addresses":["fd00::1"],"deprecatedTopology":{"kubernetes.io/hostname":"n1"}}]}"#,
         );
-        EndpointSlice.prepare_for_update(&context(), &mut new, &old);
+        EndpointSliceStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(
             new,
             object(
@@ -325,12 +326,12 @@ mod tests {
             )
         );
         assert_eq!(
-            messages(&EndpointSlice.validate_update(&context(), &new, &old)),
+            messages(&EndpointSliceStrategy.validate_update(&context(), &new, &old)),
             ["addressType: Invalid value: \"IPv6\": field is immutable",]
         );
         let mut relabelled = old.clone();
         relabelled.set_at(&["metadata", "labels", "a"], "b");
-        EndpointSlice.prepare_for_update(&context(), &mut relabelled, &old);
+        EndpointSliceStrategy.prepare_for_update(&context(), &mut relabelled, &old);
         assert_eq!(relabelled.generation(), 4);
     }
 
@@ -338,10 +339,10 @@ mod tests {
     fn warnings_are_for_people() {
         let mut slice = object(r#"{"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.01"]}]}"#);
         assert_eq!(
-            EndpointSlice.warnings(&context(), &slice, None),
+            EndpointSliceStrategy.warnings(&context(), &slice, None),
             ["endpoints[0].addresses[0]: non-standard IP address \"10.0.0.01\" is invalid: use \"10.0.0.1\"",]
         );
         slice.set_at(&["metadata", "labels", MANAGED_BY], CONTROLLERS[0]);
-        assert!(EndpointSlice.warnings(&context(), &slice, None).is_empty());
+        assert!(EndpointSliceStrategy.warnings(&context(), &slice, None).is_empty());
     }
 }

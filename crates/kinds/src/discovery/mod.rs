@@ -8,7 +8,7 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "endpointslices" => Some(Arc::new(endpointslice::EndpointSlice)),
+        "endpointslices" => Some(Arc::new(endpointslice::EndpointSliceStrategy)),
         _ => None,
     }
 }

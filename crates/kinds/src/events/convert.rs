@@ -4,25 +4,27 @@
 use pintle_value::{Object, Value};
 
 /// The name of a field in `events.k8s.io/v1` and in the core group, and how Go writes its zero value in each.
-const FIELDS: [(&str, Zero, &str, Zero); 10] = [
-    ("reportingController", Zero::Absent, "reportingComponent", Zero::Text),
-    ("reportingInstance", Zero::Absent, "reportingInstance", Zero::Text),
-    ("regarding", Zero::Object, "involvedObject", Zero::Object),
-    ("note", Zero::Absent, "message", Zero::Absent),
-    ("deprecatedSource", Zero::Object, "source", Zero::Object),
-    ("deprecatedFirstTimestamp", Zero::Null, "firstTimestamp", Zero::Null),
-    ("deprecatedLastTimestamp", Zero::Null, "lastTimestamp", Zero::Null),
-    ("deprecatedCount", Zero::Absent, "count", Zero::Absent),
-    ("eventTime", Zero::Null, "eventTime", Zero::Null),
-    ("metadata", Zero::Object, "metadata", Zero::Object),
+const FIELDS: [(&str, GoZero, &str, GoZero); 10] = [
+    ("reportingController", GoZero::Absent, "reportingComponent", GoZero::Text),
+    ("reportingInstance", GoZero::Absent, "reportingInstance", GoZero::Text),
+    ("regarding", GoZero::Object, "involvedObject", GoZero::Object),
+    ("note", GoZero::Absent, "message", GoZero::Absent),
+    ("deprecatedSource", GoZero::Object, "source", GoZero::Object),
+    ("deprecatedFirstTimestamp", GoZero::Null, "firstTimestamp", GoZero::Null),
+    ("deprecatedLastTimestamp", GoZero::Null, "lastTimestamp", GoZero::Null),
+    ("deprecatedCount", GoZero::Absent, "count", GoZero::Absent),
+    ("eventTime", GoZero::Null, "eventTime", GoZero::Null),
+    ("metadata", GoZero::Object, "metadata", GoZero::Object),
 ];
 
 /// The fields of a series, in the same form.
-const SERIES: [(&str, Zero, &str, Zero); 2] =
-    [("count", Zero::Number, "count", Zero::Absent), ("lastObservedTime", Zero::Null, "lastObservedTime", Zero::Null)];
+const SERIES: [(&str, GoZero, &str, GoZero); 2] = [
+    ("count", GoZero::Number, "count", GoZero::Absent),
+    ("lastObservedTime", GoZero::Null, "lastObservedTime", GoZero::Null),
+];
 
 #[derive(Clone, Copy)]
-enum Zero {
+enum GoZero {
     Absent,
     Null,
     Text,
@@ -30,14 +32,14 @@ enum Zero {
     Object,
 }
 
-impl Zero {
+impl GoZero {
     fn value(self) -> Option<Value> {
         match self {
-            Zero::Absent => None,
-            Zero::Null => Some(Value::Null),
-            Zero::Text => Some(Value::from("")),
-            Zero::Number => Some(Value::Int(0)),
-            Zero::Object => Some(Value::object()),
+            GoZero::Absent => None,
+            GoZero::Null => Some(Value::Null),
+            GoZero::Text => Some(Value::from("")),
+            GoZero::Number => Some(Value::Int(0)),
+            GoZero::Object => Some(Value::object()),
         }
     }
 }
@@ -58,7 +60,7 @@ pub(super) fn from_core(event: &mut Value) {
     }
 }
 
-fn rename<const N: usize>(value: &mut Value, fields: [(&str, &'static str, Zero); N]) {
+fn rename<const N: usize>(value: &mut Value, fields: [(&str, &'static str, GoZero); N]) {
     let Some(object) = value.as_object_mut() else { return };
     let taken: Vec<Option<Value>> = fields.iter().map(|(from, _, _)| object.remove(from)).collect();
     for ((_, to, zero), value) in fields.into_iter().zip(taken) {
@@ -66,8 +68,8 @@ fn rename<const N: usize>(value: &mut Value, fields: [(&str, &'static str, Zero)
     }
 }
 
-fn set(object: &mut Object, key: &'static str, zero: Zero, value: Option<Value>) {
-    let value = value.filter(|v| !v.is_empty() || matches!((zero, v), (Zero::Object, Value::Object(_))));
+fn set(object: &mut Object, key: &'static str, zero: GoZero, value: Option<Value>) {
+    let value = value.filter(|v| !v.is_empty() || matches!((zero, v), (GoZero::Object, Value::Object(_))));
     if let Some(value) = value.or_else(|| zero.value()) {
         object.insert(key, value);
     }

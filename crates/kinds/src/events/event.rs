@@ -6,7 +6,7 @@ use pintle_value::time::Time;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
 use super::convert;
-use crate::generic::{immutable, same_at};
+use crate::generic::{same_at, validate_immutable};
 use crate::validation::invalid_each;
 
 const TEXT_LIMIT: usize = 128;
@@ -60,7 +60,7 @@ const IMMUTABLE: [&str; 9] =
 
 /// The API group of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum View {
+pub(super) enum EventGroup {
     /// The core group.
     Core,
     /// `events.k8s.io`.
@@ -68,49 +68,49 @@ pub(super) enum View {
 }
 
 /// The strategy for events in one of the two groups.
-pub(super) struct Event {
+pub(super) struct EventStrategy {
     /// The group.
-    pub(super) view: View,
+    pub(super) group: EventGroup,
 }
 
-impl Strategy for Event {
+impl Strategy for EventStrategy {
     fn convert_to_hub(&self, object: &mut Value) {
-        if self.view == View::Events {
+        if self.group == EventGroup::Events {
             convert::to_core(object);
         }
     }
 
     fn convert_from_hub(&self, object: &mut Value) {
-        if self.view == View::Events {
+        if self.group == EventGroup::Events {
             convert::from_core(object);
         }
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = self.validate_any(object);
-        if self.view == View::Events {
+        let mut errors = self.validate_event(object);
+        if self.group == EventGroup::Events {
             validate_new(&mut errors, object);
         }
         errors
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.validate_any(object);
-        if self.view == View::Events {
-            validate_change(&mut errors, object, old);
+        let mut errors = self.validate_event(object);
+        if self.group == EventGroup::Events {
+            validate_update_fields(&mut errors, object, old);
         }
         errors
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        match self.view {
-            View::Core => names::path_segment_name(name, prefix),
-            View::Events => names::dns1123_subdomain_name(name, prefix),
+        match self.group {
+            EventGroup::Core => names::path_segment_name(name, prefix),
+            EventGroup::Events => names::dns1123_subdomain_name(name, prefix),
         }
     }
 
     fn validates_own_version(&self) -> bool {
-        self.view == View::Events
+        self.group == EventGroup::Events
     }
 
     fn expires(&self) -> bool {
@@ -126,9 +126,9 @@ impl Strategy for Event {
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {
-        match self.view {
-            View::Core => &CORE_NAMES,
-            View::Events => &EVENTS_NAMES,
+        match self.group {
+            EventGroup::Core => &CORE_NAMES,
+            EventGroup::Events => &EVENTS_NAMES,
         }
     }
 
@@ -140,11 +140,11 @@ impl Strategy for Event {
         let mut fields: Vec<(&'static str, Str)> = SELECTABLE
             .iter()
             .map(|(core, events, path)| {
-                let name = if self.view == View::Core { *core } else { *events };
+                let name = if self.group == EventGroup::Core { *core } else { *events };
                 (name, Str::from(object.str_at(path)))
             })
             .collect();
-        if self.view == View::Core {
+        if self.group == EventGroup::Core {
             let source = match object.str_at(&["source", "component"]) {
                 "" => object.str_at(&["reportingComponent"]),
                 component => component,
@@ -155,9 +155,9 @@ impl Strategy for Event {
     }
 }
 
-impl Event {
+impl EventStrategy {
     /// Validates the rules for events of both groups.
-    fn validate_any(&self, event: &Value) -> Errors {
+    fn validate_event(&self, event: &Value) -> Errors {
         let mut errors = Errors::new();
         let namespace = event.namespace();
         let involved = event.str_at(&["involvedObject", "namespace"]);
@@ -181,9 +181,9 @@ impl Event {
 
     fn validate_reporter(&self, errors: &mut Errors, event: &Value) {
         let controller = event.str_at(&["reportingComponent"]);
-        let path = FieldPath::new(match self.view {
-            View::Core => "reportingComponent",
-            View::Events => "reportingController",
+        let path = FieldPath::new(match self.group {
+            EventGroup::Core => "reportingComponent",
+            EventGroup::Events => "reportingController",
         });
         if controller.is_empty() {
             errors.required(&path, "");
@@ -237,12 +237,12 @@ fn validate_series(errors: &mut Errors, event: &Value) {
     }
 }
 
-fn validate_change(errors: &mut Errors, event: &Value, old: &Value) {
+fn validate_update_fields(errors: &mut Errors, event: &Value, old: &Value) {
     if !same_at(event, old, &["series"]) {
         validate_series(errors, event);
     }
     let check = |errors: &mut Errors, name: &str, shown_as: &str| {
-        immutable(errors, event.at(&[name]), old.at(&[name]), &FieldPath::new(shown_as));
+        validate_immutable(errors, event.at(&[name]), old.at(&[name]), &FieldPath::new(shown_as));
     };
     for name in IMMUTABLE {
         check(errors, name, name);
@@ -270,8 +270,8 @@ mod tests {
     use super::*;
     use crate::testing::{context, messages, object};
 
-    const CORE: Event = Event { view: View::Core };
-    const EVENTS: Event = Event { view: View::Events };
+    const CORE: EventStrategy = EventStrategy { group: EventGroup::Core };
+    const EVENTS: EventStrategy = EventStrategy { group: EventGroup::Events };
 
     #[test]
     fn old_clients_are_held_to_little() {

@@ -9,15 +9,15 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "events" => Some(Arc::new(event::Event { view: event::View::Events })),
+        "events" => Some(Arc::new(event::EventStrategy { group: event::EventGroup::Events })),
         _ => None,
     }
 }
 
 /// Returns the strategy for events of the core group.
-pub(crate) fn core_behaviour(plural: &str) -> Option<Arc<dyn Strategy>> {
+pub(crate) fn core_strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "events" => Some(Arc::new(event::Event { view: event::View::Core })),
+        "events" => Some(Arc::new(event::EventStrategy { group: event::EventGroup::Core })),
         _ => None,
     }
 }

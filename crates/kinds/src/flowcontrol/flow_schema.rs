@@ -6,10 +6,11 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::validate_conditions;
 use crate::generic::{
-    SPEC_AND_METADATA, StatusStrategy, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
+    SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
+    reset_fields_with_metadata, set_first_generation,
 };
-use crate::go_json::{self, Shape};
-use crate::validation::{invalid_each, strings};
+use crate::go_json::{self, GoType};
+use crate::validation::{invalid_each, strings_at};
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
 const MAX_PRECEDENCE: i64 = 10_000;
@@ -18,11 +19,11 @@ const SUBJECT_KINDS: [&str; 3] = ["Group", "ServiceAccount", "User"];
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
 /// The strategy for FlowSchema.
-pub(super) struct FlowSchema;
+pub(super) struct FlowSchemaStrategy;
 
 static STATUS: StatusStrategy = StatusStrategy {
-    keeps: SPEC_AND_METADATA,
-    prepare: as_is,
+    preserved_paths: SPEC_AND_METADATA_PATHS,
+    prepare: no_preparation,
     validate: |object, _| {
         let mut errors = Errors::new();
         validate_conditions(&mut errors, object);
@@ -30,7 +31,7 @@ static STATUS: StatusStrategy = StatusStrategy {
     },
 };
 
-impl Strategy for FlowSchema {
+impl Strategy for FlowSchemaStrategy {
     fn defaults(&self, object: &mut Value) {
         if object.int_at(&["spec", "matchingPrecedence"]).unwrap_or(0) == 0 {
             object.set_at(&["spec", "matchingPrecedence"], DEFAULT_PRECEDENCE);
@@ -39,12 +40,12 @@ impl Strategy for FlowSchema {
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
-        first_generation(object);
+        set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        generation_follows_spec(object, old);
-        keep(object, old, &["status"]);
+        increment_generation_on_spec_change(object, old);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -59,7 +60,7 @@ impl Strategy for FlowSchema {
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_with_metadata(subresource)
+        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -69,7 +70,7 @@ impl Strategy for FlowSchema {
 
 fn validate_spec(errors: &mut Errors, object: &Value) {
     /// How upstream's internal type prints a distinguisher method.
-    const METHOD: Shape = Shape::Struct(&[("Type", "type", Shape::TEXT)]);
+    const METHOD: GoType = GoType::Struct(&[("Type", "type", GoType::STRING)]);
     let spec = &object["spec"];
     let path = FieldPath::new("spec");
     let precedence = spec.int_at(&["matchingPrecedence"]).unwrap_or(0);
@@ -181,7 +182,7 @@ fn validate_list<'a>(
     others: &str,
     path: &FieldPath<'_>,
 ) -> Vec<&'a str> {
-    let items = strings(rule, &[field]);
+    let items = strings_at(rule, &[field]);
     if let Some(missing) = missing.filter(|_| items.is_empty()) {
         errors.required(&path.child(field), missing);
     }
@@ -227,13 +228,13 @@ fn validate_url_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
     let urls = validate_list(errors, rule, "nonResourceURLs", missing, "non-resource URLs", path);
     let list = path.child("nonResourceURLs");
     for (i, url) in urls.into_iter().enumerate() {
-        if let Some(fault) = url_fault(url) {
+        if let Some(fault) = url_error(url) {
             errors.invalid(&list.index(i), url, fault);
         }
     }
 }
 
-fn url_fault(url: &str) -> Option<&'static str> {
+fn url_error(url: &str) -> Option<&'static str> {
     let wildcards = url.matches('*').count();
     if url.is_empty() {
         Some("must not be empty")
@@ -261,8 +262,8 @@ mod tests {
     fn schemas() {
         let check = |spec: &str, expect: &[&str]| {
             let mut schema = object(&format!(r#"{{"metadata":{{"name":"x"}},"spec":{{{spec}}}}}"#));
-            FlowSchema.defaults(&mut schema);
-            assert_eq!(messages(&FlowSchema.validate(&context(), &schema)), expect, "{spec}");
+            FlowSchemaStrategy.defaults(&mut schema);
+            assert_eq!(messages(&FlowSchemaStrategy.validate(&context(), &schema)), expect, "{spec}");
         };
         let level = r#""priorityLevelConfiguration":{"name":"p"}"#;
         check(

@@ -10,8 +10,8 @@ use pintle_value::{Errors, FieldPath, Value};
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
-        "flowschemas" => Arc::new(flow_schema::FlowSchema),
-        "prioritylevelconfigurations" => Arc::new(priority_level::PriorityLevelConfiguration),
+        "flowschemas" => Arc::new(flow_schema::FlowSchemaStrategy),
+        "prioritylevelconfigurations" => Arc::new(priority_level::PriorityLevelConfigurationStrategy),
         _ => return None,
     })
 }

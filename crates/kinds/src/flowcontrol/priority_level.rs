@@ -6,7 +6,8 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::validate_conditions;
 use crate::generic::{
-    SPEC_AND_METADATA, StatusStrategy, as_is, first_generation, generation_follows_spec, keep, reset_with_metadata,
+    SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
+    reset_fields_with_metadata, set_first_generation,
 };
 
 const DEFAULT_SHARES: i64 = 30;
@@ -17,11 +18,11 @@ const MAX_QUEUES: i64 = 10_000_000;
 const MAX_HASH_BITS: f64 = 60.0;
 
 /// The strategy for PriorityLevelConfiguration.
-pub(super) struct PriorityLevelConfiguration;
+pub(super) struct PriorityLevelConfigurationStrategy;
 
 static STATUS: StatusStrategy = StatusStrategy {
-    keeps: SPEC_AND_METADATA,
-    prepare: as_is,
+    preserved_paths: SPEC_AND_METADATA_PATHS,
+    prepare: no_preparation,
     validate: |object, _| {
         let mut errors = Errors::new();
         validate_conditions(&mut errors, object);
@@ -29,7 +30,7 @@ static STATUS: StatusStrategy = StatusStrategy {
     },
 };
 
-impl Strategy for PriorityLevelConfiguration {
+impl Strategy for PriorityLevelConfigurationStrategy {
     fn defaults(&self, object: &mut Value) {
         if let Some(exempt) = object.at_mut(&["spec", "exempt"]) {
             exempt.set_default("nominalConcurrencyShares", 0);
@@ -49,12 +50,12 @@ impl Strategy for PriorityLevelConfiguration {
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
         object.set("status", Value::object());
-        first_generation(object);
+        set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        generation_follows_spec(object, old);
-        keep(object, old, &["status"]);
+        increment_generation_on_spec_change(object, old);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -69,7 +70,7 @@ impl Strategy for PriorityLevelConfiguration {
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_with_metadata(subresource)
+        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -178,8 +179,8 @@ mod tests {
     fn levels() {
         let check = |name: &str, spec: &str, expect: &[&str]| {
             let mut level = object(&format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{{spec}}}}}"#));
-            PriorityLevelConfiguration.defaults(&mut level);
-            assert_eq!(messages(&PriorityLevelConfiguration.validate(&context(), &level)), expect, "{spec}");
+            PriorityLevelConfigurationStrategy.defaults(&mut level);
+            assert_eq!(messages(&PriorityLevelConfigurationStrategy.validate(&context(), &level)), expect, "{spec}");
         };
         check("x", r#""type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{}}}"#, &[]);
         check("exempt", r#""type":"Exempt","exempt":{}"#, &[]);
@@ -213,7 +214,7 @@ mod tests {
         let mut level = object(
             r#"{"spec":{"type":"Limited","limited":{"limitResponse":{"type":"Queue","queuing":{"queues":8}}}}}"#,
         );
-        PriorityLevelConfiguration.defaults(&mut level);
+        PriorityLevelConfigurationStrategy.defaults(&mut level);
         assert_eq!(
             level["spec"]["limited"],
             object(

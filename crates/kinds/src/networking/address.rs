@@ -50,22 +50,22 @@ impl std::fmt::Display for Network {
 }
 
 /// Validates the address of a field that predates the strict rules. Addresses of the old object are accepted.
-pub(crate) fn legacy_ip(errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
+pub(crate) fn validate_legacy_ip(errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
     errors.append(ip::valid_legacy_ip(path, text, true, existing));
 }
 
 /// Validates the CIDR of a field that predates the strict rules. CIDRs of the old object are accepted.
-pub(crate) fn legacy_cidr(errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
+pub(crate) fn validate_legacy_cidr(errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
     errors.append(ip::valid_legacy_cidr(path, text, true, existing));
 }
 
 /// Adds the warnings about the CIDR of such a field.
-pub(crate) fn cidr_warnings(warnings: &mut Vec<String>, path: &FieldPath<'_>, text: &str) {
+pub(crate) fn add_cidr_warnings(warnings: &mut Vec<String>, path: &FieldPath<'_>, text: &str) {
     warnings.extend(ip::cidr_warnings(path, text));
 }
 
 /// Rejects addresses that are not usable as endpoints (upstream: `ValidateEndpointIP`).
-pub(crate) fn endpoint_ip(errors: &mut Errors, path: &FieldPath<'_>, text: &str) {
+pub(crate) fn validate_endpoint_ip(errors: &mut Errors, path: &FieldPath<'_>, text: &str) {
     let Some(ip) = parse_ip(text) else {
         errors.invalid(path, text, "must be a valid IP address");
         return;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn endpoints_have_ordinary_addresses() {
-        let check = |text: &str, expect: &[&str]| assert_eq!(said(endpoint_ip, text), expect, "{text}");
+        let check = |text: &str, expect: &[&str]| assert_eq!(said(validate_endpoint_ip, text), expect, "{text}");
         check("10.0.0.1", &[]);
         check("0.0.0.0", &["may not be unspecified (0.0.0.0)"]);
         check("127.1.2.3", &["may not be in the loopback range (127.0.0.0/8, ::1/128)"]);

@@ -4,9 +4,9 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::parse_ip;
-use super::load_balancer::{BalancerStatus, no_balancer};
-use crate::generic::{first_generation, generation_follows_spec, keep};
-use crate::validation::{invalid_each, required_path_segment, strings, text};
+use super::load_balancer::{LoadBalancerStatusStrategy, empty_status};
+use crate::generic::{increment_generation_on_spec_change, keep_old, set_first_generation};
+use crate::validation::{invalid_each, require_path_segment, str_field, strings_at};
 
 /// The annotation that preceded `ingressClassName`.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -16,24 +16,25 @@ const BAD_SEQUENCES: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
 const BAD_ENDINGS: [&str; 2] = ["/..", "/."];
 
 /// The strategy for Ingress.
-pub(super) struct Ingress;
+pub(super) struct IngressStrategy;
 
-static STATUS: BalancerStatus = BalancerStatus { forbidden: |_| None, check_point: |_, _, _| {} };
+static STATUS: LoadBalancerStatusStrategy =
+    LoadBalancerStatusStrategy { forbidden_reason: |_| None, check_ingress_point: |_, _, _| {} };
 
-impl Strategy for Ingress {
+impl Strategy for IngressStrategy {
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", no_balancer());
-        first_generation(object);
+        object.set("status", empty_status());
+        set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
-        generation_follows_spec(object, old);
+        keep_old(object, old, &["status"]);
+        increment_generation_on_spec_change(object, old);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = check_spec(object, Tolerance::default());
-        let class = text(&object["spec"], "ingressClassName");
+        let mut errors = check_spec(object, IngressValidationOptions::default());
+        let class = str_field(&object["spec"], "ingressClassName");
         if let (Some(annotation), Some(class)) = (object.annotation(CLASS_ANNOTATION), class)
             && annotation != class
         {
@@ -45,12 +46,12 @@ impl Strategy for Ingress {
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        check_spec(object, Tolerance::of(old))
+        check_spec(object, IngressValidationOptions::of(old))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let by_annotation =
-            object.annotation(CLASS_ANNOTATION).is_some() && text(&object["spec"], "ingressClassName").is_none();
+            object.annotation(CLASS_ANNOTATION).is_some() && str_field(&object["spec"], "ingressClassName").is_none();
         if old.is_none() && by_annotation {
             let annotation = pintle_value::field::quote(CLASS_ANNOTATION);
             return vec![format!("annotation {annotation} is deprecated, please use 'spec.ingressClassName' instead")];
@@ -65,15 +66,17 @@ impl Strategy for Ingress {
 
 /// Faults of the old object, which the new one may keep.
 #[derive(Clone, Copy, Default)]
-struct Tolerance {
+struct IngressValidationOptions {
     secret_names: bool,
     wildcard_rules: bool,
 }
 
-impl Tolerance {
+impl IngressValidationOptions {
     fn of(old: &Value) -> Self {
-        let secret_names =
-            old.items_at(&["spec", "tls"]).iter().any(|tls| !secret_name(tls.str_at(&["secretName"])).is_empty());
+        let secret_names = old
+            .items_at(&["spec", "tls"])
+            .iter()
+            .any(|tls| !secret_name_errors(tls.str_at(&["secretName"])).is_empty());
         let wildcard_rules = old.items_at(&["spec", "rules"]).iter().any(|rule| {
             let mut errors = Errors::new();
             check_http(&mut errors, &FieldPath::root(), rule);
@@ -83,11 +86,11 @@ impl Tolerance {
     }
 }
 
-fn secret_name(name: &str) -> Vec<String> {
+fn secret_name_errors(name: &str) -> Vec<String> {
     if name.is_empty() { Vec::new() } else { names::dns1123_subdomain_name(name, false) }
 }
 
-fn check_spec(ingress: &Value, tolerance: Tolerance) -> Errors {
+fn check_spec(ingress: &Value, options: IngressValidationOptions) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let spec = &ingress["spec"];
@@ -104,7 +107,7 @@ fn check_spec(ingress: &Value, tolerance: Tolerance) -> Errors {
         let path = rules_path.index(i);
         let host = rule.str_at(&["host"]);
         check_host(&mut errors, &path.child("host"), host);
-        if !(host.contains('*') && tolerance.wildcard_rules) {
+        if !(host.contains('*') && options.wildcard_rules) {
             check_http(&mut errors, &path, rule);
         }
     }
@@ -112,22 +115,22 @@ fn check_spec(ingress: &Value, tolerance: Tolerance) -> Errors {
     for (i, tls) in spec.items_at(&["tls"]).iter().enumerate() {
         let path = tls_path.index(i);
         let hosts = path.child("hosts");
-        for (i, host) in strings(tls, &["hosts"]).into_iter().enumerate() {
-            invalid_each(&mut errors, &hosts.index(i), host, domain(host));
+        for (i, host) in strings_at(tls, &["hosts"]).into_iter().enumerate() {
+            invalid_each(&mut errors, &hosts.index(i), host, host_name_errors(host));
         }
-        if !tolerance.secret_names {
+        if !options.secret_names {
             let name = tls.str_at(&["secretName"]);
-            invalid_each(&mut errors, &path.child("secretName"), name, secret_name(name));
+            invalid_each(&mut errors, &path.child("secretName"), name, secret_name_errors(name));
         }
     }
-    if let Some(class) = text(spec, "ingressClassName") {
+    if let Some(class) = str_field(spec, "ingressClassName") {
         let wrong = names::dns1123_subdomain_name(class, false);
         invalid_each(&mut errors, &path.child("ingressClassName"), class, wrong);
     }
     errors
 }
 
-fn domain(host: &str) -> Vec<String> {
+fn host_name_errors(host: &str) -> Vec<String> {
     if host.contains('*') { names::wildcard_dns1123_subdomain(host) } else { names::dns1123_subdomain(host) }
 }
 
@@ -138,7 +141,7 @@ fn check_host(errors: &mut Errors, path: &FieldPath<'_>, host: &str) {
     if parse_ip(host).is_some() {
         errors.invalid(path, host, "must be a DNS name, not an IP address");
     }
-    invalid_each(errors, path, host, domain(host));
+    invalid_each(errors, path, host, host_name_errors(host));
 }
 
 fn check_http(errors: &mut Errors, path: &FieldPath<'_>, rule: &Value) {
@@ -155,7 +158,7 @@ fn check_http(errors: &mut Errors, path: &FieldPath<'_>, rule: &Value) {
 }
 
 fn check_path(errors: &mut Errors, path: &FieldPath<'_>, item: &Value) {
-    let Some(kind) = text(item, "pathType") else {
+    let Some(kind) = str_field(item, "pathType") else {
         errors.required(&path.child("pathType"), "pathType must be specified");
         return;
     };
@@ -193,11 +196,11 @@ fn check_backend(errors: &mut Errors, path: &FieldPath<'_>, backend: &Value) {
 }
 
 fn check_resource(errors: &mut Errors, path: &FieldPath<'_>, resource: &Value) {
-    if let Some(group) = text(resource, "apiGroup") {
+    if let Some(group) = str_field(resource, "apiGroup") {
         invalid_each(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
     }
     for field in ["kind", "name"] {
-        required_path_segment(errors, &path.child(field), resource.str_at(&[field]));
+        require_path_segment(errors, &path.child(field), resource.str_at(&[field]));
     }
 }
 
@@ -227,7 +230,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     fn check(json: &str, expect: &[&str]) {
-        assert_eq!(messages(&Ingress.validate(&context(), &object(json))), expect, "{json}");
+        assert_eq!(messages(&IngressStrategy.validate(&context(), &object(json))), expect, "{json}");
     }
 
     #[test]
@@ -310,7 +313,7 @@ mod tests {
         );
         let by_annotation = object(r#"{"metadata":{"annotations":{"kubernetes.io/ingress.class":"a"}},"spec":{}}"#);
         assert_eq!(
-            Ingress.warnings(&context(), &by_annotation, None),
+            IngressStrategy.warnings(&context(), &by_annotation, None),
             ["annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead",]
         );
     }
@@ -335,14 +338,14 @@ mod tests {
             ["status.loadBalancer.ingress[0]: non-standard IP address \"10.0.0.01\" is invalid: use \"10.0.0.1\"",]
         );
         let mut created = object(r#"{"spec":{},"status":{"loadBalancer":{"ingress":[{}]}}}"#);
-        Ingress.prepare_for_create(&context(), &mut created);
+        IngressStrategy.prepare_for_create(&context(), &mut created);
         assert_eq!(created, object(r#"{"metadata":{"generation":1},"spec":{},"status":{"loadBalancer":{}}}"#));
     }
 
     #[test]
     fn what_was_accepted_stays() {
         let old = object(r#"{"spec":{"rules":[{"host":"*.a.b","http":{"paths":[]}}],"tls":[{"secretName":"UPPER"}]}}"#);
-        assert!(Ingress.validate_update(&context(), &old, &old).is_empty());
-        assert_eq!(Ingress.validate(&context(), &old).0.len(), 2);
+        assert!(IngressStrategy.validate_update(&context(), &old, &old).is_empty());
+        assert_eq!(IngressStrategy.validate(&context(), &old).0.len(), 2);
     }
 }

@@ -3,16 +3,16 @@
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::generic::{first_generation, generation_follows_spec, immutable};
-use crate::validation::{invalid_each, required_path_segment, text};
+use crate::generic::{increment_generation_on_spec_change, set_first_generation, validate_immutable};
+use crate::validation::{invalid_each, require_path_segment, str_field};
 
 const MAX_CONTROLLER_LENGTH: usize = 250;
 const SCOPES: [&str; 2] = ["Cluster", "Namespace"];
 
 /// The strategy for IngressClass.
-pub(super) struct IngressClass;
+pub(super) struct IngressClassStrategy;
 
-impl Strategy for IngressClass {
+impl Strategy for IngressClassStrategy {
     fn defaults(&self, object: &mut Value) {
         if let Some(parameters) = object.at_mut(&["spec", "parameters"]) {
             parameters.set_default("scope", "Cluster");
@@ -20,11 +20,11 @@ impl Strategy for IngressClass {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        first_generation(object);
+        set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        generation_follows_spec(object, old);
+        increment_generation_on_spec_change(object, old);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -45,22 +45,27 @@ impl Strategy for IngressClass {
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         let controller = ["spec", "controller"];
-        immutable(&mut errors, object.at(&controller), old.at(&controller), &FieldPath::new("spec.controller"));
+        validate_immutable(
+            &mut errors,
+            object.at(&controller),
+            old.at(&controller),
+            &FieldPath::new("spec.controller"),
+        );
         errors.append(self.validate(context, object));
         errors
     }
 }
 
 fn check_parameters(errors: &mut Errors, path: &FieldPath<'_>, parameters: &Value) {
-    if let Some(group) = text(parameters, "apiGroup") {
+    if let Some(group) = str_field(parameters, "apiGroup") {
         invalid_each(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
     }
     for field in ["kind", "name"] {
-        required_path_segment(errors, &path.child(field), parameters.str_at(&[field]));
+        require_path_segment(errors, &path.child(field), parameters.str_at(&[field]));
     }
-    let namespace = text(parameters, "namespace");
+    let namespace = str_field(parameters, "namespace");
     let namespace_path = path.child("namespace");
-    match (text(parameters, "scope"), namespace) {
+    match (str_field(parameters, "scope"), namespace) {
         (None, _) => errors.required(&path.child("scope"), ""),
         (Some("Namespace"), None) => errors.required(&namespace_path, "`parameters.scope` is set to 'Namespace'"),
         (Some("Namespace"), Some(name)) => {
@@ -82,8 +87,8 @@ mod tests {
         let check = |parameters: &str, expect: &[&str]| {
             let json = format!(r#"{{"spec":{{"controller":"example.com/c","parameters":{parameters}}}}}"#);
             let mut class = object(&json);
-            IngressClass.defaults(&mut class);
-            assert_eq!(messages(&IngressClass.validate(&context(), &class)), expect, "{json}");
+            IngressClassStrategy.defaults(&mut class);
+            assert_eq!(messages(&IngressClassStrategy.validate(&context(), &class)), expect, "{json}");
         };
         check(r#"{"kind":"K","name":"n"}"#, &[]);
         check(
@@ -108,7 +113,7 @@ mod tests {
         let old = object(r#"{"spec":{"controller":"example.com/a"}}"#);
         let new = object(r#"{"spec":{"controller":"example.com/b"}}"#);
         assert_eq!(
-            messages(&IngressClass.validate_update(&context(), &new, &old)),
+            messages(&IngressClassStrategy.validate_update(&context(), &new, &old)),
             ["spec.controller: Invalid value: \"example.com/b\": field is immutable",]
         );
     }

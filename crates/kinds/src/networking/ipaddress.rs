@@ -7,22 +7,22 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::generic::same;
-use crate::go_json::{self, Shape};
-use crate::validation::{invalid_each, required_path_segment};
+use crate::go_json::{self, GoType};
+use crate::validation::{invalid_each, require_path_segment};
 
 const PARENT: [&str; 2] = ["spec", "parentRef"];
 /// How a parent reference prints.
-const PARENT_REF: Shape = Shape::Struct(&[
-    ("Group", "group", Shape::TEXT),
-    ("Resource", "resource", Shape::TEXT),
-    ("Namespace", "namespace", Shape::TEXT),
-    ("Name", "name", Shape::TEXT),
+const PARENT_REF: GoType = GoType::Struct(&[
+    ("Group", "group", GoType::STRING),
+    ("Resource", "resource", GoType::STRING),
+    ("Namespace", "namespace", GoType::STRING),
+    ("Name", "name", GoType::STRING),
 ]);
 
 /// The strategy for IPAddress.
-pub(super) struct IpAddress;
+pub(super) struct IpAddressStrategy;
 
-impl Strategy for IpAddress {
+impl Strategy for IpAddressStrategy {
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
@@ -37,7 +37,7 @@ impl Strategy for IpAddress {
             invalid_each(&mut errors, &path.child("group"), group, names::dns1123_subdomain(group));
         }
         for field in ["resource", "name"] {
-            required_path_segment(&mut errors, &path.child(field), parent.str_at(&[field]));
+            require_path_segment(&mut errors, &path.child(field), parent.str_at(&[field]));
         }
         let namespace = parent.str_at(&["namespace"]);
         invalid_each(&mut errors, &path.child("namespace"), namespace, names::path_segment_name(namespace, false));
@@ -47,7 +47,7 @@ impl Strategy for IpAddress {
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
         if !same(object.at(&PARENT), old.at(&PARENT)) {
-            errors.push(changed_parent(object));
+            errors.push(parent_immutable_error(object));
         }
         errors
     }
@@ -58,8 +58,8 @@ impl Strategy for IpAddress {
 }
 
 /// Returns the error about a changed parent.
-fn changed_parent(object: &Value) -> FieldError {
-    let shown = go_json::internal(object.at(&PARENT), &Shape::Pointer(&PARENT_REF));
+fn parent_immutable_error(object: &Value) -> FieldError {
+    let shown = go_json::internal(object.at(&PARENT), &GoType::Pointer(&PARENT_REF));
     FieldError::invalid(&FieldPath::new("spec.parentRef"), Value::Null, IMMUTABLE_TEXT).showing(shown)
 }
 
@@ -72,7 +72,7 @@ mod tests {
     fn an_address_belongs_to_something() {
         let check = |spec: &str, expect: &[&str]| {
             let address = object(&format!(r#"{{"spec":{spec}}}"#));
-            assert_eq!(messages(&IpAddress.validate(&context(), &address)), expect, "{spec}");
+            assert_eq!(messages(&IpAddressStrategy.validate(&context(), &address)), expect, "{spec}");
         };
         check(r#"{"parentRef":{"resource":"services","namespace":"n","name":"s"}}"#, &[]);
         check("{}", &["spec.parentRef: Required value"]);
@@ -86,7 +86,7 @@ mod tests {
         let old = object(r#"{"spec":{"parentRef":{"resource":"services","namespace":"n","name":"s"}}}"#);
         let new = object(r#"{"spec":{"parentRef":{"resource":"services","namespace":"n","name":"t"}}}"#);
         assert_eq!(
-            messages(&IpAddress.validate_update(&context(), &new, &old)),
+            messages(&IpAddressStrategy.validate_update(&context(), &new, &old)),
             [
                 r#"spec.parentRef: Invalid value: {"Group":"","Resource":"services","Namespace":"n","Name":"t"}: field is immutable"#,
             ]
@@ -95,7 +95,10 @@ mod tests {
 
     #[test]
     fn the_name_is_the_address() {
-        assert!(IpAddress.validate_name("10.0.0.1", false).is_empty());
-        assert_eq!(IpAddress.validate_name("2001:DB8::1", false), ["must be in canonical form (\"2001:db8::1\")"]);
+        assert!(IpAddressStrategy.validate_name("10.0.0.1", false).is_empty());
+        assert_eq!(
+            IpAddressStrategy.validate_name("2001:DB8::1", false),
+            ["must be in canonical form (\"2001:db8::1\")"]
+        );
     }
 }

@@ -84,7 +84,7 @@ const SAMPLES: [(&str, &str, &str); 12] = [
 ];
 
 /// Replacements for each part of a sample.
-const ODDITIES: [&str; 14] = [
+const INVALID_VALUES: [&str; 14] = [
     "null",
     "true",
     "0",
@@ -103,13 +103,13 @@ const ODDITIES: [&str; 14] = [
 
 /// Returns all objects that differ from this one in one replaced part.
 pub(crate) fn variants(value: &Value) -> Vec<Value> {
-    let mut all: Vec<Value> = ODDITIES.iter().map(|json| object(json)).collect();
+    let mut all: Vec<Value> = INVALID_VALUES.iter().map(|json| object(json)).collect();
     match value {
         Value::Array(items) => {
             for (i, item) in items.iter().enumerate() {
-                all.extend(variants(item).into_iter().map(|odd| {
+                all.extend(variants(item).into_iter().map(|malformed| {
                     let mut items = items.clone();
-                    items[i] = odd;
+                    items[i] = malformed;
                     Value::Array(items)
                 }));
             }
@@ -118,9 +118,9 @@ pub(crate) fn variants(value: &Value) -> Vec<Value> {
         }
         Value::Object(fields) => {
             for (key, field) in fields.iter() {
-                all.extend(variants(field).into_iter().map(|odd| {
+                all.extend(variants(field).into_iter().map(|malformed| {
                     let mut fields = fields.clone();
-                    fields.insert(key, odd);
+                    fields.insert(key, malformed);
                     Value::Object(fields)
                 }));
                 all.push(Value::Object(
@@ -162,10 +162,10 @@ fn no_rule_panics() {
     for (group, plural, json) in SAMPLES {
         let strategy = crate::strategy(group, "v1", plural);
         let sample = object(json);
-        for odd in variants(&sample) {
-            exercise(strategy.as_ref(), &odd, &sample);
-            exercise(strategy.as_ref(), &sample, &odd);
-            exercise(strategy.as_ref(), &odd, &odd);
+        for malformed in variants(&sample) {
+            exercise(strategy.as_ref(), &malformed, &sample);
+            exercise(strategy.as_ref(), &sample, &malformed);
+            exercise(strategy.as_ref(), &malformed, &malformed);
         }
     }
 }

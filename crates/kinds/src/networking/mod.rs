@@ -17,11 +17,11 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
-        "ingresses" => Arc::new(ingress::Ingress),
-        "ingressclasses" => Arc::new(ingressclass::IngressClass),
-        "ipaddresses" => Arc::new(ipaddress::IpAddress),
-        "networkpolicies" => Arc::new(networkpolicy::NetworkPolicy),
-        "servicecidrs" => Arc::new(servicecidr::ServiceCidr),
+        "ingresses" => Arc::new(ingress::IngressStrategy),
+        "ingressclasses" => Arc::new(ingressclass::IngressClassStrategy),
+        "ipaddresses" => Arc::new(ipaddress::IpAddressStrategy),
+        "networkpolicies" => Arc::new(networkpolicy::NetworkPolicyStrategy),
+        "servicecidrs" => Arc::new(servicecidr::ServiceCidrStrategy),
         _ => return None,
     })
 }

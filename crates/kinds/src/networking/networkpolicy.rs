@@ -5,10 +5,10 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::{Cidr, cidr_warnings};
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::address::legacy_cidr;
-use crate::generic::{first_generation, generation_follows_spec};
+use super::address::validate_legacy_cidr;
+use crate::generic::{increment_generation_on_spec_change, set_first_generation};
 use crate::labels::{self, validate_selector};
-use crate::validation::{invalid_each, strings, text};
+use crate::validation::{invalid_each, str_field, strings_at};
 
 /// The fields with the rules of each direction, and the name of their peers.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
@@ -16,9 +16,9 @@ const POLICY_TYPES: [&str; 2] = ["Ingress", "Egress"];
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
 /// The strategy for NetworkPolicy.
-pub(super) struct NetworkPolicy;
+pub(super) struct NetworkPolicyStrategy;
 
-impl Strategy for NetworkPolicy {
+impl Strategy for NetworkPolicyStrategy {
     fn defaults(&self, object: &mut Value) {
         for (direction, _) in DIRECTIONS {
             let rules = object.at_mut(&["spec", direction]).and_then(Value::as_array_mut);
@@ -37,19 +37,19 @@ impl Strategy for NetworkPolicy {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        first_generation(object);
+        set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        generation_follows_spec(object, old);
+        increment_generation_on_spec_change(object, old);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        check(object, &Tolerance::default())
+        check(object, &NetworkPolicyValidationOptions::default())
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        check(object, &Tolerance::of(old))
+        check(object, &NetworkPolicyValidationOptions::of(old))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
@@ -65,7 +65,7 @@ impl Strategy for NetworkPolicy {
                     let path = path.child("ipBlock");
                     let Some(block) = peer.get("ipBlock") else { continue };
                     warnings.extend(cidr_warnings(&path.child("cidr"), block.str_at(&["cidr"])));
-                    for (k, except) in strings(block, &["except"]).into_iter().enumerate() {
+                    for (k, except) in strings_at(block, &["except"]).into_iter().enumerate() {
                         warnings.extend(cidr_warnings(&path.child("except").index(k), except));
                     }
                 }
@@ -77,30 +77,30 @@ impl Strategy for NetworkPolicy {
 
 /// Faults of the old object, which the new one may keep.
 #[derive(Default)]
-struct Tolerance<'v> {
+struct NetworkPolicyValidationOptions<'v> {
     label_values: bool,
     cidrs: Vec<&'v str>,
 }
 
-impl<'v> Tolerance<'v> {
+impl<'v> NetworkPolicyValidationOptions<'v> {
     fn of(old: &'v Value) -> Self {
         let mut cidrs = Vec::new();
         for (direction, peers) in DIRECTIONS {
             let rules = old.items_at(&["spec", direction]).iter();
             for block in rules.flat_map(|rule| rule.items_at(&[peers])).filter_map(|peer| peer.get("ipBlock")) {
                 cidrs.push(block.str_at(&["cidr"]));
-                cidrs.extend(strings(block, &["except"]));
+                cidrs.extend(strings_at(block, &["except"]));
             }
         }
-        Self { label_values: labels::is_invalid(&old["spec"]["podSelector"]), cidrs }
+        Self { label_values: labels::is_invalid_selector(&old["spec"]["podSelector"]), cidrs }
     }
 }
 
-fn check(policy: &Value, tolerance: &Tolerance<'_>) -> Errors {
+fn check(policy: &Value, options: &NetworkPolicyValidationOptions<'_>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let spec = &policy["spec"];
-    errors.append(validate_selector(spec.get("podSelector"), tolerance.label_values, &path.child("podSelector")));
+    errors.append(validate_selector(spec.get("podSelector"), options.label_values, &path.child("podSelector")));
     for (direction, peers) in DIRECTIONS {
         let path = path.child(direction);
         for (i, rule) in spec.items_at(&[direction]).iter().enumerate() {
@@ -109,11 +109,11 @@ fn check(policy: &Value, tolerance: &Tolerance<'_>) -> Errors {
                 check_port(&mut errors, &path.child("ports").index(i), port);
             }
             for (i, peer) in rule.items_at(&[peers]).iter().enumerate() {
-                check_peer(&mut errors, &path.child(peers).index(i), peer, tolerance);
+                check_peer(&mut errors, &path.child(peers).index(i), peer, options);
             }
         }
     }
-    let types = strings(spec, &["policyTypes"]);
+    let types = strings_at(spec, &["policyTypes"]);
     let path = path.child("policyTypes");
     if types.len() > POLICY_TYPES.len() {
         errors.invalid(&path, spec["policyTypes"].clone(), "may not specify more than two policyTypes");
@@ -126,7 +126,7 @@ fn check(policy: &Value, tolerance: &Tolerance<'_>) -> Errors {
 }
 
 fn check_port(errors: &mut Errors, path: &FieldPath<'_>, port: &Value) {
-    if let Some(protocol) = text(port, "protocol").filter(|protocol| !PROTOCOLS.contains(protocol)) {
+    if let Some(protocol) = str_field(port, "protocol").filter(|protocol| !PROTOCOLS.contains(protocol)) {
         errors.not_supported(&path.child("protocol"), protocol, &PROTOCOLS);
     }
     let end_path = path.child("endPort");
@@ -157,17 +157,17 @@ fn check_port(errors: &mut Errors, path: &FieldPath<'_>, port: &Value) {
     }
 }
 
-fn check_peer(errors: &mut Errors, path: &FieldPath<'_>, peer: &Value, tolerance: &Tolerance<'_>) {
+fn check_peer(errors: &mut Errors, path: &FieldPath<'_>, peer: &Value, options: &NetworkPolicyValidationOptions<'_>) {
     let mut selectors = 0;
     for field in ["podSelector", "namespaceSelector"] {
         if let Some(selector) = peer.get(field) {
             selectors += 1;
-            errors.append(validate_selector(Some(selector), tolerance.label_values, &path.child(field)));
+            errors.append(validate_selector(Some(selector), options.label_values, &path.child(field)));
         }
     }
     match peer.get("ipBlock") {
         Some(block) => {
-            check_block(errors, &path.child("ipBlock"), block, tolerance);
+            check_block(errors, &path.child("ipBlock"), block, options);
             if selectors > 0 {
                 errors.forbidden(path, "may not specify both ipBlock and another peer");
             }
@@ -177,18 +177,18 @@ fn check_peer(errors: &mut Errors, path: &FieldPath<'_>, peer: &Value, tolerance
     }
 }
 
-fn check_block(errors: &mut Errors, path: &FieldPath<'_>, block: &Value, tolerance: &Tolerance<'_>) {
+fn check_block(errors: &mut Errors, path: &FieldPath<'_>, block: &Value, options: &NetworkPolicyValidationOptions<'_>) {
     let cidr = block.str_at(&["cidr"]);
     if cidr.is_empty() {
         errors.required(&path.child("cidr"), "");
         return;
     }
-    legacy_cidr(errors, &path.child("cidr"), cidr, &tolerance.cidrs);
+    validate_legacy_cidr(errors, &path.child("cidr"), cidr, &options.cidrs);
     let Some(outer) = Cidr::parse_sloppy(cidr) else { return };
     let except_path = path.child("except");
-    for (i, except) in strings(block, &["except"]).into_iter().enumerate() {
+    for (i, except) in strings_at(block, &["except"]).into_iter().enumerate() {
         let path = except_path.index(i);
-        legacy_cidr(errors, &path, except, &tolerance.cidrs);
+        validate_legacy_cidr(errors, &path, except, &options.cidrs);
         let Some(inner) = Cidr::parse_sloppy(except) else { continue };
         if !outer.contains(inner.network().0) || outer.network().1 >= inner.network().1 {
             errors.invalid(&path, except, "must be a strict subset of `cidr`");
@@ -205,7 +205,7 @@ mod tests {
     fn defaults() {
         let check = |json: &str, expect: &str| {
             let mut policy = object(json);
-            NetworkPolicy.defaults(&mut policy);
+            NetworkPolicyStrategy.defaults(&mut policy);
             assert_eq!(policy, object(expect));
         };
         check(r#"{"spec":{"podSelector":{}}}"#, r#"{"spec":{"podSelector":{},"policyTypes":["Ingress"]}}"#);
@@ -221,7 +221,7 @@ mod tests {
 
     fn check(spec: &str, expect: &[&str]) {
         let policy = object(&format!(r#"{{"spec":{{"podSelector":{{}},{spec}}}}}"#));
-        assert_eq!(messages(&NetworkPolicy.validate(&context(), &policy)), expect, "{spec}");
+        assert_eq!(messages(&NetworkPolicyStrategy.validate(&context(), &policy)), expect, "{spec}");
     }
 
     #[test]
@@ -264,15 +264,15 @@ mod tests {
     #[test]
     fn old_blocks_stay_acceptable() {
         let old = object(r#"{"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.1/8"}}]}]}}"#);
-        assert!(NetworkPolicy.validate_update(&context(), &old, &old).is_empty());
+        assert!(NetworkPolicyStrategy.validate_update(&context(), &old, &old).is_empty());
         assert_eq!(
-            messages(&NetworkPolicy.validate(&context(), &old)),
+            messages(&NetworkPolicyStrategy.validate(&context(), &old)),
             [
                 "spec.ingress[0].from[0].ipBlock.cidr: Invalid value: \"10.0.0.1/8\": must not have bits set beyond the prefix length",
             ]
         );
         assert_eq!(
-            NetworkPolicy.warnings(&context(), &old, None),
+            NetworkPolicyStrategy.warnings(&context(), &old, None),
             [
                 "spec.ingress[0].from[0].ipBlock.cidr: CIDR value \"10.0.0.1/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.0.0.1/32\"?)",
             ]

@@ -7,20 +7,23 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::address::Network;
-use crate::generic::{SPEC_AND_METADATA, StatusStrategy, as_is, keep, reset_with_metadata, unchecked};
+use crate::generic::{
+    SPEC_AND_METADATA_PATHS, StatusStrategy, keep_old, no_preparation, no_validation, reset_fields_with_metadata,
+};
 use crate::go_json;
-use crate::validation::strings;
+use crate::validation::strings_at;
 
 const CIDRS: [&str; 2] = ["spec", "cidrs"];
 /// The user name of the server itself.
 const SERVER: &str = "system:apiserver";
 
 /// The strategy for ServiceCIDR.
-pub(super) struct ServiceCidr;
+pub(super) struct ServiceCidrStrategy;
 
-static STATUS: StatusStrategy = StatusStrategy { keeps: SPEC_AND_METADATA, prepare: as_is, validate: unchecked };
+static STATUS: StatusStrategy =
+    StatusStrategy { preserved_paths: SPEC_AND_METADATA_PATHS, prepare: no_preparation, validate: no_validation };
 
-impl Strategy for ServiceCidr {
+impl Strategy for ServiceCidrStrategy {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
         // The default range is ready immediately. Upstream's server sends a second request for this.
         if context.user != SERVER {
@@ -29,18 +32,18 @@ impl Strategy for ServiceCidr {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
-        check_ranges(&mut errors, &strings(object, &CIDRS));
+        check_ranges(&mut errors, &strings_at(object, &CIDRS));
         errors
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
-        let (new, old) = (strings(object, &CIDRS), strings(old, &CIDRS));
+        let (new, old) = (strings_at(object, &CIDRS), strings_at(old, &CIDRS));
         let path = FieldPath::new("spec.cidrs");
         match (old.len(), new.len()) {
             (before, now) if before == now => {
@@ -61,7 +64,7 @@ impl Strategy for ServiceCidr {
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_with_metadata(subresource)
+        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -111,7 +114,7 @@ mod tests {
     #[test]
     fn at_most_one_range_per_family() {
         let check = |ranges: &str, expect: &[&str]| {
-            assert_eq!(messages(&ServiceCidr.validate(&context(), &cidr(ranges))), expect, "{ranges}");
+            assert_eq!(messages(&ServiceCidrStrategy.validate(&context(), &cidr(ranges))), expect, "{ranges}");
         };
         check(r#"["10.0.0.0/24"]"#, &[]);
         check(r#"["10.0.0.0/24","fd00::/112"]"#, &[]);
@@ -135,7 +138,7 @@ mod tests {
     #[test]
     fn a_range_stays_and_a_family_may_be_added() {
         let check = |old: &str, new: &str, expect: &[&str]| {
-            assert_eq!(messages(&ServiceCidr.validate_update(&context(), &cidr(new), &cidr(old))), expect);
+            assert_eq!(messages(&ServiceCidrStrategy.validate_update(&context(), &cidr(new), &cidr(old))), expect);
         };
         check(r#"["10.0.0.0/24"]"#, r#"["10.0.0.0/24"]"#, &[]);
         check(r#"["10.0.0.0/24"]"#, r#"["10.0.0.0/24","fd00::/112"]"#, &[]);
@@ -154,10 +157,10 @@ mod tests {
     #[test]
     fn status_is_apart() {
         let mut new = object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{"conditions":[]}}"#);
-        ServiceCidr.prepare_for_create(&context(), &mut new);
+        ServiceCidrStrategy.prepare_for_create(&context(), &mut new);
         assert_eq!(new, object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#));
         let mut own = object(r#"{"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#);
-        ServiceCidr.prepare_for_create(&StrategyContext { user: SERVER.into(), ..context() }, &mut own);
+        ServiceCidrStrategy.prepare_for_create(&StrategyContext { user: SERVER.into(), ..context() }, &mut own);
         assert_eq!(own, object(r#"{"spec":{},"status":{"conditions":[{"type":"Ready"}]}}"#));
         let old = object(r#"{"metadata":{"labels":{"a":"b"}},"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#);
         let mut new =

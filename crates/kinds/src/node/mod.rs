@@ -8,7 +8,7 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "runtimeclasses" => Some(Arc::new(runtime_class::RuntimeClass)),
+        "runtimeclasses" => Some(Arc::new(runtime_class::RuntimeClassStrategy)),
         _ => None,
     }
 }

@@ -6,18 +6,18 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::core::cluster::deprecated_node_label;
 use crate::core::pod::PodOptions;
-use crate::core::pod::defaults::resource_list_defaults;
+use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::validate_overhead;
 use crate::core::pod::scheduling::validate_tolerations;
-use crate::generic::immutable;
+use crate::generic::validate_immutable;
 use crate::validation::invalid_each;
 
 /// The strategy for RuntimeClass.
-pub(super) struct RuntimeClass;
+pub(super) struct RuntimeClassStrategy;
 
-impl Strategy for RuntimeClass {
+impl Strategy for RuntimeClassStrategy {
     fn defaults(&self, object: &mut Value) {
-        resource_list_defaults(object, &["overhead", "podFixed"]);
+        round_resource_list(object, &["overhead", "podFixed"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -40,7 +40,7 @@ impl Strategy for RuntimeClass {
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         // On update, upstream validates nothing else.
         let mut errors = Errors::new();
-        immutable(&mut errors, object.get("handler"), old.get("handler"), &FieldPath::new("handler"));
+        validate_immutable(&mut errors, object.get("handler"), old.get("handler"), &FieldPath::new("handler"));
         errors
     }
 
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn runtime_classes() {
         let check = |class: &str, expect: &[&str]| {
-            assert_eq!(messages(&RuntimeClass.validate(&context(), &object(class))), expect);
+            assert_eq!(messages(&RuntimeClassStrategy.validate(&context(), &object(class))), expect);
         };
         check(
             r#"{"handler":"runsc","overhead":{"podFixed":{"cpu":"10m"}},"scheduling":{"nodeSelector":{"a":"b"}}}"#,
@@ -73,8 +73,11 @@ mod tests {
                 "scheduling.tolerations[0].operator: Invalid value: \"b\": value must be empty when `operator` is 'Exists'",
             ],
         );
-        let errors =
-            RuntimeClass.validate_update(&context(), &object(r#"{"handler":"b"}"#), &object(r#"{"handler":"a"}"#));
+        let errors = RuntimeClassStrategy.validate_update(
+            &context(),
+            &object(r#"{"handler":"b"}"#),
+            &object(r#"{"handler":"a"}"#),
+        );
         assert_eq!(messages(&errors), ["handler: Invalid value: \"b\": field is immutable"]);
     }
 }

@@ -8,7 +8,7 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "poddisruptionbudgets" => Some(Arc::new(poddisruptionbudget::PodDisruptionBudget)),
+        "poddisruptionbudgets" => Some(Arc::new(poddisruptionbudget::PodDisruptionBudgetStrategy)),
         _ => None,
     }
 }

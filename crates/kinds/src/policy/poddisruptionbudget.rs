@@ -7,29 +7,32 @@ use pintle_value::object;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::apps::int_or_percent;
-use crate::generic::{StatusStrategy, as_is, first_generation, generation_follows_spec, keep};
-use crate::go_json::{self, Shape};
+use crate::generic::{
+    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation,
+};
+use crate::go_json::{self, GoType};
 use crate::labels::{self, validate_selector};
-use crate::validation::all_nonnegative;
+use crate::validation::reject_negative_fields;
 
 /// The label that represents the empty selector of `policy/v1beta1`.
 const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 
 const EVICTION_POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
 
-const SPEC: Shape = Shape::Struct(&[
-    ("MinAvailable", "minAvailable", Shape::NULL),
-    ("Selector", "selector", Shape::NULL),
-    ("MaxUnavailable", "maxUnavailable", Shape::NULL),
-    ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", Shape::NULL),
+const SPEC: GoType = GoType::Struct(&[
+    ("MinAvailable", "minAvailable", GoType::NULLABLE),
+    ("Selector", "selector", GoType::NULLABLE),
+    ("MaxUnavailable", "maxUnavailable", GoType::NULLABLE),
+    ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", GoType::NULLABLE),
 ]);
 
-static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+static STATUS: StatusStrategy =
+    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
 
 /// The strategy for PodDisruptionBudget.
-pub(super) struct PodDisruptionBudget;
+pub(super) struct PodDisruptionBudgetStrategy;
 
-impl Strategy for PodDisruptionBudget {
+impl Strategy for PodDisruptionBudgetStrategy {
     fn defaults(&self, object: &mut Value) {
         strip_empty_selector_label(object);
     }
@@ -41,12 +44,12 @@ impl Strategy for PodDisruptionBudget {
                 "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
             },
         );
-        first_generation(object);
+        set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
-        generation_follows_spec(object, old);
+        keep_old(object, old, &["status"]);
+        increment_generation_on_spec_change(object, old);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -54,8 +57,8 @@ impl Strategy for PodDisruptionBudget {
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let was_wrong = old.at(&["spec", "selector"]).is_some_and(labels::is_invalid);
-        validate_spec(&object["spec"], was_wrong)
+        let was_invalid = old.at(&["spec", "selector"]).is_some_and(labels::is_invalid_selector);
+        validate_spec(&object["spec"], was_invalid)
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
@@ -99,7 +102,7 @@ fn validate_spec(spec: &Value, any_selector_value: bool) -> Errors {
     }
     for field in fields {
         int_or_percent::validate(&mut errors, spec.get(field), &path.child(field));
-        int_or_percent::validate_at_most_all(&mut errors, spec.get(field), &path.child(field));
+        int_or_percent::validate_at_most_100_percent(&mut errors, spec.get(field), &path.child(field));
     }
     errors.append(validate_selector(spec.get("selector"), any_selector_value, &path.child("selector")));
     if let Some(policy) = spec.get("unhealthyPodEvictionPolicy").and_then(Value::as_str)
@@ -115,7 +118,7 @@ fn validate_status(object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     errors.append(validate_conditions(&object["status"]["conditions"], &path.child("conditions")));
-    all_nonnegative(&mut errors, &path, object.get("status"), &COUNTERS);
+    reject_negative_fields(&mut errors, &path, object.get("status"), &COUNTERS);
     errors
 }
 
@@ -128,7 +131,7 @@ mod tests {
     fn specs_are_checked() {
         let check = |spec: &str, expect: &[&str]| {
             let budget = object(&format!(r#"{{"spec":{spec}}}"#));
-            assert_eq!(messages(&PodDisruptionBudget.validate(&context(), &budget)), expect);
+            assert_eq!(messages(&PodDisruptionBudgetStrategy.validate(&context(), &budget)), expect);
         };
         check(r#"{"minAvailable":"50%","selector":{"matchLabels":{"a":"b"}}}"#, &[]);
         check(
@@ -152,7 +155,7 @@ mod tests {
         let check = |selector: &str, expect: &str| {
             let selector = selector.replace("LABEL", EMPTY_SELECTOR_LABEL);
             let mut budget = object(&format!(r#"{{"spec":{{"selector":{selector}}}}}"#));
-            PodDisruptionBudget.defaults(&mut budget);
+            PodDisruptionBudgetStrategy.defaults(&mut budget);
             assert_eq!(budget["spec"]["selector"], object(&expect.replace("LABEL", EMPTY_SELECTOR_LABEL)));
         };
         let none = r#"{"matchExpressions":[{"key":"LABEL","operator":"Exists"}]}"#;
@@ -167,13 +170,13 @@ mod tests {
     #[test]
     fn an_update_keeps_the_status() {
         let mut old = object(r#"{"metadata":{},"spec":{"minAvailable":1}}"#);
-        PodDisruptionBudget.prepare_for_create(&context(), &mut old);
+        PodDisruptionBudgetStrategy.prepare_for_create(&context(), &mut old);
         assert_eq!(
             old["status"],
             object(r#"{"disruptionsAllowed":0,"currentHealthy":0,"desiredHealthy":0,"expectedPods":0}"#)
         );
         let mut new = object(r#"{"metadata":{"generation":1},"spec":{"minAvailable":2},"status":{}}"#);
-        PodDisruptionBudget.prepare_for_update(&context(), &mut new, &old);
+        PodDisruptionBudgetStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!((new.generation(), &new["status"]), (2, &old["status"]));
     }
 }

@@ -5,27 +5,29 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::GROUP;
-use crate::go_json::{self, Shape};
+use crate::go_json::{self, GoType};
 use crate::validation::invalid_each;
 
 /// How a role reference prints.
-const ROLE_REF: Shape = Shape::Struct(&[
-    ("APIGroup", "apiGroup", Shape::TEXT),
-    ("Kind", "kind", Shape::TEXT),
-    ("Name", "name", Shape::TEXT),
+const ROLE_REF: GoType = GoType::Struct(&[
+    ("APIGroup", "apiGroup", GoType::STRING),
+    ("Kind", "kind", GoType::STRING),
+    ("Name", "name", GoType::STRING),
 ]);
 
 /// The strategy for RoleBinding and ClusterRoleBinding.
-pub(super) struct Binding {
+pub(super) struct RoleBindingStrategy {
     namespaced: bool,
     /// The kinds of roles that can be referenced.
     role_kinds: &'static [&'static str],
 }
 
-pub(super) const ROLE_BINDING: Binding = Binding { namespaced: true, role_kinds: &["Role", "ClusterRole"] };
-pub(super) const CLUSTER_ROLE_BINDING: Binding = Binding { namespaced: false, role_kinds: &["ClusterRole"] };
+pub(super) const ROLE_BINDING: RoleBindingStrategy =
+    RoleBindingStrategy { namespaced: true, role_kinds: &["Role", "ClusterRole"] };
+pub(super) const CLUSTER_ROLE_BINDING: RoleBindingStrategy =
+    RoleBindingStrategy { namespaced: false, role_kinds: &["ClusterRole"] };
 
-impl Strategy for Binding {
+impl Strategy for RoleBindingStrategy {
     fn defaults(&self, object: &mut Value) {
         if object.str_at(&["roleRef", "apiGroup"]).is_empty() {
             object.set_at(&["roleRef", "apiGroup"], GROUP);
@@ -65,7 +67,7 @@ impl Strategy for Binding {
     }
 }
 
-impl Binding {
+impl RoleBindingStrategy {
     fn check(&self, binding: &Value) -> Errors {
         let mut errors = Errors::new();
         let role = FieldPath::new("roleRef");
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_is_bound_and_to_whom() {
-        let check = |binding: &Binding, json: &str, expect: &[&str]| {
+        let check = |binding: &RoleBindingStrategy, json: &str, expect: &[&str]| {
             assert_eq!(messages(&binding.validate(&context(), &object(json))), expect, "{json}");
         };
         check(&ROLE_BINDING, BINDING, &[]);

@@ -6,23 +6,23 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::labels;
 use crate::labels::validate_selector;
-use crate::validation::strings;
+use crate::validation::strings_at;
 
 /// The strategy for Role and ClusterRole.
-pub(super) struct Role {
+pub(super) struct RoleStrategy {
     namespaced: bool,
 }
 
-pub(super) const ROLE: Role = Role { namespaced: true };
-pub(super) const CLUSTER_ROLE: Role = Role { namespaced: false };
+pub(super) const ROLE: RoleStrategy = RoleStrategy { namespaced: true };
+pub(super) const CLUSTER_ROLE: RoleStrategy = RoleStrategy { namespaced: false };
 
-impl Strategy for Role {
+impl Strategy for RoleStrategy {
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         self.check(object, false)
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        self.check(object, aggregated(old).iter().any(labels::is_invalid))
+        self.check(object, cluster_role_selectors(old).iter().any(labels::is_invalid_selector))
     }
 
     fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
@@ -34,11 +34,11 @@ impl Strategy for Role {
     }
 }
 
-fn aggregated(role: &Value) -> &[Value] {
+fn cluster_role_selectors(role: &Value) -> &[Value] {
     role.items_at(&["aggregationRule", "clusterRoleSelectors"])
 }
 
-impl Role {
+impl RoleStrategy {
     /// Validates a role. With `any_value`, selectors may contain malformed label values.
     fn check(&self, role: &Value, any_value: bool) -> Errors {
         let mut errors = Errors::new();
@@ -49,14 +49,14 @@ impl Role {
         if !self.namespaced && role.get("aggregationRule").is_some() {
             let rule = FieldPath::new("aggregationRule");
             let path = rule.child("clusterRoleSelectors");
-            if aggregated(role).is_empty() {
+            if cluster_role_selectors(role).is_empty() {
                 errors.required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
             }
-            for (i, selector) in aggregated(role).iter().enumerate() {
+            for (i, selector) in cluster_role_selectors(role).iter().enumerate() {
                 let path = path.index(i);
                 errors.append(validate_selector(Some(selector), any_value, &path));
                 // Upstream shows the selector that could not be built, which is nil.
-                if labels::is_invalid(selector) {
+                if labels::is_invalid_selector(selector) {
                     errors.invalid(&path, Value::Null, "invalid label selector.");
                 }
             }
@@ -72,7 +72,7 @@ impl Role {
         if !empty("nonResourceURLs") {
             let path = path.child("nonResourceURLs");
             let urls: Value =
-                strings(rule, &["nonResourceURLs"]).into_iter().map(Value::from).collect::<Vec<_>>().into();
+                strings_at(rule, &["nonResourceURLs"]).into_iter().map(Value::from).collect::<Vec<_>>().into();
             if self.namespaced {
                 errors.invalid(&path, urls.clone(), "namespaced rules cannot apply to non-resource URLs");
             }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::testing::{context, messages, object};
 
-    fn check(role: &Role, json: &str, expect: &[&str]) {
+    fn check(role: &RoleStrategy, json: &str, expect: &[&str]) {
         assert_eq!(messages(&role.validate(&context(), &object(json))), expect, "{json}");
     }
 

@@ -7,31 +7,34 @@ use pintle_gates::Feature;
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Object, Value};
 
-use crate::generic::{SPEC_AND_METADATA, StatusStrategy, as_is, immutable, keep, reset_with_metadata, unchecked};
+use crate::generic::{
+    SPEC_AND_METADATA_PATHS, StatusStrategy, keep_old, no_preparation, no_validation, reset_fields_with_metadata,
+    validate_immutable,
+};
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
-        "deviceclasses" => Arc::new(DeviceClass),
-        "resourceclaims" => Arc::new(ResourceClaim),
-        "resourceclaimtemplates" => Arc::new(ResourceClaimTemplate),
-        "resourceslices" => Arc::new(ResourceSlice),
+        "deviceclasses" => Arc::new(DeviceClassStrategy),
+        "resourceclaims" => Arc::new(ResourceClaimStrategy),
+        "resourceclaimtemplates" => Arc::new(ResourceClaimTemplateStrategy),
+        "resourceslices" => Arc::new(ResourceSliceStrategy),
         _ => return None,
     })
 }
 
 /// Sets the defaults of the device requests in a claim's spec: exactly one device.
-fn request_defaults(spec: Option<&mut Value>) {
+fn set_request_defaults(spec: Option<&mut Value>) {
     let requests = spec.and_then(|spec| spec.at_mut(&["devices", "requests"])).and_then(Value::as_array_mut);
     for request in requests.into_iter().flatten() {
         if let Some(exactly) = request.get_mut("exactly") {
-            count_defaults(exactly);
+            set_count_defaults(exactly);
         }
         let alternatives = request.get_mut("firstAvailable").and_then(Value::as_array_mut);
-        alternatives.into_iter().flatten().for_each(count_defaults);
+        alternatives.into_iter().flatten().for_each(set_count_defaults);
     }
 }
 
-fn count_defaults(request: &mut Value) {
+fn set_count_defaults(request: &mut Value) {
     if request.str_at(&["allocationMode"]).is_empty() {
         request.set("allocationMode", "ExactCount");
     }
@@ -41,26 +44,27 @@ fn count_defaults(request: &mut Value) {
 }
 
 /// The strategy for DeviceClass.
-struct DeviceClass;
+struct DeviceClassStrategy;
 
-impl Strategy for DeviceClass {
+impl Strategy for DeviceClassStrategy {
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        crate::generic::first_generation(object);
+        crate::generic::set_first_generation(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        crate::generic::generation_follows_spec(object, old);
+        crate::generic::increment_generation_on_spec_change(object, old);
     }
 }
 
 /// The strategy for ResourceClaim, whose spec is immutable.
-struct ResourceClaim;
+struct ResourceClaimStrategy;
 
-static CLAIM_STATUS: StatusStrategy = StatusStrategy { keeps: SPEC_AND_METADATA, prepare: as_is, validate: unchecked };
+static CLAIM_STATUS: StatusStrategy =
+    StatusStrategy { preserved_paths: SPEC_AND_METADATA_PATHS, prepare: no_preparation, validate: no_validation };
 
-impl Strategy for ResourceClaim {
+impl Strategy for ResourceClaimStrategy {
     fn defaults(&self, object: &mut Value) {
-        request_defaults(object.at_mut(&["spec"]));
+        set_request_defaults(object.at_mut(&["spec"]));
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
@@ -68,17 +72,17 @@ impl Strategy for ResourceClaim {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
-        immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
+        validate_immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
         errors
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_with_metadata(subresource)
+        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -87,26 +91,26 @@ impl Strategy for ResourceClaim {
 }
 
 /// The strategy for ResourceClaimTemplate, whose spec is immutable.
-struct ResourceClaimTemplate;
+struct ResourceClaimTemplateStrategy;
 
-impl Strategy for ResourceClaimTemplate {
+impl Strategy for ResourceClaimTemplateStrategy {
     fn defaults(&self, object: &mut Value) {
-        request_defaults(object.at_mut(&["spec", "spec"]));
+        set_request_defaults(object.at_mut(&["spec", "spec"]));
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
-        immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
+        validate_immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
         errors
     }
 }
 
 /// The strategy for ResourceSlice.
-struct ResourceSlice;
+struct ResourceSliceStrategy;
 
-impl Strategy for ResourceSlice {
+impl Strategy for ResourceSliceStrategy {
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        crate::generic::first_generation(object);
+        crate::generic::set_first_generation(object);
         drop_disabled(context, object, None);
         set_taint_times(context, object);
     }
@@ -114,7 +118,7 @@ impl Strategy for ResourceSlice {
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         drop_disabled(context, object, Some(old));
         set_taint_times(context, object);
-        crate::generic::generation_follows_spec(object, old);
+        crate::generic::increment_generation_on_spec_change(object, old);
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {
@@ -191,7 +195,7 @@ mod tests {
         let mut claim = object(
             r#"{"spec":{"devices":{"requests":[{"exactly":{}},{"firstAvailable":[{"allocationMode":"All"},{"count":2}]}]}}}"#,
         );
-        ResourceClaim.defaults(&mut claim);
+        ResourceClaimStrategy.defaults(&mut claim);
         assert_eq!(
             claim,
             object(
@@ -203,15 +207,18 @@ mod tests {
 
     #[test]
     fn specs_of_claims_stay() {
-        let errors =
-            ResourceClaim.validate_update(&context(), &object(r#"{"spec":{"a":1}}"#), &object(r#"{"spec":{}}"#));
+        let errors = ResourceClaimStrategy.validate_update(
+            &context(),
+            &object(r#"{"spec":{"a":1}}"#),
+            &object(r#"{"spec":{}}"#),
+        );
         assert_eq!(messages(&errors), ["spec: Invalid value: {\"a\":1}: field is immutable"]);
     }
 
     #[test]
     fn taints_have_a_time() {
         let mut slice = object(r#"{"spec":{"devices":[{"taints":[{"key":"a"}]}]}}"#);
-        ResourceSlice.prepare_for_create(&context(), &mut slice);
+        ResourceSliceStrategy.prepare_for_create(&context(), &mut slice);
         assert_eq!(slice["spec"]["devices"][0]["taints"][0].str_at(&["timeAdded"]), "2023-11-14T22:13:20Z");
         assert_eq!(slice.generation(), 1);
     }

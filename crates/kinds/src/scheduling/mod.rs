@@ -10,7 +10,7 @@ pub use priorityclass::system_priority_classes;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
-        "priorityclasses" => Some(Arc::new(priorityclass::PriorityClass)),
+        "priorityclasses" => Some(Arc::new(priorityclass::PriorityClassStrategy)),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@
 use pintle_registry::{GroupResource, Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, object};
 
-use crate::generic::{first_generation, immutable};
+use crate::generic::{set_first_generation, validate_immutable};
 
 const SYSTEM_PREFIX: &str = "system-";
 const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
@@ -37,9 +37,9 @@ pub fn system_priority_classes() -> Vec<(GroupResource, Value)> {
 }
 
 /// The strategy for PriorityClass.
-pub(super) struct PriorityClass;
+pub(super) struct PriorityClassStrategy;
 
-impl Strategy for PriorityClass {
+impl Strategy for PriorityClassStrategy {
     fn delete_forbidden(&self, name: &str) -> Option<&'static str> {
         let system = SYSTEM_CLASSES.iter().any(|(class, _)| *class == name);
         system.then_some("this is a system priority class and cannot be deleted")
@@ -50,14 +50,14 @@ impl Strategy for PriorityClass {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        first_generation(object);
+        set_first_generation(object);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let value = object.int_at(&["value"]).unwrap_or(0);
         if object.name().starts_with(SYSTEM_PREFIX) {
-            if let Some(why) = not_a_system_class(object.name(), value, object.bool_at(&["globalDefault"])) {
+            if let Some(why) = system_class_mismatch(object.name(), value, object.bool_at(&["globalDefault"])) {
                 let text = format!(
                     "priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
                 );
@@ -84,13 +84,13 @@ impl Strategy for PriorityClass {
             errors.forbidden(&FieldPath::new("value"), "may not be changed in an update.");
         }
         let field = ["preemptionPolicy"];
-        immutable(&mut errors, object.at(&field), old.at(&field), &FieldPath::new(field[0]));
+        validate_immutable(&mut errors, object.at(&field), old.at(&field), &FieldPath::new(field[0]));
         errors
     }
 }
 
 /// Returns why a class with a reserved name differs from the system priority class.
-fn not_a_system_class(name: &str, value: i64, global_default: bool) -> Option<String> {
+fn system_class_mismatch(name: &str, value: i64, global_default: bool) -> Option<String> {
     match SYSTEM_CLASSES.iter().find(|(known, _)| *known == name) {
         Some((_, known)) if *known != value => Some(format!("value of {name} PriorityClass must be {known}")),
         Some(_) if global_default => Some(format!("globalDefault of {name} PriorityClass must be false")),
@@ -108,7 +108,7 @@ mod tests {
     fn names_of_the_system_are_its_own() {
         let check = |name: &str, rest: &str, expect: &[&str]| {
             let class = object(&format!(r#"{{"metadata":{{"name":"{name}"}},{rest}}}"#));
-            assert_eq!(messages(&PriorityClass.validate(&context(), &class)), expect);
+            assert_eq!(messages(&PriorityClassStrategy.validate(&context(), &class)), expect);
         };
         check("high", r#""value":1000000000,"preemptionPolicy":"Never""#, &[]);
         check(
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_system_has_its_classes() {
         for (_, class) in system_priority_classes() {
-            assert_eq!(messages(&PriorityClass.validate(&context(), &class)), [""; 0]);
+            assert_eq!(messages(&PriorityClassStrategy.validate(&context(), &class)), [""; 0]);
         }
     }
 
@@ -151,9 +151,9 @@ mod tests {
     fn value_and_policy_never_change() {
         let old = object(r#"{"value":1,"preemptionPolicy":"Never"}"#);
         let mut new = object(r#"{"value":2}"#);
-        PriorityClass.defaults(&mut new);
+        PriorityClassStrategy.defaults(&mut new);
         assert_eq!(
-            messages(&PriorityClass.validate_update(&context(), &new, &old)),
+            messages(&PriorityClassStrategy.validate_update(&context(), &new, &old)),
             [
                 "value: Forbidden: may not be changed in an update.",
                 "preemptionPolicy: Invalid value: \"PreemptLowerPriority\": field is immutable",

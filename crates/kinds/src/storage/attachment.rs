@@ -3,21 +3,21 @@
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::core::cluster::{csi_driver_name, validate_inline_volume_spec};
-use crate::core::pod::defaults::resource_list_defaults;
-use crate::generic::{immutable, keep, reset_with_metadata};
+use crate::core::cluster::{validate_csi_driver_name, validate_inline_volume_spec};
+use crate::core::pod::defaults::round_resource_list;
+use crate::generic::{keep_old, reset_fields_with_metadata, validate_immutable};
 use crate::validation::invalid_each;
 
 const MAX_METADATA_BYTES: usize = 256 * 1024;
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// The strategy for VolumeAttachment.
-pub(super) struct VolumeAttachment;
+pub(super) struct VolumeAttachmentStrategy;
 
-impl Strategy for VolumeAttachment {
+impl Strategy for VolumeAttachmentStrategy {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.at_mut(&["spec", "source", "inlineVolumeSpec"]) else { return };
-        resource_list_defaults(spec, &["capacity"]);
+        round_resource_list(spec, &["capacity"]);
         if let Some(host_path) = spec.get_mut("hostPath") {
             host_path.set_default("type", "");
         }
@@ -29,13 +29,13 @@ impl Strategy for VolumeAttachment {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
-        csi_driver_name(&mut errors, object.str_at(&["spec", "attacher"]), &spec.child("attacher"));
+        validate_csi_driver_name(&mut errors, object.str_at(&["spec", "attacher"]), &spec.child("attacher"));
         validate_source(&mut errors, &object["spec"]["source"], &spec.child("source"));
         let node = object.str_at(&["spec", "nodeName"]);
         invalid_each(&mut errors, &spec.child("nodeName"), node, names::dns1123_subdomain_name(node, false));
@@ -54,16 +54,16 @@ impl Strategy for VolumeAttachment {
 
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
-        immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
+        validate_immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
         errors
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_with_metadata(subresource)
+        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&VolumeAttachment as &dyn SubresourceStrategy)
+        (name == "status").then_some(&VolumeAttachmentStrategy as &dyn SubresourceStrategy)
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -72,14 +72,14 @@ impl Strategy for VolumeAttachment {
 }
 
 /// The strategy for the `status` subresource: like that of the object, except for the fields that it keeps.
-impl SubresourceStrategy for VolumeAttachment {
+impl SubresourceStrategy for VolumeAttachmentStrategy {
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["spec"]);
+        keep_old(object, old, &["spec"]);
         // The metadata that a status update cannot change (upstream: `ResetObjectMetaForStatus`).
         for field in
             ["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences", "selfLink"]
         {
-            keep(object, old, &["metadata", field]);
+            keep_old(object, old, &["metadata", field]);
         }
     }
 
@@ -131,8 +131,8 @@ mod tests {
         let check = |new: &str, old: Option<&str>, expect: &[&str]| {
             let new = object(new);
             let errors = match old {
-                Some(old) => Strategy::validate_update(&VolumeAttachment, &context(), &new, &object(old)),
-                None => VolumeAttachment.validate(&context(), &new),
+                Some(old) => Strategy::validate_update(&VolumeAttachmentStrategy, &context(), &new, &object(old)),
+                None => VolumeAttachmentStrategy.validate(&context(), &new),
             };
             assert_eq!(messages(&errors), expect);
         };
@@ -149,7 +149,7 @@ mod tests {
             ],
         );
         let mut new = object(r#"{"metadata":{"labels":{"a":"b"}},"spec":{},"status":{"attached":true}}"#);
-        let status = VolumeAttachment.subresource("status").expect("status");
+        let status = VolumeAttachmentStrategy.subresource("status").expect("status");
         status.prepare_for_update(&context(), &mut new, &object(good));
         assert_eq!(new.at(&["spec"]), object(good).at(&["spec"]));
         assert_eq!(new.at(&["metadata", "labels"]), None);

@@ -7,7 +7,7 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::deprecated_node_label;
-use crate::generic::{immutable, same_at};
+use crate::generic::{same_at, validate_immutable};
 use crate::validation::invalid_each;
 
 const MAX_PARAMETERS: usize = 512;
@@ -16,9 +16,9 @@ const BINDING_MODES: [&str; 2] = ["Immediate", "WaitForFirstConsumer"];
 const RECLAIM_POLICIES: [&str; 2] = ["Delete", "Retain"];
 
 /// The strategy for StorageClass.
-pub(super) struct StorageClass;
+pub(super) struct StorageClassStrategy;
 
-impl Strategy for StorageClass {
+impl Strategy for StorageClassStrategy {
     fn defaults(&self, object: &mut Value) {
         object.set_default("reclaimPolicy", "Delete");
         object.set_default("volumeBindingMode", "Immediate");
@@ -45,7 +45,7 @@ impl Strategy for StorageClass {
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validate(context, object);
         for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            immutable(&mut errors, object.get(field), old.get(field), &FieldPath::new(field));
+            validate_immutable(&mut errors, object.get(field), old.get(field), &FieldPath::new(field));
         }
         errors
     }
@@ -67,9 +67,9 @@ impl Strategy for StorageClass {
 }
 
 /// The strategy for VolumeAttributesClass.
-pub(super) struct VolumeAttributesClass;
+pub(super) struct VolumeAttributesClassStrategy;
 
-impl Strategy for VolumeAttributesClass {
+impl Strategy for VolumeAttributesClassStrategy {
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_provisioner(&mut errors, object, "driverName");
@@ -163,16 +163,21 @@ fn validate_topologies(errors: &mut Errors, topologies: &[Value]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check_rules as check, context, object};
+    use crate::testing::{check_validation as check, context, object};
 
     #[test]
     fn storage_classes() {
         let mut class = object(r#"{"provisioner":"p"}"#);
-        StorageClass.defaults(&mut class);
+        StorageClassStrategy.defaults(&mut class);
         assert_eq!(class, object(r#"{"provisioner":"p","reclaimPolicy":"Delete","volumeBindingMode":"Immediate"}"#));
-        check(&StorageClass, r#"{"provisioner":"kubernetes.io/no-provisioner","parameters":{"a":"b"}}"#, None, &[]);
         check(
-            &StorageClass,
+            &StorageClassStrategy,
+            r#"{"provisioner":"kubernetes.io/no-provisioner","parameters":{"a":"b"}}"#,
+            None,
+            &[],
+        );
+        check(
+            &StorageClassStrategy,
             r#"{"parameters":{"":"b"},"reclaimPolicy":"Recycle","volumeBindingMode":"x"}"#,
             None,
             &[
@@ -183,7 +188,7 @@ mod tests {
             ],
         );
         check(
-            &StorageClass,
+            &StorageClassStrategy,
             r#"{"provisioner":"q","allowVolumeExpansion":true}"#,
             Some(r#"{"provisioner":"p","reclaimPolicy":"Retain","volumeBindingMode":"Immediate"}"#),
             &[
@@ -197,9 +202,9 @@ mod tests {
     fn topologies_differ() {
         let term = |values: &str| format!(r#"{{"matchLabelExpressions":[{{"key":"zone","values":[{values}]}}]}}"#);
         let class = |terms: &[String]| format!(r#"{{"provisioner":"p","allowedTopologies":[{}]}}"#, terms.join(","));
-        check(&StorageClass, &class(&[term(r#""a""#), term(r#""b""#)]), None, &[]);
+        check(&StorageClassStrategy, &class(&[term(r#""a""#), term(r#""b""#)]), None, &[]);
         check(
-            &StorageClass,
+            &StorageClassStrategy,
             &class(&[term(r#""a","b""#), term(r#""b","a""#), term("")]),
             None,
             &[
@@ -210,7 +215,7 @@ mod tests {
         let old =
             r#"{"allowedTopologies":[{"matchLabelExpressions":[{"key":"failure-domain.beta.kubernetes.io/zone"}]}]}"#;
         assert_eq!(
-            StorageClass.warnings(&context(), &object(old), None),
+            StorageClassStrategy.warnings(&context(), &object(old), None),
             [
                 "allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"
             ]
@@ -220,10 +225,10 @@ mod tests {
     #[test]
     fn volume_attributes_classes() {
         let class = r#"{"driverName":"d.example.com","parameters":{"a":"b"}}"#;
-        check(&VolumeAttributesClass, class, None, &[]);
-        check(&VolumeAttributesClass, class, Some(class), &[]);
+        check(&VolumeAttributesClassStrategy, class, None, &[]);
+        check(&VolumeAttributesClassStrategy, class, Some(class), &[]);
         check(
-            &VolumeAttributesClass,
+            &VolumeAttributesClassStrategy,
             r#"{"driverName":"e"}"#,
             Some(class),
             &[

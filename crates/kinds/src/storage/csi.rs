@@ -9,23 +9,23 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::core::cluster::{csi_driver_name, deprecated_node_label};
-use crate::generic::{immutable, same, same_at};
+use crate::core::cluster::{deprecated_node_label, validate_csi_driver_name};
+use crate::generic::{same, same_at, validate_immutable};
 use crate::go_json;
 use crate::labels::{has_invalid_value, validate_selector};
-use crate::validation::{invalid_each, nonnegative};
+use crate::validation::{invalid_each, reject_negative};
 
 const FS_GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
 const LIFECYCLE_MODES: [&str; 2] = ["Persistent", "Ephemeral"];
-const SHORTEST_TOKEN: i64 = 600;
-const LONGEST_TOKEN: i64 = 1 << 32;
+const MIN_TOKEN_SECONDS: i64 = 600;
+const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 const MAX_NODE_ID: usize = 256;
 
 /// The strategy for CSIDriver.
-pub(super) struct CsiDriver;
+pub(super) struct CsiDriverStrategy;
 
 /// Drops `preventPodSchedulingIfMissing` unless its feature is enabled or the old object uses it.
-fn drop_scheduling(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+fn drop_prevent_scheduling(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
     const FIELD: [&str; 2] = ["spec", "preventPodSchedulingIfMissing"];
     let on = context.gates.is_enabled(Feature::VOLUME_LIMIT_SCALING);
     if !on && old.is_none_or(|old| old.at(&FIELD).is_none()) {
@@ -33,7 +33,7 @@ fn drop_scheduling(context: &StrategyContext, object: &mut Value, old: Option<&V
     }
 }
 
-impl Strategy for CsiDriver {
+impl Strategy for CsiDriverStrategy {
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = object.at_mut(&["spec"]) else { return };
         spec.set_default("attachRequired", true);
@@ -47,11 +47,11 @@ impl Strategy for CsiDriver {
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        drop_scheduling(context, object, None);
+        drop_prevent_scheduling(context, object, None);
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        drop_scheduling(context, object, Some(old));
+        drop_prevent_scheduling(context, object, Some(old));
         if !same_at(object, old, &["spec"]) {
             object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
         }
@@ -69,7 +69,12 @@ impl Strategy for CsiDriver {
         for (field, path) in
             [("attachRequired", "spec.attachedRequired"), ("volumeLifecycleModes", "spec.volumeLifecycleModes")]
         {
-            immutable(&mut errors, object.at(&["spec", field]), old.at(&["spec", field]), &FieldPath::new(path));
+            validate_immutable(
+                &mut errors,
+                object.at(&["spec", field]),
+                old.at(&["spec", field]),
+                &FieldPath::new(path),
+            );
         }
         errors
     }
@@ -141,19 +146,19 @@ fn validate_token_requests(errors: &mut Errors, requests: &[Value], list: &Field
         }
         let Some(seconds) = request.int_at(&["expirationSeconds"]) else { continue };
         let path = path.child("expirationSeconds");
-        if seconds < SHORTEST_TOKEN {
+        if seconds < MIN_TOKEN_SECONDS {
             errors.invalid(&path, seconds, "may not specify a duration less than 10 minutes");
         }
-        if seconds > LONGEST_TOKEN {
+        if seconds > MAX_TOKEN_SECONDS {
             errors.invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds");
         }
     }
 }
 
 /// The strategy for CSINode.
-pub(super) struct CsiNode;
+pub(super) struct CsiNodeStrategy;
 
-impl Strategy for CsiNode {
+impl Strategy for CsiNodeStrategy {
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
@@ -162,7 +167,7 @@ impl Strategy for CsiNode {
         for (i, driver) in object.items_at(&["spec", "drivers"]).iter().enumerate() {
             let path = list.index(i);
             let name = driver.str_at(&["name"]);
-            csi_driver_name(&mut errors, name, &path.child("name"));
+            validate_csi_driver_name(&mut errors, name, &path.child("name"));
             let id = driver.str_at(&["nodeID"]);
             if id.is_empty() {
                 errors.required(&path.child("nodeID"), "");
@@ -171,7 +176,7 @@ impl Strategy for CsiNode {
                 errors.invalid(&path.child("nodeID"), id, format!("must be {MAX_NODE_ID} characters or less"));
             }
             let count = path.child("allocatable");
-            nonnegative(&mut errors, &count.child("count"), driver.int_at(&["allocatable", "count"]));
+            reject_negative(&mut errors, &count.child("count"), driver.int_at(&["allocatable", "count"]));
             if !seen.insert(name) {
                 errors.duplicate(&path.child("name"), name);
             }
@@ -208,11 +213,11 @@ impl Strategy for CsiNode {
 }
 
 /// How upstream's internal type prints a driver.
-const DRIVER: go_json::Shape = go_json::Shape::Struct(&[
-    ("Name", "name", go_json::Shape::TEXT),
-    ("NodeID", "nodeID", go_json::Shape::TEXT),
-    ("TopologyKeys", "topologyKeys", go_json::Shape::NULL),
-    ("Allocatable", "allocatable", go_json::Shape::NULL),
+const DRIVER: go_json::GoType = go_json::GoType::Struct(&[
+    ("Name", "name", go_json::GoType::STRING),
+    ("NodeID", "nodeID", go_json::GoType::STRING),
+    ("TopologyKeys", "topologyKeys", go_json::GoType::NULLABLE),
+    ("Allocatable", "allocatable", go_json::GoType::NULLABLE),
 ]);
 
 fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<'_>) {
@@ -229,9 +234,9 @@ fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<
 }
 
 /// The strategy for CSIStorageCapacity.
-pub(super) struct CsiStorageCapacity;
+pub(super) struct CsiStorageCapacityStrategy;
 
-impl Strategy for CsiStorageCapacity {
+impl Strategy for CsiStorageCapacityStrategy {
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         validate_capacity(object, false)
     }
@@ -239,7 +244,7 @@ impl Strategy for CsiStorageCapacity {
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_capacity(object, has_invalid_value(old.get("nodeTopology")));
         for field in ["nodeTopology", "storageClassName"] {
-            immutable(&mut errors, object.get(field), old.get(field), &FieldPath::new(field));
+            validate_immutable(&mut errors, object.get(field), old.get(field), &FieldPath::new(field));
         }
         errors
     }
@@ -281,12 +286,12 @@ fn validate_capacity(object: &Value, any_value: bool) -> Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check_rules as check, context, object};
+    use crate::testing::{check_validation as check, context, object};
 
     #[test]
     fn drivers() {
         let mut driver = object(r#"{"spec":{}}"#);
-        CsiDriver.defaults(&mut driver);
+        CsiDriverStrategy.defaults(&mut driver);
         assert_eq!(
             driver,
             object(
@@ -295,7 +300,7 @@ mod tests {
             )
         );
         check(
-            &CsiDriver,
+            &CsiDriverStrategy,
             r#"{"spec":{"attachRequired":false,"fsGroupPolicy":"x","volumeLifecycleModes":["Ephemeral"],
                 "tokenRequests":[{"audience":"a","expirationSeconds":1},{"audience":"a"}]}}"#,
             Some(r#"{"spec":{"attachRequired":true,"volumeLifecycleModes":["Persistent"]}}"#),
@@ -308,7 +313,7 @@ mod tests {
             ],
         );
         check(
-            &CsiDriver,
+            &CsiDriverStrategy,
             r#"{"spec":{"serviceAccountTokenInSecrets":true}}"#,
             None,
             &[
@@ -321,19 +326,19 @@ mod tests {
     fn the_generation_of_drivers_follows_the_spec() {
         let old = object(r#"{"metadata":{"generation":2},"spec":{"attachRequired":true}}"#);
         let mut new = old.clone();
-        CsiDriver.prepare_for_update(&context(), &mut new, &old);
+        CsiDriverStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new.generation(), 2);
         new.set_at(&["spec", "requiresRepublish"], true);
-        CsiDriver.prepare_for_update(&context(), &mut new, &old);
+        CsiDriverStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new.generation(), 3);
     }
 
     #[test]
     fn nodes() {
         let node = r#"{"spec":{"drivers":[{"name":"d.example.com","nodeID":"n","topologyKeys":["zone"],"allocatable":{"count":3}}]}}"#;
-        check(&CsiNode, node, None, &[]);
+        check(&CsiNodeStrategy, node, None, &[]);
         check(
-            &CsiNode,
+            &CsiNodeStrategy,
             r#"{"spec":{"drivers":[{"name":"d","nodeID":"","topologyKeys":["a","a"],"allocatable":{"count":-1}},{"name":"d","nodeID":"n"}]}}"#,
             None,
             &[
@@ -344,13 +349,13 @@ mod tests {
             ],
         );
         check(
-            &CsiNode,
+            &CsiNodeStrategy,
             r#"{"spec":{"drivers":[{"name":"d.example.com","nodeID":"n","topologyKeys":["zone"],"allocatable":{"count":4}}]}}"#,
             Some(node),
             &[],
         );
         check(
-            &CsiNode,
+            &CsiNodeStrategy,
             r#"{"spec":{"drivers":[{"name":"d.example.com","nodeID":"m"}]}}"#,
             Some(node),
             &[
@@ -362,9 +367,9 @@ mod tests {
     #[test]
     fn capacities() {
         let capacity = r#"{"storageClassName":"fast","nodeTopology":{"matchLabels":{"zone":"a"}},"capacity":"1Gi"}"#;
-        check(&CsiStorageCapacity, capacity, None, &[]);
+        check(&CsiStorageCapacityStrategy, capacity, None, &[]);
         check(
-            &CsiStorageCapacity,
+            &CsiStorageCapacityStrategy,
             r#"{"storageClassName":"slow","nodeTopology":{},"capacity":"-1"}"#,
             Some(capacity),
             &[

@@ -10,12 +10,12 @@ use pintle_registry::Strategy;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
-        "csidrivers" => Arc::new(csi::CsiDriver),
-        "csinodes" => Arc::new(csi::CsiNode),
-        "csistoragecapacities" => Arc::new(csi::CsiStorageCapacity),
-        "storageclasses" => Arc::new(class::StorageClass),
-        "volumeattachments" => Arc::new(attachment::VolumeAttachment),
-        "volumeattributesclasses" => Arc::new(class::VolumeAttributesClass),
+        "csidrivers" => Arc::new(csi::CsiDriverStrategy),
+        "csinodes" => Arc::new(csi::CsiNodeStrategy),
+        "csistoragecapacities" => Arc::new(csi::CsiStorageCapacityStrategy),
+        "storageclasses" => Arc::new(class::StorageClassStrategy),
+        "volumeattachments" => Arc::new(attachment::VolumeAttachmentStrategy),
+        "volumeattributesclasses" => Arc::new(class::VolumeAttributesClassStrategy),
         _ => return None,
     })
 }

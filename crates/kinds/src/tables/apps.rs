@@ -4,9 +4,9 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::{Time, age};
 
-use super::{CONTAINERS, IMAGES, Rows, cells, row};
+use super::{CONTAINERS, IMAGES, StaticTable, cells, row};
 
-pub(super) fn rows(plural: &str) -> Option<Rows> {
+pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
         "deployments" => DEPLOYMENTS,
         "replicasets" => REPLICA_SETS,
@@ -17,15 +17,15 @@ pub(super) fn rows(plural: &str) -> Option<Rows> {
     })
 }
 
-fn containers(o: &Value) -> (String, String) {
-    cells::containers(o.at(&["spec", "template", "spec"]))
+fn container_names_and_images(o: &Value) -> (String, String) {
+    cells::container_names_and_images(o.at(&["spec", "template", "spec"]))
 }
 
 fn ready_of_desired(o: &Value) -> String {
     format!("{}/{}", cells::int(o, &["status", "readyReplicas"]), cells::int(o, &["spec", "replicas"]))
 }
 
-const DEPLOYMENTS: Rows = Rows {
+const DEPLOYMENTS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Ready", "How many of the wanted pods are ready."),
@@ -37,7 +37,7 @@ const DEPLOYMENTS: Rows = Rows {
         Column::string("Selector", "=apps/v1.DeploymentSpec.selector").wide(),
     ],
     cells: |o, now| {
-        let (names, images) = containers(o);
+        let (names, images) = container_names_and_images(o);
         row![
             o.name(),
             ready_of_desired(o),
@@ -52,7 +52,7 @@ const DEPLOYMENTS: Rows = Rows {
     },
 };
 
-const REPLICA_SETS: Rows = Rows {
+const REPLICA_SETS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::integer("Desired", "=apps/v1.ReplicaSetSpec.replicas"),
@@ -64,7 +64,7 @@ const REPLICA_SETS: Rows = Rows {
         Column::string("Selector", "=apps/v1.ReplicaSetSpec.selector").wide(),
     ],
     cells: |o, now| {
-        let (names, images) = containers(o);
+        let (names, images) = container_names_and_images(o);
         row![
             o.name(),
             cells::int(o, &["spec", "replicas"]),
@@ -78,7 +78,7 @@ const REPLICA_SETS: Rows = Rows {
     },
 };
 
-const STATEFUL_SETS: Rows = Rows {
+const STATEFUL_SETS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Ready", "How many of the wanted pods are ready."),
@@ -87,12 +87,12 @@ const STATEFUL_SETS: Rows = Rows {
         IMAGES,
     ],
     cells: |o, now| {
-        let (names, images) = containers(o);
+        let (names, images) = container_names_and_images(o);
         row![o.name(), ready_of_desired(o), age(o, now), names, images]
     },
 };
 
-const DAEMON_SETS: Rows = Rows {
+const DAEMON_SETS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::integer("Desired", "=apps/v1.DaemonSetStatus.desiredNumberScheduled"),
@@ -107,7 +107,7 @@ const DAEMON_SETS: Rows = Rows {
         Column::string("Selector", "=apps/v1.DaemonSetSpec.selector").wide(),
     ],
     cells: |o, now| {
-        let (names, images) = containers(o);
+        let (names, images) = container_names_and_images(o);
         let status = |field: &str| cells::int(o, &["status", field]);
         row![
             o.name(),
@@ -125,7 +125,7 @@ const DAEMON_SETS: Rows = Rows {
     },
 };
 
-const CONTROLLER_REVISIONS: Rows = Rows {
+const CONTROLLER_REVISIONS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Controller", "The object that this is a revision of."),

@@ -4,13 +4,13 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::age;
 
-use super::{Rows, cells, row};
+use super::{StaticTable, cells, row};
 
-pub(super) fn rows(plural: &str) -> Option<Rows> {
+pub(super) fn table(plural: &str) -> Option<StaticTable> {
     (plural == "horizontalpodautoscalers").then_some(AUTOSCALERS)
 }
 
-const AUTOSCALERS: Rows = Rows {
+const AUTOSCALERS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Reference", "=autoscaling/v2.HorizontalPodAutoscalerSpec.scaleTargetRef"),

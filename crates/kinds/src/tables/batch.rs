@@ -4,9 +4,9 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::{Time, age, human_duration, since};
 
-use super::{CONTAINERS, IMAGES, Rows, cells, row};
+use super::{CONTAINERS, IMAGES, StaticTable, cells, row};
 
-pub(super) fn rows(plural: &str) -> Option<Rows> {
+pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
         "jobs" => JOBS,
         "cronjobs" => CRON_JOBS,
@@ -14,7 +14,7 @@ pub(super) fn rows(plural: &str) -> Option<Rows> {
     })
 }
 
-const JOBS: Rows = Rows {
+const JOBS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Status", "How far the job is."),
@@ -37,7 +37,7 @@ fn job(o: &Value, now: Time) -> Vec<Value> {
     };
     let end = o.time_at(&["status", "completionTime"]).unwrap_or(now);
     let duration = o.time_at(&["status", "startTime"]).map(|start| human_duration(end.since(start)));
-    let (names, images) = cells::containers(o.at(&["spec", "template", "spec"]));
+    let (names, images) = cells::container_names_and_images(o.at(&["spec", "template", "spec"]));
     row![
         o.name(),
         job_status(o),
@@ -52,7 +52,7 @@ fn job(o: &Value, now: Time) -> Vec<Value> {
 
 fn job_status(o: &Value) -> &'static str {
     let conditions = o.items_at(&["status", "conditions"]);
-    let is = |kind: &str| cells::is_true(conditions, kind);
+    let is = |kind: &str| cells::is_condition_true(conditions, kind);
     if is("Complete") {
         "Complete"
     } else if is("Failed") {
@@ -70,7 +70,7 @@ fn job_status(o: &Value) -> &'static str {
     }
 }
 
-const CRON_JOBS: Rows = Rows {
+const CRON_JOBS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Schedule", "=batch/v1.CronJobSpec.schedule"),
@@ -94,7 +94,8 @@ const CRON_JOBS: Rows = Rows {
             Some(false) => "False",
             None => "<unset>",
         };
-        let (names, images) = cells::containers(o.at(&["spec", "jobTemplate", "spec", "template", "spec"]));
+        let (names, images) =
+            cells::container_names_and_images(o.at(&["spec", "jobTemplate", "spec", "template", "spec"]));
         row![
             o.name(),
             o.str_at(&["spec", "schedule"]),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use pintle_value::{Value, names};
 
 /// Returns the text, or `absent` if it is empty.
-pub(super) fn or<'a>(text: &'a str, absent: &'a str) -> &'a str {
+pub(super) fn or_placeholder<'a>(text: &'a str, absent: &'a str) -> &'a str {
     if text.is_empty() { absent } else { text }
 }
 
@@ -52,17 +52,17 @@ pub(super) fn strings<'a>(object: &'a Value, path: &[&str]) -> Vec<&'a str> {
 }
 
 /// Returns the first condition of a type.
-pub(super) fn condition<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
+pub(super) fn find_condition<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|c| c.str_at(&["type"]) == kind)
 }
 
 /// Returns true if the first condition of a type has the status `True`.
-pub(super) fn is_true(conditions: &[Value], kind: &str) -> bool {
-    condition(conditions, kind).is_some_and(|c| c.str_at(&["status"]) == "True")
+pub(super) fn is_condition_true(conditions: &[Value], kind: &str) -> bool {
+    find_condition(conditions, kind).is_some_and(|c| c.str_at(&["status"]) == "True")
 }
 
 /// Returns the names and the images of the containers in a pod spec.
-pub(super) fn containers(spec: Option<&Value>) -> (String, String) {
+pub(super) fn container_names_and_images(spec: Option<&Value>) -> (String, String) {
     let containers = spec.map_or(&[][..], |spec| spec.items_at(&["containers"]));
     let join = |field: &str| containers.iter().map(|c| c.str_at(&[field])).collect::<Vec<_>>().join(",");
     (join("name"), join("image"))
@@ -72,7 +72,7 @@ pub(super) fn containers(spec: Option<&Value>) -> (String, String) {
 pub(super) fn labels(object: &Value, path: &[&str]) -> String {
     let pairs: Vec<String> =
         object.entries_at(path).map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
-    or(&pairs.join(","), "<none>").to_owned()
+    or_placeholder(&pairs.join(","), "<none>").to_owned()
 }
 
 /// Returns a `metav1.LabelSelector` in the syntax of selectors, or `None` if it is invalid.
@@ -108,7 +108,7 @@ pub(super) fn selector(selector: Option<&Value>) -> Option<String> {
 
 /// Returns a label selector in the form of most tables (upstream: `metav1.FormatLabelSelector`).
 pub(super) fn format_selector(object: &Value, path: &[&str]) -> String {
-    selector(object.at(path)).map_or_else(|| "<error>".to_owned(), |text| or(&text, "<none>").to_owned())
+    selector(object.at(path)).map_or_else(|| "<error>".to_owned(), |text| or_placeholder(&text, "<none>").to_owned())
 }
 
 /// Returns a label selector as Go prints the generated type. The tables of admission policy bindings use this form.
@@ -128,19 +128,22 @@ pub(super) fn go_selector(selector: &Value) -> String {
 }
 
 /// Returns the first `max` items and the number of the others, or `<unset>` if the list is empty.
-pub(super) fn first_of(items: &[String], max: usize) -> String {
+pub(super) fn first_items(items: &[String], max: usize) -> String {
     let shown = items.iter().take(max).map(String::as_str).collect::<Vec<_>>().join(",");
     if items.len() > max {
         format!("{shown} + {} more...", items.len() - max)
     } else {
-        or(&shown, "<unset>").to_owned()
+        or_placeholder(&shown, "<unset>").to_owned()
     }
 }
 
 /// Returns the addresses of a load balancer's ingress points in order, without duplicates.
-pub(super) fn load_balancer(status: &[Value]) -> String {
-    let addresses: BTreeSet<&str> =
-        status.iter().map(|i| or(i.str_at(&["ip"]), i.str_at(&["hostname"]))).filter(|a| !a.is_empty()).collect();
+pub(super) fn load_balancer_addresses(status: &[Value]) -> String {
+    let addresses: BTreeSet<&str> = status
+        .iter()
+        .map(|i| or_placeholder(i.str_at(&["ip"]), i.str_at(&["hostname"])))
+        .filter(|a| !a.is_empty())
+        .collect();
     addresses.into_iter().collect::<Vec<_>>().join(",")
 }
 

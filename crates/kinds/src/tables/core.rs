@@ -6,9 +6,9 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::{Time, age, since};
 
-use super::{CONTAINERS, IMAGES, NAME_AND_AGE, Rows, cells, row};
+use super::{CONTAINERS, IMAGES, NAME_AND_AGE, StaticTable, cells, row};
 
-pub(super) fn rows(plural: &str) -> Option<Rows> {
+pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
         "configmaps" => CONFIG_MAPS,
         "secrets" => SECRETS,
@@ -26,12 +26,12 @@ pub(super) fn rows(plural: &str) -> Option<Rows> {
     })
 }
 
-const CONFIG_MAPS: Rows = Rows {
+const CONFIG_MAPS: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::string("Data", "=core/v1.ConfigMap.data"), Column::AGE],
     cells: |o, now| row![o.name(), cells::count(o, &["data"]) + cells::count(o, &["binaryData"]), age(o, now)],
 };
 
-const SECRETS: Rows = Rows {
+const SECRETS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Type", "=core/v1.Secret.type"),
@@ -41,12 +41,12 @@ const SECRETS: Rows = Rows {
     cells: |o, now| row![o.name(), o.str_at(&["type"]), cells::count(o, &["data"]), age(o, now)],
 };
 
-const NAMESPACES: Rows = Rows {
+const NAMESPACES: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::string("Status", "The phase that the namespace is in."), Column::AGE],
     cells: |o, now| row![o.name(), o.str_at(&["status", "phase"]), age(o, now)],
 };
 
-const NODES: Rows = Rows {
+const NODES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Status", "Whether the node is ready and takes pods."),
@@ -86,21 +86,21 @@ fn node(o: &Value, now: Time) -> Vec<Value> {
     let roles = roles.into_iter().collect::<Vec<_>>().join(",");
 
     let system = |field: &str| o.str_at(&["status", "nodeInfo", field]);
-    let mut kernel = cells::or(system("kernelVersion"), "<unknown>").to_owned();
+    let mut kernel = cells::or_placeholder(system("kernelVersion"), "<unknown>").to_owned();
     if !system("architecture").is_empty() {
         kernel.push_str(&format!(" ({})", system("architecture")));
     }
     row![
         o.name(),
         status,
-        cells::or(&roles, "<none>"),
+        cells::or_placeholder(&roles, "<none>"),
         age(o, now),
         system("kubeletVersion"),
         address(o, "InternalIP"),
         address(o, "ExternalIP"),
-        cells::or(system("osImage"), "<unknown>"),
+        cells::or_placeholder(system("osImage"), "<unknown>"),
         kernel,
-        cells::or(system("containerRuntimeVersion"), "<unknown>"),
+        cells::or_placeholder(system("containerRuntimeVersion"), "<unknown>"),
     ]
 }
 
@@ -109,7 +109,7 @@ fn address<'a>(node: &'a Value, kind: &str) -> &'a str {
     addresses.iter().find(|a| a.str_at(&["type"]) == kind).map_or("<none>", |a| a.str_at(&["address"]))
 }
 
-const PERSISTENT_VOLUMES: Rows = Rows {
+const PERSISTENT_VOLUMES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Capacity", "=core/v1.PersistentVolumeSpec.capacity"),
@@ -143,7 +143,7 @@ const PERSISTENT_VOLUMES: Rows = Rows {
     },
 };
 
-const PERSISTENT_VOLUME_CLAIMS: Rows = Rows {
+const PERSISTENT_VOLUME_CLAIMS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Status", "=core/v1.PersistentVolumeClaimStatus.phase"),
@@ -187,7 +187,7 @@ fn storage_class(o: &Value) -> &str {
     o.annotation("volume.beta.kubernetes.io/storage-class").unwrap_or_else(|| o.str_at(&["spec", "storageClassName"]))
 }
 
-const RESOURCE_QUOTAS: Rows = Rows {
+const RESOURCE_QUOTAS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Request", "What is used of what may be requested, and the other quotas."),
@@ -205,7 +205,7 @@ const RESOURCE_QUOTAS: Rows = Rows {
     },
 };
 
-const COMPONENT_STATUSES: Rows = Rows {
+const COMPONENT_STATUSES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Status", "Whether the component is healthy."),
@@ -213,7 +213,7 @@ const COMPONENT_STATUSES: Rows = Rows {
         Column::string("Error", "The error that the component's condition holds."),
     ],
     cells: |o, _| {
-        let Some(healthy) = cells::condition(o.items_at(&["conditions"]), "Healthy") else {
+        let Some(healthy) = cells::find_condition(o.items_at(&["conditions"]), "Healthy") else {
             return row![o.name(), "Unknown", "", ""];
         };
         let status = if healthy.str_at(&["status"]) == "True" { "Healthy" } else { "Unhealthy" };
@@ -221,7 +221,7 @@ const COMPONENT_STATUSES: Rows = Rows {
     },
 };
 
-const EVENTS: Rows = Rows {
+const EVENTS: StaticTable = StaticTable {
     columns: &[
         Column::string("Last Seen", "=core/v1.Event.lastTimestamp"),
         Column::string("Type", "=core/v1.Event.type"),
@@ -254,8 +254,9 @@ fn event(o: &Value, now: Time) -> Vec<Value> {
     if !name.is_empty() {
         object = format!("{object}/{name}");
     }
-    let mut source = cells::or(o.str_at(&["source", "component"]), o.str_at(&["reportingComponent"])).to_owned();
-    let instance = cells::or(o.str_at(&["source", "host"]), o.str_at(&["reportingInstance"]));
+    let mut source =
+        cells::or_placeholder(o.str_at(&["source", "component"]), o.str_at(&["reportingComponent"])).to_owned();
+    let instance = cells::or_placeholder(o.str_at(&["source", "host"]), o.str_at(&["reportingInstance"]));
     if !instance.is_empty() {
         source = format!("{source}, {instance}");
     }
@@ -273,7 +274,7 @@ fn event(o: &Value, now: Time) -> Vec<Value> {
     ]
 }
 
-const POD_TEMPLATES: Rows = Rows {
+const POD_TEMPLATES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Containers", "The names of the containers in the template."),
@@ -281,12 +282,12 @@ const POD_TEMPLATES: Rows = Rows {
         Column::string("Pod Labels", "The labels that pods get."),
     ],
     cells: |o, _| {
-        let (names, images) = cells::containers(o.at(&["template", "spec"]));
+        let (names, images) = cells::container_names_and_images(o.at(&["template", "spec"]));
         row![o.name(), names, images, cells::labels(o, &["template", "metadata", "labels"])]
     },
 };
 
-const REPLICATION_CONTROLLERS: Rows = Rows {
+const REPLICATION_CONTROLLERS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::integer("Desired", "=core/v1.ReplicationControllerSpec.replicas"),
@@ -298,7 +299,7 @@ const REPLICATION_CONTROLLERS: Rows = Rows {
         Column::string("Selector", "=core/v1.ReplicationControllerSpec.selector").wide(),
     ],
     cells: |o, now| {
-        let (names, images) = cells::containers(o.at(&["spec", "template", "spec"]));
+        let (names, images) = cells::container_names_and_images(o.at(&["spec", "template", "spec"]));
         row![
             o.name(),
             cells::int(o, &["spec", "replicas"]),

@@ -4,9 +4,9 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::{Time, age};
 
-use super::{Rows, cells, row};
+use super::{StaticTable, cells, row};
 
-pub(super) fn rows(plural: &str) -> Option<Rows> {
+pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
         "flowschemas" => FLOW_SCHEMAS,
         "prioritylevelconfigurations" => PRIORITY_LEVELS,
@@ -14,7 +14,7 @@ pub(super) fn rows(plural: &str) -> Option<Rows> {
     })
 }
 
-const FLOW_SCHEMAS: Rows = Rows {
+const FLOW_SCHEMAS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("PriorityLevel", "=flowcontrol/v1.PriorityLevelConfigurationReference.name"),
@@ -24,7 +24,7 @@ const FLOW_SCHEMAS: Rows = Rows {
         Column::string("MissingPL", "Whether the priority level that it names is missing or broken."),
     ],
     cells: |o, now| {
-        let dangling = cells::condition(o.items_at(&["status", "conditions"]), "Dangling");
+        let dangling = cells::find_condition(o.items_at(&["status", "conditions"]), "Dangling");
         row![
             o.name(),
             o.str_at(&["spec", "priorityLevelConfiguration", "name"]),
@@ -36,7 +36,7 @@ const FLOW_SCHEMAS: Rows = Rows {
     },
 };
 
-const PRIORITY_LEVELS: Rows = Rows {
+const PRIORITY_LEVELS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Type", "=flowcontrol/v1.PriorityLevelConfigurationSpec.type"),

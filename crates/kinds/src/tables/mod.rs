@@ -27,31 +27,31 @@ use pintle_value::{Value, time};
 /// Returns the table convertor of a built-in kind. Kinds without their own columns show the name and the creation time.
 pub(crate) fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
     let rows = match (group, plural) {
-        ("", "pods") => return Arc::new(pods::Pods),
-        ("", _) => core::rows(plural).or_else(|| services::rows(plural)),
+        ("", "pods") => return Arc::new(pods::PodTable),
+        ("", _) => core::table(plural).or_else(|| services::table(plural)),
         // Both API groups of events use the same columns.
-        ("events.k8s.io", "events") => core::rows("events"),
-        ("apps", _) => apps::rows(plural),
-        ("autoscaling", _) => autoscaling::rows(plural),
-        ("batch", _) => batch::rows(plural),
-        ("networking.k8s.io", _) => networking::rows(plural),
-        ("rbac.authorization.k8s.io", _) => rbac::rows(plural),
-        ("resource.k8s.io", _) => resource::rows(plural),
-        ("storage.k8s.io", _) => storage::rows(plural),
-        ("flowcontrol.apiserver.k8s.io", _) => flowcontrol::rows(plural),
-        _ => small_groups::rows(group, plural),
+        ("events.k8s.io", "events") => core::table("events"),
+        ("apps", _) => apps::table(plural),
+        ("autoscaling", _) => autoscaling::table(plural),
+        ("batch", _) => batch::table(plural),
+        ("networking.k8s.io", _) => networking::table(plural),
+        ("rbac.authorization.k8s.io", _) => rbac::table(plural),
+        ("resource.k8s.io", _) => resource::table(plural),
+        ("storage.k8s.io", _) => storage::table(plural),
+        ("flowcontrol.apiserver.k8s.io", _) => flowcontrol::table(plural),
+        _ => small_groups::table(group, plural),
     };
     Arc::new(rows.unwrap_or(NAME_AND_CREATION))
 }
 
 /// A table convertor as data: the columns and the function that builds the cells of a row.
 #[derive(Clone, Copy)]
-struct Rows {
+struct StaticTable {
     columns: &'static [Column],
     cells: fn(&Value, Time) -> Vec<Value>,
 }
 
-impl TableConvertor for Rows {
+impl TableConvertor for StaticTable {
     fn columns(&self) -> &[Column] {
         self.columns
     }
@@ -68,7 +68,7 @@ macro_rules! row {
 use row;
 
 /// The table of kinds without their own columns (upstream: `rest.NewDefaultTableConvertor`).
-const NAME_AND_CREATION: Rows = Rows {
+const NAME_AND_CREATION: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::of("Created At", "date", "", "=meta/v1.ObjectMeta.creationTimestamp")],
     cells: |o, _| {
         // Without a creation time, Go prints its zero time.
@@ -78,8 +78,8 @@ const NAME_AND_CREATION: Rows = Rows {
 };
 
 /// The table of kinds for which upstream prints only the name and the age.
-const NAME_AND_AGE: Rows =
-    Rows { columns: &[Column::NAME, Column::AGE], cells: |o, now| row![o.name(), time::age(o, now)] };
+const NAME_AND_AGE: StaticTable =
+    StaticTable { columns: &[Column::NAME, Column::AGE], cells: |o, now| row![o.name(), time::age(o, now)] };
 
 /// The columns of every kind with a pod template.
 const CONTAINERS: Column = Column::string("Containers", "The names of the containers in the template.").wide();

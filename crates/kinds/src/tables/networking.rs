@@ -4,9 +4,9 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::age;
 
-use super::{Rows, cells, row};
+use super::{StaticTable, cells, row};
 
-pub(super) fn rows(plural: &str) -> Option<Rows> {
+pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
         "ingresses" => INGRESSES,
         "ingressclasses" => INGRESS_CLASSES,
@@ -17,7 +17,7 @@ pub(super) fn rows(plural: &str) -> Option<Rows> {
     })
 }
 
-const INGRESSES: Rows = Rows {
+const INGRESSES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Class", "The ingress class that configures this ingress further."),
@@ -32,7 +32,7 @@ const INGRESSES: Rows = Rows {
             o.name(),
             cells::string_or(o, &["spec", "ingressClassName"], "<none>"),
             hosts(o.items_at(&["spec", "rules"])),
-            cells::load_balancer(o.items_at(&["status", "loadBalancer", "ingress"])),
+            cells::load_balancer_addresses(o.items_at(&["status", "loadBalancer", "ingress"])),
             ports,
             age(o, now),
         ]
@@ -52,10 +52,14 @@ fn hosts(rules: &[Value]) -> String {
         }
     }
     let shown = hosts.join(",");
-    if more { format!("{shown} + {} more...", rules.len() - SHOWN) } else { cells::or(&shown, "*").to_owned() }
+    if more {
+        format!("{shown} + {} more...", rules.len() - SHOWN)
+    } else {
+        cells::or_placeholder(&shown, "*").to_owned()
+    }
 }
 
-const INGRESS_CLASSES: Rows = Rows {
+const INGRESS_CLASSES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Controller", "The controller that serves this class."),
@@ -77,7 +81,7 @@ const INGRESS_CLASSES: Rows = Rows {
     },
 };
 
-const NETWORK_POLICIES: Rows = Rows {
+const NETWORK_POLICIES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Pod-Selector", "=networking/v1.NetworkPolicySpec.podSelector"),
@@ -86,12 +90,12 @@ const NETWORK_POLICIES: Rows = Rows {
     cells: |o, now| row![o.name(), cells::format_selector(o, &["spec", "podSelector"]), age(o, now)],
 };
 
-const SERVICE_CIDRS: Rows = Rows {
+const SERVICE_CIDRS: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::string("CIDRs", "=networking/v1.ServiceCIDRSpec.cidrs"), Column::AGE],
     cells: |o, now| row![o.name(), cells::strings(o, &["spec", "cidrs"]).join(","), age(o, now)],
 };
 
-const IP_ADDRESSES: Rows = Rows {
+const IP_ADDRESSES: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::string("ParentRef", "=networking/v1.IPAddressSpec.parentRef")],
     cells: |o, now| {
         let parent = o.at(&["spec", "parentRef"]).map(|parent| {

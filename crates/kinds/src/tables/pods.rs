@@ -7,7 +7,7 @@ use pintle_value::{Value, object};
 use super::{cells, row};
 
 /// The table convertor of pods.
-pub(super) struct Pods;
+pub(super) struct PodTable;
 
 const COLUMNS: &[Column] = &[
     Column::NAME,
@@ -21,13 +21,13 @@ const COLUMNS: &[Column] = &[
     Column::string("Readiness Gates", "=core/v1.PodSpec.readinessGates").wide(),
 ];
 
-impl TableConvertor for Pods {
+impl TableConvertor for PodTable {
     fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
     fn cells(&self, pod: &Value, now: Time) -> Vec<Value> {
-        let state = State::of(pod);
+        let state = PodSummary::of(pod);
         let restarts = match state.last_restart {
             Some(last) if state.restarts != 0 => format!("{} ({} ago)", state.restarts, time::since(Some(last), now)),
             _ => state.restarts.to_string(),
@@ -39,9 +39,9 @@ impl TableConvertor for Pods {
             state.reason,
             restarts,
             time::age(pod, now),
-            cells::or(ip, "<none>"),
-            cells::or(pod.str_at(&["spec", "nodeName"]), "<none>"),
-            cells::or(pod.str_at(&["status", "nominatedNodeName"]), "<none>"),
+            cells::or_placeholder(ip, "<none>"),
+            cells::or_placeholder(pod.str_at(&["spec", "nodeName"]), "<none>"),
+            cells::or_placeholder(pod.str_at(&["status", "nominatedNodeName"]), "<none>"),
             readiness_gates(pod),
         ]
     }
@@ -80,7 +80,7 @@ impl TableConvertor for Pods {
 }
 
 /// The summary of a pod's containers.
-struct State {
+struct PodSummary {
     ready: usize,
     total: usize,
     reason: String,
@@ -88,15 +88,15 @@ struct State {
     last_restart: Option<Time>,
 }
 
-impl State {
-    fn of(pod: &Value) -> State {
+impl PodSummary {
+    fn of(pod: &Value) -> PodSummary {
         let conditions = pod.items_at(&["status", "conditions"]);
         let init = pod.items_at(&["spec", "initContainers"]);
         let phase = pod.str_at(&["status", "phase"]);
-        let mut state = State {
+        let mut state = PodSummary {
             ready: 0,
             total: pod.items_at(&["spec", "containers"]).len() + init.iter().filter(|c| is_restartable(c)).count(),
-            reason: cells::or(pod.str_at(&["status", "reason"]), phase).to_owned(),
+            reason: cells::or_placeholder(pod.str_at(&["status", "reason"]), phase).to_owned(),
             restarts: 0,
             last_restart: None,
         };
@@ -106,7 +106,7 @@ impl State {
         }
 
         let initializing = state.add_init(pod, init);
-        if !initializing || cells::is_true(conditions, "Initialized") {
+        if !initializing || cells::is_condition_true(conditions, "Initialized") {
             state.add_containers(pod, init);
         }
 
@@ -134,7 +134,7 @@ impl State {
                 continue;
             }
             self.reason = if let Some(terminated) = terminated {
-                format!("Init:{}", end(terminated))
+                format!("Init:{}", termination_reason(terminated))
             } else if !waiting.is_empty() && waiting != "PodInitializing" {
                 format!("Init:{waiting}")
             } else {
@@ -171,7 +171,7 @@ impl State {
             if !waiting.is_empty() {
                 self.reason = waiting.to_owned();
             } else if let Some(terminated) = status.at(&["state", "terminated"]) {
-                self.reason = end(terminated);
+                self.reason = termination_reason(terminated);
                 if cells::int(terminated, &["exitCode"]) != 0 {
                     failure.clone_from(&self.reason);
                 }
@@ -214,7 +214,7 @@ fn is_sidecar(init: &[Value], status: &Value) -> bool {
 }
 
 /// Returns why a container terminated: its reason, signal or exit code.
-fn end(terminated: &Value) -> String {
+fn termination_reason(terminated: &Value) -> String {
     let reason = terminated.str_at(&["reason"]);
     let signal = cells::int(terminated, &["signal"]);
     if !reason.is_empty() {
@@ -232,6 +232,6 @@ fn readiness_gates(pod: &Value) -> String {
         return "<none>".to_owned();
     }
     let conditions = pod.items_at(&["status", "conditions"]);
-    let open = gates.iter().filter(|g| cells::is_true(conditions, g.str_at(&["conditionType"]))).count();
+    let open = gates.iter().filter(|g| cells::is_condition_true(conditions, g.str_at(&["conditionType"]))).count();
     format!("{open}/{}", gates.len())
 }

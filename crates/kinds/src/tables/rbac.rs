@@ -4,9 +4,9 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::{Time, age};
 
-use super::{Rows, row};
+use super::{StaticTable, row};
 
-pub(super) fn rows(plural: &str) -> Option<Rows> {
+pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
         "rolebindings" => ROLE_BINDINGS,
         "clusterrolebindings" => CLUSTER_ROLE_BINDINGS,
@@ -14,7 +14,7 @@ pub(super) fn rows(plural: &str) -> Option<Rows> {
     })
 }
 
-const ROLE_BINDINGS: Rows = Rows {
+const ROLE_BINDINGS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Role", "=rbac/v1.RoleBinding.roleRef"),
@@ -26,7 +26,7 @@ const ROLE_BINDINGS: Rows = Rows {
     cells: binding,
 };
 
-const CLUSTER_ROLE_BINDINGS: Rows = Rows {
+const CLUSTER_ROLE_BINDINGS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Role", "=rbac/v1.ClusterRoleBinding.roleRef"),

@@ -4,9 +4,9 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::age;
 
-use super::{NAME_AND_AGE, Rows, row};
+use super::{NAME_AND_AGE, StaticTable, row};
 
-pub(super) fn rows(plural: &str) -> Option<Rows> {
+pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
         "deviceclasses" | "resourceclaimtemplates" => NAME_AND_AGE,
         "resourceclaims" => RESOURCE_CLAIMS,
@@ -15,7 +15,7 @@ pub(super) fn rows(plural: &str) -> Option<Rows> {
     })
 }
 
-const RESOURCE_CLAIMS: Rows = Rows {
+const RESOURCE_CLAIMS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("State", "How far the claim is: pending, allocated, reserved, deleted."),
@@ -41,7 +41,7 @@ fn claim_state(o: &Value) -> String {
     states.join(",")
 }
 
-const RESOURCE_SLICES: Rows = Rows {
+const RESOURCE_SLICES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Node", "=resource/v1.ResourceSliceSpec.nodeName"),

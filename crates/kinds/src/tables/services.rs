@@ -4,9 +4,9 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::{Time, age};
 
-use super::{Rows, cells, row};
+use super::{StaticTable, cells, row};
 
-pub(super) fn rows(plural: &str) -> Option<Rows> {
+pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
         "services" => SERVICES,
         "endpoints" => ENDPOINTS,
@@ -14,7 +14,7 @@ pub(super) fn rows(plural: &str) -> Option<Rows> {
     })
 }
 
-const SERVICES: Rows = Rows {
+const SERVICES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Type", "=core/v1.ServiceSpec.type"),
@@ -35,7 +35,7 @@ fn service(o: &Value, now: Time) -> Vec<Value> {
         o.str_at(&["spec", "type"]),
         cluster_ip,
         external_ip(o),
-        cells::or(&ports.join(","), "<none>"),
+        cells::or_placeholder(&ports.join(","), "<none>"),
         age(o, now),
         cells::labels(o, &["spec", "selector"]),
     ]
@@ -52,9 +52,9 @@ fn port(port: &Value) -> String {
 fn external_ip(o: &Value) -> String {
     let external = cells::strings(o, &["spec", "externalIPs"]).join(",");
     match o.str_at(&["spec", "type"]) {
-        "ClusterIP" | "NodePort" => cells::or(&external, "<none>").to_owned(),
+        "ClusterIP" | "NodePort" => cells::or_placeholder(&external, "<none>").to_owned(),
         "LoadBalancer" => {
-            let balancer = cells::load_balancer(o.items_at(&["status", "loadBalancer", "ingress"]));
+            let balancer = cells::load_balancer_addresses(o.items_at(&["status", "loadBalancer", "ingress"]));
             match (balancer.is_empty(), external.is_empty()) {
                 (true, true) => "<pending>".to_owned(),
                 (true, false) => external,
@@ -67,7 +67,7 @@ fn external_ip(o: &Value) -> String {
     }
 }
 
-const ENDPOINTS: Rows = Rows {
+const ENDPOINTS: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::string("Endpoints", "=core/v1.Endpoints.subsets"), Column::AGE],
     cells: |o, now| row![o.name(), addresses(o.items_at(&["subsets"])), age(o, now)],
 };
@@ -93,5 +93,5 @@ fn addresses(subsets: &[Value]) -> String {
         }
     }
     // Unlike other lists in this form, an empty one prints as an empty string.
-    if all.is_empty() { String::new() } else { cells::first_of(&all, SHOWN) }
+    if all.is_empty() { String::new() } else { cells::first_items(&all, SHOWN) }
 }

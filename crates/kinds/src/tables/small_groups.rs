@@ -5,9 +5,9 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::{Duration, Time, age, human_duration};
 
-use super::{Rows, cells, row};
+use super::{StaticTable, cells, row};
 
-pub(super) fn rows(group: &str, plural: &str) -> Option<Rows> {
+pub(super) fn table(group: &str, plural: &str) -> Option<StaticTable> {
     Some(match (group, plural) {
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
             WEBHOOK_CONFIGURATIONS
@@ -28,14 +28,14 @@ pub(super) fn rows(group: &str, plural: &str) -> Option<Rows> {
     })
 }
 
-const WEBHOOK_CONFIGURATIONS: Rows = Rows {
+const WEBHOOK_CONFIGURATIONS: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::integer("Webhooks", "How many webhooks this holds."), Column::AGE],
     cells: |o, now| row![o.name(), cells::count(o, &["webhooks"]), age(o, now)],
 };
 
 const PARAM_KIND: Column = Column::string("ParamKind", "The kind of the policy's parameters.");
 
-const VALIDATING_POLICIES: Rows = Rows {
+const VALIDATING_POLICIES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::integer("Validations", "How many validations this holds."),
@@ -45,7 +45,7 @@ const VALIDATING_POLICIES: Rows = Rows {
     cells: |o, now| row![o.name(), cells::count(o, &["spec", "validations"]), param_kind(o), age(o, now)],
 };
 
-const MUTATING_POLICIES: Rows = Rows {
+const MUTATING_POLICIES: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::integer("Mutations", "How many mutations this holds."), PARAM_KIND, Column::AGE],
     cells: |o, now| row![o.name(), cells::count(o, &["spec", "mutations"]), param_kind(o), age(o, now)],
 };
@@ -57,7 +57,7 @@ fn param_kind(o: &Value) -> String {
     }
 }
 
-const POLICY_BINDINGS: Rows = Rows {
+const POLICY_BINDINGS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("PolicyName", "The policy that is bound."),
@@ -72,12 +72,12 @@ fn param_ref(o: &Value) -> String {
     let (namespace, name) = (reference.str_at(&["namespace"]), reference.str_at(&["name"]));
     if !name.is_empty() {
         // The binding does not tell whether its parameters are namespaced.
-        return format!("{}/{name}", cells::or(namespace, "*"));
+        return format!("{}/{name}", cells::or_placeholder(namespace, "*"));
     }
     reference.get("selector").map_or_else(|| "<unset>".to_owned(), cells::go_selector)
 }
 
-const API_SERVICES: Rows = Rows {
+const API_SERVICES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Service", "The service that serves this API; Local for this server."),
@@ -88,7 +88,7 @@ const API_SERVICES: Rows = Rows {
         let service = o
             .at(&["spec", "service"])
             .map(|service| format!("{}/{}", service.str_at(&["namespace"]), service.str_at(&["name"])));
-        let condition = cells::condition(o.items_at(&["status", "conditions"]), "Available");
+        let condition = cells::find_condition(o.items_at(&["status", "conditions"]), "Available");
         let available = condition.map_or_else(
             || "Unknown".to_owned(),
             |c| match (c.str_at(&["status"]), c.str_at(&["reason"])) {
@@ -100,7 +100,7 @@ const API_SERVICES: Rows = Rows {
     },
 };
 
-const SIGNING_REQUESTS: Rows = Rows {
+const SIGNING_REQUESTS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::AGE,
@@ -116,7 +116,7 @@ const SIGNING_REQUESTS: Rows = Rows {
         row![
             o.name(),
             age(o, now),
-            cells::or(o.str_at(&["spec", "signerName"]), "<none>"),
+            cells::or_placeholder(o.str_at(&["spec", "signerName"]), "<none>"),
             o.str_at(&["spec", "username"]),
             duration.as_deref().unwrap_or("<none>"),
             signing_state(o),
@@ -126,7 +126,7 @@ const SIGNING_REQUESTS: Rows = Rows {
 
 fn signing_state(o: &Value) -> String {
     let conditions = o.items_at(&["status", "conditions"]);
-    let has = |kind: &str| cells::condition(conditions, kind).is_some();
+    let has = |kind: &str| cells::find_condition(conditions, kind).is_some();
     let mut state = if has("Denied") {
         "Denied"
     } else if has("Approved") {
@@ -144,12 +144,12 @@ fn signing_state(o: &Value) -> String {
     state
 }
 
-const LEASES: Rows = Rows {
+const LEASES: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::string("Holder", "=coordination/v1.LeaseSpec.holderIdentity"), Column::AGE],
     cells: |o, now| row![o.name(), o.str_at(&["spec", "holderIdentity"]), age(o, now)],
 };
 
-const ENDPOINT_SLICES: Rows = Rows {
+const ENDPOINT_SLICES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("AddressType", "=discovery/v1.EndpointSlice.addressType"),
@@ -179,19 +179,19 @@ fn endpoint_slice(o: &Value, now: Time) -> Vec<Value> {
     row![
         o.name(),
         o.str_at(&["addressType"]),
-        cells::first_of(&ports, SHOWN),
-        cells::first_of(&addresses, SHOWN),
+        cells::first_items(&ports, SHOWN),
+        cells::first_items(&addresses, SHOWN),
         age(o, now),
     ]
 }
 
-const RUNTIME_CLASSES: Rows = Rows {
+const RUNTIME_CLASSES: StaticTable = StaticTable {
     // Upstream looks up the description of this column by a key that does not exist.
     columns: &[Column::NAME, Column::string("Handler", ""), Column::AGE],
     cells: |o, now| row![o.name(), o.str_at(&["handler"]), age(o, now)],
 };
 
-const DISRUPTION_BUDGETS: Rows = Rows {
+const DISRUPTION_BUDGETS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Min Available", "How many pods must stay available."),
@@ -211,7 +211,7 @@ const DISRUPTION_BUDGETS: Rows = Rows {
     },
 };
 
-const PRIORITY_CLASSES: Rows = Rows {
+const PRIORITY_CLASSES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::integer("Value", "=scheduling/v1.PriorityClass.value"),

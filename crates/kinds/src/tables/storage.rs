@@ -4,9 +4,9 @@ use pintle_registry::Column;
 use pintle_value::Value;
 use pintle_value::time::{Time, age};
 
-use super::{Rows, cells, row};
+use super::{StaticTable, cells, row};
 
-pub(super) fn rows(plural: &str) -> Option<Rows> {
+pub(super) fn table(plural: &str) -> Option<StaticTable> {
     Some(match plural {
         "storageclasses" => STORAGE_CLASSES,
         "volumeattachments" => VOLUME_ATTACHMENTS,
@@ -17,7 +17,7 @@ pub(super) fn rows(plural: &str) -> Option<Rows> {
     })
 }
 
-const STORAGE_CLASSES: Rows = Rows {
+const STORAGE_CLASSES: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::string("Provisioner", "=storage/v1.StorageClass.provisioner"),
@@ -42,7 +42,7 @@ const STORAGE_CLASSES: Rows = Rows {
     },
 };
 
-const VOLUME_ATTACHMENTS: Rows = Rows {
+const VOLUME_ATTACHMENTS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         // Upstream gives this column the format `name` too.
@@ -64,12 +64,12 @@ const VOLUME_ATTACHMENTS: Rows = Rows {
     },
 };
 
-const CSI_NODES: Rows = Rows {
+const CSI_NODES: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::integer("Drivers", "How many CSI drivers the node has."), Column::AGE],
     cells: |o, now| row![o.name(), cells::count(o, &["spec", "drivers"]), age(o, now)],
 };
 
-const CSI_DRIVERS: Rows = Rows {
+const CSI_DRIVERS: StaticTable = StaticTable {
     columns: &[
         Column::NAME,
         Column::boolean("AttachRequired", "=storage/v1.CSIDriverSpec.attachRequired"),
@@ -100,12 +100,12 @@ fn csi_driver(o: &Value, now: Time) -> Vec<Value> {
         spec("storageCapacity"),
         tokens,
         spec("requiresRepublish"),
-        cells::or(&cells::strings(o, &["spec", "volumeLifecycleModes"]).join(","), "<none>"),
+        cells::or_placeholder(&cells::strings(o, &["spec", "volumeLifecycleModes"]).join(","), "<none>"),
         age(o, now),
     ]
 }
 
-const VOLUME_ATTRIBUTES_CLASSES: Rows = Rows {
+const VOLUME_ATTRIBUTES_CLASSES: StaticTable = StaticTable {
     columns: &[Column::NAME, Column::string("DriverName", "=storage/v1.VolumeAttributesClass.driverName"), Column::AGE],
     cells: |o, now| row![o.name(), o.str_at(&["driverName"]), age(o, now)],
 };

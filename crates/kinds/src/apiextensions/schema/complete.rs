@@ -7,44 +7,50 @@ use super::node::Node;
 
 /// Validates the junctors of the root. Like upstream, this ignores the junctors of other nodes.
 pub(super) fn validate(errors: &mut Errors, root: Node<'_>, path: &FieldPath<'_>) {
-    junctors(errors, root, root, path, path);
+    validate_junctors(errors, root, root, path, path);
 }
 
-/// Compares the nodes that the junctors of `said` mention with the declared schema. Each node comes with its path.
-fn junctors(
+/// Compares the nodes below the junctors of `junctor` with the declared schema. Each schema comes with its path.
+fn validate_junctors(
     errors: &mut Errors,
-    said: Node<'_>,
-    shape: Node<'_>,
-    shape_path: &FieldPath<'_>,
-    said_path: &FieldPath<'_>,
+    junctor: Node<'_>,
+    declared: Node<'_>,
+    declared_path: &FieldPath<'_>,
+    junctor_path: &FieldPath<'_>,
 ) {
-    if let Some(below) = said.child("not") {
-        nested(errors, below, Some(shape), shape_path, &said_path.child("not"));
+    if let Some(below) = junctor.child("not") {
+        validate_nested(errors, below, Some(declared), declared_path, &junctor_path.child("not"));
     }
-    for junctor in ["allOf", "anyOf", "oneOf"] {
-        let list = said_path.child(junctor);
-        for (i, below) in said.children(junctor).enumerate() {
-            nested(errors, below, Some(shape), shape_path, &list.index(i));
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let list = junctor_path.child(keyword);
+        for (i, below) in junctor.children(keyword).enumerate() {
+            validate_nested(errors, below, Some(declared), declared_path, &list.index(i));
         }
     }
 }
 
-fn nested(
+fn validate_nested(
     errors: &mut Errors,
-    said: Node<'_>,
-    shape: Option<Node<'_>>,
-    shape_path: &FieldPath<'_>,
-    said_path: &FieldPath<'_>,
+    junctor: Node<'_>,
+    declared: Option<Node<'_>>,
+    declared_path: &FieldPath<'_>,
+    junctor_path: &FieldPath<'_>,
 ) {
-    let Some(shape) = shape else {
-        return errors.required(shape_path, format!("because it is defined in {said_path}"));
+    let Some(declared) = declared else {
+        return errors.required(declared_path, format!("because it is defined in {junctor_path}"));
     };
-    junctors(errors, said, shape, shape_path, said_path);
-    if let Some(items) = said.child("items") {
-        nested(errors, items, shape.child("items"), &shape_path.child("items"), &said_path.child("items"));
+    validate_junctors(errors, junctor, declared, declared_path, junctor_path);
+    if let Some(items) = junctor.child("items") {
+        validate_nested(
+            errors,
+            items,
+            declared.child("items"),
+            &declared_path.child("items"),
+            &junctor_path.child("items"),
+        );
     }
-    let (shape_list, said_list) = (shape_path.child("properties"), said_path.child("properties"));
-    for (name, property) in said.named("properties") {
-        nested(errors, property, shape.property(name), &shape_list.key(name), &said_list.key(name));
+    let (shape_list, said_list) = (declared_path.child("properties"), junctor_path.child("properties"));
+    for (name, property) in junctor.named("properties") {
+        validate_nested(errors, property, declared.property(name), &shape_list.key(name), &said_list.key(name));
     }
 }

@@ -7,11 +7,11 @@ use super::node::Node;
 use super::validator::RuleCost;
 
 /// The cost limit of one rule (upstream: `StaticEstimatedCostLimit`).
-const LIMIT: u64 = 10_000_000;
+const RULE_COST_LIMIT: u64 = 10_000_000;
 /// The cost limit of all rules of a schema together (upstream: `StaticEstimatedCRDCostLimit`).
-const TOTAL_LIMIT: u64 = 100_000_000;
+const TOTAL_COST_LIMIT: u64 = 100_000_000;
 /// The maximum number of rules that the error about the total cost names.
-const NAMED: usize = 4;
+const MAX_NAMED_RULES: usize = 4;
 
 /// The maximum number of values of a node in one object, from the limits of the enclosing lists and maps; `None` if one
 /// of these has no limit.
@@ -44,27 +44,27 @@ impl Cardinality {
 
 /// Accumulates the costs of the rules of a schema.
 #[derive(Debug, Default)]
-pub(super) struct Totals {
+pub(super) struct TotalCost {
     total: u64,
     /// The paths and costs of the most expensive rules, in descending order of the cost.
     most: Vec<(String, u64)>,
 }
 
-impl Totals {
+impl TotalCost {
     /// Adds the cost of a rule. Rules with a low cost are never named.
     pub(super) fn add(&mut self, path: &FieldPath<'_>, cost: u64) {
         self.total = self.total.saturating_add(cost);
-        if cost < TOTAL_LIMIT / 100 {
+        if cost < TOTAL_COST_LIMIT / 100 {
             return;
         }
         let at = self.most.partition_point(|(_, other)| *other >= cost);
         self.most.insert(at, (path.to_string(), cost));
-        self.most.truncate(NAMED);
+        self.most.truncate(MAX_NAMED_RULES);
     }
 
     /// Reports an error if the total cost exceeds the limit. `path` is the path of the schema.
     pub(super) fn validate(&self, errors: &mut Errors, path: &FieldPath<'_>) {
-        if self.total <= TOTAL_LIMIT {
+        if self.total <= TOTAL_COST_LIMIT {
             return;
         }
         for (path, _) in &self.most {
@@ -72,19 +72,19 @@ impl Totals {
             errors.forbidden(&FieldPath::new(path), detail);
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        errors.forbidden(path, exceeds(what, self.total, TOTAL_LIMIT));
+        errors.forbidden(path, cost_error_message(what, self.total, TOTAL_COST_LIMIT));
     }
 }
 
 /// Reports an error if the cost of one expression exceeds the limit. `what` names the cost in the message.
 pub(super) fn validate_one(errors: &mut Errors, what: &str, cost: u64, path: &FieldPath<'_>) {
-    if cost > LIMIT {
-        errors.forbidden(path, exceeds(what, cost, LIMIT));
+    if cost > RULE_COST_LIMIT {
+        errors.forbidden(path, cost_error_message(what, cost, RULE_COST_LIMIT));
     }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "only the magnitude is told")]
-fn exceeds(what: &str, cost: u64, limit: u64) -> String {
+fn cost_error_message(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {
         "more than 100x".to_owned()
@@ -106,27 +106,27 @@ mod tests {
     #[test]
     fn factors_are_told_as_far_as_they_matter() {
         for (cost, expect) in [
-            (LIMIT + 1, "1.000000x"),
+            (RULE_COST_LIMIT + 1, "1.000000x"),
             (14_999_999, "1.500000x"),
             (15_000_000, "1.5x"),
             (999_999_999, "100.0x"),
-            (LIMIT * 100, "100.0x"),
-            (LIMIT * 100 + 1, "more than 100x"),
+            (RULE_COST_LIMIT * 100, "100.0x"),
+            (RULE_COST_LIMIT * 100 + 1, "more than 100x"),
             (u64::MAX, "more than 100x"),
         ] {
-            let text = exceeds("it", cost, LIMIT);
+            let text = cost_error_message("it", cost, RULE_COST_LIMIT);
             assert!(text.starts_with(&format!("it exceeds budget by factor of {expect} (")), "{cost}: {text}");
         }
     }
 
     #[test]
     fn the_most_expensive_rules_are_named() {
-        let mut totals = Totals::default();
+        let mut totals = TotalCost::default();
         for (i, cost) in [30, 10, 50, 20, 40].into_iter().enumerate() {
-            totals.add(&FieldPath::new("rule").index(i), cost * LIMIT / 10);
+            totals.add(&FieldPath::new("rule").index(i), cost * RULE_COST_LIMIT / 10);
         }
-        totals.add(&FieldPath::new("cheap"), TOTAL_LIMIT);
-        totals.add(&FieldPath::new("cheaper"), TOTAL_LIMIT / 100 - 1);
+        totals.add(&FieldPath::new("cheap"), TOTAL_COST_LIMIT);
+        totals.add(&FieldPath::new("cheaper"), TOTAL_COST_LIMIT / 100 - 1);
         let mut errors = Errors::new();
         totals.validate(&mut errors, &FieldPath::new("schema"));
         let fields: Vec<&str> = errors.0.iter().map(|error| error.field.as_str()).collect();

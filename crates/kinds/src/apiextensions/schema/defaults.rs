@@ -7,30 +7,30 @@ use super::node::Node;
 use super::validator::SchemaJudge;
 
 /// Validates the defaults of a structural schema. With `pruned`, defaults may not contain unknown fields.
-pub(crate) fn validate(root: Node<'_>, pruned: bool, judge: &dyn SchemaJudge, path: &FieldPath<'_>) -> Errors {
-    let mut walk = Walk { pruned, judge, budget: BUDGET, errors: Errors::new() };
-    walk.node(root, &Place { resource: root, steps: Vec::new(), inside_meta: false }, true, path);
-    walk.errors
+pub(crate) fn validate(root: Node<'_>, pruned: bool, validator: &dyn SchemaJudge, path: &FieldPath<'_>) -> Errors {
+    let mut defaults = DefaultsValidator { pruned, validator, budget: BUDGET, errors: Errors::new() };
+    defaults.node(root, &ResourcePosition { resource: root, steps: Vec::new(), inside_meta: false }, true, path);
+    defaults.errors
 }
 
 /// Returns true if a default contains unknown fields. Schemas that are not structural count as having none.
-pub(crate) fn has_unpruned(root: Node<'_>, judge: &dyn SchemaJudge) -> bool {
-    root.any(&mut |node| node.keyword("default").is_some_and(|value| judge.has_unknown_fields(node.0, value)))
+pub(crate) fn has_unpruned_defaults(root: Node<'_>, validator: &dyn SchemaJudge) -> bool {
+    root.any(&mut |node| node.keyword("default").is_some_and(|value| validator.has_unknown_fields(node.0, value)))
 }
 
 /// The CEL cost budget for the rules of all defaults together.
 const BUDGET: i64 = 10_000_000;
 
-struct Walk<'a> {
+struct DefaultsValidator<'a> {
     pruned: bool,
-    judge: &'a dyn SchemaJudge,
+    validator: &'a dyn SchemaJudge,
     /// The remaining CEL cost budget. If it is negative, the remaining defaults are not validated.
     budget: i64,
     errors: Errors,
 }
 
 /// The position of a node within its resource.
-struct Place<'s> {
+struct ResourcePosition<'s> {
     /// The schema of the resource: the innermost embedded resource, or the whole object.
     resource: Node<'s>,
     /// The steps from the resource to the node. `None` stands for the items of a list.
@@ -39,7 +39,7 @@ struct Place<'s> {
     inside_meta: bool,
 }
 
-impl<'s> Place<'s> {
+impl<'s> ResourcePosition<'s> {
     fn step(&self, name: Option<&'s str>, inside_meta: bool) -> Self {
         let mut steps = self.steps.clone();
         steps.push(name);
@@ -58,50 +58,57 @@ impl<'s> Place<'s> {
     }
 }
 
-impl Walk<'_> {
-    fn node<'s>(&mut self, node: Node<'s>, place: &Place<'s>, root: bool, path: &FieldPath<'_>) {
+impl DefaultsValidator<'_> {
+    fn node<'s>(&mut self, node: Node<'s>, position: &ResourcePosition<'s>, root: bool, path: &FieldPath<'_>) {
         let embedded = root || node.flag("x-kubernetes-embedded-resource");
-        let own = Place { resource: node, steps: Vec::new(), inside_meta: false };
-        let place = if embedded { &own } else { place };
+        let own = ResourcePosition { resource: node, steps: Vec::new(), inside_meta: false };
+        let position = if embedded { &own } else { position };
         if self.budget < 0 {
             return;
         }
         if let Some(value) = node.keyword("default") {
-            self.default(node, value, embedded, place, &path.child("default"));
+            self.default(node, value, embedded, position, &path.child("default"));
         }
         if self.budget < 0 {
             return;
         }
         // Defaults are not allowed below `additionalProperties`.
         if let Some(items) = node.child("items") {
-            self.node(items, &place.step(None, place.inside_meta), false, &path.child("items"));
+            self.node(items, &position.step(None, position.inside_meta), false, &path.child("items"));
         }
         let properties = path.child("properties");
         for (name, property) in node.named("properties") {
-            let meta = place.inside_meta || (embedded && matches!(name, "metadata" | "apiVersion" | "kind"));
-            self.node(property, &place.step(Some(name), meta), false, &properties.key(name));
+            let meta = position.inside_meta || (embedded && matches!(name, "metadata" | "apiVersion" | "kind"));
+            self.node(property, &position.step(Some(name), meta), false, &properties.key(name));
         }
     }
 
-    fn default(&mut self, node: Node<'_>, value: &Value, embedded: bool, place: &Place<'_>, path: &FieldPath<'_>) {
-        let errors = if place.inside_meta {
-            let object = place.resource_with(value);
-            let found = self.judge.validate_metadata(place.resource.0, &object, true, &FieldPath::root());
+    fn default(
+        &mut self,
+        node: Node<'_>,
+        value: &Value,
+        embedded: bool,
+        position: &ResourcePosition<'_>,
+        path: &FieldPath<'_>,
+    ) {
+        let errors = if position.inside_meta {
+            let object = position.resource_with(value);
+            let found = self.validator.validate_metadata(position.resource.0, &object, true, &FieldPath::root());
             if !found.is_empty() {
                 let detail = format!("must result in valid metadata: {}", found.message());
                 return self.errors.invalid(path, value.clone(), detail);
             }
             found
         } else {
-            if self.pruned && self.judge.has_unknown_fields(node.0, value) {
+            if self.pruned && self.validator.has_unknown_fields(node.0, value) {
                 self.errors.invalid(path, value.clone(), "must not have unknown fields");
             }
-            self.judge.validate_metadata(node.0, value, embedded, path)
+            self.validator.validate_metadata(node.0, value, embedded, path)
         };
-        let errors = if errors.is_empty() { self.judge.validate(node.0, value, path) } else { errors };
+        let errors = if errors.is_empty() { self.validator.validate(node.0, value, path) } else { errors };
         if errors.is_empty() {
-            let whole = std::ptr::eq(place.resource.0, node.0);
-            let (errors, budget) = self.judge.judge_default(node.0, value, whole, self.budget, path);
+            let is_whole_resource = std::ptr::eq(position.resource.0, node.0);
+            let (errors, budget) = self.validator.judge_default(node.0, value, is_whole_resource, self.budget, path);
             self.errors.append(errors);
             self.budget = budget;
         }

@@ -1,32 +1,32 @@
 //! Validates the CEL expressions of the rules of a schema (upstream: the last part of
-//! `ValidateCustomResourceDefinitionOpenAPISchema`). A [`super::judge`] compiles them. Stored expressions compile in
+//! `ValidateCustomResourceDefinitionOpenAPISchema`). A [`super::validator`] compiles them. Stored expressions compile in
 //! the same environment as new ones, because the two environments are equal in Kubernetes 1.36.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::costs::{Totals, validate_one};
+use super::costs::{TotalCost, validate_one};
 use super::go_types::RULE;
 use super::node::Node;
-use super::openapi::RuledPlace;
+use super::openapi::RuledNodeContext;
 use super::validator::{CompiledRule, Ruled, SchemaJudge};
 use crate::go_json;
 
-/// Validates the expressions of rules and adds up their estimated costs. Rules in `unchanged` schemas may exceed the
+/// Validates the expressions of rules and adds up their estimated costs. Rules in `unchanged_schemas` schemas may exceed the
 /// cost limits.
 pub(super) fn validate(
     errors: &mut Errors,
     root: Node<'_>,
     ruled: &[Ruled<'_>],
-    places: &[RuledPlace],
-    unchanged: bool,
-    judge: &dyn SchemaJudge,
-) -> Totals {
-    let mut totals = Totals::default();
+    places: &[RuledNodeContext],
+    unchanged_schemas: bool,
+    validator: &dyn SchemaJudge,
+) -> TotalCost {
+    let mut totals = TotalCost::default();
     if ruled.is_empty() {
         return totals;
     }
-    for ((ruled, place), compiled) in ruled.iter().zip(places).zip(judge.compile_rules(root.0, ruled)) {
-        let path = FieldPath::new(&place.path);
+    for ((ruled, context), compiled) in ruled.iter().zip(places).zip(validator.compile_rules(root.0, ruled)) {
+        let path = FieldPath::new(&context.path);
         let list = path.child("x-kubernetes-validations");
         let compiled = match compiled {
             Ok(compiled) => compiled,
@@ -37,26 +37,26 @@ pub(super) fn validate(
         };
         let texts = ruled.schema.items_at(&["x-kubernetes-validations"]);
         for (i, (rule, text)) in compiled.iter().zip(texts).enumerate() {
-            Rule { rule, text, place, unchanged }.validate(errors, &mut totals, &list.index(i));
+            RuleInContext { rule, text, context, unchanged_schemas }.validate(errors, &mut totals, &list.index(i));
         }
     }
     totals
 }
 
 /// A rule of a node.
-struct Rule<'a> {
+struct RuleInContext<'a> {
     rule: &'a CompiledRule,
     /// The rule as JSON.
     text: &'a Value,
-    place: &'a RuledPlace,
-    unchanged: bool,
+    context: &'a RuledNodeContext,
+    unchanged_schemas: bool,
 }
 
-impl Rule<'_> {
-    fn validate(&self, errors: &mut Errors, totals: &mut Totals, path: &FieldPath<'_>) {
+impl RuleInContext<'_> {
+    fn validate(&self, errors: &mut Errors, totals: &mut TotalCost, path: &FieldPath<'_>) {
         let (at_rule, at_message) = (path.child("rule"), path.child("messageExpression"));
         let rule = self.rule;
-        self.cost(errors, totals, "estimated rule cost", self.place.cardinality.total(rule.cost), &at_rule);
+        self.cost(errors, totals, "estimated rule cost", self.context.cardinality.total(rule.cost), &at_rule);
         if let Some(why) = &rule.error {
             errors.push(go_json::invalid(&at_rule, self.text, &RULE, why));
         }
@@ -66,7 +66,7 @@ impl Rule<'_> {
             self.cost(errors, totals, "estimated messageExpression cost", cost, &at_message);
         }
         if rule.uses_old_self {
-            if let Some(within) = &self.place.uncorrelatable {
+            if let Some(within) = &self.context.uncorrelatable {
                 let detail =
                     format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
                 errors.invalid(&at_rule, self.text.str_at(&["rule"]), detail);
@@ -77,8 +77,8 @@ impl Rule<'_> {
         }
     }
 
-    fn cost(&self, errors: &mut Errors, totals: &mut Totals, what: &str, cost: u64, path: &FieldPath<'_>) {
-        if !self.unchanged {
+    fn cost(&self, errors: &mut Errors, totals: &mut TotalCost, what: &str, cost: u64, path: &FieldPath<'_>) {
+        if !self.unchanged_schemas {
             validate_one(errors, what, cost, path);
         }
         totals.add(path, cost);

@@ -41,31 +41,31 @@ pub struct FoundPath<S> {
 }
 
 const NO_FIELD: &str = "does not refer to a valid field";
-const ENDS: &str = "unexpected end of JSON path";
+const UNEXPECTED_END: &str = "unexpected end of JSON path";
 
 /// Resolves a path against the schema of an object. `brackets` allows the form `['name']`.
 ///
 /// # Errors
 /// Returns upstream's message if the text is malformed or refers to no field.
 pub fn follow<S: PathSchema>(path: &str, root: S, brackets: bool) -> Result<FoundPath<S>, String> {
-    let mut found = FoundPath { path: String::new(), first: String::new(), schema: Some(root) };
+    let mut resolved = FoundPath { path: String::new(), first: String::new(), schema: Some(root) };
     let mut tokens = Tokens(path);
     while let Some(token) = tokens.next() {
         match token {
             "[" if !brackets => return Err("array notation is not allowed".to_owned()),
             "[" => {
-                let name = quoted(tokens.next().ok_or(ENDS)?)?;
-                found.step(&name)?;
-                let end = tokens.next().ok_or(ENDS)?;
+                let name = quoted(tokens.next().ok_or(UNEXPECTED_END)?)?;
+                resolved.step(&name)?;
+                let end = tokens.next().ok_or(UNEXPECTED_END)?;
                 if end != "]" {
                     return Err(format!("expected ] but got {end}"));
                 }
             }
-            "." => found.step(tokens.next().ok_or(ENDS)?)?,
+            "." => resolved.step(tokens.next().ok_or(UNEXPECTED_END)?)?,
             other => return Err(format!("expected [ or . but got: {other}")),
         }
     }
-    Ok(found)
+    Ok(resolved)
 }
 
 impl<S: PathSchema> FoundPath<S> {
@@ -148,11 +148,11 @@ mod tests {
 
     fn check(path: &str, brackets: bool, expect: &str) {
         let schema = object(SCHEMA);
-        let found = match follow(path, Node(&schema), brackets) {
-            Ok(found) => format!("{} {}", found.path, found.schema.map_or("-", |node| node.type_name())),
+        let resolved = match follow(path, Node(&schema), brackets) {
+            Ok(resolved) => format!("{} {}", resolved.path, resolved.schema.map_or("-", |node| node.type_name())),
             Err(error) => error,
         };
-        assert_eq!(found, expect, "{path}");
+        assert_eq!(resolved, expect, "{path}");
     }
 
     #[test]
@@ -168,16 +168,16 @@ mod tests {
     #[test]
     fn what_is_no_path() {
         for (path, expect) in [
-            (".", ENDS),
+            (".", UNEXPECTED_END),
             (".z", NO_FIELD),
             (".any.x.y", NO_FIELD),
             (".a.z", NO_FIELD),
             ("a", "expected [ or . but got: a"),
             ("..", NO_FIELD),
-            (".a[", ENDS),
+            (".a[", UNEXPECTED_END),
             (".a[b]", "expected single quoted string but got b"),
             (".a[']", "expected single quoted string but got ']"),
-            (".a['b.c'", ENDS),
+            (".a['b.c'", UNEXPECTED_END),
             (".a['b.c'x", "expected ] but got x"),
             (".a['\\q']", "invalid string literal: invalid escape char \\q"),
         ] {

@@ -3,82 +3,82 @@
 
 use pintle_value::Value;
 
-use crate::go_json::{Shape, internal, ordered};
+use crate::go_json::{GoType, internal, ordered};
 
 /// A keyword of a schema: upstream's field name, the JSON name, and how its value prints.
-type Keyword = (&'static str, &'static str, Shape);
+type Keyword = (&'static str, &'static str, GoType);
 
-const FALSE: Shape = Shape::Plain("false");
-const ANY: Shape = Shape::Custom(any);
-const SCHEMAS: Shape = Shape::List(&SCHEMA);
-const SCHEMA_MAP: Shape = Shape::Custom(schema_map);
-const SCHEMA_OR_BOOL: Shape = Shape::Custom(schema_or_bool);
+const FALSE: GoType = GoType::Plain("false");
+const ANY: GoType = GoType::Custom(any);
+const SCHEMAS: GoType = GoType::List(&SCHEMA);
+const SCHEMA_MAP: GoType = GoType::Custom(schema_map);
+const SCHEMA_OR_BOOL: GoType = GoType::Custom(schema_or_bool);
 
 /// The keywords, in the order of upstream's fields.
 static KEYWORDS: [Keyword; 43] = [
-    ("ID", "id", Shape::TEXT),
-    ("Schema", "$schema", Shape::TEXT),
-    ("Ref", "$ref", Shape::NULL),
-    ("Description", "description", Shape::TEXT),
-    ("Type", "type", Shape::TEXT),
+    ("ID", "id", GoType::STRING),
+    ("Schema", "$schema", GoType::STRING),
+    ("Ref", "$ref", GoType::NULLABLE),
+    ("Description", "description", GoType::STRING),
+    ("Type", "type", GoType::STRING),
     ("Nullable", "nullable", FALSE),
-    ("Format", "format", Shape::TEXT),
-    ("Title", "title", Shape::TEXT),
+    ("Format", "format", GoType::STRING),
+    ("Title", "title", GoType::STRING),
     ("Default", "default", ANY),
-    ("Maximum", "maximum", Shape::NULL),
+    ("Maximum", "maximum", GoType::NULLABLE),
     ("ExclusiveMaximum", "exclusiveMaximum", FALSE),
-    ("Minimum", "minimum", Shape::NULL),
+    ("Minimum", "minimum", GoType::NULLABLE),
     ("ExclusiveMinimum", "exclusiveMinimum", FALSE),
-    ("MaxLength", "maxLength", Shape::NULL),
-    ("MinLength", "minLength", Shape::NULL),
-    ("Pattern", "pattern", Shape::TEXT),
-    ("MaxItems", "maxItems", Shape::NULL),
-    ("MinItems", "minItems", Shape::NULL),
+    ("MaxLength", "maxLength", GoType::NULLABLE),
+    ("MinLength", "minLength", GoType::NULLABLE),
+    ("Pattern", "pattern", GoType::STRING),
+    ("MaxItems", "maxItems", GoType::NULLABLE),
+    ("MinItems", "minItems", GoType::NULLABLE),
     ("UniqueItems", "uniqueItems", FALSE),
-    ("MultipleOf", "multipleOf", Shape::NULL),
+    ("MultipleOf", "multipleOf", GoType::NULLABLE),
     ("Enum", "enum", ANY),
-    ("MaxProperties", "maxProperties", Shape::NULL),
-    ("MinProperties", "minProperties", Shape::NULL),
-    ("Required", "required", Shape::NULL),
+    ("MaxProperties", "maxProperties", GoType::NULLABLE),
+    ("MinProperties", "minProperties", GoType::NULLABLE),
+    ("Required", "required", GoType::NULLABLE),
     ("Items", "items", ITEMS),
     ("AllOf", "allOf", SCHEMAS),
     ("OneOf", "oneOf", SCHEMAS),
     ("AnyOf", "anyOf", SCHEMAS),
-    ("Not", "not", Shape::Pointer(&SCHEMA)),
+    ("Not", "not", GoType::Pointer(&SCHEMA)),
     ("Properties", "properties", SCHEMA_MAP),
     ("AdditionalProperties", "additionalProperties", SCHEMA_OR_BOOL),
     ("PatternProperties", "patternProperties", SCHEMA_MAP),
-    ("Dependencies", "dependencies", Shape::Custom(dependencies)),
+    ("Dependencies", "dependencies", GoType::Custom(dependencies)),
     ("AdditionalItems", "additionalItems", SCHEMA_OR_BOOL),
     ("Definitions", "definitions", SCHEMA_MAP),
-    ("ExternalDocs", "externalDocs", Shape::Pointer(&DOCS)),
+    ("ExternalDocs", "externalDocs", GoType::Pointer(&DOCS)),
     ("Example", "example", ANY),
-    ("XPreserveUnknownFields", "x-kubernetes-preserve-unknown-fields", Shape::NULL),
+    ("XPreserveUnknownFields", "x-kubernetes-preserve-unknown-fields", GoType::NULLABLE),
     ("XEmbeddedResource", "x-kubernetes-embedded-resource", FALSE),
     ("XIntOrString", "x-kubernetes-int-or-string", FALSE),
-    ("XListMapKeys", "x-kubernetes-list-map-keys", Shape::NULL),
-    ("XListType", "x-kubernetes-list-type", Shape::NULL),
-    ("XMapType", "x-kubernetes-map-type", Shape::NULL),
+    ("XListMapKeys", "x-kubernetes-list-map-keys", GoType::NULLABLE),
+    ("XListType", "x-kubernetes-list-type", GoType::NULLABLE),
+    ("XMapType", "x-kubernetes-map-type", GoType::NULLABLE),
 ];
 
 /// A schema.
-pub(crate) const SCHEMA: Shape = Shape::Custom(schema);
+pub(crate) const SCHEMA: GoType = GoType::Custom(schema);
 
 /// The value of `items`: a schema or a list of schemas.
-pub(super) const ITEMS: Shape = Shape::Custom(items);
+pub(super) const ITEMS: GoType = GoType::Custom(items);
 
-const DOCS: Shape = Shape::Struct(&[("Description", "description", Shape::TEXT), ("URL", "url", Shape::TEXT)]);
+const DOCS: GoType = GoType::Struct(&[("Description", "description", GoType::STRING), ("URL", "url", GoType::STRING)]);
 
-const RULES: Shape = Shape::List(&RULE);
+const RULES: GoType = GoType::List(&RULE);
 
 /// A validation rule.
-pub(super) const RULE: Shape = Shape::Struct(&[
-    ("Rule", "rule", Shape::TEXT),
-    ("Message", "message", Shape::TEXT),
-    ("MessageExpression", "messageExpression", Shape::TEXT),
-    ("Reason", "reason", Shape::NULL),
-    ("FieldPath", "fieldPath", Shape::TEXT),
-    ("OptionalOldSelf", "optionalOldSelf", Shape::NULL),
+pub(super) const RULE: GoType = GoType::Struct(&[
+    ("Rule", "rule", GoType::STRING),
+    ("Message", "message", GoType::STRING),
+    ("MessageExpression", "messageExpression", GoType::STRING),
+    ("Reason", "reason", GoType::NULLABLE),
+    ("FieldPath", "fieldPath", GoType::STRING),
+    ("OptionalOldSelf", "optionalOldSelf", GoType::NULLABLE),
 ]);
 
 fn schema(value: Option<&Value>) -> String {

@@ -11,7 +11,7 @@ const FALSE: &str = "must be false to be structural";
 const UNDEFINED: &str = "must be undefined to be structural";
 
 /// Keywords that must be unset or empty, with the error message for those that are not.
-const REFUSED: [(&str, &str); 9] = [
+const EMPTY_KEYWORDS: [(&str, &str); 9] = [
     ("type", EMPTY),
     ("title", EMPTY),
     ("description", EMPTY),
@@ -24,11 +24,11 @@ const REFUSED: [(&str, &str); 9] = [
 ];
 
 /// Keywords that must be absent.
-const ABSENT: [&str; 3] = ["default", "x-kubernetes-list-type", "x-kubernetes-map-type"];
+const ABSENT_KEYWORDS: [&str; 3] = ["default", "x-kubernetes-list-type", "x-kubernetes-map-type"];
 
 /// The junctors to skip, because `x-kubernetes-int-or-string` allows types below them.
 #[derive(Clone, Copy, Default)]
-struct Skip {
+struct SkippedJunctors {
     any_of: bool,
     first_all_of: bool,
 }
@@ -36,29 +36,29 @@ struct Skip {
 /// Validates the junctors of a node that is not below a junctor itself.
 pub(super) fn validate(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
     let first = node.children("allOf").next();
-    let skip = Skip {
+    let skip = SkippedJunctors {
         any_of: node.is_int_or_string("anyOf"),
         first_all_of: first.is_some_and(|node| node.is_int_or_string("anyOf")),
     };
-    values(errors, node, skip, path);
+    validate_value_validation(errors, node, skip, path);
 }
 
-fn values(errors: &mut Errors, node: Node<'_>, skip: Skip, path: &FieldPath<'_>) {
+fn validate_value_validation(errors: &mut Errors, node: Node<'_>, skip: SkippedJunctors, path: &FieldPath<'_>) {
     let list = path.child("anyOf");
     for (i, below) in node.children("anyOf").enumerate().filter(|_| !skip.any_of) {
-        nested(errors, below, Skip::default(), &list.index(i));
+        validate_nested_value_validation(errors, below, SkippedJunctors::default(), &list.index(i));
     }
     let list = path.child("allOf");
     for (i, below) in node.children("allOf").enumerate() {
-        let skip = Skip { any_of: skip.first_all_of && i == 0, first_all_of: false };
-        nested(errors, below, skip, &list.index(i));
+        let skip = SkippedJunctors { any_of: skip.first_all_of && i == 0, first_all_of: false };
+        validate_nested_value_validation(errors, below, skip, &list.index(i));
     }
     let list = path.child("oneOf");
     for (i, below) in node.children("oneOf").enumerate() {
-        nested(errors, below, Skip::default(), &list.index(i));
+        validate_nested_value_validation(errors, below, SkippedJunctors::default(), &list.index(i));
     }
     if let Some(below) = node.child("not") {
-        nested(errors, below, Skip::default(), &path.child("not"));
+        validate_nested_value_validation(errors, below, SkippedJunctors::default(), &path.child("not"));
     }
     // Compiling is slow, even for empty patterns.
     let pattern = node.text("pattern");
@@ -70,19 +70,19 @@ fn values(errors: &mut Errors, node: Node<'_>, skip: Skip, path: &FieldPath<'_>)
     }
 }
 
-fn nested(errors: &mut Errors, node: Node<'_>, skip: Skip, path: &FieldPath<'_>) {
-    values(errors, node, skip, path);
+fn validate_nested_value_validation(errors: &mut Errors, node: Node<'_>, skip: SkippedJunctors, path: &FieldPath<'_>) {
+    validate_value_validation(errors, node, skip, path);
     if let Some(items) = node.child("items") {
-        nested(errors, items, Skip::default(), &path.child("items"));
+        validate_nested_value_validation(errors, items, SkippedJunctors::default(), &path.child("items"));
     }
     let properties = path.child("properties");
     for (name, property) in node.named("properties") {
-        nested(errors, property, Skip::default(), &properties.key(name));
+        validate_nested_value_validation(errors, property, SkippedJunctors::default(), &properties.key(name));
     }
-    for (keyword, detail) in REFUSED.iter().filter(|(keyword, _)| node.has(keyword)) {
+    for (keyword, detail) in EMPTY_KEYWORDS.iter().filter(|(keyword, _)| node.has(keyword)) {
         errors.forbidden(&path.child(keyword), *detail);
     }
-    for keyword in ABSENT.iter().filter(|keyword| node.keyword(keyword).is_some()) {
+    for keyword in ABSENT_KEYWORDS.iter().filter(|keyword| node.keyword(keyword).is_some()) {
         errors.forbidden(&path.child(keyword), UNDEFINED);
     }
     // `additionalProperties: false` adds nothing to a structural schema.

@@ -16,8 +16,8 @@ const MAP_TYPE: &str = "x-kubernetes-map-type";
 const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 const SET_ITEM: &str = "must be atomic as item of a list with x-kubernetes-list-type=set";
 
-/// Validates the list type and the map type of a node. With `atomic_sets`, the items of sets must be atomic.
-pub(super) fn validate(errors: &mut Errors, node: Node<'_>, atomic_sets: bool, path: &FieldPath<'_>) {
+/// Validates the list type and the map type of a node. With `require_atomic_sets`, the items of sets must be atomic.
+pub(super) fn validate(errors: &mut Errors, node: Node<'_>, require_atomic_sets: bool, path: &FieldPath<'_>) {
     if let Some(kind) = node.optional_text(MAP_TYPE) {
         requires_type(errors, node, "object", MAP_TYPE, path);
         if !MAP_TYPES.contains(&kind) {
@@ -26,14 +26,14 @@ pub(super) fn validate(errors: &mut Errors, node: Node<'_>, atomic_sets: bool, p
     }
     if let Some(kind) = node.optional_text(LIST_TYPE) {
         let is_list = requires_type(errors, node, "array", LIST_TYPE, path);
-        if let Some((keyword, shown)) = set_item_fault(node).filter(|_| is_list && atomic_sets) {
+        if let Some((keyword, shown)) = non_atomic_set_item(node).filter(|_| is_list && require_atomic_sets) {
             errors.push(go_json::invalid_pointer(&path.child("items").child(keyword), shown, SET_ITEM));
         }
         if !LIST_TYPES.contains(&kind) {
             errors.not_supported(&path.child(LIST_TYPE), kind, &LIST_TYPES);
         }
     }
-    map_list(errors, node, path);
+    validate_map_list(errors, node, path);
 }
 
 /// Validates that a node with a keyword has the type that the keyword requires. Returns true if it has.
@@ -49,7 +49,7 @@ fn requires_type(errors: &mut Errors, node: Node<'_>, expected: &str, keyword: &
 
 /// Returns the keyword that makes the items of a set non-atomic, and the value that upstream shows for it: always the
 /// list type.
-pub(crate) fn set_item_fault(node: Node<'_>) -> Option<(&'static str, Value)> {
+pub(crate) fn non_atomic_set_item(node: Node<'_>) -> Option<(&'static str, Value)> {
     if node.text(LIST_TYPE) != "set" {
         return None;
     }
@@ -62,7 +62,7 @@ pub(crate) fn set_item_fault(node: Node<'_>) -> Option<(&'static str, Value)> {
     Some((keyword, item.optional_text(LIST_TYPE).map_or(Value::Null, Value::from)))
 }
 
-fn map_list(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
+fn validate_map_list(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
     let keys: Vec<&str> = node.texts(MAP_KEYS).collect();
     let kind = node.optional_text(LIST_TYPE);
     if !keys.is_empty() {
@@ -90,11 +90,11 @@ fn map_list(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
             let detail = "must be object if parent array's x-kubernetes-list-type is map";
             errors.invalid(&items.child("type"), item.type_name(), detail);
         }
-        (_, Some(item)) => map_keys(errors, item, &keys, path),
+        (_, Some(item)) => validate_map_keys(errors, item, &keys, path),
     }
 }
 
-fn map_keys(errors: &mut Errors, item: Node<'_>, keys: &[&str], path: &FieldPath<'_>) {
+fn validate_map_keys(errors: &mut Errors, item: Node<'_>, keys: &[&str], path: &FieldPath<'_>) {
     let (list, items) = (path.child(MAP_KEYS), path.child("items"));
     let properties = items.child("properties");
     let mut seen = HashSet::new();

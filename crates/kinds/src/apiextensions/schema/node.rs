@@ -64,7 +64,7 @@ impl<'s> Node<'s> {
     }
 
     /// Returns true if the schema has exactly this type and no other keyword.
-    fn is_only(self, type_name: &str) -> bool {
+    fn is_exactly(self, type_name: &str) -> bool {
         let set = self.0.as_object().map_or(0, |fields| fields.values().filter(|value| !value.is_null()).count());
         set == 1 && self.type_name() == type_name
     }
@@ -73,7 +73,7 @@ impl<'s> Node<'s> {
     /// one string.
     pub(super) fn is_int_or_string(self, name: &str) -> bool {
         let mut of = self.children(name);
-        of.len() == 2 && ["integer", "string"].iter().all(|kind| of.next().is_some_and(|node| node.is_only(kind)))
+        of.len() == 2 && ["integer", "string"].iter().all(|kind| of.next().is_some_and(|node| node.is_exactly(kind)))
     }
 
     /// Returns true if `is` returns true for this node or any node below it (upstream: `SchemaHas`).

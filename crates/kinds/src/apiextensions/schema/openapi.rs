@@ -9,7 +9,7 @@ use super::costs::Cardinality;
 use super::node::Node;
 use super::validator::{Ruled, Step};
 use super::{lists, rules};
-use crate::apiextensions::validation_options::Demands;
+use crate::apiextensions::validation_options::ValidationOptions;
 
 /// The valid values of `type`.
 pub(crate) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -29,17 +29,17 @@ const UNSUPPORTED: [(&str, bool); 6] = [
 
 /// The result of the validation of a schema or a part of it.
 #[derive(Default)]
-pub(super) struct Found<'a> {
+pub(super) struct SchemaFindings<'a> {
     /// The errors.
     pub(super) errors: Errors,
     /// The nodes whose rules are to be compiled, in upstream's order.
     pub(super) ruled: Vec<Ruled<'a>>,
     /// The context of each of these nodes.
-    pub(super) places: Vec<RuledPlace>,
+    pub(super) places: Vec<RuledNodeContext>,
 }
 
 /// The context of a node with rules.
-pub(super) struct RuledPlace {
+pub(super) struct RuledNodeContext {
     /// The path of the node.
     pub(super) path: String,
     /// The path of the outermost enclosing node whose old value cannot be correlated.
@@ -48,8 +48,8 @@ pub(super) struct RuledPlace {
     pub(super) cardinality: Cardinality,
 }
 
-impl<'a> Found<'a> {
-    fn append(&mut self, mut below: Found<'a>) {
+impl<'a> SchemaFindings<'a> {
+    fn append(&mut self, mut below: SchemaFindings<'a>) {
         self.errors.append(below.errors);
         self.ruled.append(&mut below.ruled);
         self.places.append(&mut below.places);
@@ -57,15 +57,20 @@ impl<'a> Found<'a> {
 }
 
 /// Visits the nodes of one schema.
-struct Walk<'a> {
-    demands: &'a Demands,
+struct SchemaVisitor<'a> {
+    options: &'a ValidationOptions,
     /// The steps from the root to the current node.
-    way: Vec<Step<'a>>,
+    steps: Vec<Step<'a>>,
 }
 
 /// Validates all nodes of a schema. With `rules`, collects the rules whose expressions are to be compiled.
-pub(super) fn validate<'a>(root: Node<'a>, demands: &'a Demands, rules: bool, path: &FieldPath<'_>) -> Found<'a> {
-    let place = Place {
+pub(super) fn validate<'a>(
+    root: Node<'a>,
+    options: &'a ValidationOptions,
+    rules: bool,
+    path: &FieldPath<'_>,
+) -> SchemaFindings<'a> {
+    let context = NodeContext {
         root: true,
         inside_meta: false,
         no_default: None,
@@ -73,12 +78,12 @@ pub(super) fn validate<'a>(root: Node<'a>, demands: &'a Demands, rules: bool, pa
         cardinality: Cardinality::ONE,
         rules,
     };
-    Walk { demands, way: Vec::new() }.node(root, &place, path)
+    SchemaVisitor { options, steps: Vec::new() }.node(root, &context, path)
 }
 
 /// The context of a node.
 #[derive(Clone)]
-struct Place<'a> {
+struct NodeContext<'a> {
     /// True for the schema of the whole object.
     root: bool,
     /// True inside of `apiVersion`, `kind` and `metadata`, of the object or of an embedded resource.
@@ -93,7 +98,7 @@ struct Place<'a> {
     rules: bool,
 }
 
-impl Place<'_> {
+impl NodeContext<'_> {
     fn below(&self) -> Self {
         Self { root: false, ..self.clone() }
     }
@@ -104,78 +109,84 @@ impl Place<'_> {
     }
 
     fn additional(&self, node: Node<'_>) -> Self {
-        let mut place = self.below();
-        place.cardinality = self.cardinality.within(node);
+        let mut context = self.below();
+        context.cardinality = self.cardinality.within(node);
         if self.inside_meta {
-            place.no_default = Some("inside additionalProperties applying to object metadata".into());
+            context.no_default = Some("inside additionalProperties applying to object metadata".into());
         }
-        place
+        context
     }
 
     fn property(&self, node: Node<'_>, name: &str, path: &FieldPath<'_>) -> Self {
-        let mut place = self.below();
-        place.cardinality = self.cardinality.within(node);
+        let mut context = self.below();
+        context.cardinality = self.cardinality.within(node);
         if !matches!(node.optional_text("x-kubernetes-map-type"), None | Some("granular" | "atomic")) {
-            place.uncorrelatable.get_or_insert_with(|| path.to_string());
+            context.uncorrelatable.get_or_insert_with(|| path.to_string());
         }
         if META_FIELDS.contains(&name) && (self.root || node.flag("x-kubernetes-embedded-resource")) {
-            place.inside_meta = true;
+            context.inside_meta = true;
             if self.root {
-                place.no_default = Some(format!("in top-level {name}").into());
+                context.no_default = Some(format!("in top-level {name}").into());
             }
         }
-        place
+        context
     }
 
     /// Only the items of lists of type `map` can be correlated with old items.
     fn item(&self, node: Node<'_>, path: &FieldPath<'_>) -> Self {
-        let mut place = self.below();
-        place.cardinality = self.cardinality.within(node);
+        let mut context = self.below();
+        context.cardinality = self.cardinality.within(node);
         if node.text("x-kubernetes-list-type") != "map" {
-            place.uncorrelatable.get_or_insert_with(|| path.to_string());
+            context.uncorrelatable.get_or_insert_with(|| path.to_string());
         }
-        place
+        context
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SchemaVisitor<'a> {
     /// Validates a node and all nodes below it.
-    fn node(&mut self, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) -> Found<'a> {
-        let mut found = Found::default();
-        self.keywords(&mut found.errors, node, place, path);
-        self.shape(&mut found, node, place, path);
-        self.junctors(&mut found, node, place, path);
-        self.items(&mut found, node, place, path);
+    fn node(&mut self, node: Node<'a>, context: &NodeContext<'_>, path: &FieldPath<'_>) -> SchemaFindings<'a> {
+        let mut findings = SchemaFindings::default();
+        self.keywords(&mut findings.errors, node, context, path);
+        self.shape(&mut findings, node, context, path);
+        self.junctors(&mut findings, node, context, path);
+        self.items(&mut findings, node, context, path);
         let list = path.child("dependencies");
         for (name, below) in node.named("dependencies").filter(|(_, below)| below.0.as_object().is_some()) {
-            found.append(self.node(below, &place.junctor(), &list.key(name)));
+            findings.append(self.node(below, &context.junctor(), &list.key(name)));
         }
         let preserve = "x-kubernetes-preserve-unknown-fields";
         if node.keyword(preserve).is_some_and(|value| value.as_bool() == Some(false)) {
-            found.errors.invalid(&path.child(preserve), false, "must be true or undefined");
+            findings.errors.invalid(&path.child(preserve), false, "must be true or undefined");
         }
-        lists::validate(&mut found.errors, node, self.demands.atomic_sets, path);
-        if self.demands.list_items {
-            lists::validate_items(&mut found.errors, node, path);
+        lists::validate(&mut findings.errors, node, self.options.require_atomic_sets, path);
+        if self.options.require_list_items {
+            lists::validate_items(&mut findings.errors, node, path);
         }
-        self.rules(&mut found, node, place, path);
-        found
+        self.rules(&mut findings, node, context, path);
+        findings
     }
 
     /// Validates the node that a step leads to.
-    fn step(&mut self, step: Step<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) -> Found<'a> {
-        self.way.push(step);
-        let found = self.node(node, place, path);
-        self.way.pop();
-        found
+    fn step(
+        &mut self,
+        step: Step<'a>,
+        node: Node<'a>,
+        context: &NodeContext<'_>,
+        path: &FieldPath<'_>,
+    ) -> SchemaFindings<'a> {
+        self.steps.push(step);
+        let findings = self.node(node, context, path);
+        self.steps.pop();
+        findings
     }
 
-    fn keywords(&self, errors: &mut Errors, node: Node<'_>, place: &Place<'_>, path: &FieldPath<'_>) {
+    fn keywords(&self, errors: &mut Errors, node: Node<'_>, context: &NodeContext<'_>, path: &FieldPath<'_>) {
         let kind = node.type_name();
-        if self.demands.known_types && !kind.is_empty() && !TYPES.contains(&kind) {
+        if self.options.require_known_types && !kind.is_empty() && !TYPES.contains(&kind) {
             errors.not_supported(&path.child("type"), kind, &TYPES);
         }
-        if let Some(reason) = place.no_default.as_deref().filter(|_| node.keyword("default").is_some()) {
+        if let Some(reason) = context.no_default.as_deref().filter(|_| node.keyword("default").is_some()) {
             errors.forbidden(&path.child("default"), format!("must not be set {reason}"));
         }
         for (keyword, even_empty) in UNSUPPORTED {
@@ -189,7 +200,7 @@ impl<'a> Walk<'a> {
         if node.children("items").len() > 0 {
             errors.forbidden(&path.child("items"), "items must be a schema object and not an array");
         }
-        if place.inside_meta && node.flag("x-kubernetes-embedded-resource") {
+        if context.inside_meta && node.flag("x-kubernetes-embedded-resource") {
             let path = path.child("x-kubernetes-embedded-resource");
             errors.forbidden(&path, "must not be used inside of resource meta");
         }
@@ -200,61 +211,85 @@ impl<'a> Walk<'a> {
     }
 
     /// Validates properties and maps.
-    fn shape(&mut self, found: &mut Found<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) {
+    fn shape(
+        &mut self,
+        findings: &mut SchemaFindings<'a>,
+        node: Node<'a>,
+        context: &NodeContext<'_>,
+        path: &FieldPath<'_>,
+    ) {
         let additional = path.child("additionalProperties");
         if let Some(value) = node.keyword("additionalProperties") {
             if node.has("properties") && value.as_bool() != Some(true) {
                 let detail = "additionalProperties and properties are mutual exclusive";
-                found.errors.forbidden(&additional, detail);
+                findings.errors.forbidden(&additional, detail);
             }
             if let Some(schema) = node.child("additionalProperties") {
-                found.append(self.step(Step::Values, schema, &place.additional(node), &additional));
+                findings.append(self.step(Step::Values, schema, &context.additional(node), &additional));
             }
         }
         let properties = path.child("properties");
         for (name, property) in node.named("properties") {
-            let place = place.property(node, name, path);
-            found.append(self.step(Step::Property(name), property, &place, &properties.key(name)));
+            let context = context.property(node, name, path);
+            findings.append(self.step(Step::Property(name), property, &context, &properties.key(name)));
         }
     }
 
-    fn junctors(&mut self, found: &mut Found<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) {
+    fn junctors(
+        &mut self,
+        findings: &mut SchemaFindings<'a>,
+        node: Node<'a>,
+        context: &NodeContext<'_>,
+        path: &FieldPath<'_>,
+    ) {
         if let Some(below) = node.child("not") {
-            found.append(self.node(below, &place.junctor(), &path.child("not")));
+            findings.append(self.node(below, &context.junctor(), &path.child("not")));
         }
         for junctor in ["allOf", "oneOf", "anyOf"] {
             let list = path.child(junctor);
             for (i, below) in node.children(junctor).enumerate() {
-                found.append(self.node(below, &place.junctor(), &list.index(i)));
+                findings.append(self.node(below, &context.junctor(), &list.index(i)));
             }
         }
         let list = path.child("definitions");
         for (name, below) in node.named("definitions") {
-            found.append(self.node(below, &place.junctor(), &list.key(name)));
+            findings.append(self.node(below, &context.junctor(), &list.key(name)));
         }
     }
 
-    fn items(&mut self, found: &mut Found<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) {
+    fn items(
+        &mut self,
+        findings: &mut SchemaFindings<'a>,
+        node: Node<'a>,
+        context: &NodeContext<'_>,
+        path: &FieldPath<'_>,
+    ) {
         let items = path.child("items");
         if let Some(below) = node.child("items") {
-            found.append(self.step(Step::Items, below, &place.item(node, path), &items));
+            findings.append(self.step(Step::Items, below, &context.item(node, path), &items));
         }
         for (i, below) in node.children("items").enumerate() {
-            found.append(self.step(Step::Items, below, &place.item(node, path), &items.index(i)));
+            findings.append(self.step(Step::Items, below, &context.item(node, path), &items.index(i)));
         }
     }
 
-    fn rules(&self, found: &mut Found<'a>, node: Node<'a>, place: &Place<'_>, path: &FieldPath<'_>) {
+    fn rules(
+        &self,
+        findings: &mut SchemaFindings<'a>,
+        node: Node<'a>,
+        context: &NodeContext<'_>,
+        path: &FieldPath<'_>,
+    ) {
         if !node.has("x-kubernetes-validations") {
             return;
         }
-        rules::validate_shape(&mut found.errors, node, path);
-        if place.rules && found.errors.is_empty() {
-            found.ruled.push(Ruled { schema: node.0, way: self.way.clone() });
-            found.places.push(RuledPlace {
+        rules::validate_shape(&mut findings.errors, node, path);
+        if context.rules && findings.errors.is_empty() {
+            findings.ruled.push(Ruled { schema: node.0, way: self.steps.clone() });
+            findings.places.push(RuledNodeContext {
                 path: path.to_string(),
-                uncorrelatable: place.uncorrelatable.clone(),
-                cardinality: place.cardinality,
+                uncorrelatable: context.uncorrelatable.clone(),
+                cardinality: context.cardinality,
             });
         }
     }
@@ -268,14 +303,14 @@ mod tests {
     /// Compares the nodes whose rules are to be compiled: path, number of steps, and the uncorrelatable path.
     fn check(schema: &str, expect: &[&str]) {
         let schema = object(schema);
-        let demands = Demands::of_new();
-        let found = validate(Node(&schema), &demands, true, &FieldPath::new("s"));
-        let ruled = found.ruled.iter().zip(&found.places).map(|(ruled, place)| {
-            let within = place.uncorrelatable.as_deref().unwrap_or("-");
-            format!("{} {} {within}", place.path, ruled.way.len())
+        let options = ValidationOptions::for_create();
+        let findings = validate(Node(&schema), &options, true, &FieldPath::new("s"));
+        let ruled = findings.ruled.iter().zip(&findings.places).map(|(ruled, context)| {
+            let within = context.uncorrelatable.as_deref().unwrap_or("-");
+            format!("{} {} {within}", context.path, ruled.way.len())
         });
         assert_eq!(ruled.collect::<Vec<_>>(), expect);
-        assert!(validate(Node(&schema), &demands, false, &FieldPath::new("s")).ruled.is_empty());
+        assert!(validate(Node(&schema), &options, false, &FieldPath::new("s")).ruled.is_empty());
     }
 
     const RULES: &str = r#""x-kubernetes-validations":[{"rule":"true"}]"#;

@@ -1,5 +1,5 @@
 //! Validates the structure of the rules in `x-kubernetes-validations` (upstream: the last part of
-//! `ValidateCustomResourceDefinitionOpenAPISchema`). [`super::judge`] is responsible for their expressions.
+//! `ValidateCustomResourceDefinitionOpenAPISchema`). [`super::validator`] is responsible for their expressions.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
@@ -17,7 +17,7 @@ pub(super) fn validate_shape(errors: &mut Errors, node: Node<'_>, path: &FieldPa
     let list = path.child("x-kubernetes-validations");
     for (i, rule) in node.0.items_at(&["x-kubernetes-validations"]).iter().enumerate() {
         let path = list.index(i);
-        rule_and_message(errors, rule, &path);
+        validate_rule_and_message(errors, rule, &path);
         let expression = rule.str_at(&["messageExpression"]);
         if !expression.is_empty() && expression.trim().is_empty() {
             errors.required(&path.child("messageExpression"), "messageExpression must be non-empty if specified");
@@ -26,11 +26,11 @@ pub(super) fn validate_shape(errors: &mut Errors, node: Node<'_>, path: &FieldPa
             let error = FieldError::not_supported(&path.child("reason"), reason, REASONS);
             errors.push(error.showing(go_json::print(&reason.into())));
         }
-        field_of_rule(errors, node, rule.str_at(&["fieldPath"]), &path.child("fieldPath"));
+        validate_field_path(errors, node, rule.str_at(&["fieldPath"]), &path.child("fieldPath"));
     }
 }
 
-fn rule_and_message(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
+fn validate_rule_and_message(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
     let (expression, message) = (rule.str_at(&["rule"]).trim(), rule.str_at(&["message"]));
     if expression.is_empty() {
         errors.required(&path.child("rule"), "rule is not specified");
@@ -43,7 +43,7 @@ fn rule_and_message(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
     }
 }
 
-fn field_of_rule(errors: &mut Errors, node: Node<'_>, field: &str, path: &FieldPath<'_>) {
+fn validate_field_path(errors: &mut Errors, node: Node<'_>, field: &str, path: &FieldPath<'_>) {
     if field.is_empty() {
         return;
     }

@@ -26,24 +26,25 @@ const EMPTY_EMBEDDED: &str =
 /// Validates a whole schema. Like upstream, sorts the errors by their text.
 pub(crate) fn validate(root: Node<'_>, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
-    invariants(&mut errors, root, Level::Root, path);
+    validate_invariants(&mut errors, root, Level::Root, path);
     complete::validate(&mut errors, root, path);
     errors.0.sort_by_cached_key(ToString::to_string);
     errors
 }
 
-fn invariants(errors: &mut Errors, node: Node<'_>, level: Level, path: &FieldPath<'_>) {
-    children(errors, node, level, path);
-    extensions(errors, node, path);
+fn validate_invariants(errors: &mut Errors, node: Node<'_>, level: Level, path: &FieldPath<'_>) {
+    validate_children(errors, node, level, path);
+    validate_extensions(errors, node, path);
     junctors::validate(errors, node, path);
-    types(errors, node, level, path);
+    validate_types(errors, node, level, path);
 
     let properties = path.child("properties");
     if level == Level::Root || node.flag("x-kubernetes-embedded-resource") {
         for (name, expected) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
-            if let Some(found) = node.property(name).map(Node::type_name).filter(|found| *found != expected) {
+            if let Some(type_name) = node.property(name).map(Node::type_name).filter(|type_name| *type_name != expected)
+            {
                 let detail = format!("must be {expected}");
-                errors.invalid(&properties.key(name).child("type"), found, detail);
+                errors.invalid(&properties.key(name).child("type"), type_name, detail);
             }
         }
     }
@@ -52,26 +53,26 @@ fn invariants(errors: &mut Errors, node: Node<'_>, level: Level, path: &FieldPat
     }
 }
 
-fn children(errors: &mut Errors, node: Node<'_>, level: Level, path: &FieldPath<'_>) {
+fn validate_children(errors: &mut Errors, node: Node<'_>, level: Level, path: &FieldPath<'_>) {
     match node.child("items") {
-        Some(items) => invariants(errors, items, Level::Item, &path.child("items")),
+        Some(items) => validate_invariants(errors, items, Level::Item, &path.child("items")),
         None if node.type_name() == "array" => errors.required(&path.child("items"), "must be specified"),
         None => {}
     }
     let properties = path.child("properties");
     for (name, property) in node.named("properties") {
-        invariants(errors, property, Level::Field, &properties.key(name));
+        validate_invariants(errors, property, Level::Field, &properties.key(name));
     }
     let additional = path.child("additionalProperties");
     if level == Level::Root && node.keyword("additionalProperties").is_some() {
         errors.forbidden(&additional, "must not be used at the root");
     }
     if let Some(schema) = node.child("additionalProperties") {
-        invariants(errors, schema, Level::Field, &additional);
+        validate_invariants(errors, schema, Level::Field, &additional);
     }
 }
 
-fn extensions(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
+fn validate_extensions(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
     let embedded = node.flag("x-kubernetes-embedded-resource");
     let preserves = node.flag("x-kubernetes-preserve-unknown-fields");
     if node.flag("x-kubernetes-int-or-string") {
@@ -92,18 +93,18 @@ fn extensions(errors: &mut Errors, node: Node<'_>, path: &FieldPath<'_>) {
     }
 }
 
-fn types(errors: &mut Errors, node: Node<'_>, level: Level, path: &FieldPath<'_>) {
-    let found = node.type_name();
+fn validate_types(errors: &mut Errors, node: Node<'_>, level: Level, path: &FieldPath<'_>) {
+    let type_name = node.type_name();
     let path = path.child("type");
     let untyped = || node.flag("x-kubernetes-int-or-string") || node.flag("x-kubernetes-preserve-unknown-fields");
     if node.flag("x-kubernetes-embedded-resource") {
         const DETAIL: &str = "must be object if x-kubernetes-embedded-resource is true";
-        match found {
+        match type_name {
             "object" => {}
             "" => errors.required(&path, DETAIL),
-            _ => errors.invalid(&path, found, DETAIL),
+            _ => errors.invalid(&path, type_name, DETAIL),
         }
-    } else if found.is_empty() && !untyped() {
+    } else if type_name.is_empty() && !untyped() {
         let detail = match level {
             Level::Root => UNTYPED_ROOT,
             Level::Item => UNTYPED_ITEM,
@@ -111,8 +112,8 @@ fn types(errors: &mut Errors, node: Node<'_>, level: Level, path: &FieldPath<'_>
         };
         errors.required(&path, detail);
     }
-    if level == Level::Root && !found.is_empty() && found != "object" {
-        errors.invalid(&path, found, "must be object at the root");
+    if level == Level::Root && !type_name.is_empty() && type_name != "object" {
+        errors.invalid(&path, type_name, "must be object at the root");
     }
 }
 
@@ -124,6 +125,6 @@ fn restricts_more_than_names(metadata: Node<'_>) -> bool {
         "properties" => metadata.named("properties").any(|(name, _)| !NAMES.contains(&name)),
         _ => true,
     };
-    let said = metadata.0.entries_at(&[]).filter(|(_, value)| !value.is_null());
-    said.map(|(keyword, _)| keyword).any(says_more)
+    let restricted = metadata.0.entries_at(&[]).filter(|(_, value)| !value.is_null());
+    restricted.map(|(keyword, _)| keyword).any(says_more)
 }

@@ -84,9 +84,9 @@ pub struct RuleCost {
 }
 
 /// A validator that accepts everything, for use where no real one is available.
-pub(crate) struct Lenient;
+pub(crate) struct NoopSchemaValidator;
 
-impl SchemaJudge for Lenient {
+impl SchemaJudge for NoopSchemaValidator {
     fn has_unknown_fields(&self, _: &Value, _: &Value) -> bool {
         false
     }

@@ -9,10 +9,10 @@ use pintle_value::{Errors, FieldPath, Value, names, object};
 
 use super::{STORAGE_CLASS_ANNOTATION, STORAGE_CLASS_DEPRECATION};
 use crate::core::pod::claim_spec::{ClaimOptions, validate_claim_spec, warnings_for_claim_spec};
-use crate::core::pod::defaults::resource_list_defaults;
+use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::diff;
 use crate::core::pod::resources::{is_native, quantity, validate_quantity};
-use crate::generic::{immutable, keep, same, same_at};
+use crate::generic::{keep_old, same, same_at, validate_immutable};
 use crate::labels;
 use crate::validation::invalid_each;
 
@@ -28,9 +28,9 @@ const STORAGE_REQUEST: [&str; 4] = ["spec", "resources", "requests", "storage"];
 const ATTRIBUTES_CLASS: [&str; 2] = ["spec", "volumeAttributesClassName"];
 
 /// The strategy for PersistentVolumeClaim.
-pub(super) struct PersistentVolumeClaim;
+pub(super) struct PersistentVolumeClaimStrategy;
 
-impl Strategy for PersistentVolumeClaim {
+impl Strategy for PersistentVolumeClaimStrategy {
     fn defaults(&self, object: &mut Value) {
         if object.str_at(&["status", "phase"]).is_empty() {
             object.set_at(&["status", "phase"], "Pending");
@@ -44,7 +44,7 @@ impl Strategy for PersistentVolumeClaim {
             &["status", "capacity"],
             &["status", "allocatedResources"],
         ] {
-            resource_list_defaults(object, list);
+            round_resource_list(object, list);
         }
     }
 
@@ -54,7 +54,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
         prepare_data_sources(object, Some(old));
     }
 
@@ -68,7 +68,7 @@ impl Strategy for PersistentVolumeClaim {
         normalize_data_sources(&mut old);
         let spec = &old["spec"];
         let options = ClaimOptions {
-            any_selector_value: spec.get("selector").is_some_and(labels::is_invalid),
+            any_selector_value: spec.get("selector").is_some_and(labels::is_invalid_selector),
             any_data_source_group: ["dataSource", "dataSourceRef"]
                 .iter()
                 .any(|field| spec.at(&[field, "apiGroup"]).is_some()),
@@ -88,7 +88,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&Status as &dyn SubresourceStrategy)
+        (name == "status").then_some(&ClaimStatusStrategy as &dyn SubresourceStrategy)
     }
 }
 
@@ -141,9 +141,9 @@ fn normalize_data_sources(object: &mut Value) {
 fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
     let (mut new_spec, mut old_spec) = (object["spec"].clone(), old["spec"].clone());
     if old_spec.str_at(&["volumeName"]).is_empty() {
-        keep(&mut old_spec, &new_spec, &["volumeName"]);
+        keep_old(&mut old_spec, &new_spec, &["volumeName"]);
     }
-    settle_storage_class(errors, object, old, &mut new_spec);
+    validate_storage_class_change(errors, object, old, &mut new_spec);
 
     let bound = object.str_at(&["status", "phase"]) == "Bound";
     if bound {
@@ -151,7 +151,7 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
             let size = old.at(&STORAGE_REQUEST).cloned().unwrap_or_else(|| "0".into());
             requests.set("storage", size);
         }
-        keep(&mut new_spec, &old_spec, &["volumeAttributesClassName"]);
+        keep_old(&mut new_spec, &old_spec, &["volumeAttributesClassName"]);
     }
     if !same(Some(&new_spec), Some(&old_spec)) {
         let difference = diff::unified(&old_spec, &new_spec);
@@ -170,13 +170,13 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
         errors.forbidden(&path, "field can not be less than status.capacity");
     }
     let mode = ["spec", "volumeMode"];
-    immutable(errors, object.at(&mode), old.at(&mode), &FieldPath::new("volumeMode"));
+    validate_immutable(errors, object.at(&mode), old.at(&mode), &FieldPath::new("volumeMode"));
     validate_attributes_class(errors, object, old);
 }
 
 /// Moves the storage class from the annotation to the field, or accepts a class for a claim that had none. An existing
 /// class is immutable.
-fn settle_storage_class(errors: &mut Errors, object: &Value, old: &Value, new_spec: &mut Value) {
+fn validate_storage_class_change(errors: &mut Errors, object: &Value, old: &Value, new_spec: &mut Value) {
     let old_annotation = old.annotation(STORAGE_CLASS_ANNOTATION);
     let new_annotation = object.annotation(STORAGE_CLASS_ANNOTATION);
     let class = object.at(&["spec", "storageClassName"]).and_then(Value::as_str);
@@ -214,11 +214,11 @@ fn validate_attributes_class(errors: &mut Errors, object: &Value, old: &Value) {
 }
 
 /// The strategy for the `status` subresource.
-struct Status;
+struct ClaimStatusStrategy;
 
-impl SubresourceStrategy for Status {
+impl SubresourceStrategy for ClaimStatusStrategy {
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["spec"]);
+        keep_old(object, old, &["spec"]);
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
@@ -229,7 +229,7 @@ impl SubresourceStrategy for Status {
         let status = FieldPath::new("status");
         let path = status.child("capacity");
         for (name, amount) in object.entries_at(&["status", "capacity"]) {
-            not_negative(&mut errors, &quantity(amount), &path.key(name));
+            reject_negative_amount(&mut errors, &quantity(amount), &path.key(name));
         }
         let path = status.child("allocatedResourceStatuses");
         for (name, resize) in object.entries_at(&["status", "allocatedResourceStatuses"]) {
@@ -243,7 +243,9 @@ impl SubresourceStrategy for Status {
         let path = status.child("allocatedResources");
         for (name, amount) in object.entries_at(&["status", "allocatedResources"]) {
             let amount = quantity(amount);
-            if validate_resource_key(&mut errors, name, &path) && not_negative(&mut errors, &amount, &path.key(name)) {
+            if validate_resource_key(&mut errors, name, &path)
+                && reject_negative_amount(&mut errors, &amount, &path.key(name))
+            {
                 validate_quantity(&mut errors, "storage", &amount, &path.key(name));
             }
         }
@@ -251,7 +253,7 @@ impl SubresourceStrategy for Status {
     }
 }
 
-fn not_negative(errors: &mut Errors, amount: &Quantity, path: &FieldPath<'_>) -> bool {
+fn reject_negative_amount(errors: &mut Errors, amount: &Quantity, path: &FieldPath<'_>) -> bool {
     if amount.value() < 0 {
         errors.invalid(path, amount.value(), "must be a valid resource quantity");
     }
@@ -281,7 +283,7 @@ mod tests {
         let old = object(old);
         let mut new = old.clone();
         change(&mut new);
-        let errors = messages(&PersistentVolumeClaim.validate_update(&context(), &new, &old));
+        let errors = messages(&PersistentVolumeClaimStrategy.validate_update(&context(), &new, &old));
         let first_lines: Vec<&str> = errors.iter().map(|e| e.split('\n').next().unwrap_or_default()).collect();
         assert_eq!(first_lines, expect);
     }
@@ -290,7 +292,7 @@ mod tests {
     fn data_sources_fill_each_other() {
         let check = |spec: &str, expect: &str| {
             let mut claim = object(&format!(r#"{{"spec":{{{spec}}}}}"#));
-            PersistentVolumeClaim.prepare_for_create(&context(), &mut claim);
+            PersistentVolumeClaimStrategy.prepare_for_create(&context(), &mut claim);
             assert_eq!(claim["spec"], object(&format!("{{{expect}}}")));
         };
         check(
@@ -308,8 +310,8 @@ mod tests {
     #[test]
     fn a_new_claim_is_pending() {
         let mut claim = object(r#"{"spec":{"resources":{"requests":{"storage":"1Gi"}}},"status":{"phase":"Bound"}}"#);
-        PersistentVolumeClaim.defaults(&mut claim);
-        PersistentVolumeClaim.prepare_for_create(&context(), &mut claim);
+        PersistentVolumeClaimStrategy.defaults(&mut claim);
+        PersistentVolumeClaimStrategy.prepare_for_create(&context(), &mut claim);
         assert_eq!(
             claim,
             object(
@@ -361,7 +363,7 @@ mod tests {
 
     #[test]
     fn status() {
-        let status = PersistentVolumeClaim.subresource("status").expect("status");
+        let status = PersistentVolumeClaimStrategy.subresource("status").expect("status");
         let new = object(
             r#"{"spec":{"accessModes":["ReadWriteOnce"]},"status":{"capacity":{"storage":"-1"},
                 "allocatedResources":{"cpu":"1"},"allocatedResourceStatuses":{"storage":"x"}}}"#,

@@ -8,9 +8,9 @@ use super::secret::decoded_length;
 use crate::validation::invalid_each;
 
 /// The strategy for ConfigMap.
-pub(super) struct ConfigMap;
+pub(super) struct ConfigMapStrategy;
 
-impl Strategy for ConfigMap {
+impl Strategy for ConfigMapStrategy {
     // Upstream's default for `data`, an empty map, is not visible to clients because empty maps are omitted.
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -37,7 +37,7 @@ impl Strategy for ConfigMap {
 
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
-        unchanged_if_immutable(&mut errors, object, old, &["data", "binaryData"]);
+        validate_unchanged_if_immutable(&mut errors, object, old, &["data", "binaryData"]);
         errors.append(self.validate(context, object));
         errors
     }
@@ -48,8 +48,8 @@ pub(super) fn validate_key(errors: &mut Errors, path: &FieldPath<'_>, key: &str)
     invalid_each(errors, &path.key(key), key, names::config_map_key(key));
 }
 
-/// Once `immutable` is set, neither it nor the data may change.
-pub(super) fn unchanged_if_immutable(errors: &mut Errors, object: &Value, old: &Value, fields: &[&str]) {
+/// Once `validate_immutable` is set, neither it nor the data may change.
+pub(super) fn validate_unchanged_if_immutable(errors: &mut Errors, object: &Value, old: &Value, fields: &[&str]) {
     const WHY: &str = "field is immutable when `immutable` is set";
     if !old.bool_at(&["immutable"]) {
         return;
@@ -68,10 +68,10 @@ pub(super) fn unchanged_if_immutable(errors: &mut Errors, object: &Value, old: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::check_rules;
+    use crate::testing::check_validation;
 
     fn check(new: &str, old: Option<&str>, expect: &[&str]) {
-        check_rules(&ConfigMap, new, old, expect);
+        check_validation(&ConfigMapStrategy, new, old, expect);
     }
 
     #[test]

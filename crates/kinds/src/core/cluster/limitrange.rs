@@ -7,7 +7,7 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
-use crate::core::pod::defaults::resource_list_defaults;
+use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::{
     ResourceList, is_overcommit_allowed, resource_list, validate_container_resource_name, validate_name,
 };
@@ -20,20 +20,20 @@ const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRe
 const MAX_MILLI: i64 = i64::MAX / 1000;
 
 /// The strategy for LimitRange.
-pub(super) struct LimitRange;
+pub(super) struct LimitRangeStrategy;
 
-impl Strategy for LimitRange {
+impl Strategy for LimitRangeStrategy {
     fn defaults(&self, object: &mut Value) {
         let limits = object.at_mut(&["spec", "limits"]).and_then(Value::as_array_mut);
         for limit in limits.into_iter().flatten() {
             if limit.str_at(&["type"]) == "Container" {
                 // A limit defaults to the maximum; a request defaults to the limit, then to the minimum.
-                fill(limit, "default", "max");
-                fill(limit, "defaultRequest", "default");
-                fill(limit, "defaultRequest", "min");
+                copy_missing(limit, "default", "max");
+                copy_missing(limit, "defaultRequest", "default");
+                copy_missing(limit, "defaultRequest", "min");
             }
             for list in LISTS {
-                resource_list_defaults(limit, &[list]);
+                round_resource_list(limit, &[list]);
             }
         }
     }
@@ -72,7 +72,7 @@ impl Strategy for LimitRange {
 }
 
 /// Copies the entries of the list `from` that the list `to` lacks.
-fn fill(limit: &mut Value, to: &str, from: &str) {
+fn copy_missing(limit: &mut Value, to: &str, from: &str) {
     let entries: Vec<(Str, Value)> = limit.entries_at(&[from]).map(|(k, v)| (k.into(), v.clone())).collect();
     for (name, amount) in entries {
         if limit.at(&[to, &name]).is_none() {
@@ -90,7 +90,7 @@ fn validate_type(errors: &mut Errors, kind: &str, path: &FieldPath<'_>) {
 }
 
 /// The resource lists of one limit.
-struct Bounds {
+struct LimitBounds {
     min: ResourceList,
     max: ResourceList,
     limit: ResourceList,
@@ -129,7 +129,7 @@ fn validate_limit(errors: &mut Errors, limit: &Value, path: &FieldPath<'_>) {
     let list = |name: &str| {
         if of_pods && name.starts_with("default") { ResourceList::new() } else { resource_list(limit, &[name]) }
     };
-    let bounds = Bounds {
+    let bounds = LimitBounds {
         min: list("min"),
         max: list("max"),
         limit: list("default"),
@@ -144,7 +144,7 @@ fn validate_limit(errors: &mut Errors, limit: &Value, path: &FieldPath<'_>) {
 }
 
 /// Validates the bounds of one resource against each other.
-fn validate_order(errors: &mut Errors, bounds: &Bounds, name: &str, path: &FieldPath<'_>) {
+fn validate_order(errors: &mut Errors, bounds: &LimitBounds, name: &str, path: &FieldPath<'_>) {
     let (min, max) = (bounds.min.get(name), bounds.max.get(name));
     let (limit, request, ratio) = (bounds.limit.get(name), bounds.request.get(name), bounds.ratio.get(name));
     // The lower and the upper bound with their names, the path of the error, and the value that it shows.
@@ -206,7 +206,7 @@ mod tests {
             r#"{"spec":{"limits":[{"type":"Container","max":{"cpu":"2","memory":"1Gi"},"min":{"cpu":"100m","storage":"1"},"default":{"cpu":"1"}},
                 {"type":"Pod","max":{"cpu":"2"}}]}}"#,
         );
-        LimitRange.defaults(&mut range);
+        LimitRangeStrategy.defaults(&mut range);
         assert_eq!(
             range,
             object(
@@ -221,7 +221,7 @@ mod tests {
     fn bounds_are_in_order() {
         let check = |limit: &str, expect: &[&str]| {
             let range = object(&format!(r#"{{"spec":{{"limits":[{limit}]}}}}"#));
-            assert_eq!(messages(&LimitRange.validate(&context(), &range)), expect, "{limit}");
+            assert_eq!(messages(&LimitRangeStrategy.validate(&context(), &range)), expect, "{limit}");
         };
         check(
             r#"{"type":"Container","max":{"cpu":"2"},"min":{"cpu":"1"},"default":{"cpu":"2"},"defaultRequest":{"cpu":"1"}}"#,

@@ -31,21 +31,21 @@ const MAX_CSI_DRIVER_NAME: usize = 63;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
-        "configmaps" => Arc::new(configmap::ConfigMap),
-        "limitranges" => Arc::new(limitrange::LimitRange),
-        "namespaces" => Arc::new(namespace::Namespace),
-        "nodes" => Arc::new(node::Node),
-        "persistentvolumeclaims" => Arc::new(claim::PersistentVolumeClaim),
-        "persistentvolumes" => Arc::new(volume::PersistentVolume),
-        "resourcequotas" => Arc::new(quota::ResourceQuota),
-        "secrets" => Arc::new(secret::Secret),
-        "serviceaccounts" => Arc::new(serviceaccount::ServiceAccount),
+        "configmaps" => Arc::new(configmap::ConfigMapStrategy),
+        "limitranges" => Arc::new(limitrange::LimitRangeStrategy),
+        "namespaces" => Arc::new(namespace::NamespaceStrategy),
+        "nodes" => Arc::new(node::NodeStrategy),
+        "persistentvolumeclaims" => Arc::new(claim::PersistentVolumeClaimStrategy),
+        "persistentvolumes" => Arc::new(volume::PersistentVolumeStrategy),
+        "resourcequotas" => Arc::new(quota::ResourceQuotaStrategy),
+        "secrets" => Arc::new(secret::SecretStrategy),
+        "serviceaccounts" => Arc::new(serviceaccount::ServiceAccountStrategy),
         _ => return None,
     })
 }
 
 /// Validates the name of a CSI driver (upstream: `ValidateCSIDriverName`).
-pub(crate) fn csi_driver_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) {
+pub(crate) fn validate_csi_driver_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) {
     if name.is_empty() {
         errors.required(path, "");
         return;

@@ -5,16 +5,16 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDe
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
-use crate::generic::{StatusStrategy, as_is, keep};
+use crate::generic::{StatusStrategy, keep_old, no_preparation};
 use crate::validation::invalid_each;
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";
 
 /// The strategy for Namespace.
-pub(super) struct Namespace;
+pub(super) struct NamespaceStrategy;
 
-impl Strategy for Namespace {
+impl Strategy for NamespaceStrategy {
     fn two_phase_deletion(&self) -> Option<&dyn TwoPhaseDeletion> {
         Some(self)
     }
@@ -41,8 +41,8 @@ impl Strategy for Namespace {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["spec", "finalizers"]);
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["spec", "finalizers"]);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -88,7 +88,7 @@ impl Strategy for Namespace {
     }
 }
 
-impl TwoPhaseDeletion for Namespace {
+impl TwoPhaseDeletion for NamespaceStrategy {
     fn mark(&self, object: &mut Value) {
         object.set_at(&["status", "phase"], "Terminating");
     }
@@ -102,9 +102,11 @@ impl TwoPhaseDeletion for Namespace {
     }
 }
 
-static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+static STATUS: StatusStrategy =
+    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
 
-static FINALIZE: StatusStrategy = StatusStrategy { keeps: &[&["status"]], prepare: as_is, validate: validate_finalize };
+static FINALIZE: StatusStrategy =
+    StatusStrategy { preserved_paths: &[&["status"]], prepare: no_preparation, validate: validate_finalize };
 
 fn label_with_name(object: &mut Value) {
     let name = Str::from(object.name());
@@ -154,18 +156,18 @@ mod tests {
     #[test]
     fn a_namespace_is_active_and_has_its_finalizer() {
         let mut namespace = object(r#"{"metadata":{"name":"a"},"spec":{"finalizers":["x/y"]},"status":{}}"#);
-        Namespace.defaults(&mut namespace);
-        Namespace.prepare_for_create(&context(), &mut namespace);
+        NamespaceStrategy.defaults(&mut namespace);
+        NamespaceStrategy.prepare_for_create(&context(), &mut namespace);
         let expect = object(
             r#"{"metadata":{"name":"a","labels":{"kubernetes.io/metadata.name":"a"}},
                 "spec":{"finalizers":["x/y","kubernetes"]},"status":{"phase":"Active"}}"#,
         );
         assert_eq!(namespace, expect);
         let mut unnamed = object(r#"{"metadata":{"generateName":"a-"}}"#);
-        Namespace.defaults(&mut unnamed);
+        NamespaceStrategy.defaults(&mut unnamed);
         assert_eq!(unnamed.label("kubernetes.io/metadata.name"), None);
         unnamed.set_at(&["metadata", "name"], "a-b");
-        Namespace.canonicalize(&mut unnamed);
+        NamespaceStrategy.canonicalize(&mut unnamed);
         assert_eq!(unnamed.label("kubernetes.io/metadata.name"), Some("a-b"));
     }
 
@@ -173,13 +175,13 @@ mod tests {
     fn an_update_changes_neither_finalizers_nor_status() {
         let old = object(r#"{"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}"#);
         let mut new = object(r#"{"spec":{},"status":{"phase":"Active"}}"#);
-        Namespace.prepare_for_update(&context(), &mut new, &old);
+        NamespaceStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new, old);
     }
 
     #[test]
     fn subresources() {
-        let status = Namespace.subresource("status").expect("status");
+        let status = NamespaceStrategy.subresource("status").expect("status");
         let check = |new: &str, expect: &[&str]| {
             let errors = status.validate_update(&context(), &object(new), &Value::Null);
             assert_eq!(messages(&errors), expect);
@@ -189,7 +191,7 @@ mod tests {
             r#"{"status":{"phase":"Terminating"}}"#,
             &["status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"],
         );
-        let finalize = Namespace.subresource("finalize").expect("finalize");
+        let finalize = NamespaceStrategy.subresource("finalize").expect("finalize");
         let old = object(r#"{"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}"#);
         let mut new = object(r#"{"spec":{"finalizers":["mine"]}}"#);
         finalize.prepare_for_update(&context(), &mut new, &old);

@@ -7,11 +7,11 @@ use pintle_codec::json;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
-use crate::core::pod::defaults::resource_list_defaults;
+use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::{quantity, validate_quantity};
-use crate::generic::{keep, same_at};
-use crate::go_json::{self, Shape};
-use crate::networking::address::{cidr_warnings, legacy_cidr};
+use crate::generic::{keep_old, same_at};
+use crate::go_json::{self, GoType};
+use crate::networking::address::{add_cidr_warnings, validate_legacy_cidr};
 use crate::validation::invalid_each;
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
@@ -19,17 +19,17 @@ const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
 const MAX_FEATURE_NAME: usize = 253;
 
 /// The strategy for Node.
-pub(super) struct Node;
+pub(super) struct NodeStrategy;
 
-impl Strategy for Node {
+impl Strategy for NodeStrategy {
     fn defaults(&self, object: &mut Value) {
-        settle_pod_cidrs(object);
+        sync_pod_cidrs(object);
         let capacity = object.at(&["status", "capacity"]).cloned();
         if let (Some(capacity), Some(status)) = (capacity, object.at_mut(&["status"])) {
             status.set_default("allocatable", capacity);
         }
-        resource_list_defaults(object, &["status", "capacity"]);
-        resource_list_defaults(object, &["status", "allocatable"]);
+        round_resource_list(object, &["status", "capacity"]);
+        round_resource_list(object, &["status", "allocatable"]);
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
@@ -39,7 +39,7 @@ impl Strategy for Node {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
         if old.at(&["spec", "configSource"]).is_none() {
             object.remove_at(&["spec", "configSource"]);
         }
@@ -76,13 +76,13 @@ impl Strategy for Node {
         }
         let list = FieldPath::new("spec.podCIDRs");
         for (i, cidr) in object.items_at(&["spec", "podCIDRs"]).iter().enumerate() {
-            cidr_warnings(&mut warnings, &list.index(i), cidr.as_str().unwrap_or_default());
+            add_cidr_warnings(&mut warnings, &list.index(i), cidr.as_str().unwrap_or_default());
         }
         warnings
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&Status as &dyn SubresourceStrategy)
+        (name == "status").then_some(&NodeStatusStrategy as &dyn SubresourceStrategy)
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {
@@ -100,11 +100,11 @@ impl Strategy for Node {
 }
 
 /// The strategy for the `status` subresource.
-struct Status;
+struct NodeStatusStrategy;
 
-impl SubresourceStrategy for Status {
+impl SubresourceStrategy for NodeStatusStrategy {
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["spec"]);
+        keep_old(object, old, &["spec"]);
         if old.at(&["status", "config"]).is_none() {
             object.remove_at(&["status", "config"]);
         }
@@ -116,7 +116,7 @@ impl SubresourceStrategy for Status {
 }
 
 /// Synchronizes `podCIDR` and `podCIDRs`. If they differ, `podCIDR` takes precedence.
-fn settle_pod_cidrs(object: &mut Value) {
+fn sync_pod_cidrs(object: &mut Value) {
     let Some(spec) = object.at_mut(&["spec"]) else { return };
     let one = Str::from(spec.str_at(&["podCIDR"]));
     let first = spec.items_at(&["podCIDRs"]).first().and_then(Value::as_str).map(Str::from);
@@ -139,11 +139,11 @@ fn validate_taints_of(errors: &mut Errors, object: &Value) {
 
 fn validate_taints(errors: &mut Errors, taints: &[Value], list: &FieldPath<'_>) {
     /// How upstream's internal type prints a taint.
-    const TAINT: Shape = Shape::Struct(&[
-        ("Key", "key", Shape::TEXT),
-        ("Value", "value", Shape::TEXT),
-        ("Effect", "effect", Shape::TEXT),
-        ("TimeAdded", "timeAdded", Shape::NULL),
+    const TAINT: GoType = GoType::Struct(&[
+        ("Key", "key", GoType::STRING),
+        ("Value", "value", GoType::STRING),
+        ("Effect", "effect", GoType::STRING),
+        ("TimeAdded", "timeAdded", GoType::NULLABLE),
     ]);
     let mut seen = BTreeSet::new();
     for (i, taint) in taints.iter().enumerate() {
@@ -217,7 +217,7 @@ fn validate_pod_cidrs(errors: &mut Errors, object: &Value) {
     let list = FieldPath::new("spec.podCIDRs");
     let cidrs: Vec<&str> = object.items_at(&["spec", "podCIDRs"]).iter().filter_map(Value::as_str).collect();
     for (i, cidr) in cidrs.iter().enumerate() {
-        legacy_cidr(errors, &list.index(i), cidr, &[]);
+        validate_legacy_cidr(errors, &list.index(i), cidr, &[]);
     }
     if cidrs.len() > 1 {
         let six = cidrs.iter().filter(|cidr| cidr.contains(':')).count();
@@ -232,7 +232,7 @@ fn validate_pod_cidrs(errors: &mut Errors, object: &Value) {
 /// Validates what `ValidateNodeUpdate` validates. For an update of the node itself, this repeats some earlier checks.
 fn validate_change(object: &Value, old: &Value) -> Errors {
     /// How upstream's internal type prints an address.
-    const ADDRESS: Shape = Shape::Struct(&[("Type", "type", Shape::TEXT), ("Address", "address", Shape::TEXT)]);
+    const ADDRESS: GoType = GoType::Struct(&[("Type", "type", GoType::STRING), ("Address", "address", GoType::STRING)]);
     let mut errors = Errors::new();
     validate_taints_of(&mut errors, object);
     validate_resources(&mut errors, object);
@@ -248,10 +248,10 @@ fn validate_change(object: &Value, old: &Value) -> Errors {
     let cidrs = |of: &Value| of.items_at(&["spec", "podCIDRs"]).to_vec();
     let (before, after) = (cidrs(old), cidrs(object));
     if !before.is_empty() && before.len() != after.len() {
-        forbid_cidr_change(&mut errors);
+        add_cidr_immutable_error(&mut errors);
     } else {
         for _ in before.iter().zip(&after).filter(|(before, after)| before != after) {
-            forbid_cidr_change(&mut errors);
+            add_cidr_immutable_error(&mut errors);
         }
     }
     let provider = ["spec", "providerID"];
@@ -266,7 +266,7 @@ fn validate_change(object: &Value, old: &Value) -> Errors {
     errors
 }
 
-fn forbid_cidr_change(errors: &mut Errors) {
+fn add_cidr_immutable_error(errors: &mut Errors) {
     let detail = "node updates may not change podCIDR except from \"\" to valid";
     errors.forbidden(&FieldPath::new("spec.podCIDRs"), detail);
 }
@@ -280,7 +280,7 @@ mod tests {
     fn defaults() {
         let check = |given: &str, expect: &str| {
             let mut node = object(given);
-            Node.defaults(&mut node);
+            NodeStrategy.defaults(&mut node);
             assert_eq!(node, object(expect));
         };
         check(
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn nodes() {
         let check = |node: &str, expect: &[&str]| {
-            assert_eq!(messages(&Node.validate(&context(), &object(node))), expect, "{node}");
+            assert_eq!(messages(&NodeStrategy.validate(&context(), &object(node))), expect, "{node}");
         };
         check(r#"{"spec":{"taints":[{"key":"a","effect":"NoSchedule"},{"key":"a","effect":"NoExecute"}]}}"#, &[]);
         check(
@@ -336,17 +336,17 @@ mod tests {
     fn what_is_set_once() {
         let old = object(r#"{"spec":{"podCIDR":"10.0.0.0/24","podCIDRs":["10.0.0.0/24"],"providerID":"p"}}"#);
         let mut new = old.clone();
-        assert!(Node.validate_update(&context(), &new, &old).is_empty());
+        assert!(NodeStrategy.validate_update(&context(), &new, &old).is_empty());
         new.set_at(&["spec", "podCIDRs"], vec!["10.1.0.0/24"]);
         new.set_at(&["spec", "providerID"], "q");
         assert_eq!(
-            messages(&Node.validate_update(&context(), &new, &old)),
+            messages(&NodeStrategy.validate_update(&context(), &new, &old)),
             [
                 "spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid",
                 "spec.providerID: Forbidden: node updates may not change providerID except from \"\" to valid",
             ]
         );
-        let status = Node.subresource("status").expect("status");
+        let status = NodeStrategy.subresource("status").expect("status");
         let doubled = object(
             r#"{"status":{"addresses":[{"type":"InternalIP","address":"a"},{"type":"InternalIP","address":"a"}]}}"#,
         );

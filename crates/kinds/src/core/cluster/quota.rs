@@ -7,13 +7,13 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use crate::core::pod::defaults::resource_list_defaults;
-use crate::core::pod::resources::{COUNTED, quantity, validate_name, validate_quantity};
-use crate::generic::keep;
-use crate::go_json::{self, Shape};
+use crate::core::pod::defaults::round_resource_list;
+use crate::core::pod::resources::{INTEGER_RESOURCES, quantity, validate_name, validate_quantity};
+use crate::generic::keep_old;
+use crate::go_json::{self, GoType};
 
 /// Resources without a domain that a quota may limit, beside object counts and huge pages.
-const MEASURED: [&str; 10] = [
+const MEASURED_RESOURCES: [&str; 10] = [
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -26,17 +26,18 @@ const MEASURED: [&str; 10] = [
     "limits.ephemeral-storage",
 ];
 
-const COMPUTE: [&str; 7] = ["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+const COMPUTE_RESOURCES: [&str; 7] =
+    ["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
 
-const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
+const CONFLICTING_SCOPES: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 
 /// The strategy for ResourceQuota.
-pub(super) struct ResourceQuota;
+pub(super) struct ResourceQuotaStrategy;
 
-impl Strategy for ResourceQuota {
+impl Strategy for ResourceQuotaStrategy {
     fn defaults(&self, object: &mut Value) {
         for list in [["spec", "hard"], ["status", "hard"], ["status", "used"]] {
-            resource_list_defaults(object, &list);
+            round_resource_list(object, &list);
         }
     }
 
@@ -45,7 +46,7 @@ impl Strategy for ResourceQuota {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -58,8 +59,8 @@ impl Strategy for ResourceQuota {
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_spec(&mut errors, &object["spec"]);
-        let scopes = |of: &Value| scopes(&of["spec"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
-        if scopes(object) != scopes(old) {
+        let scope_set = |of: &Value| scopes_of(&of["spec"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
+        if scope_set(object) != scope_set(old) {
             let shown = object.at(&["spec", "scopes"]).cloned().unwrap_or_default();
             errors.invalid(&FieldPath::new("spec.scopes"), shown, IMMUTABLE_TEXT);
         }
@@ -91,16 +92,16 @@ impl Strategy for ResourceQuota {
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&Status as &dyn SubresourceStrategy)
+        (name == "status").then_some(&QuotaStatusStrategy as &dyn SubresourceStrategy)
     }
 }
 
 /// The strategy for the `status` subresource.
-struct Status;
+struct QuotaStatusStrategy;
 
-impl SubresourceStrategy for Status {
+impl SubresourceStrategy for QuotaStatusStrategy {
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["spec"]);
+        keep_old(object, old, &["spec"]);
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
@@ -110,13 +111,13 @@ impl SubresourceStrategy for Status {
     }
 }
 
-fn scopes(spec: &Value) -> Vec<&str> {
+fn scopes_of(spec: &Value) -> Vec<&str> {
     spec.items_at(&["scopes"]).iter().filter_map(Value::as_str).collect()
 }
 
 fn is_standard(name: &str) -> bool {
-    COUNTED.contains(&name)
-        || MEASURED.contains(&name)
+    INTEGER_RESOURCES.contains(&name)
+        || MEASURED_RESOURCES.contains(&name)
         || name.starts_with("hugepages-")
         || name.starts_with("requests.hugepages-")
 }
@@ -138,7 +139,7 @@ fn is_standard_scope(scope: &str) -> bool {
 fn is_in_scope(scope: &str, resource: &str) -> bool {
     match scope {
         "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
-            COMPUTE.contains(&resource)
+            COMPUTE_RESOURCES.contains(&resource)
         }
         "BestEffort" => resource == "pods",
         "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
@@ -171,7 +172,7 @@ fn validate_spec(errors: &mut Errors, spec: &Value) {
 
     let shown = spec.get("scopes").cloned().unwrap_or_default();
     let scopes_path = path.child("scopes");
-    let scopes = scopes(spec);
+    let scopes = scopes_of(spec);
     for scope in &scopes {
         if !is_standard_scope(scope) {
             errors.invalid(&scopes_path, shown.clone(), "unsupported scope");
@@ -189,7 +190,7 @@ fn validate_spec(errors: &mut Errors, spec: &Value) {
 }
 
 fn validate_conflicts(errors: &mut Errors, scopes: &[&str], shown: &Value, path: &FieldPath<'_>) {
-    for pair in CONFLICTS {
+    for pair in CONFLICTING_SCOPES {
         if pair.iter().all(|scope| scopes.contains(scope)) {
             errors.invalid(path, shown.clone(), "conflicting scopes");
         }
@@ -198,13 +199,13 @@ fn validate_conflicts(errors: &mut Errors, scopes: &[&str], shown: &Value, path:
 
 fn validate_selector(errors: &mut Errors, selector: &Value, hard: &[&str], shown_scopes: &Value, path: &FieldPath<'_>) {
     /// How upstream's internal type prints a scope selector.
-    const SELECTOR: Shape = Shape::Struct(&[(
+    const SELECTOR: GoType = GoType::Struct(&[(
         "MatchExpressions",
         "matchExpressions",
-        Shape::List(&Shape::Struct(&[
-            ("ScopeName", "scopeName", Shape::TEXT),
-            ("Operator", "operator", Shape::TEXT),
-            ("Values", "values", Shape::NULL),
+        GoType::List(&GoType::Struct(&[
+            ("ScopeName", "scopeName", GoType::STRING),
+            ("Operator", "operator", GoType::STRING),
+            ("Values", "values", GoType::NULLABLE),
         ])),
     )]);
     let expressions = selector.items_at(&["matchExpressions"]);
@@ -252,7 +253,7 @@ mod tests {
     fn quotas() {
         let check = |spec: &str, expect: &[&str]| {
             let quota = object(&format!(r#"{{"spec":{{{spec}}}}}"#));
-            assert_eq!(messages(&ResourceQuota.validate(&context(), &quota)), expect, "{spec}");
+            assert_eq!(messages(&ResourceQuotaStrategy.validate(&context(), &quota)), expect, "{spec}");
         };
         check(
             r#""hard":{"pods":"4","requests.cpu":"1","count/deployments.apps":"2","requests.example.com/gpu":"1"}"#,
@@ -290,7 +291,7 @@ mod tests {
         let old = object(r#"{"spec":{"scopes":["Terminating"]}}"#);
         let new = object(r#"{"spec":{"scopes":["NotTerminating"]}}"#);
         assert_eq!(
-            messages(&ResourceQuota.validate_update(&context(), &new, &old)),
+            messages(&ResourceQuotaStrategy.validate_update(&context(), &new, &old)),
             ["spec.scopes: Invalid value: [\"NotTerminating\"]: field is immutable"]
         );
     }
@@ -300,7 +301,7 @@ mod tests {
         let quota =
             object(r#"{"spec":{"hard":{"cpu":"2","limits.cpu":"1","requests.memory":"1Gi","limits.memory":"2Gi"}}}"#);
         assert_eq!(
-            ResourceQuota.warnings(&context(), &quota, None),
+            ResourceQuotaStrategy.warnings(&context(), &quota, None),
             ["ResourceQuota cpu (2) should be less than limits.cpu (1)"]
         );
     }

@@ -7,16 +7,16 @@ use pintle_schema::base64;
 use pintle_value::{Errors, FieldError, FieldPath, Str, Value};
 
 use super::MAX_DATA_BYTES;
-use super::configmap::{unchanged_if_immutable, validate_key};
-use crate::generic::immutable;
+use super::configmap::{validate_key, validate_unchanged_if_immutable};
+use crate::generic::validate_immutable;
 use crate::pem;
 
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
 /// The strategy for Secret.
-pub(super) struct Secret;
+pub(super) struct SecretStrategy;
 
-impl Strategy for Secret {
+impl Strategy for SecretStrategy {
     fn defaults(&self, object: &mut Value) {
         if object.str_at(&["type"]).is_empty() {
             object.set("type", "Opaque");
@@ -53,8 +53,8 @@ impl Strategy for Secret {
 
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
-        immutable(&mut errors, object.get("type"), old.get("type"), &FieldPath::new("type"));
-        unchanged_if_immutable(&mut errors, object, old, &["data"]);
+        validate_immutable(&mut errors, object.get("type"), old.get("type"), &FieldPath::new("type"));
+        validate_unchanged_if_immutable(&mut errors, object, old, &["data"]);
         errors.append(self.validate(context, object));
         errors
     }
@@ -96,8 +96,8 @@ fn validate_type(errors: &mut Errors, object: &Value, path: &FieldPath<'_>) {
             let path = FieldPath::new("metadata.annotations");
             errors.required(&path.key(SERVICE_ACCOUNT_NAME), "");
         }
-        "kubernetes.io/dockercfg" => docker_config(errors, object, ".dockercfg", path),
-        "kubernetes.io/dockerconfigjson" => docker_config(errors, object, ".dockerconfigjson", path),
+        "kubernetes.io/dockercfg" => validate_docker_config(errors, object, ".dockercfg", path),
+        "kubernetes.io/dockerconfigjson" => validate_docker_config(errors, object, ".dockerconfigjson", path),
         "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
             errors.required(&path.key("username"), "");
             errors.required(&path.key("password"), "");
@@ -117,7 +117,7 @@ fn validate_type(errors: &mut Errors, object: &Value, path: &FieldPath<'_>) {
 }
 
 /// Validates that a Docker client configuration is a JSON object. The error does not contain its value.
-fn docker_config(errors: &mut Errors, object: &Value, key: &str, path: &FieldPath<'_>) {
+fn validate_docker_config(errors: &mut Errors, object: &Value, key: &str, path: &FieldPath<'_>) {
     let Some(config) = bytes(object, key) else {
         errors.required(&path.key(key), "");
         return;
@@ -179,16 +179,16 @@ fn tls_warning(object: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check_rules, context, object};
+    use crate::testing::{check_validation, context, object};
 
     fn check(new: &str, old: Option<&str>, expect: &[&str]) {
-        check_rules(&Secret, new, old, expect);
+        check_validation(&SecretStrategy, new, old, expect);
     }
 
     #[test]
     fn text_becomes_bytes() {
         let mut secret = object(r#"{"data":{"a":"MQ==","b":"Mg=="},"stringData":{"b":"two","c":""}}"#);
-        Secret.defaults(&mut secret);
+        SecretStrategy.defaults(&mut secret);
         assert_eq!(secret, object(r#"{"type":"Opaque","data":{"a":"MQ==","b":"dHdv","c":""}}"#));
     }
 
@@ -246,7 +246,7 @@ mod tests {
                 encode(certificate),
                 encode(key)
             ));
-            let warnings = Secret.warnings(&context(), &secret, None);
+            let warnings = SecretStrategy.warnings(&context(), &secret, None);
             assert_eq!(warnings.first().map(String::as_str), expect);
         };
         check(&pem("CERTIFICATE"), &pem("EC PRIVATE KEY"), None);

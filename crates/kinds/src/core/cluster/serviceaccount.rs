@@ -7,15 +7,15 @@ use pintle_value::{Value, names, object};
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// The strategy for ServiceAccount.
-pub(super) struct ServiceAccount;
+pub(super) struct ServiceAccountStrategy;
 
-impl Strategy for ServiceAccount {
+impl Strategy for ServiceAccountStrategy {
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        reduce_references(object);
+        reduce_secret_references(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, _: &Value) {
-        reduce_references(object);
+        reduce_secret_references(object);
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -34,7 +34,7 @@ impl Strategy for ServiceAccount {
     }
 }
 
-fn reduce_references(account: &mut Value) {
+fn reduce_secret_references(account: &mut Value) {
     let Some(secrets) = account.at_mut(&["secrets"]).and_then(Value::as_array_mut) else { return };
     for secret in secrets {
         let name = secret.str_at(&["name"]);
@@ -54,15 +54,15 @@ mod tests {
     #[test]
     fn references_are_names() {
         let mut account = object(r#"{"secrets":[{"name":"a","namespace":"b","uid":"c"},{"kind":"Secret"}]}"#);
-        ServiceAccount.prepare_for_update(&context(), &mut account, &Value::Null);
+        ServiceAccountStrategy.prepare_for_update(&context(), &mut account, &Value::Null);
         assert_eq!(account, object(r#"{"secrets":[{"name":"a"},{}]}"#));
     }
 
     #[test]
     fn the_old_annotation_warns_once() {
         let with = object(r#"{"metadata":{"annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}}}"#);
-        assert_eq!(ServiceAccount.warnings(&context(), &with, None).len(), 1);
-        assert_eq!(ServiceAccount.warnings(&context(), &with, Some(&with)).len(), 0);
-        assert_eq!(ServiceAccount.warnings(&context(), &Value::object(), None).len(), 0);
+        assert_eq!(ServiceAccountStrategy.warnings(&context(), &with, None).len(), 1);
+        assert_eq!(ServiceAccountStrategy.warnings(&context(), &with, Some(&with)).len(), 0);
+        assert_eq!(ServiceAccountStrategy.warnings(&context(), &Value::object(), None).len(), 0);
     }
 }

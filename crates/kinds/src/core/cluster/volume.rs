@@ -6,9 +6,9 @@ use pintle_value::{Errors, FieldPath, Value, object};
 
 use super::deprecated_node_label;
 use super::volume_spec::{SOURCES, validate_volume_spec};
-use crate::core::pod::defaults::resource_list_defaults;
+use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::diff;
-use crate::generic::{immutable, keep, same, same_at};
+use crate::generic::{keep_old, same, same_at, validate_immutable};
 
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 
@@ -30,13 +30,13 @@ const MOUNTABLE: [&str; 13] = [
 ];
 
 /// Deprecated annotations, with their warnings.
-const OLD_ANNOTATIONS: [(&str, &str); 2] = [
+const DEPRECATED_ANNOTATIONS: [(&str, &str); 2] = [
     (super::STORAGE_CLASS_ANNOTATION, super::STORAGE_CLASS_DEPRECATION),
     (MOUNT_OPTIONS, r#"deprecated since v1.31; use "mountOptions" attribute instead"#),
 ];
 
 /// Sources whose plugin was removed, with the field as the warning shows it.
-const OLD_SOURCES: [(&str, &str, &str); 6] = [
+const REMOVED_SOURCES: [(&str, &str, &str); 6] = [
     ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -46,9 +46,9 @@ const OLD_SOURCES: [(&str, &str, &str); 6] = [
 ];
 
 /// The strategy for PersistentVolume.
-pub(super) struct PersistentVolume;
+pub(super) struct PersistentVolumeStrategy;
 
-impl Strategy for PersistentVolume {
+impl Strategy for PersistentVolumeStrategy {
     fn defaults(&self, object: &mut Value) {
         if object.str_at(&["status", "phase"]).is_empty() {
             object.set_at(&["status", "phase"], "Pending");
@@ -62,7 +62,7 @@ impl Strategy for PersistentVolume {
                 host_path.set_default("type", "");
             }
         }
-        resource_list_defaults(object, &["spec", "capacity"]);
+        round_resource_list(object, &["spec", "capacity"]);
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
@@ -70,7 +70,7 @@ impl Strategy for PersistentVolume {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
@@ -91,7 +91,7 @@ impl Strategy for PersistentVolume {
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&Status as &dyn SubresourceStrategy)
+        (name == "status").then_some(&VolumeStatusStrategy as &dyn SubresourceStrategy)
     }
 }
 
@@ -132,9 +132,11 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
         errors.forbidden(&path, format!("spec.persistentvolumesource is immutable after creation\n{difference}"));
     }
     let mode = ["spec", "volumeMode"];
-    immutable(errors, object.at(&mode), old.at(&mode), &FieldPath::new("volumeMode"));
+    validate_immutable(errors, object.at(&mode), old.at(&mode), &FieldPath::new("volumeMode"));
     let affinity = ["spec", "nodeAffinity"];
-    if old.at(&affinity).is_some() && !same(masked(object).as_ref(), masked(old).as_ref()) {
+    if old.at(&affinity).is_some()
+        && !same(with_current_node_labels(object).as_ref(), with_current_node_labels(old).as_ref())
+    {
         let shown = object.at(&affinity).cloned().unwrap_or_default();
         let detail = "field is immutable, except for updating from beta label to GA";
         errors.invalid(&FieldPath::new("nodeAffinity"), shown, detail);
@@ -147,7 +149,7 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
 }
 
 /// Returns the node affinity with the beta labels of nodes replaced by their successors.
-fn masked(object: &Value) -> Option<Value> {
+fn with_current_node_labels(object: &Value) -> Option<Value> {
     let mut affinity = object.at(&["spec", "nodeAffinity"])?.clone();
     let terms = affinity.at_mut(&["required", "nodeSelectorTerms"]).and_then(Value::as_array_mut);
     for term in terms.into_iter().flatten() {
@@ -169,7 +171,7 @@ fn masked(object: &Value) -> Option<Value> {
 
 fn warnings(object: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    for (key, text) in OLD_ANNOTATIONS {
+    for (key, text) in DEPRECATED_ANNOTATIONS {
         if object.annotation(key).is_some() {
             warnings.push(format!("metadata.annotations[{key}]: {text}"));
         }
@@ -191,7 +193,7 @@ fn warnings(object: &Value) -> Vec<String> {
             }
         }
     }
-    for (field, shown, text) in OLD_SOURCES {
+    for (field, shown, text) in REMOVED_SOURCES {
         if object.at(&["spec", field]).is_some() {
             warnings.push(format!("spec.{shown}: {text}"));
         }
@@ -200,16 +202,16 @@ fn warnings(object: &Value) -> Vec<String> {
 }
 
 /// The strategy for the `status` subresource. A change of the phase sets `lastPhaseTransitionTime`.
-struct Status;
+struct VolumeStatusStrategy;
 
-impl SubresourceStrategy for Status {
+impl SubresourceStrategy for VolumeStatusStrategy {
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         const TIME: [&str; 2] = ["status", "lastPhaseTransitionTime"];
-        keep(object, old, &["spec"]);
+        keep_old(object, old, &["spec"]);
         let given = object.at(&TIME).is_some();
         if same_at(object, old, &["status", "phase"]) {
             if !given {
-                keep(object, old, &TIME);
+                keep_old(object, old, &TIME);
             }
         } else if !given || same_at(object, old, &TIME) {
             object.set_at(&TIME, context.now);
@@ -229,14 +231,14 @@ mod tests {
         let old = object(GOOD);
         let mut new = old.clone();
         change(&mut new);
-        assert_eq!(messages(&PersistentVolume.validate_update(&context(), &new, &old)), expect);
+        assert_eq!(messages(&PersistentVolumeStrategy.validate_update(&context(), &new, &old)), expect);
     }
 
     #[test]
     fn defaults_and_status() {
         let mut volume = object(r#"{"spec":{"capacity":{"storage":"1500u"},"hostPath":{"path":"/x"}}}"#);
-        PersistentVolume.defaults(&mut volume);
-        PersistentVolume.prepare_for_create(&context(), &mut volume);
+        PersistentVolumeStrategy.defaults(&mut volume);
+        PersistentVolumeStrategy.prepare_for_create(&context(), &mut volume);
         assert_eq!(
             volume,
             object(
@@ -245,7 +247,7 @@ mod tests {
                     "status":{"phase":"Pending","lastPhaseTransitionTime":"2023-11-14T22:13:20Z"}}"#
             )
         );
-        let status = PersistentVolume.subresource("status").expect("status");
+        let status = PersistentVolumeStrategy.subresource("status").expect("status");
         let mut bound = volume.clone();
         bound.set_at(&["status", "phase"], "Bound");
         let later = StrategyContext { now: pintle_value::time::Time { seconds: 1_700_000_060, nanos: 0 }, ..context() };
@@ -268,7 +270,7 @@ mod tests {
         let old = object(GOOD);
         let mut new = old.clone();
         new.set_at(&["spec", "csi", "volumeHandle"], "i");
-        let errors = messages(&PersistentVolume.validate_update(&context(), &new, &old));
+        let errors = messages(&PersistentVolumeStrategy.validate_update(&context(), &new, &old));
         assert_eq!(errors.len(), 1);
         assert!(errors[0].starts_with(
             "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n@@"
@@ -282,7 +284,7 @@ mod tests {
                 "spec":{"persistentVolumeReclaimPolicy":"Recycle","storageos":{}}}"#,
         );
         assert_eq!(
-            PersistentVolume.warnings(&context(), &volume, None),
+            PersistentVolumeStrategy.warnings(&context(), &volume, None),
             [
                 "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use \"storageClassName\" attribute instead",
                 "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.",

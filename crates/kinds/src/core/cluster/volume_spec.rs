@@ -3,14 +3,16 @@
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use super::csi_driver_name;
-use crate::core::pod::file_paths::no_backsteps;
+use super::validate_csi_driver_name;
+use crate::core::pod::file_paths::validate_no_backsteps;
 use crate::core::pod::legacy_volumes as legacy;
 use crate::core::pod::options::PodOptions;
 use crate::core::pod::resources::quantity;
 use crate::core::pod::scheduling::validate_node_selector;
 use crate::core::pod::volumes;
-use crate::validation::{dns_label, dns_subdomain, invalid_each, object_name, one_of, require};
+use crate::validation::{
+    invalid_each, require_fields, validate_dns_label, validate_dns_subdomain, validate_object_name, validate_one_of,
+};
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
@@ -20,47 +22,47 @@ const INLINE: &str = "in the context of inline volumes";
 /// The maximum length of `<volume name>:<portal>` for iSCSI.
 const MAX_ISCSI_NAME: usize = 64;
 
-type Rule = fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions);
+type SourceRule = fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions);
 
 /// A volume source.
-pub(super) struct Source {
+pub(super) struct VolumeSource {
     /// The field.
     pub(super) field: &'static str,
     /// The field name in upstream's error about more than one source.
-    extra: &'static str,
+    path_if_surplus: &'static str,
     /// The field name in upstream's errors about the source itself.
     path: &'static str,
-    rule: Rule,
+    rule: SourceRule,
 }
 
-const fn source(field: &'static str, rule: Rule) -> Source {
-    Source { field, extra: field, path: field, rule }
+const fn volume_source(field: &'static str, rule: SourceRule) -> VolumeSource {
+    VolumeSource { field, path_if_surplus: field, path: field, rule }
 }
 
 /// The sources in upstream's order.
-pub(super) const SOURCES: &[Source] = &[
-    source("hostPath", volumes::host_path),
-    Source { path: "persistentDisk", ..source("gcePersistentDisk", legacy::gce_disk) },
-    source("awsElasticBlockStore", legacy::aws_disk),
-    source("glusterfs", glusterfs),
-    source("flocker", legacy::flocker),
-    source("nfs", volumes::nfs),
-    source("rbd", legacy::rbd),
-    source("quobyte", legacy::quobyte),
-    Source { extra: "cephFS", ..source("cephfs", legacy::cephfs) },
-    source("iscsi", iscsi),
-    source("cinder", cinder),
-    source("fc", legacy::fibre_channel),
-    source("flexVolume", legacy::flex),
-    source("azureFile", azure_file),
-    source("vsphereVolume", legacy::vsphere),
-    source("photonPersistentDisk", legacy::photon),
-    source("portworxVolume", legacy::portworx),
-    source("azureDisk", legacy::azure_disk),
-    source("scaleIO", legacy::scale_io),
-    source("local", local),
-    source("storageos", storage_os),
-    source("csi", csi),
+pub(super) const SOURCES: &[VolumeSource] = &[
+    volume_source("hostPath", volumes::validate_host_path),
+    VolumeSource { path: "persistentDisk", ..volume_source("gcePersistentDisk", legacy::validate_gce_disk) },
+    volume_source("awsElasticBlockStore", legacy::validate_aws_disk),
+    volume_source("glusterfs", validate_glusterfs),
+    volume_source("flocker", legacy::validate_flocker),
+    volume_source("nfs", volumes::validate_nfs),
+    volume_source("rbd", legacy::validate_rbd),
+    volume_source("quobyte", legacy::validate_quobyte),
+    VolumeSource { path_if_surplus: "cephFS", ..volume_source("cephfs", legacy::validate_cephfs) },
+    volume_source("iscsi", validate_iscsi_source),
+    volume_source("cinder", validate_cinder),
+    volume_source("fc", legacy::validate_fibre_channel),
+    volume_source("flexVolume", legacy::validate_flex),
+    volume_source("azureFile", validate_azure_file),
+    volume_source("vsphereVolume", legacy::validate_vsphere),
+    volume_source("photonPersistentDisk", legacy::validate_photon),
+    volume_source("portworxVolume", legacy::validate_portworx),
+    volume_source("azureDisk", legacy::validate_azure_disk),
+    volume_source("scaleIO", legacy::validate_scale_io),
+    volume_source("local", validate_local),
+    volume_source("storageos", validate_storage_os),
+    volume_source("csi", validate_csi),
 ];
 
 /// Validates the spec of the volume `name`.
@@ -74,7 +76,7 @@ pub(super) fn validate_volume_spec(
     validate_access_modes(errors, spec, path);
     validate_capacity(errors, spec, path);
     let policy = spec.get("persistentVolumeReclaimPolicy").and_then(Value::as_str).filter(|p| !p.is_empty());
-    one_of(errors, &path.child("persistentVolumeReclaimPolicy"), policy, &RECLAIM_POLICIES);
+    validate_one_of(errors, &path.child("persistentVolumeReclaimPolicy"), policy, &RECLAIM_POLICIES);
     if let Some(affinity) = spec.get("nodeAffinity") {
         let path = path.child("nodeAffinity");
         match affinity.get("required") {
@@ -85,16 +87,16 @@ pub(super) fn validate_volume_spec(
     validate_sources(errors, spec, name, path);
     let class = spec.str_at(&["storageClassName"]);
     if !class.is_empty() {
-        object_name(errors, &path.child("storageClassName"), class);
+        validate_object_name(errors, &path.child("storageClassName"), class);
     }
     let mode = spec.get("volumeMode").and_then(Value::as_str);
-    one_of(errors, &path.child("volumeMode"), mode, &VOLUME_MODES);
+    validate_one_of(errors, &path.child("volumeMode"), mode, &VOLUME_MODES);
     if let Some(class) = spec.get("volumeAttributesClassName").and_then(Value::as_str) {
         let class_path = path.child("volumeAttributesClassName");
         if class.is_empty() {
             errors.required(&class_path, "an empty string is disallowed");
         } else {
-            object_name(errors, &class_path, class);
+            validate_object_name(errors, &class_path, class);
         }
         if spec.get("csi").is_none() {
             errors.required(&path.child("csi"), "has to be specified when using volumeAttributesClassName");
@@ -139,7 +141,7 @@ fn validate_access_modes(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>
         errors.required(&path, "");
     }
     for mode in &modes {
-        one_of(errors, &path, Some(mode), &ACCESS_MODES);
+        validate_one_of(errors, &path, Some(mode), &ACCESS_MODES);
     }
     let others = modes.iter().any(|mode| *mode != "ReadWriteOncePod" && ACCESS_MODES.contains(mode));
     if others && modes.contains(&"ReadWriteOncePod") {
@@ -175,7 +177,7 @@ fn validate_sources(errors: &mut Errors, spec: &Value, name: &str, path: &FieldP
         let Some(value) = spec.get(source.field) else { continue };
         // Upstream validates a surplus `flexVolume` without reporting that it is one too many.
         if found && source.field != "flexVolume" {
-            errors.forbidden(&path.child(source.extra), "may not specify more than 1 volume type");
+            errors.forbidden(&path.child(source.path_if_surplus), "may not specify more than 1 volume type");
             continue;
         }
         found = true;
@@ -211,8 +213,8 @@ fn is_root(path: &str) -> bool {
     path.starts_with('/') && depth == 0
 }
 
-fn glusterfs(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["endpoints", "path"], path);
+fn validate_glusterfs(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["endpoints", "path"], path);
     let Some(namespace) = source.get("endpointsNamespace").and_then(Value::as_str) else { return };
     let path = path.child("endpointsNamespace");
     if namespace.is_empty() {
@@ -222,49 +224,50 @@ fn glusterfs(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodO
     }
 }
 
-fn cinder(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["volumeID"], path);
+fn validate_cinder(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["volumeID"], path);
     if let Some(reference) = source.get("secretRef") {
-        require(errors, reference, &["name", "namespace"], &path.child("secretRef"));
+        require_fields(errors, reference, &["name", "namespace"], &path.child("secretRef"));
     }
 }
 
-fn azure_file(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["secretName", "shareName"], path);
+fn validate_azure_file(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["secretName", "shareName"], path);
     if source.get("secretNamespace").is_some() {
-        require(errors, source, &["secretNamespace"], path);
+        require_fields(errors, source, &["secretNamespace"], path);
     }
 }
 
-fn local(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["path"], path);
-    no_backsteps(errors, &path.child("path"), source.str_at(&["path"]));
+fn validate_local(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["path"], path);
+    validate_no_backsteps(errors, &path.child("path"), source.str_at(&["path"]));
 }
 
-fn storage_os(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["volumeName"], path);
+fn validate_storage_os(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["volumeName"], path);
     for field in ["volumeName", "volumeNamespace"] {
         let name = source.str_at(&[field]);
         if !name.is_empty() {
-            dns_label(errors, &path.child(field), name);
+            validate_dns_label(errors, &path.child(field), name);
         }
     }
     if let Some(reference) = source.get("secretRef") {
-        require(errors, reference, &["name", "namespace"], &path.child("secretRef"));
+        require_fields(errors, reference, &["name", "namespace"], &path.child("secretRef"));
     }
 }
 
-fn csi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    csi_driver_name(errors, source.str_at(&["driver"]), &path.child("driver"));
-    require(errors, source, &["volumeHandle"], path);
+fn validate_csi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    validate_csi_driver_name(errors, source.str_at(&["driver"]), &path.child("driver"));
+    require_fields(errors, source, &["volumeHandle"], path);
     for field in
         ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"]
     {
         let Some(reference) = source.get(field) else { continue };
         let path = path.child(field);
-        for (part, check) in
-            [("name", dns_subdomain as fn(&mut Errors, &FieldPath<'_>, &str)), ("namespace", dns_label)]
-        {
+        for (part, check) in [
+            ("name", validate_dns_subdomain as fn(&mut Errors, &FieldPath<'_>, &str)),
+            ("namespace", validate_dns_label),
+        ] {
             let value = reference.str_at(&[part]);
             if value.is_empty() {
                 errors.required(&path.child(part), "");
@@ -275,14 +278,14 @@ fn csi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions
     }
 }
 
-fn iscsi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+fn validate_iscsi_source(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     validate_iscsi(errors, source, "", path);
 }
 
 /// Validates an iSCSI source like that of a pod, and the length of the volume's name. The message about an invalid name
 /// is shorter here.
 fn validate_iscsi(errors: &mut Errors, source: &Value, name: &str, path: &FieldPath<'_>) {
-    require(errors, source, &["targetPortal"], path);
+    require_fields(errors, source, &["targetPortal"], path);
     let portal = source.str_at(&["targetPortal"]);
     if source.get("initiatorName").is_some() && name.len() + 1 + portal.len() > MAX_ISCSI_NAME {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
@@ -290,7 +293,7 @@ fn validate_iscsi(errors: &mut Errors, source: &Value, name: &str, path: &FieldP
         errors.invalid(&path.child("targetportal"), portal, detail);
     }
     let mut wrong = Errors::new();
-    legacy::iscsi(&mut wrong, source, path, &PodOptions::default());
+    legacy::validate_iscsi(&mut wrong, source, path, &PodOptions::default());
     let portal_path = path.child("targetPortal").to_string();
     for mut error in wrong.0.into_iter().filter(|error| error.field != portal_path) {
         if error.detail.starts_with("must be valid format") {
@@ -299,7 +302,7 @@ fn validate_iscsi(errors: &mut Errors, source: &Value, name: &str, path: &FieldP
         errors.push(error);
     }
     if let Some(reference) = source.get("secretRef") {
-        require(errors, reference, &["name"], &path.child("secretRef"));
+        require_fields(errors, reference, &["name"], &path.child("secretRef"));
     }
 }
 

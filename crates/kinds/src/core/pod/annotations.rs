@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::defaults::each;
-use super::file_paths::descending_path;
-use super::options::{DELETION_COST, PodOptions, deletion_cost, passes};
+use super::defaults::for_each_item;
+use super::file_paths::validate_local_descending_path;
+use super::options::{DELETION_COST, PodOptions, deletion_cost, has_no_errors};
 use super::scheduling::validate_tolerations;
 use super::security::validate_app_armor;
 use super::spec::MIRROR_POD;
 use super::visitor::{CONTAINER_LISTS, all_containers, visit_containers};
 use crate::generic::same;
-use crate::validation::text;
+use crate::validation::str_field;
 
 pub(crate) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 pub(crate) const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
@@ -76,7 +76,7 @@ fn validate_seccomp_profile(errors: &mut Errors, profile: &str, path: &FieldPath
     match profile {
         "runtime/default" | "docker/default" | "unconfined" => {}
         _ => match profile.strip_prefix(LOCALHOST) {
-            Some(file) => descending_path(errors, path, file),
+            Some(file) => validate_local_descending_path(errors, path, file),
             None => errors.invalid(path, profile, "must be a valid seccomp profile"),
         },
     }
@@ -144,7 +144,7 @@ fn validate_match(errors: &mut Errors, what: &str, profile: &Value, annotation: 
         }
         "Localhost" => match annotation.strip_prefix(LOCALHOST) {
             None => type_matches = false,
-            Some(file) if text(profile, "localhostProfile") != Some(file) => {
+            Some(file) if str_field(profile, "localhostProfile") != Some(file) => {
                 let detail = format!("{what} profile in annotation and field must match");
                 errors.forbidden(&path.child("localhostProfile"), detail);
             }
@@ -180,14 +180,14 @@ pub(crate) fn copy_app_armor_annotations(pod: &mut Value) {
     let of_pod = pod.at(&["spec", "securityContext", "appArmorProfile"]).cloned();
     let annotations = pod.at(&["metadata", "annotations"]).cloned().unwrap_or_default();
     for list in CONTAINER_LISTS {
-        each(pod, &["spec", list], |container| {
+        for_each_item(pod, &["spec", list], |container| {
             if container.at(&["securityContext", "appArmorProfile"]).is_some() {
                 return;
             }
             let key = format!("{APP_ARMOR}{}", container.str_at(&["name"]));
-            let profile = text(&annotations, &key).and_then(app_armor_of_annotation);
+            let profile = str_field(&annotations, &key).and_then(app_armor_of_annotation);
             let Some(profile) = profile.filter(|profile| {
-                passes(|errors, path| validate_app_armor(errors, Some(profile), path))
+                has_no_errors(|errors, path| validate_app_armor(errors, Some(profile), path))
                     && !same(Some(profile), of_pod.as_ref())
             }) else {
                 return;

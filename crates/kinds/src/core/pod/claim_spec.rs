@@ -8,7 +8,9 @@ use super::resources::{is_fractional, quantity, validate_quantity};
 use super::scheduling::validate_labels;
 use crate::generic::same;
 use crate::labels::validate_selector;
-use crate::validation::{dns_subdomain, invalid_each, object_name, one_of, require, strings, text};
+use crate::validation::{
+    invalid_each, require_fields, str_field, strings_at, validate_dns_subdomain, validate_object_name, validate_one_of,
+};
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -41,14 +43,14 @@ pub(crate) struct ClaimOptions {
 
 /// Validates the spec of a claim.
 pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, options: ClaimOptions, path: &FieldPath<'_>) {
-    let modes = strings(spec, &["accessModes"]);
+    let modes = strings_at(spec, &["accessModes"]);
     let modes_path = path.child("accessModes");
     if modes.is_empty() {
         errors.required(&modes_path, "at least 1 access mode is required");
     }
     errors.append(validate_selector(spec.get("selector"), options.any_selector_value, &path.child("selector")));
     for mode in &modes {
-        one_of(errors, &modes_path, Some(mode), ACCESS_MODES);
+        validate_one_of(errors, &modes_path, Some(mode), ACCESS_MODES);
     }
     let alone = |mode: &&&str| **mode == "ReadWriteOncePod";
     if modes.iter().any(|m| alone(&m)) && modes.iter().any(|m| !alone(&m) && ACCESS_MODES.contains(m)) {
@@ -64,10 +66,10 @@ pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, options: Cl
         }
         Some(amount) => validate_quantity(errors, "storage", &amount, &storage_path),
     }
-    if let Some(class) = text(spec, "storageClassName").filter(|class| !class.is_empty()) {
-        object_name(errors, &path.child("storageClassName"), class);
+    if let Some(class) = str_field(spec, "storageClassName").filter(|class| !class.is_empty()) {
+        validate_object_name(errors, &path.child("storageClassName"), class);
     }
-    one_of(errors, &path.child("volumeMode"), text(spec, "volumeMode"), &["Block", "Filesystem"]);
+    validate_one_of(errors, &path.child("volumeMode"), str_field(spec, "volumeMode"), &["Block", "Filesystem"]);
 
     let source = spec.get("dataSource");
     let reference = spec.get("dataSourceRef");
@@ -84,20 +86,20 @@ pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, options: Cl
             errors.invalid(path, Value::object(), "must match dataSourceRef");
         }
     }
-    if let Some(class) = text(spec, "volumeAttributesClassName").filter(|class| !class.is_empty()) {
-        object_name(errors, &path.child("volumeAttributesClassName"), class);
+    if let Some(class) = str_field(spec, "volumeAttributesClassName").filter(|class| !class.is_empty()) {
+        validate_object_name(errors, &path.child("volumeAttributesClassName"), class);
     }
 }
 
 fn validate_data_source(errors: &mut Errors, source: &Value, options: ClaimOptions, path: &FieldPath<'_>) {
-    require(errors, source, &["name", "kind"], path);
+    require_fields(errors, source, &["name", "kind"], path);
     let kind = source.str_at(&["kind"]);
     let group = source.str_at(&["apiGroup"]);
     if group.is_empty() && kind != "PersistentVolumeClaim" {
         errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
     }
     if !group.is_empty() && !options.any_data_source_group {
-        dns_subdomain(errors, &path.child("apiGroup"), group);
+        validate_dns_subdomain(errors, &path.child("apiGroup"), group);
     }
     let namespace = source.str_at(&["namespace"]);
     if !namespace.is_empty() {

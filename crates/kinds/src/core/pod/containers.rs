@@ -11,7 +11,7 @@ use super::options::{PodOptions, is_sidecar};
 use super::probes::validate_lifecycle_and_probes;
 use super::resources::validate_container_resources;
 use super::security::validate_security_context;
-use crate::validation::{dns_label, invalid_each, one_of, required_one_of};
+use crate::validation::{invalid_each, require_one_of, validate_dns_label, validate_one_of};
 
 pub(crate) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
@@ -169,20 +169,20 @@ fn validate_common(errors: &mut Errors, container: &Value, pod: &PodScope<'_>, p
     if name.is_empty() {
         errors.required(&path.child("name"), "");
     } else {
-        dns_label(errors, &path.child("name"), name);
+        validate_dns_label(errors, &path.child("name"), name);
     }
     // Some clients give a meaning to an image that consists of spaces, so only an empty one is rejected here.
     if container.str_at(&["image"]).is_empty() {
         errors.required(&path.child("image"), "");
     }
     let policy = container.str_at(&["terminationMessagePolicy"]);
-    required_one_of(errors, &path.child("terminationMessagePolicy"), policy, &["File", "FallbackToLogsOnError"]);
+    require_one_of(errors, &path.child("terminationMessagePolicy"), policy, &["File", "FallbackToLogsOnError"]);
     validate_ports(errors, container.items_at(&["ports"]), &path.child("ports"));
     validate_env(errors, container.items_at(&["env"]), &path.child("env"));
     validate_env_from(errors, container.items_at(&["envFrom"]), &path.child("envFrom"));
     validate_mounts(errors, container, &pod.volumes, &path.child("volumeMounts"));
     validate_devices(errors, container, &pod.volumes, &path.child("volumeDevices"));
-    required_one_of(errors, &path.child("imagePullPolicy"), container.str_at(&["imagePullPolicy"]), PULL_POLICIES);
+    require_one_of(errors, &path.child("imagePullPolicy"), container.str_at(&["imagePullPolicy"]), PULL_POLICIES);
     if let Some(resources) = container.get("resources") {
         validate_container_resources(errors, resources, &pod.claims, pod.options, &path.child("resources"));
     }
@@ -215,7 +215,7 @@ fn validate_ports(errors: &mut Errors, ports: &[Value], list: &FieldPath<'_>) {
                 }
             }
         }
-        required_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &["SCTP", "TCP", "UDP"]);
+        require_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &["SCTP", "TCP", "UDP"]);
     }
 }
 
@@ -248,9 +248,9 @@ fn validate_resize_policy(errors: &mut Errors, policies: &[Value], pod_policy: &
             errors.duplicate(&list.index(i), resource);
         }
         // Upstream reports the following errors at the list.
-        required_one_of(errors, list, resource, &["cpu", "memory"]);
+        require_one_of(errors, list, resource, &["cpu", "memory"]);
         let restart = policy.str_at(&["restartPolicy"]);
-        required_one_of(errors, list, restart, &["NotRequired", "RestartContainer"]);
+        require_one_of(errors, list, restart, &["NotRequired", "RestartContainer"]);
         if pod_policy == "Never" && restart != "NotRequired" {
             errors.invalid(list, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
         }
@@ -270,7 +270,7 @@ fn validate_restart_policy(errors: &mut Errors, container: &Value, init: bool, p
                 return;
             }
         }
-        Some(_) => one_of(errors, &path.child("restartPolicy"), policy, &["Always", "Never", "OnFailure"]),
+        Some(_) => validate_one_of(errors, &path.child("restartPolicy"), policy, &["Always", "Never", "OnFailure"]),
     }
     let list = path.child("restartPolicyRules");
     if rules.len() > 20 {
@@ -279,13 +279,13 @@ fn validate_restart_policy(errors: &mut Errors, container: &Value, init: bool, p
     for (i, rule) in rules.iter().enumerate() {
         let path = list.index(i);
         let action = Some(rule.str_at(&["action"]));
-        one_of(errors, &path.child("action"), action, &["Restart", "RestartAllContainers"]);
+        validate_one_of(errors, &path.child("action"), action, &["Restart", "RestartAllContainers"]);
         let path = path.child("exitCodes");
         let Some(codes) = rule.get("exitCodes") else {
             errors.required(&path, "must be specified");
             continue;
         };
-        one_of(errors, &path.child("operator"), Some(codes.str_at(&["operator"])), &["In", "NotIn"]);
+        validate_one_of(errors, &path.child("operator"), Some(codes.str_at(&["operator"])), &["In", "NotIn"]);
         let values = codes.items_at(&["values"]).len();
         if values > 255 {
             errors.push(pintle_value::FieldError::too_many(&path.child("values"), values, 255));
@@ -296,12 +296,12 @@ fn validate_restart_policy(errors: &mut Errors, container: &Value, init: bool, p
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::pod::{template_defaults, validate_pod_template_spec};
+    use crate::core::pod::{set_template_defaults, validate_pod_template_spec};
     use crate::testing::{messages, object};
 
     fn check(spec: &str, expect: &[&str]) {
         let mut template = object(&format!(r#"{{"spec":{spec}}}"#));
-        template_defaults(&mut template);
+        set_template_defaults(&mut template);
         let errors = validate_pod_template_spec(&template, &FieldPath::new("t"), &PodOptions::default());
         assert_eq!(messages(&errors), expect, "{spec}");
     }

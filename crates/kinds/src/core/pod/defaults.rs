@@ -18,27 +18,27 @@ const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
 ];
 
 /// Sets the defaults of a `PodTemplateSpec`.
-pub(crate) fn template_defaults(template: &mut Value) {
+pub(crate) fn set_template_defaults(template: &mut Value) {
     drop_init_container_annotations(template);
     if let Some(spec) = template.get_mut("spec") {
-        pod_spec_defaults(spec);
+        set_pod_spec_defaults(spec);
     }
 }
 
 /// Sets the defaults of a `PodSpec` that apply to pods and templates alike.
-pub(crate) fn pod_spec_defaults(spec: &mut Value) {
+pub(crate) fn set_pod_spec_defaults(spec: &mut Value) {
     spec.set_default("dnsPolicy", "ClusterFirst");
     spec.set_default("restartPolicy", "Always");
     spec.set_default("securityContext", Value::object());
     spec.set_default("terminationGracePeriodSeconds", 30);
     spec.set_default("schedulerName", "default-scheduler");
-    each(spec, &["volumes"], volume_defaults);
+    for_each_item(spec, &["volumes"], set_volume_defaults);
     for list in ["initContainers", "containers", "ephemeralContainers"] {
-        each(spec, &[list], container_defaults);
+        for_each_item(spec, &[list], set_container_defaults);
     }
-    resource_list_defaults(spec, &["overhead"]);
-    resource_list_defaults(spec, &["resources", "limits"]);
-    resource_list_defaults(spec, &["resources", "requests"]);
+    round_resource_list(spec, &["overhead"]);
+    round_resource_list(spec, &["resources", "limits"]);
+    round_resource_list(spec, &["resources", "requests"]);
 
     // `serviceAccount` is the deprecated alias of `serviceAccountName`, which takes precedence.
     if spec.str_at(&["serviceAccountName"]).is_empty() {
@@ -59,41 +59,41 @@ pub(crate) fn drop_init_container_annotations(object: &mut Value) {
     }
 }
 
-fn container_defaults(container: &mut Value) {
+fn set_container_defaults(container: &mut Value) {
     let policy = default_pull_policy(container.str_at(&["image"]));
     container.set_default("imagePullPolicy", policy);
     container.set_default("terminationMessagePath", "/dev/termination-log");
     container.set_default("terminationMessagePolicy", "File");
-    each(container, &["env"], |variable| {
+    for_each_item(container, &["env"], |variable| {
         if let Some(field) = variable.at_mut(&["valueFrom", "fieldRef"]) {
             field.set_default("apiVersion", "v1");
         }
     });
-    resource_list_defaults(container, &["resources", "limits"]);
-    resource_list_defaults(container, &["resources", "requests"]);
+    round_resource_list(container, &["resources", "limits"]);
+    round_resource_list(container, &["resources", "requests"]);
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = container.get_mut(name) else { continue };
         probe.set_default("timeoutSeconds", 1);
         probe.set_default("periodSeconds", 10);
         probe.set_default("successThreshold", 1);
         probe.set_default("failureThreshold", 3);
-        http_get_defaults(probe);
+        set_http_get_defaults(probe);
     }
     for name in ["postStart", "preStop"] {
         if let Some(handler) = container.at_mut(&["lifecycle", name]) {
-            http_get_defaults(handler);
+            set_http_get_defaults(handler);
         }
     }
 }
 
-fn http_get_defaults(handler: &mut Value) {
+fn set_http_get_defaults(handler: &mut Value) {
     if let Some(get) = handler.get_mut("httpGet") {
         get.set_default("path", "/");
         get.set_default("scheme", "HTTP");
     }
 }
 
-fn volume_defaults(volume: &mut Value) {
+fn set_volume_defaults(volume: &mut Value) {
     let has_source = volume.as_object().is_some_and(|v| v.iter().any(|(k, v)| k != "name" && !v.is_null()));
     if !has_source {
         volume.set("emptyDir", Value::object());
@@ -115,22 +115,22 @@ fn volume_defaults(volume: &mut Value) {
             field.set_default("apiVersion", "v1");
         }
     };
-    each(volume, &["downwardAPI", "items"], downward_file);
-    each(volume, &["projected", "sources"], |source| {
-        each(source, &["downwardAPI", "items"], downward_file);
+    for_each_item(volume, &["downwardAPI", "items"], downward_file);
+    for_each_item(volume, &["projected", "sources"], |source| {
+        for_each_item(source, &["downwardAPI", "items"], downward_file);
         if let Some(token) = source.get_mut("serviceAccountToken") {
             token.set_default("expirationSeconds", 3600);
         }
     });
     if let Some(claim) = volume.at_mut(&["ephemeral", "volumeClaimTemplate", "spec"]) {
         claim.set_default("volumeMode", "Filesystem");
-        resource_list_defaults(claim, &["resources", "limits"]);
-        resource_list_defaults(claim, &["resources", "requests"]);
+        round_resource_list(claim, &["resources", "limits"]);
+        round_resource_list(claim, &["resources", "requests"]);
     }
 }
 
 /// Rounds the quantities of a resource list up to thousandths, the precision that upstream stores.
-pub(crate) fn resource_list_defaults(object: &mut Value, path: &[&str]) {
+pub(crate) fn round_resource_list(object: &mut Value, path: &[&str]) {
     const MILLI: i32 = -3;
     let Some(list) = object.at_mut(path).and_then(Value::as_object_mut) else { return };
     for (_, value) in list.iter_mut() {
@@ -143,7 +143,7 @@ pub(crate) fn resource_list_defaults(object: &mut Value, path: &[&str]) {
 }
 
 /// Calls `change` for each item of the list at a path.
-pub(crate) fn each(object: &mut Value, path: &[&str], change: impl FnMut(&mut Value)) {
+pub(crate) fn for_each_item(object: &mut Value, path: &[&str], change: impl FnMut(&mut Value)) {
     if let Some(items) = object.at_mut(path).and_then(Value::as_array_mut) {
         items.iter_mut().for_each(change);
     }
@@ -156,10 +156,10 @@ mod tests {
 
     fn check(template: &str, expect: &str) {
         let mut got = object(template);
-        template_defaults(&mut got);
+        set_template_defaults(&mut got);
         assert_eq!(got, object(expect), "{template}");
         let once = got.clone();
-        template_defaults(&mut got);
+        set_template_defaults(&mut got);
         assert_eq!(got, once, "defaults of what has them: {template}");
     }
 
@@ -178,7 +178,7 @@ mod tests {
 
     fn spec_check(field: &str, given: &str, expect: &str) {
         let mut spec = object(&format!(r#"{{"{field}":[{given}]}}"#));
-        pod_spec_defaults(&mut spec);
+        set_pod_spec_defaults(&mut spec);
         let got = &spec[field][0];
         for (key, value) in object(expect).entries_at(&[]) {
             assert_eq!(&got[key], value, "{key} of {given}");

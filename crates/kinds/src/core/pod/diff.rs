@@ -14,7 +14,7 @@ const MAX_PAIRS: usize = 4_000_000;
 /// Returns the hunks of the difference, or an empty string if there is none.
 pub(crate) fn unified(old: &Value, new: &Value) -> String {
     let (old, new) = (lines(old), lines(new));
-    let edits = edits(&old, &new);
+    let edits = diff_lines(&old, &new);
     let mut out = String::new();
     let mut i = 0;
     while i < edits.len() {
@@ -50,14 +50,14 @@ fn range(start: usize, length: usize) -> String {
 }
 
 /// One line of the diff, with the number of lines of both sides before it.
-struct Edit<'l> {
+struct DiffLine<'l> {
     mark: char,
     line: &'l str,
     old: usize,
     new: usize,
 }
 
-fn edits<'l>(old: &'l [String], new: &'l [String]) -> Vec<Edit<'l>> {
+fn diff_lines<'l>(old: &'l [String], new: &'l [String]) -> Vec<DiffLine<'l>> {
     let prefix = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let rest = old.len().min(new.len()) - prefix;
     let suffix = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
@@ -93,7 +93,7 @@ fn edits<'l>(old: &'l [String], new: &'l [String]) -> Vec<Edit<'l>> {
             '+'
         };
         let line = if mark == '+' { &new[j] } else { &old[i] };
-        edits.push(Edit { mark, line, old: i, new: j });
+        edits.push(DiffLine { mark, line, old: i, new: j });
         i += usize::from(mark != '+');
         j += usize::from(mark != '-');
     }
@@ -161,7 +161,7 @@ mod tests {
         let old = object(r#"{"a":[1,2,3,4],"b":{"x":"y"},"c":[{"n":1},{"n":2}]}"#);
         let new = object(r#"{"a":[2,3,5],"b":{"x":"z","w":1},"c":[{"n":2}]}"#);
         let (old, new) = (lines(&old), lines(&new));
-        let edits = edits(&old, &new);
+        let edits = diff_lines(&old, &new);
         let side = |skip: char| edits.iter().filter(|e| e.mark != skip).map(|e| e.line.to_owned()).collect::<Vec<_>>();
         assert_eq!(side('+'), old);
         assert_eq!(side('-'), new);

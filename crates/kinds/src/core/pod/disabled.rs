@@ -5,7 +5,7 @@ use pintle_gates::Feature;
 use pintle_registry::StrategyContext;
 use pintle_value::Value;
 
-use super::defaults::each;
+use super::defaults::for_each_item;
 use super::visitor::{CONTAINER_LISTS, all_containers};
 
 /// The projected sources of the disabled features `ClusterTrustBundleProjection` and `PodCertificateRequest`.
@@ -27,8 +27,8 @@ pub(crate) fn drop_disabled_template_fields(context: &StrategyContext, template:
             .flat_map(|volume| volume.items_at(&["projected", "sources"]))
             .any(|source| source.get(projection).is_some());
         if !in_use {
-            each(spec, &["volumes"], |volume| {
-                each(volume, &["projected", "sources"], |source| {
+            for_each_item(spec, &["volumes"], |volume| {
+                for_each_item(volume, &["projected", "sources"], |source| {
                     source.remove(projection);
                 });
             });
@@ -42,7 +42,7 @@ pub(crate) fn drop_disabled_template_fields(context: &StrategyContext, template:
     let signals = context.gates.is_enabled(Feature::CONTAINER_STOP_SIGNALS);
     if !signals && !all_containers(old_spec).any(|c| c.at(&["lifecycle", "stopSignal"]).is_some()) {
         for list in CONTAINER_LISTS {
-            each(spec, &[list], |container| {
+            for_each_item(spec, &[list], |container| {
                 let signal = container.remove_at(&["lifecycle", "stopSignal"]);
                 if signal.is_some() && container.get("lifecycle").is_some_and(Value::is_empty) {
                     container.remove("lifecycle");
@@ -66,8 +66,8 @@ pub(crate) fn drop_disabled_pod_fields(context: &StrategyContext, pod: &mut Valu
         .any(|mount| mount.get("volumeStatus").is_some());
     if !in_use {
         for list in STATUS_LISTS {
-            each(status, &[list], |container| {
-                each(container, &["volumeMounts"], |mount| {
+            for_each_item(status, &[list], |container| {
+                for_each_item(container, &["volumeMounts"], |mount| {
                     mount.remove("volumeStatus");
                 });
             });

@@ -3,8 +3,8 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::file_paths::no_backsteps;
-use crate::validation::{dns_label, invalid_each, object_name, qualified_name};
+use super::file_paths::validate_no_backsteps;
+use crate::validation::{invalid_each, validate_dns_label, validate_object_name, validate_qualified_name};
 
 /// The pod fields that environment variables may refer to.
 const ENV_FIELDS: &[&str] = &[
@@ -68,25 +68,25 @@ fn validate_value_from(errors: &mut Errors, source: &Value, has_value: bool, pat
         if let Some(reference) = source.get(name) {
             sources += 1;
             let path = path.child(name);
-            object_name(errors, &path.child("name"), reference.str_at(&["name"]));
-            required_key(errors, reference, names::config_map_key, &path);
+            validate_object_name(errors, &path.child("name"), reference.str_at(&["name"]));
+            require_key(errors, reference, names::config_map_key, &path);
         }
     }
     if let Some(file) = source.get("fileKeyRef") {
         sources += 1;
         let path = path.child("fileKeyRef");
-        required_key(errors, file, names::relaxed_env_var_name, &path);
+        require_key(errors, file, names::relaxed_env_var_name, &path);
         let volume = file.str_at(&["volumeName"]);
         if volume.is_empty() {
             errors.required(&path.child("volumeName"), "");
         } else {
-            dns_label(errors, &path.child("volumeName"), volume);
+            validate_dns_label(errors, &path.child("volumeName"), volume);
         }
         let target = file.str_at(&["path"]);
         if target.is_empty() {
             errors.required(&path.child("path"), "");
         } else {
-            no_backsteps(errors, &path.child("path"), target);
+            validate_no_backsteps(errors, &path.child("path"), target);
         }
     }
     if sources == 0 {
@@ -102,7 +102,7 @@ fn validate_value_from(errors: &mut Errors, source: &Value, has_value: bool, pat
     }
 }
 
-fn required_key(errors: &mut Errors, reference: &Value, rule: fn(&str) -> Vec<String>, path: &FieldPath<'_>) {
+fn require_key(errors: &mut Errors, reference: &Value, rule: fn(&str) -> Vec<String>, path: &FieldPath<'_>) {
     let key = reference.str_at(&["key"]);
     if key.is_empty() {
         errors.required(&path.child("key"), "");
@@ -159,10 +159,10 @@ pub(crate) fn validate_field_ref(errors: &mut Errors, reference: &Value, known: 
     if version != "v1" {
         return unconverted(errors, format!("unsupported pod version: {version}"));
     }
-    if let Some((map, key)) = subscript(label) {
+    if let Some((map, key)) = split_subscript(label) {
         match map {
-            "metadata.annotations" => qualified_name(errors, path, &key.to_lowercase()),
-            "metadata.labels" => qualified_name(errors, path, key),
+            "metadata.annotations" => validate_qualified_name(errors, path, &key.to_lowercase()),
+            "metadata.labels" => validate_qualified_name(errors, path, key),
             _ => unconverted(errors, format!("field label does not support subscript: {label}")),
         }
         return;
@@ -180,7 +180,7 @@ pub(crate) fn validate_field_ref(errors: &mut Errors, reference: &Value, known: 
 }
 
 /// Splits `metadata.labels['key']`.
-fn subscript(label: &str) -> Option<(&str, &str)> {
+fn split_subscript(label: &str) -> Option<(&str, &str)> {
     let (map, key) = label.strip_suffix("']")?.split_once("['")?;
     (!map.is_empty()).then_some((map, key))
 }

@@ -4,30 +4,30 @@
 use pintle_value::{Errors, FieldPath};
 
 /// Rejects a number that is not a valid file mode.
-pub(crate) fn file_mode(errors: &mut Errors, path: &FieldPath<'_>, mode: Option<i64>) {
+pub(crate) fn validate_file_mode(errors: &mut Errors, path: &FieldPath<'_>, mode: Option<i64>) {
     if let Some(mode) = mode.filter(|m| !(0..=0o777).contains(m)) {
         errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
     }
 }
 
 /// Rejects a path with an element `..`.
-pub(crate) fn no_backsteps(errors: &mut Errors, path: &FieldPath<'_>, target: &str) {
+pub(crate) fn validate_no_backsteps(errors: &mut Errors, path: &FieldPath<'_>, target: &str) {
     if target.split('/').any(|part| part == "..") {
         errors.invalid(path, target, "must not contain '..'");
     }
 }
 
 /// Rejects an absolute path, and a path with an element `..`.
-pub(crate) fn descending_path(errors: &mut Errors, path: &FieldPath<'_>, target: &str) {
+pub(crate) fn validate_local_descending_path(errors: &mut Errors, path: &FieldPath<'_>, target: &str) {
     if target.starts_with('/') {
         errors.invalid(path, target, "must be a relative path");
     }
-    no_backsteps(errors, path, target);
+    validate_no_backsteps(errors, path, target);
 }
 
-/// Like [`descending_path`], but also rejects names that start with `..`, which are reserved for the kubelet.
-pub(crate) fn non_reserved_path(errors: &mut Errors, path: &FieldPath<'_>, target: &str) {
-    descending_path(errors, path, target);
+/// Like [`validate_local_descending_path`], but also rejects names that start with `..`, which are reserved for the kubelet.
+pub(crate) fn validate_local_non_reserved_path(errors: &mut Errors, path: &FieldPath<'_>, target: &str) {
+    validate_local_descending_path(errors, path, target);
     if target.starts_with("..") && !target.starts_with("../") {
         errors.invalid(path, target, "must not start with '..'");
     }
@@ -42,7 +42,7 @@ mod tests {
     fn paths_of_files() {
         let check = |target: &str, expect: &[&str]| {
             let mut errors = Errors::new();
-            non_reserved_path(&mut errors, &FieldPath::new("p"), target);
+            validate_local_non_reserved_path(&mut errors, &FieldPath::new("p"), target);
             assert_eq!(messages(&errors), expect, "{target}");
         };
         check("a/b", &[]);

@@ -4,7 +4,7 @@
 use pintle_registry::Strategy;
 use pintle_value::Value;
 
-use super::strategy::Pod;
+use super::strategy::PodStrategy;
 use crate::testing::{context, messages, object};
 
 /// A valid pod that uses most features.
@@ -93,15 +93,19 @@ fn rich() -> Value {
 /// Runs all rules for a pod and for an update from `old` to it, also through a subresource.
 fn run_all(mut pod: Value, old: &Value, subresource: &str) {
     let context = context();
-    Pod.defaults(&mut pod);
+    PodStrategy.defaults(&mut pod);
     let mut created = pod.clone();
-    Pod.prepare_for_create(&context, &mut created);
-    let _ = (Pod.validate(&context, &created), Pod.warnings(&context, &created, None));
-    let _ = (Pod.selectable_fields(&pod), pintle_registry::GracefulDeletion::grace_period(&Pod, &pod, None));
+    PodStrategy.prepare_for_create(&context, &mut created);
+    let _ = (PodStrategy.validate(&context, &created), PodStrategy.warnings(&context, &created, None));
+    let _ = (
+        PodStrategy.selectable_fields(&pod),
+        pintle_registry::GracefulDeletion::grace_period(&PodStrategy, &pod, None),
+    );
     let mut updated = pod.clone();
-    Pod.prepare_for_update(&context, &mut updated, old);
-    let _ = (Pod.validate_update(&context, &updated, old), Pod.validate_update(&context, old, &updated));
-    let rules = Pod.subresource(subresource).unwrap();
+    PodStrategy.prepare_for_update(&context, &mut updated, old);
+    let _ =
+        (PodStrategy.validate_update(&context, &updated, old), PodStrategy.validate_update(&context, old, &updated));
+    let rules = PodStrategy.subresource(subresource).unwrap();
     for (new, old) in [(&pod, old), (old, &pod)] {
         let mut updated = new.clone();
         rules.prepare_for_update(&context, &mut updated, old);
@@ -113,12 +117,12 @@ fn run_all(mut pod: Value, old: &Value, subresource: &str) {
 #[test]
 fn a_valid_pod_is_let_pass() {
     let mut pod = rich();
-    Pod.defaults(&mut pod);
-    Pod.prepare_for_create(&context(), &mut pod);
-    assert_eq!(messages(&Pod.validate(&context(), &pod)), [""; 0]);
-    assert_eq!(messages(&Pod.validate_update(&context(), &pod, &pod)), [""; 0]);
+    PodStrategy.defaults(&mut pod);
+    PodStrategy.prepare_for_create(&context(), &mut pod);
+    assert_eq!(messages(&PodStrategy.validate(&context(), &pod)), [""; 0]);
+    assert_eq!(messages(&PodStrategy.validate_update(&context(), &pod, &pod)), [""; 0]);
     let once = pod.clone();
-    Pod.defaults(&mut pod);
+    PodStrategy.defaults(&mut pod);
     assert_eq!(pod, once);
     // Normalization is idempotent.
     let schema = pintle_catalog::shared().kind_schema("", "v1", "Pod").unwrap();
@@ -163,8 +167,8 @@ fn replace(value: &mut Value, path: &[usize], with: &Value) {
 fn no_part_of_a_pod_makes_rules_panic() {
     let pod = rich();
     let mut stored = pod.clone();
-    Pod.defaults(&mut stored);
-    Pod.prepare_for_create(&context(), &mut stored);
+    PodStrategy.defaults(&mut stored);
+    PodStrategy.prepare_for_create(&context(), &mut stored);
     let mut all = Vec::new();
     paths(&pod, &mut Vec::new(), &mut all);
     let nonsense: Vec<Value> = [
@@ -225,14 +229,14 @@ fn much_of_the_same_is_no_trouble() {
     ];
     for spec in specs {
         let mut pod = object(&format!(r#"{{"metadata":{{"name":"p"}},"spec":{{{spec}}}}}"#));
-        Pod.defaults(&mut pod);
-        Pod.prepare_for_create(&context(), &mut pod);
-        let errors = Pod.validate(&context(), &pod);
+        PodStrategy.defaults(&mut pod);
+        PodStrategy.prepare_for_create(&context(), &mut pod);
+        let errors = PodStrategy.validate(&context(), &pod);
         let text: usize = messages(&errors).iter().map(String::len).sum();
         assert!(text < 20_000_000, "{text} bytes of errors");
-        assert!(Pod.warnings(&context(), &pod, None).len() < 25_000);
+        assert!(PodStrategy.warnings(&context(), &pod, None).len() < 25_000);
         let mut other = pod.clone();
         other.set_at(&["spec", "hostname"], "h");
-        let _ = Pod.validate_update(&context(), &other, &pod);
+        let _ = PodStrategy.validate_update(&context(), &other, &pod);
     }
 }

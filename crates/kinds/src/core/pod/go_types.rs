@@ -1,49 +1,53 @@
 //! How error messages print the structs of a pod: with the Go names of upstream's internal version, and all fields in
 //! the order of `pkg/apis/core/types.go`.
 
-use crate::go_json::Shape;
+use crate::go_json::GoType;
 
-const TEXT: Shape = Shape::TEXT;
-const NULL: Shape = Shape::NULL;
+const STRING: GoType = GoType::STRING;
+const NULLABLE: GoType = GoType::NULLABLE;
 
 /// A container's security context.
-pub(super) const SECURITY_CONTEXT: Shape = Shape::Struct(&[
-    ("Capabilities", "capabilities", Shape::Pointer(&CAPABILITIES)),
-    ("Privileged", "privileged", NULL),
-    ("SELinuxOptions", "seLinuxOptions", Shape::Pointer(&SELINUX)),
-    ("WindowsOptions", "windowsOptions", Shape::Pointer(&WINDOWS)),
-    ("RunAsUser", "runAsUser", NULL),
-    ("RunAsGroup", "runAsGroup", NULL),
-    ("RunAsNonRoot", "runAsNonRoot", NULL),
-    ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem", NULL),
-    ("AllowPrivilegeEscalation", "allowPrivilegeEscalation", NULL),
-    ("ProcMount", "procMount", NULL),
-    ("SeccompProfile", "seccompProfile", Shape::Pointer(&PROFILE)),
-    ("AppArmorProfile", "appArmorProfile", Shape::Pointer(&PROFILE)),
+pub(super) const SECURITY_CONTEXT: GoType = GoType::Struct(&[
+    ("Capabilities", "capabilities", GoType::Pointer(&CAPABILITIES)),
+    ("Privileged", "privileged", NULLABLE),
+    ("SELinuxOptions", "seLinuxOptions", GoType::Pointer(&SELINUX)),
+    ("WindowsOptions", "windowsOptions", GoType::Pointer(&WINDOWS)),
+    ("RunAsUser", "runAsUser", NULLABLE),
+    ("RunAsGroup", "runAsGroup", NULLABLE),
+    ("RunAsNonRoot", "runAsNonRoot", NULLABLE),
+    ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem", NULLABLE),
+    ("AllowPrivilegeEscalation", "allowPrivilegeEscalation", NULLABLE),
+    ("ProcMount", "procMount", NULLABLE),
+    ("SeccompProfile", "seccompProfile", GoType::Pointer(&PROFILE)),
+    ("AppArmorProfile", "appArmorProfile", GoType::Pointer(&PROFILE)),
 ]);
-const CAPABILITIES: Shape = Shape::Struct(&[("Add", "add", NULL), ("Drop", "drop", NULL)]);
-const SELINUX: Shape =
-    Shape::Struct(&[("User", "user", TEXT), ("Role", "role", TEXT), ("Type", "type", TEXT), ("Level", "level", TEXT)]);
-const WINDOWS: Shape = Shape::Struct(&[
-    ("GMSACredentialSpecName", "gmsaCredentialSpecName", NULL),
-    ("GMSACredentialSpec", "gmsaCredentialSpec", NULL),
-    ("RunAsUserName", "runAsUserName", NULL),
-    ("HostProcess", "hostProcess", NULL),
+const CAPABILITIES: GoType = GoType::Struct(&[("Add", "add", NULLABLE), ("Drop", "drop", NULLABLE)]);
+const SELINUX: GoType = GoType::Struct(&[
+    ("User", "user", STRING),
+    ("Role", "role", STRING),
+    ("Type", "type", STRING),
+    ("Level", "level", STRING),
+]);
+const WINDOWS: GoType = GoType::Struct(&[
+    ("GMSACredentialSpecName", "gmsaCredentialSpecName", NULLABLE),
+    ("GMSACredentialSpec", "gmsaCredentialSpec", NULLABLE),
+    ("RunAsUserName", "runAsUserName", NULLABLE),
+    ("HostProcess", "hostProcess", NULLABLE),
 ]);
 
 /// A seccomp profile or an AppArmor profile.
-pub(super) const PROFILE: Shape =
-    Shape::Struct(&[("Type", "type", TEXT), ("LocalhostProfile", "localhostProfile", NULL)]);
+pub(super) const PROFILE: GoType =
+    GoType::Struct(&[("Type", "type", STRING), ("LocalhostProfile", "localhostProfile", NULLABLE)]);
 
 /// The terms of a node selector.
-pub(super) const NODE_SELECTOR_TERMS: Shape = Shape::List(&NODE_SELECTOR_TERM);
+pub(super) const NODE_SELECTOR_TERMS: GoType = GoType::List(&NODE_SELECTOR_TERM);
 /// One term of a node selector.
-pub(super) const NODE_SELECTOR_TERM: Shape = Shape::Struct(&[
-    ("MatchExpressions", "matchExpressions", Shape::List(&REQUIREMENT)),
-    ("MatchFields", "matchFields", Shape::List(&REQUIREMENT)),
+pub(super) const NODE_SELECTOR_TERM: GoType = GoType::Struct(&[
+    ("MatchExpressions", "matchExpressions", GoType::List(&REQUIREMENT)),
+    ("MatchFields", "matchFields", GoType::List(&REQUIREMENT)),
 ]);
-const REQUIREMENT: Shape =
-    Shape::Struct(&[("Key", "key", TEXT), ("Operator", "operator", TEXT), ("Values", "values", NULL)]);
+const REQUIREMENT: GoType =
+    GoType::Struct(&[("Key", "key", STRING), ("Operator", "operator", STRING), ("Values", "values", NULLABLE)]);
 
 /// The addresses of a pod or of its host.
-pub(super) const ADDRESSES: Shape = Shape::List(&Shape::Struct(&[("IP", "ip", TEXT)]));
+pub(super) const ADDRESSES: GoType = GoType::List(&GoType::Struct(&[("IP", "ip", STRING)]));

@@ -3,69 +3,69 @@
 
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::file_paths::descending_path;
+use super::file_paths::validate_local_descending_path;
 use super::options::PodOptions;
-use crate::validation::{dns_label, one_of, require, text};
+use crate::validation::{require_fields, str_field, validate_dns_label, validate_one_of};
 
 /// Defines the rule of a source that only has required fields.
-macro_rules! requires {
+macro_rules! define_required_fields {
     ($($name:ident: $fields:expr;)*) => {$(
         pub(crate) fn $name(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-            require(errors, source, &$fields, path);
+            require_fields(errors, source, &$fields, path);
         }
     )*};
 }
 
-requires! {
-    glusterfs: ["endpoints", "path"];
-    rbd: ["monitors", "image"];
-    cephfs: ["monitors"];
-    azure_file: ["secretName", "shareName"];
-    vsphere: ["volumePath"];
-    photon: ["pdID"];
-    portworx: ["volumeID"];
-    scale_io: ["gateway", "system", "volumeName"];
+define_required_fields! {
+    validate_glusterfs: ["endpoints", "path"];
+    validate_rbd: ["monitors", "image"];
+    validate_cephfs: ["monitors"];
+    validate_azure_file: ["secretName", "shareName"];
+    validate_vsphere: ["volumePath"];
+    validate_photon: ["pdID"];
+    validate_portworx: ["volumeID"];
+    validate_scale_io: ["gateway", "system", "volumeName"];
 }
 
-pub(crate) fn git_repo(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["repository"], path);
-    descending_path(errors, &path.child("directory"), source.str_at(&["directory"]));
+pub(crate) fn validate_git_repo(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["repository"], path);
+    validate_local_descending_path(errors, &path.child("directory"), source.str_at(&["directory"]));
 }
 
-pub(crate) fn gce_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["pdName"], path);
-    byte_range(errors, source, "partition", 1, path);
+pub(crate) fn validate_gce_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["pdName"], path);
+    validate_byte_range(errors, source, "partition", 1, path);
 }
 
-pub(crate) fn aws_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["volumeID"], path);
-    byte_range(errors, source, "partition", 1, path);
+pub(crate) fn validate_aws_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["volumeID"], path);
+    validate_byte_range(errors, source, "partition", 1, path);
 }
 
 /// Rejects numbers outside of 0 to 255. The message about the lower bound differs between fields.
-fn byte_range(errors: &mut Errors, source: &Value, field: &str, lowest: i64, path: &FieldPath<'_>) {
+fn validate_byte_range(errors: &mut Errors, source: &Value, field: &str, lowest: i64, path: &FieldPath<'_>) {
     if let Some(number) = source.int_at(&[field]).filter(|n| !(0..=255).contains(n)) {
         errors.invalid(&path.child(field), number, format!("must be between {lowest} and 255, inclusive"));
     }
 }
 
-pub(crate) fn iscsi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["targetPortal", "iqn"], path);
+pub(crate) fn validate_iscsi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["targetPortal", "iqn"], path);
     let name = source.str_at(&["iqn"]);
     if !name.is_empty() {
-        iscsi_name(errors, &path.child("iqn"), name);
+        validate_iscsi_name(errors, &path.child("iqn"), name);
     }
-    byte_range(errors, source, "lun", 0, path);
+    validate_byte_range(errors, source, "lun", 0, path);
     let authenticates = source.bool_at(&["chapAuthDiscovery"]) || source.bool_at(&["chapAuthSession"]);
     if authenticates && source.get("secretRef").is_none() {
         errors.required(&path.child("secretRef"), "");
     }
-    if let Some(initiator) = text(source, "initiatorName") {
-        iscsi_name(errors, &path.child("initiatorname"), initiator);
+    if let Some(initiator) = str_field(source, "initiatorName") {
+        validate_iscsi_name(errors, &path.child("initiatorname"), initiator);
     }
 }
 
-fn iscsi_name(errors: &mut Errors, path: &FieldPath<'_>, name: &str) {
+fn validate_iscsi_name(errors: &mut Errors, path: &FieldPath<'_>, name: &str) {
     let alphanumerics = |rest: &str, count: usize| {
         // Any single character may follow the prefix.
         let mut rest = rest.chars();
@@ -103,7 +103,7 @@ fn is_qualified_iscsi_name(name: &str) -> bool {
     })
 }
 
-pub(crate) fn flocker(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+pub(crate) fn validate_flocker(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     let name = source.str_at(&["datasetName"]);
     let uuid = source.str_at(&["datasetUUID"]);
     if name.is_empty() && uuid.is_empty() {
@@ -117,18 +117,18 @@ pub(crate) fn flocker(errors: &mut Errors, source: &Value, path: &FieldPath<'_>,
     }
 }
 
-pub(crate) fn cinder(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["volumeID"], path);
-    secret_name(errors, source, path);
+pub(crate) fn validate_cinder(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["volumeID"], path);
+    require_secret_name(errors, source, path);
 }
 
-fn secret_name(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
+fn require_secret_name(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
     if let Some(reference) = source.get("secretRef") {
-        require(errors, reference, &["name"], &path.child("secretRef"));
+        require_fields(errors, reference, &["name"], &path.child("secretRef"));
     }
 }
 
-pub(crate) fn quobyte(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+pub(crate) fn validate_quobyte(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
     let registry = source.str_at(&["registry"]);
     if registry.is_empty() {
@@ -140,7 +140,7 @@ pub(crate) fn quobyte(errors: &mut Errors, source: &Value, path: &FieldPath<'_>,
             errors.invalid(&path.child("registry"), registry, PAIRS);
         }
     }
-    require(errors, source, &["volume"], path);
+    require_fields(errors, source, &["volume"], path);
 }
 
 /// Returns true if Go's `net.SplitHostPort` accepts the text: one colon, or an address in brackets before the last
@@ -158,7 +158,7 @@ fn is_host_and_port(pair: &str) -> bool {
     !host.contains(['[', ']']) && !port.contains(['[', ']'])
 }
 
-pub(crate) fn fibre_channel(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+pub(crate) fn validate_fibre_channel(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     let names = source.items_at(&["targetWWNs"]);
     let ids = source.items_at(&["wwids"]);
     if names.is_empty() && ids.is_empty() {
@@ -172,12 +172,12 @@ pub(crate) fn fibre_channel(errors: &mut Errors, source: &Value, path: &FieldPat
         if source.get("lun").is_none() {
             errors.required(&path.child("lun"), "lun is required if targetWWNs is specified");
         }
-        byte_range(errors, source, "lun", 0, path);
+        validate_byte_range(errors, source, "lun", 0, path);
     }
 }
 
-pub(crate) fn flex(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["driver"], path);
+pub(crate) fn validate_flex(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["driver"], path);
     let options = path.child("options");
     for (key, _) in source.entries_at(&["options"]) {
         let namespace = key.split('/').next().unwrap_or_default().to_lowercase();
@@ -188,11 +188,16 @@ pub(crate) fn flex(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _:
     }
 }
 
-pub(crate) fn azure_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["diskName", "diskURI"], path);
-    let kind = text(source, "kind");
-    one_of(errors, &path.child("cachingMode"), text(source, "cachingMode"), &["None", "ReadOnly", "ReadWrite"]);
-    one_of(errors, &path.child("kind"), kind, &["Dedicated", "Managed", "Shared"]);
+pub(crate) fn validate_azure_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["diskName", "diskURI"], path);
+    let kind = str_field(source, "kind");
+    validate_one_of(
+        errors,
+        &path.child("cachingMode"),
+        str_field(source, "cachingMode"),
+        &["None", "ReadOnly", "ReadWrite"],
+    );
+    validate_one_of(errors, &path.child("kind"), kind, &["Dedicated", "Managed", "Shared"]);
     let uri = source.str_at(&["diskURI"]);
     let (start, form) = match kind {
         None => return,
@@ -207,15 +212,15 @@ pub(crate) fn azure_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'
     }
 }
 
-pub(crate) fn storage_os(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["volumeName"], path);
+pub(crate) fn validate_storage_os(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["volumeName"], path);
     for field in ["volumeName", "volumeNamespace"] {
         let name = source.str_at(&[field]);
         if !name.is_empty() {
-            dns_label(errors, &path.child(field), name);
+            validate_dns_label(errors, &path.child(field), name);
         }
     }
-    secret_name(errors, source, path);
+    require_secret_name(errors, source, path);
 }
 
 #[cfg(test)]
@@ -231,10 +236,10 @@ mod tests {
 
     #[test]
     fn old_sources() {
-        check(iscsi, r#"{"targetPortal":"p","iqn":"iqn.2015-02.example.com:test"}"#, &[]);
-        check(iscsi, r#"{"targetPortal":"p","iqn":"eui.0123456789ABCDEF"}"#, &[]);
+        check(validate_iscsi, r#"{"targetPortal":"p","iqn":"iqn.2015-02.example.com:test"}"#, &[]);
+        check(validate_iscsi, r#"{"targetPortal":"p","iqn":"eui.0123456789ABCDEF"}"#, &[]);
         check(
-            iscsi,
+            validate_iscsi,
             r#"{"targetPortal":"p","iqn":"iqn.2015-2.example.com:test","lun":256,"chapAuthSession":true,"initiatorName":"x"}"#,
             &[
                 "s.iqn: Invalid value: \"iqn.2015-2.example.com:test\": must be valid format",
@@ -243,9 +248,9 @@ mod tests {
                 "s.initiatorname: Invalid value: \"x\": must be valid format starting with iqn, eui, or naa",
             ],
         );
-        check(quobyte, r#"{"registry":"a:1,[::1]:2","volume":"v"}"#, &[]);
+        check(validate_quobyte, r#"{"registry":"a:1,[::1]:2","volume":"v"}"#, &[]);
         check(
-            quobyte,
+            validate_quobyte,
             r#"{"registry":"a:1,b"}"#,
             &[
                 "s.registry: Invalid value: \"a:1,b\": must be a host:port pair or multiple pairs separated by commas",
@@ -253,7 +258,7 @@ mod tests {
             ],
         );
         check(
-            flex,
+            validate_flex,
             r#"{"driver":"d","options":{"k8s.io/x":"","a.Kubernetes.io/y":"","notk8s.io/z":""}}"#,
             &[
                 "s.options[a.Kubernetes.io/y]: Invalid value: \"a.Kubernetes.io/y\": kubernetes.io and k8s.io namespaces \
@@ -262,19 +267,19 @@ mod tests {
             ],
         );
         check(
-            azure_disk,
+            validate_azure_disk,
             r#"{"diskName":"d","diskURI":"x","kind":"Managed"}"#,
             &[
                 "s.diskURI: Unsupported value: \"x\": supported values: \"/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}\"",
             ],
         );
         check(
-            fibre_channel,
+            validate_fibre_channel,
             r#"{"targetWWNs":["a"]}"#,
             &["s.lun: Required value: lun is required if targetWWNs is specified"],
         );
         check(
-            gce_disk,
+            validate_gce_disk,
             r#"{"pdName":"d","partition":-1}"#,
             &["s.partition: Invalid value: -1: must be between 1 and 255, inclusive"],
         );

@@ -40,10 +40,10 @@ use std::sync::Arc;
 use pintle_registry::Strategy;
 use pintle_value::Value;
 
-use crate::generic::keep;
+use crate::generic::keep_old;
 
 pub use binding::bind;
-pub(crate) use defaults::template_defaults;
+pub(crate) use defaults::set_template_defaults;
 pub(crate) use disabled::drop_disabled_template_fields;
 pub(crate) use options::PodOptions;
 pub(crate) use resources::validate_container_resource_name;
@@ -52,24 +52,24 @@ pub(crate) use warnings::warnings_for_pod_template;
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
-        "pods" => Arc::new(strategy::Pod),
-        "podtemplates" => Arc::new(pod_template::PodTemplate),
-        "replicationcontrollers" => Arc::new(replication_controller::ReplicationController),
+        "pods" => Arc::new(strategy::PodStrategy),
+        "podtemplates" => Arc::new(pod_template::PodTemplateStrategy),
+        "replicationcontrollers" => Arc::new(replication_controller::ReplicationControllerStrategy),
         _ => return None,
     })
 }
 
 /// Increments the generation if the spec changed, and otherwise keeps it.
 fn set_generation(object: &mut Value, old: &Value) {
-    keep(object, old, &["metadata", "generation"]);
-    crate::generic::generation_follows_spec(object, old);
+    keep_old(object, old, &["metadata", "generation"]);
+    crate::generic::increment_generation_on_spec_change(object, old);
 }
 
 /// Restores the metadata that a subresource may not change (upstream: `ResetObjectMetaForStatus`).
-fn keep_metadata(object: &mut Value, old: &Value) {
+fn restore_metadata(object: &mut Value, old: &Value) {
     for field in
         ["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"]
     {
-        keep(object, old, &["metadata", field]);
+        keep_old(object, old, &["metadata", field]);
     }
 }

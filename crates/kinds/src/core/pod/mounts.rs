@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::file_paths::descending_path;
-use crate::validation::one_of;
+use super::file_paths::validate_local_descending_path;
+use crate::validation::validate_one_of;
 
 /// Validates the volume mounts of a container.
 pub(crate) fn validate_mounts(
@@ -46,7 +46,7 @@ pub(crate) fn validate_mounts(
         // Upstream reports the following errors at the list, except the conflict of `subPath` and `subPathExpr`.
         let sub_path = mount.str_at(&["subPath"]);
         if !sub_path.is_empty() {
-            descending_path(errors, &list.child("subPath"), sub_path);
+            validate_local_descending_path(errors, &list.child("subPath"), sub_path);
         }
         let expression = mount.str_at(&["subPathExpr"]);
         if !expression.is_empty() {
@@ -54,11 +54,11 @@ pub(crate) fn validate_mounts(
                 let path = path.child("subPathExpr");
                 errors.invalid(&path, expression, "subPathExpr and subPath are mutually exclusive");
             }
-            descending_path(errors, &list.child("subPathExpr"), expression);
+            validate_local_descending_path(errors, &list.child("subPathExpr"), expression);
         }
         let propagation = mount.get("mountPropagation").and_then(Value::as_str);
         let propagation_path = list.child("mountPropagation");
-        one_of(errors, &propagation_path, propagation, &["Bidirectional", "HostToContainer", "None"]);
+        validate_one_of(errors, &propagation_path, propagation, &["Bidirectional", "HostToContainer", "None"]);
         if propagation == Some("Bidirectional") && !privileged {
             let detail = "Bidirectional mount propagation is available only to privileged containers";
             errors.forbidden(&propagation_path, detail);

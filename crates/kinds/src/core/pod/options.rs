@@ -97,7 +97,7 @@ fn has_invalid_required_affinity(spec: &Value) -> bool {
 }
 
 /// Returns true if a check of the old value reports no error.
-pub(crate) fn passes(check: impl FnOnce(&mut Errors, &FieldPath<'_>)) -> bool {
+pub(crate) fn has_no_errors(check: impl FnOnce(&mut Errors, &FieldPath<'_>)) -> bool {
     let mut errors = Errors::new();
     check(&mut errors, &FieldPath::root());
     errors.is_empty()

@@ -10,12 +10,12 @@ use pintle_value::print::quote;
 use super::warnings::MAX_WARNINGS;
 
 /// The path of a file, and its source unless the warning mentions it already.
-struct File {
+struct VolumeFile {
     path: String,
     source: String,
 }
 
-impl File {
+impl VolumeFile {
     fn all(items: &[Value], source: &str) -> Vec<Self> {
         items.iter().map(|item| Self::new(item.str_at(&["path"]), source)).collect()
     }
@@ -24,7 +24,7 @@ impl File {
         Self { path: path.trim_end_matches('/').to_owned(), source: source.to_owned() }
     }
 
-    fn shown(&self) -> String {
+    fn describe(&self) -> String {
         let path = quote(&self.path);
         if self.source.is_empty() { path } else { format!("{path} ({})", self.source) }
     }
@@ -43,7 +43,7 @@ pub(crate) fn warnings_for_overlapping_paths(warnings: &mut Vec<String>, volumes
             } else {
                 format!("{kind} {}", quote(source.str_at(&[name_field])))
             };
-            collisions(warnings, name, &what, File::all(source.items_at(&["items"]), ""));
+            add_overlap_warnings(warnings, name, &what, VolumeFile::all(source.items_at(&["items"]), ""));
         }
         let Some(projected) = volume.get("projected") else { continue };
         let mut files = Vec::new();
@@ -53,28 +53,28 @@ pub(crate) fn warnings_for_overlapping_paths(warnings: &mut Vec<String>, volumes
             }
             files.extend(projected_files(source));
         }
-        collisions(warnings, name, "Projected", files);
+        add_overlap_warnings(warnings, name, "Projected", files);
     }
 }
 
-fn projected_files(source: &Value) -> Vec<File> {
+fn projected_files(source: &Value) -> Vec<VolumeFile> {
     for (field, kind) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
         if let Some(source) = source.get(field).filter(|source| source.get("items").is_some()) {
             let from = format!("{kind} {}", quote(source.str_at(&["name"])));
-            return File::all(source.items_at(&["items"]), &from);
+            return VolumeFile::all(source.items_at(&["items"]), &from);
         }
     }
     if let Some(source) = source.get("downwardAPI").filter(|source| source.get("items").is_some()) {
-        return File::all(source.items_at(&["items"]), "DownwardAPI");
+        return VolumeFile::all(source.items_at(&["items"]), "DownwardAPI");
     }
     match source.get("serviceAccountToken") {
-        Some(token) => vec![File::new(token.str_at(&["path"]), "ServiceAccountToken")],
+        Some(token) => vec![VolumeFile::new(token.str_at(&["path"]), "ServiceAccountToken")],
         None => Vec::new(),
     }
 }
 
 /// Adds a warning for each file that overlaps an earlier one. Looks earlier files up by path, since there may be many.
-fn collisions(warnings: &mut Vec<String>, volume: &str, what: &str, files: Vec<File>) {
+fn add_overlap_warnings(warnings: &mut Vec<String>, volume: &str, what: &str, files: Vec<VolumeFile>) {
     let volume = quote(volume);
     let mut known: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (i, file) in files.iter().enumerate().filter(|(_, file)| !file.path.is_empty()) {
@@ -91,7 +91,7 @@ fn collisions(warnings: &mut Vec<String>, volume: &str, what: &str, files: Vec<F
             outer.chain(known.get(path)).chain(inner.map(|(_, list)| list)).flatten().copied().collect();
         others.sort_unstable();
         for other in others.into_iter().take(MAX_WARNINGS) {
-            let (file, other) = (file.shown(), files[other].shown());
+            let (file, other) = (file.describe(), files[other].describe());
             warnings.push(format!("volume {volume} ({what}): overlapping paths: {file} with {other}"));
         }
         known.entry(path).or_default().push(i);

@@ -3,36 +3,36 @@
 
 use pintle_value::{Object, Value};
 
-use super::defaults::{drop_init_container_annotations, each, pod_spec_defaults, resource_list_defaults};
+use super::defaults::{drop_init_container_annotations, for_each_item, round_resource_list, set_pod_spec_defaults};
 use super::disabled::STATUS_LISTS;
-use super::resources::{aggregate, is_overcommit_allowed, is_pod_level};
+use super::resources::{aggregate_container_resources, is_overcommit_allowed, is_pod_level};
 
 /// Sets the defaults of a pod.
 pub(crate) fn pod_defaults(pod: &mut Value) {
     if let Some(spec) = pod.get_mut("spec") {
         for list in ["containers", "initContainers"] {
-            each(spec, &[list], requests_from_limits);
+            for_each_item(spec, &[list], set_requests_from_limits);
         }
-        limits_of_huge_pages(spec);
-        requests_of_pod(spec);
+        set_huge_page_limits(spec);
+        set_pod_requests(spec);
         spec.set_default("enableServiceLinks", true);
         if spec.bool_at(&["hostNetwork"]) {
             for list in ["containers", "initContainers"] {
-                each(spec, &[list], |container| each(container, &["ports"], host_port));
+                for_each_item(spec, &[list], |container| for_each_item(container, &["ports"], set_host_port));
             }
         }
-        pod_spec_defaults(spec);
+        set_pod_spec_defaults(spec);
         if spec.int_at(&["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
             spec.set("terminationGracePeriodSeconds", 1);
         }
     }
     drop_init_container_annotations(pod);
     if let Some(status) = pod.get_mut("status") {
-        status_defaults(status);
+        set_status_defaults(status);
     }
 }
 
-fn requests_from_limits(container: &mut Value) {
+fn set_requests_from_limits(container: &mut Value) {
     let Some(limits) = container.at(&["resources", "limits"]).and_then(Value::as_object).cloned() else { return };
     for (name, limit) in limits.iter() {
         if container.at(&["resources", "requests", name]).is_none() {
@@ -42,12 +42,12 @@ fn requests_from_limits(container: &mut Value) {
 }
 
 /// Sets the pod-level limit of huge pages from its containers, if the pod has pod-level resources but no such limit.
-fn limits_of_huge_pages(spec: &mut Value) {
+fn set_huge_page_limits(spec: &mut Value) {
     let is_set = |kind: &str| spec.at(&["resources", kind]).is_some_and(|list| !list.is_empty());
     if !is_set("limits") && !is_set("requests") {
         return;
     }
-    for (name, sum) in aggregate(spec, "limits") {
+    for (name, sum) in aggregate_container_resources(spec, "limits") {
         let said = ["requests", "limits"].iter().any(|kind| spec.at(&["resources", kind, &name]).is_some());
         if name.starts_with("hugepages-") && !said {
             spec.set_at(&["resources", "limits", &name], &sum);
@@ -56,7 +56,7 @@ fn limits_of_huge_pages(spec: &mut Value) {
 }
 
 /// Sets the pod-level requests from the containers, or else from the pod-level limits.
-fn requests_of_pod(spec: &mut Value) {
+fn set_pod_requests(spec: &mut Value) {
     let limits = spec.at(&["resources", "limits"]).and_then(Value::as_object).cloned().unwrap_or_default();
     if limits.is_empty() {
         return;
@@ -67,7 +67,7 @@ fn requests_of_pod(spec: &mut Value) {
             requests.insert(name, amount);
         }
     };
-    for (name, sum) in aggregate(spec, "requests") {
+    for (name, sum) in aggregate_container_resources(spec, "requests") {
         if is_pod_level(&name) && is_overcommit_allowed(&name) {
             add(&name, Value::from(&sum));
         }
@@ -80,7 +80,7 @@ fn requests_of_pod(spec: &mut Value) {
     }
 }
 
-fn host_port(port: &mut Value) {
+fn set_host_port(port: &mut Value) {
     if port.int_at(&["hostPort"]).unwrap_or(0) == 0
         && let Some(own) = port.get("containerPort").cloned()
     {
@@ -88,7 +88,7 @@ fn host_port(port: &mut Value) {
     }
 }
 
-fn status_defaults(status: &mut Value) {
+fn set_status_defaults(status: &mut Value) {
     // `podIP` is the first of `podIPs`. If they differ, `podIP` takes precedence.
     let first = status["podIPs"][0].str_at(&["ip"]).to_owned();
     let single = status.str_at(&["podIP"]).to_owned();
@@ -101,15 +101,15 @@ fn status_defaults(status: &mut Value) {
         status.set("podIPs", vec![entry]);
     }
     for list in STATUS_LISTS {
-        each(status, &[list], |container| {
-            resource_list_defaults(container, &["allocatedResources"]);
-            resource_list_defaults(container, &["resources", "limits"]);
-            resource_list_defaults(container, &["resources", "requests"]);
+        for_each_item(status, &[list], |container| {
+            round_resource_list(container, &["allocatedResources"]);
+            round_resource_list(container, &["resources", "limits"]);
+            round_resource_list(container, &["resources", "requests"]);
         });
     }
-    resource_list_defaults(status, &["allocatedResources"]);
-    resource_list_defaults(status, &["resources", "limits"]);
-    resource_list_defaults(status, &["resources", "requests"]);
+    round_resource_list(status, &["allocatedResources"]);
+    round_resource_list(status, &["resources", "limits"]);
+    round_resource_list(status, &["resources", "requests"]);
 }
 
 #[cfg(test)]

@@ -4,22 +4,23 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::{
-    PodOptions, drop_disabled_template_fields, template_defaults, validate_pod_template_spec, warnings_for_pod_template,
+    PodOptions, drop_disabled_template_fields, set_template_defaults, validate_pod_template_spec,
+    warnings_for_pod_template,
 };
-use crate::generic::{first_generation, keep, next_generation, same_at};
+use crate::generic::{increment_generation, keep_old, same_at, set_first_generation};
 
 /// The strategy for PodTemplate.
-pub(crate) struct PodTemplate;
+pub(crate) struct PodTemplateStrategy;
 
-impl Strategy for PodTemplate {
+impl Strategy for PodTemplateStrategy {
     fn defaults(&self, object: &mut Value) {
         if let Some(template) = object.get_mut("template") {
-            template_defaults(template);
+            set_template_defaults(template);
         }
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        first_generation(object);
+        set_first_generation(object);
         if let Some(template) = object.get_mut("template") {
             drop_disabled_template_fields(context, template, None);
         }
@@ -29,9 +30,9 @@ impl Strategy for PodTemplate {
         if let Some(template) = object.get_mut("template") {
             drop_disabled_template_fields(context, template, old.get("template"));
         }
-        keep(object, old, &["metadata", "generation"]);
+        keep_old(object, old, &["metadata", "generation"]);
         if !same_at(object, old, &["template"]) {
-            next_generation(object, old);
+            increment_generation(object, old);
         }
     }
 
@@ -64,14 +65,14 @@ mod tests {
                 "containers":[{"name":"c","image":" i "}],"ephemeralContainers":[{"name":"e","image":"i"}],
                 "volumes":[{"name":"v","beta.kubernetes.io":null}]}}}"#,
         );
-        PodTemplate.defaults(&mut new);
-        PodTemplate.prepare_for_create(&context(), &mut new);
+        PodTemplateStrategy.defaults(&mut new);
+        PodTemplateStrategy.prepare_for_create(&context(), &mut new);
         assert_eq!(new.generation(), 1);
         assert_eq!(new["template"]["spec"]["schedulingGroup"], Value::Null);
         assert_eq!(new["template"]["spec"]["dnsPolicy"], Value::from("ClusterFirst"));
         // Templates may have images with white space around them.
         assert_eq!(
-            messages(&PodTemplate.validate(&context(), &new)),
+            messages(&PodTemplateStrategy.validate(&context(), &new)),
             [
                 "template.labels: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', '_' or \
                  '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', \
@@ -80,10 +81,10 @@ mod tests {
             ]
         );
         let old = new.clone();
-        PodTemplate.prepare_for_update(&context(), &mut new, &old);
+        PodTemplateStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new.generation(), 1);
         new.set_at(&["template", "spec", "hostname"], "h");
-        PodTemplate.prepare_for_update(&context(), &mut new, &old);
+        PodTemplateStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new.generation(), 2);
     }
 }

@@ -2,7 +2,7 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::validation::{invalid_each, nonnegative, one_of, port_number_or_name, require};
+use crate::validation::{invalid_each, reject_negative, require_fields, validate_one_of, validate_port_number_or_name};
 
 /// Validates the lifecycle and the probes of a regular container or a sidecar.
 pub(crate) fn validate_lifecycle_and_probes(
@@ -36,7 +36,7 @@ pub(crate) fn validate_lifecycle_and_probes(
 fn validate_probe(errors: &mut Errors, probe: &Value, path: &FieldPath<'_>) {
     validate_handler(errors, probe, &["exec", "httpGet", "tcpSocket", "grpc"], None, path);
     for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
-        nonnegative(errors, &path.child(field), probe.int_at(&[field]).unwrap_or(0));
+        reject_negative(errors, &path.child(field), probe.int_at(&[field]).unwrap_or(0));
     }
     if let Some(seconds) = probe.int_at(&["terminationGracePeriodSeconds"]).filter(|s| *s <= 0) {
         errors.invalid(&path.child("terminationGracePeriodSeconds"), seconds, "must be greater than 0");
@@ -59,11 +59,11 @@ fn validate_lifecycle(
         let path = path.child("stopSignal");
         match os {
             None => errors.forbidden(&path, "may not be set for containers with empty `spec.os.name`"),
-            Some("windows") => one_of(errors, &path, Some(signal), &["SIGKILL", "SIGTERM"]),
+            Some("windows") => validate_one_of(errors, &path, Some(signal), &["SIGKILL", "SIGTERM"]),
             Some("linux") => {
                 let known = linux_signals();
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                one_of(errors, &path, Some(signal), &known);
+                validate_one_of(errors, &path, Some(signal), &known);
             }
             Some(_) => {}
         }
@@ -96,7 +96,7 @@ fn validate_handler(errors: &mut Errors, handler: &Value, actions: &[&str], grac
         }
         found = true;
         match *name {
-            "exec" => require(errors, action, &["command"], &path),
+            "exec" => require_fields(errors, action, &["command"], &path),
             "httpGet" => validate_http_get(errors, action, &path),
             "sleep" => {
                 let seconds = action.int_at(&["seconds"]).unwrap_or(0);
@@ -105,7 +105,7 @@ fn validate_handler(errors: &mut Errors, handler: &Value, actions: &[&str], grac
                     errors.invalid(&path, seconds, detail);
                 }
             }
-            _ => port_number_or_name(errors, &path.child("port"), action.get("port")),
+            _ => validate_port_number_or_name(errors, &path.child("port"), action.get("port")),
         }
     }
     if !found {
@@ -114,9 +114,9 @@ fn validate_handler(errors: &mut Errors, handler: &Value, actions: &[&str], grac
 }
 
 fn validate_http_get(errors: &mut Errors, action: &Value, path: &FieldPath<'_>) {
-    require(errors, action, &["path"], path);
-    port_number_or_name(errors, &path.child("port"), action.get("port"));
-    one_of(errors, &path.child("scheme"), Some(action.str_at(&["scheme"])), &["HTTP", "HTTPS"]);
+    require_fields(errors, action, &["path"], path);
+    validate_port_number_or_name(errors, &path.child("port"), action.get("port"));
+    validate_one_of(errors, &path.child("scheme"), Some(action.str_at(&["scheme"])), &["HTTP", "HTTPS"]);
     for header in action.items_at(&["httpHeaders"]) {
         let name = header.str_at(&["name"]);
         invalid_each(errors, &path.child("httpHeaders"), name, names::http_header_name(name));

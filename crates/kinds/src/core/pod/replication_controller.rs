@@ -5,22 +5,23 @@ use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext, Subres
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
 use super::{
-    PodOptions, drop_disabled_template_fields, set_generation, template_defaults, validate_pod_template_spec,
+    PodOptions, drop_disabled_template_fields, set_generation, set_template_defaults, validate_pod_template_spec,
     warnings_for_pod_template,
 };
-use crate::generic::{StatusStrategy, as_is, first_generation, keep, same_at};
-use crate::validation::nonnegative;
-use crate::validation::{all_nonnegative, replica_counts};
+use crate::generic::{StatusStrategy, keep_old, no_preparation, same_at, set_first_generation};
+use crate::validation::reject_negative;
+use crate::validation::{reject_negative_fields, validate_replica_counts};
 
 /// The annotation that marks fields that cannot be converted to this version.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 
 /// The strategy for ReplicationController.
-pub(crate) struct ReplicationController;
+pub(crate) struct ReplicationControllerStrategy;
 
-static STATUS: StatusStrategy = StatusStrategy { keeps: &[&["spec"]], prepare: as_is, validate: validate_status };
+static STATUS: StatusStrategy =
+    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
 
-impl Strategy for ReplicationController {
+impl Strategy for ReplicationControllerStrategy {
     fn defaults(&self, object: &mut Value) {
         if let Some(labels) = object.at(&["spec", "template", "metadata", "labels"]).cloned() {
             for path in [&["spec", "selector"], &["metadata", "labels"]] {
@@ -30,7 +31,7 @@ impl Strategy for ReplicationController {
             }
         }
         if let Some(template) = object.at_mut(&["spec", "template"]) {
-            template_defaults(template);
+            set_template_defaults(template);
         }
     }
 
@@ -38,14 +39,14 @@ impl Strategy for ReplicationController {
         let mut status = Value::object();
         status.set("replicas", 0);
         object.set("status", status);
-        first_generation(object);
+        set_first_generation(object);
         if let Some(template) = object.at_mut(&["spec", "template"]) {
             drop_disabled_template_fields(context, template, None);
         }
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
+        keep_old(object, old, &["status"]);
         if let Some(template) = object.at_mut(&["spec", "template"]) {
             drop_disabled_template_fields(context, template, old.at(&["spec", "template"]));
         }
@@ -125,13 +126,13 @@ fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let spec = &object["spec"];
-    nonnegative(&mut errors, &path.child("minReadySeconds"), spec.int_at(&["minReadySeconds"]).unwrap_or(0));
+    reject_negative(&mut errors, &path.child("minReadySeconds"), spec.int_at(&["minReadySeconds"]).unwrap_or(0));
     let selects_nothing = spec.get("selector").is_none_or(Value::is_empty);
     if selects_nothing {
         errors.required(&path.child("selector"), "");
     }
     match spec.int_at(&["replicas"]) {
-        Some(replicas) => nonnegative(&mut errors, &path.child("replicas"), replicas),
+        Some(replicas) => reject_negative(&mut errors, &path.child("replicas"), replicas),
         None => errors.required(&path.child("replicas"), ""),
     }
     let path = path.child("template");
@@ -164,9 +165,9 @@ fn validate_status(object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     let fields = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"];
-    all_nonnegative(&mut errors, &path, object.get("status"), &fields);
+    reject_negative_fields(&mut errors, &path, object.get("status"), &fields);
     let counters = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    replica_counts(&mut errors, object, &counters, "readyReplicas");
+    validate_replica_counts(&mut errors, object, &counters, "readyReplicas");
     errors
 }
 
@@ -175,12 +176,12 @@ mod tests {
     use super::*;
     use crate::testing::{context, messages, object};
 
-    const RULES: ReplicationController = ReplicationController;
+    const STRATEGY: ReplicationControllerStrategy = ReplicationControllerStrategy;
 
     fn controller(spec: &str) -> Value {
         let mut object = object(&format!(r#"{{"metadata":{{"name":"rc"}},"spec":{spec}}}"#));
-        RULES.defaults(&mut object);
-        RULES.prepare_for_create(&context(), &mut object);
+        STRATEGY.defaults(&mut object);
+        STRATEGY.prepare_for_create(&context(), &mut object);
         object
     }
 
@@ -193,13 +194,13 @@ mod tests {
         assert_eq!(object.label("app"), Some("a"));
         assert_eq!(object.generation(), 1);
         assert_eq!(object["status"], crate::testing::object(r#"{"replicas":0}"#));
-        assert_eq!(messages(&RULES.validate(&context(), &object)), [""; 0]);
+        assert_eq!(messages(&STRATEGY.validate(&context(), &object)), [""; 0]);
     }
 
     #[test]
     fn specs_are_checked() {
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&RULES.validate(&context(), &controller(spec))), expect, "{spec}");
+            assert_eq!(messages(&STRATEGY.validate(&context(), &controller(spec))), expect, "{spec}");
         };
         check(
             r#"{}"#,
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn status_is_checked() {
-        let rules = RULES.subresource("status").unwrap();
+        let rules = STRATEGY.subresource("status").unwrap();
         let new = object(r#"{"spec":{"replicas":9},"status":{"replicas":1,"readyReplicas":2,"availableReplicas":3}}"#);
         let old = object(r#"{"spec":{"replicas":1},"status":{"replicas":0}}"#);
         let mut prepared = new.clone();

@@ -8,16 +8,16 @@ use super::disabled::drop_disabled_pod_fields;
 use super::options::{PodOptions, is_sidecar};
 use super::resources::qos_class;
 use super::spec::MIRROR_POD;
-use super::update::validate_whole;
-use super::{keep_metadata, set_generation};
-use crate::generic::{keep, same, same_at};
+use super::update::validate_metadata_and_spec;
+use super::{restore_metadata, set_generation};
+use crate::generic::{keep_old, same, same_at};
 
 /// The strategy for `pods/resize`.
 pub(crate) struct ResizeStrategy;
 
 impl SubresourceStrategy for ResizeStrategy {
     fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
-        keep_all_but_resources(pod, old);
+        restore_all_but_resources(pod, old);
         drop_disabled_pod_fields(context, pod, Some(old));
         set_generation(pod, old);
     }
@@ -27,7 +27,7 @@ impl SubresourceStrategy for ResizeStrategy {
     }
 }
 
-fn keep_all_but_resources(pod: &mut Value, old: &Value) {
+fn restore_all_but_resources(pod: &mut Value, old: &Value) {
     let count = |pod: &Value, list: &str| pod.items_at(&["spec", list]).len();
     // Validation reports added and removed containers.
     if ["containers", "initContainers"].iter().any(|list| count(pod, list) != count(old, list)) {
@@ -42,14 +42,14 @@ fn keep_all_but_resources(pod: &mut Value, old: &Value) {
         let pairs = new.iter().zip(old);
         let merge = |(new, old): (&Value, &Value)| {
             let mut container = old.clone();
-            keep(&mut container, new, &["resources"]);
-            keep(&mut container, new, &["resizePolicy"]);
+            keep_old(&mut container, new, &["resources"]);
+            keep_old(&mut container, new, &["resizePolicy"]);
             container
         };
         pairs.map(merge).collect()
     });
     let resources = pod.at(&["spec", "resources"]).cloned();
-    keep(pod, old, &["spec"]);
+    keep_old(pod, old, &["spec"]);
     match resources {
         Some(resources) => pod.set_at(&["spec", "resources"], resources),
         None => {
@@ -61,8 +61,8 @@ fn keep_all_but_resources(pod: &mut Value, old: &Value) {
             pod.set_at(&["spec", list], Value::Array(containers));
         }
     }
-    keep(pod, old, &["status"]);
-    keep_metadata(pod, old);
+    keep_old(pod, old, &["status"]);
+    restore_metadata(pod, old);
 }
 
 fn validate_resize(pod: &Value, old: &Value) -> Errors {
@@ -77,7 +77,7 @@ fn validate_resize(pod: &Value, old: &Value) -> Errors {
     if old.str_at(&["spec", "os", "name"]) == "windows" {
         return refused("windows pods cannot be resized");
     }
-    let mut errors = validate_whole(pod, &PodOptions::for_pod(Some(old)));
+    let mut errors = validate_metadata_and_spec(pod, &PodOptions::for_pod(Some(old)));
     let path = FieldPath::new("spec");
     let (new_spec, old_spec) = (&pod["spec"], &old["spec"]);
     let class = match old.str_at(&["status", "qosClass"]) {
@@ -119,7 +119,7 @@ fn validate_resize(pod: &Value, old: &Value) -> Errors {
             }
         }
     }
-    put_container_resources_back(&mut errors, &mut rest, old_spec, &path);
+    restore_container_resources(&mut errors, &mut rest, old_spec, &path);
     if errors.is_empty() && !same(Some(&rest), Some(old_spec)) {
         errors.forbidden(&path, "only cpu and memory resources are mutable");
     }
@@ -148,7 +148,7 @@ fn validate_pod_level(errors: &mut Errors, rest: &mut Value, new: &Value, old: &
         }
     }
     if let Some(resources) = rest.get_mut("resources") {
-        put_cpu_and_memory_back(resources, &old["resources"]);
+        restore_cpu_and_memory(resources, &old["resources"]);
         if old.get("resources").is_none() && resources.is_empty() {
             rest.remove("resources");
         }
@@ -182,10 +182,10 @@ fn was_removed(new: &Value, old: &Value, kind: &str) -> bool {
 }
 
 /// Replaces the CPU and memory of resources by those of the old ones.
-fn put_cpu_and_memory_back(resources: &mut Value, old: &Value) {
+fn restore_cpu_and_memory(resources: &mut Value, old: &Value) {
     for kind in ["requests", "limits"] {
         for name in ["cpu", "memory"] {
-            keep(resources, old, &[kind, name]);
+            keep_old(resources, old, &[kind, name]);
         }
         // Also remove a list that had no other entry.
         if resources.get(kind).is_some_and(Value::is_empty) && old.get(kind).is_none() {
@@ -194,7 +194,7 @@ fn put_cpu_and_memory_back(resources: &mut Value, old: &Value) {
     }
 }
 
-fn put_container_resources_back(errors: &mut Errors, rest: &mut Value, old: &Value, path: &FieldPath<'_>) {
+fn restore_container_resources(errors: &mut Errors, rest: &mut Value, old: &Value, path: &FieldPath<'_>) {
     for list in ["containers", "initContainers"] {
         let list_path = path.child(list);
         let old = old.items_at(&[list]);
@@ -202,7 +202,7 @@ fn put_container_resources_back(errors: &mut Errors, rest: &mut Value, old: &Val
         for (i, (container, old)) in containers.iter_mut().zip(old).enumerate() {
             let modified = !same(Some(container), Some(old));
             if let Some(resources) = container.get_mut("resources") {
-                put_cpu_and_memory_back(resources, &old["resources"]);
+                restore_cpu_and_memory(resources, &old["resources"]);
                 // Upstream compares without the claims of the new container, so any claim counts as a difference.
                 resources.remove("claims");
             }

@@ -10,12 +10,12 @@ use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, names};
 
 use super::options::{PodOptions, is_sidecar};
 use super::visitor::all_containers;
-use crate::validation::{dns_label, invalid_each};
+use crate::validation::{invalid_each, validate_dns_label};
 
 /// The resources that may be set at the pod level; the item that ends in a dash is a prefix.
 const POD_LEVEL: &[&str] = &["cpu", "hugepages-", "memory"];
 const HUGE_PAGES: &str = "hugepages-";
-pub(crate) const COUNTED: &[&str] = &[
+pub(crate) const INTEGER_RESOURCES: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
     "pods",
@@ -26,7 +26,7 @@ pub(crate) const COUNTED: &[&str] = &[
     "services.loadbalancers",
     "services.nodeports",
 ];
-const MEASURED: &[&str] = &[
+const STANDARD_RESOURCES: &[&str] = &[
     "cpu",
     "ephemeral-storage",
     "limits.cpu",
@@ -84,8 +84,8 @@ pub(crate) fn is_pod_level(name: &str) -> bool {
 }
 
 fn is_standard(name: &str) -> bool {
-    COUNTED.contains(&name)
-        || MEASURED.contains(&name)
+    INTEGER_RESOURCES.contains(&name)
+        || STANDARD_RESOURCES.contains(&name)
         || name.starts_with(HUGE_PAGES)
         || name.starts_with("requests.hugepages-")
 }
@@ -141,7 +141,7 @@ pub(crate) fn validate_quantity(errors: &mut Errors, name: &str, amount: &Quanti
     if amount.sign() < 0 {
         errors.invalid(path, amount.to_string(), "must be greater than or equal to 0");
     }
-    if (COUNTED.contains(&name) || is_extended(name)) && amount.milli_value() % 1000 != 0 {
+    if (INTEGER_RESOURCES.contains(&name) || is_extended(name)) && amount.milli_value() % 1000 != 0 {
         errors.invalid(path, amount.to_string(), "must be an integer");
     }
 }
@@ -224,7 +224,7 @@ fn validate_requirements(
 /// Validates that the claims that a container refers to exist in the pod and are unique.
 fn validate_claim_names(errors: &mut Errors, claims: &[Value], known: &BTreeSet<&str>, list: &FieldPath<'_>) {
     /// The maximum number of errors that list all valid names. Further errors omit the list, which may be long.
-    const LISTING: usize = 32;
+    const MAX_ERRORS_WITH_NAMES: usize = 32;
     let names = || known.iter().copied().collect::<Vec<_>>().join(", ");
     // The claims that were referred to as a whole, and the referenced requests of the others.
     let mut whole: BTreeSet<&str> = BTreeSet::new();
@@ -247,7 +247,7 @@ fn validate_claim_names(errors: &mut Errors, claims: &[Value], known: &BTreeSet<
             }
             whole.insert(name);
         } else {
-            dns_label(errors, &path.child("request"), request);
+            validate_dns_label(errors, &path.child("request"), request);
             if !requests.entry(name).or_default().insert(request) {
                 errors.duplicate(&path, format!("{name}/{request}"));
             }
@@ -257,7 +257,7 @@ fn validate_claim_names(errors: &mut Errors, claims: &[Value], known: &BTreeSet<
             let mut detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
             if known.is_empty() {
                 detail.push_str(" which is empty");
-            } else if unknown <= LISTING {
+            } else if unknown <= MAX_ERRORS_WITH_NAMES {
                 detail = format!("{detail}: {}", names());
             }
             errors.push(FieldError::new(ErrorKind::NotFound, &path, name, detail));
@@ -287,14 +287,16 @@ pub(crate) fn validate_pod_resources(
     let requests = resource_list(resources, &["requests"]);
     let limits = resource_list(resources, &["limits"]);
     let requests_path = path.child("requests");
-    for (name, sum) in aggregate(spec, "requests") {
+    for (name, sum) in aggregate_container_resources(spec, "requests") {
         if let Some(whole) = requests.get(&name).filter(|whole| sum.cmp(whole) == Ordering::Greater) {
             let detail = format!("must be greater than or equal to aggregate container requests of {sum}");
             errors.invalid(&requests_path.key(&name), whole.to_string(), detail);
         }
     }
     let limits_path = path.child("limits");
-    for (name, sum) in aggregate(spec, "limits").into_iter().filter(|(name, _)| name.starts_with(HUGE_PAGES)) {
+    for (name, sum) in
+        aggregate_container_resources(spec, "limits").into_iter().filter(|(name, _)| name.starts_with(HUGE_PAGES))
+    {
         if let Some(whole) = limits.get(&name).filter(|whole| sum.cmp(whole) == Ordering::Greater) {
             let detail = format!("must be greater than or equal to aggregate container limits of {sum}");
             errors.invalid(&limits_path.key(&name), whole.to_string(), detail);
@@ -316,30 +318,30 @@ pub(crate) fn validate_pod_resources(
 /// Returns the resources that the containers of a pod need together: the sum of the containers that run in parallel, or
 /// the requirement of an init container and the sidecars started before it, whichever is higher. `kind` is `requests`
 /// or `limits`.
-pub(crate) fn aggregate(spec: &Value, kind: &str) -> ResourceList {
+pub(crate) fn aggregate_container_resources(spec: &Value, kind: &str) -> ResourceList {
     let mut total = ResourceList::new();
     for container in spec.items_at(&["containers"]) {
-        add(&mut total, &resource_list(container, &["resources", kind]));
+        add_resource_list(&mut total, &resource_list(container, &["resources", kind]));
     }
     let mut sidecars = ResourceList::new();
     let mut starting = ResourceList::new();
     for container in spec.items_at(&["initContainers"]) {
         let own = resource_list(container, &["resources", kind]);
         if is_sidecar(container) {
-            add(&mut total, &own);
-            add(&mut sidecars, &own);
-            raise(&mut starting, &sidecars);
+            add_resource_list(&mut total, &own);
+            add_resource_list(&mut sidecars, &own);
+            max_resource_list(&mut starting, &sidecars);
         } else {
             let mut here = own;
-            add(&mut here, &sidecars);
-            raise(&mut starting, &here);
+            add_resource_list(&mut here, &sidecars);
+            max_resource_list(&mut starting, &here);
         }
     }
-    raise(&mut total, &starting);
+    max_resource_list(&mut total, &starting);
     total
 }
 
-fn add(list: &mut ResourceList, other: &ResourceList) {
+fn add_resource_list(list: &mut ResourceList, other: &ResourceList) {
     for (name, amount) in other {
         match list.get_mut(name) {
             Some(sum) => sum.add(amount),
@@ -350,7 +352,7 @@ fn add(list: &mut ResourceList, other: &ResourceList) {
     }
 }
 
-fn raise(list: &mut ResourceList, other: &ResourceList) {
+fn max_resource_list(list: &mut ResourceList, other: &ResourceList) {
     for (name, amount) in other {
         if list.get(name).is_none_or(|present| amount.cmp(present) == Ordering::Greater) {
             list.insert(name.clone(), amount.clone());
@@ -369,7 +371,7 @@ pub(crate) fn qos_class(spec: &Value) -> &'static str {
             if kind == "limits" && limits_decide && list.len() < 2 {
                 guaranteed = false;
             }
-            add(total, &list);
+            add_resource_list(total, &list);
         }
     };
     if let Some(resources) = spec.get("resources") {
@@ -413,7 +415,7 @@ mod tests {
     #[test]
     fn sums_take_init_containers_into_account() {
         let check = |spec: &str, expect: &str| {
-            let sum = aggregate(&object(spec), "requests");
+            let sum = aggregate_container_resources(&object(spec), "requests");
             assert_eq!(sum.get("cpu").map(ToString::to_string).unwrap_or_default(), expect, "{spec}");
         };
         let c = |cpu: &str| format!(r#"{{"resources":{{"requests":{{"cpu":"{cpu}"}}}}}}"#);

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, metadata, names};
 
-use super::options::{PodOptions, passes};
+use super::options::{PodOptions, has_no_errors};
 use crate::labels::{self, validate_selector};
-use crate::validation::{invalid_each, one_of, positive, qualified_name, strings};
+use crate::validation::{invalid_each, require_positive, strings_at, validate_one_of, validate_qualified_name};
 
 /// Validates the keys and values of labels.
 pub(crate) fn validate_labels(errors: &mut Errors, labels: Option<&Value>, path: &FieldPath<'_>) {
@@ -153,8 +153,8 @@ fn validate_pod_affinity_term(errors: &mut Errors, term: &Value, options: &PodOp
 /// Validates the `matchLabelKeys` of a term, after their values were added to the selector.
 fn validate_match_label_keys(errors: &mut Errors, term: &Value, path: &FieldPath<'_>) {
     let selector = term.get("labelSelector");
-    let keys = strings(term, &["matchLabelKeys"]);
-    let mismatch = strings(term, &["mismatchLabelKeys"]);
+    let keys = strings_at(term, &["matchLabelKeys"]);
+    let mismatch = strings_at(term, &["mismatchLabelKeys"]);
     for (field, keys) in [("matchLabelKeys", &keys), ("mismatchLabelKeys", &mismatch)] {
         let list = path.child(field);
         if !keys.is_empty() && selector.is_none() {
@@ -186,8 +186,8 @@ fn validate_match_label_keys(errors: &mut Errors, term: &Value, path: &FieldPath
 }
 
 /// The check of Kubernetes before 1.34, which did not add label keys to the selector.
-fn validate_match_label_keys_as_before(errors: &mut Errors, constraint: &Value, path: &FieldPath<'_>) {
-    let keys = strings(constraint, &["matchLabelKeys"]);
+fn validate_legacy_match_label_keys(errors: &mut Errors, constraint: &Value, path: &FieldPath<'_>) {
+    let keys = strings_at(constraint, &["matchLabelKeys"]);
     if keys.is_empty() {
         return;
     }
@@ -217,18 +217,18 @@ pub(crate) fn validate_spread<'s>(errors: &mut Errors, spec: &'s Value, options:
     for (i, constraint) in constraints.iter().enumerate() {
         let path = list.index(i);
         let (key, action) = kind(constraint);
-        positive(errors, &path.child("maxSkew"), constraint.int_at(&["maxSkew"]).unwrap_or(0));
+        require_positive(errors, &path.child("maxSkew"), constraint.int_at(&["maxSkew"]).unwrap_or(0));
         if key.is_empty() {
             errors.required(&path.child("topologyKey"), "can not be empty");
         }
         let actions = &["DoNotSchedule", "ScheduleAnyway"];
-        one_of(errors, &path.child("whenUnsatisfiable"), Some(action), actions);
+        validate_one_of(errors, &path.child("whenUnsatisfiable"), Some(action), actions);
         if last.get(&(key, action)).is_some_and(|last| *last > i) {
             errors.duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), format!("{{{key}, {action}}}"));
         }
         if let Some(domains) = constraint.int_at(&["minDomains"]) {
             let path = path.child("minDomains");
-            positive(errors, &path, domains);
+            require_positive(errors, &path, domains);
             if action != "DoNotSchedule" {
                 let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
                 errors.invalid(&path, domains, detail);
@@ -236,10 +236,10 @@ pub(crate) fn validate_spread<'s>(errors: &mut Errors, spec: &'s Value, options:
         }
         for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             let policy = constraint.get(field).and_then(Value::as_str);
-            one_of(errors, &path.child(field), policy, &["Honor", "Ignore"]);
+            validate_one_of(errors, &path.child(field), policy, &["Honor", "Ignore"]);
         }
         if options.legacy_match_label_keys {
-            validate_match_label_keys_as_before(errors, constraint, &path);
+            validate_legacy_match_label_keys(errors, constraint, &path);
         } else {
             validate_match_label_keys(errors, constraint, &path);
         }
@@ -251,14 +251,17 @@ pub(crate) fn validate_spread<'s>(errors: &mut Errors, spec: &'s Value, options:
 
 /// Returns true if a spread constraint has a selector that new objects may not have.
 pub(crate) fn has_invalid_spread_selector(spec: &Value) -> bool {
-    spec.items_at(&["topologySpreadConstraints"]).iter().filter_map(|c| c.get("labelSelector")).any(labels::is_invalid)
+    spec.items_at(&["topologySpreadConstraints"])
+        .iter()
+        .filter_map(|c| c.get("labelSelector"))
+        .any(labels::is_invalid_selector)
 }
 
 /// Returns true if a spread constraint has label keys that new objects may not have.
 pub(crate) fn has_invalid_match_label_keys(spec: &Value) -> bool {
     spec.items_at(&["topologySpreadConstraints"])
         .iter()
-        .any(|constraint| !passes(|errors, path| validate_match_label_keys(errors, constraint, path)))
+        .any(|constraint| !has_no_errors(|errors, path| validate_match_label_keys(errors, constraint, path)))
 }
 
 /// Returns true if a pod affinity term has a selector that new objects may not have.
@@ -267,7 +270,7 @@ pub(crate) fn has_invalid_affinity_selector(spec: &Value) -> bool {
         let required = affinity.items_at(&["requiredDuringSchedulingIgnoredDuringExecution"]).iter();
         let preferred = affinity.items_at(&["preferredDuringSchedulingIgnoredDuringExecution"]).iter();
         required.chain(preferred.map(|term| &term["podAffinityTerm"])).any(|term| {
-            ["labelSelector", "namespaceSelector"].iter().filter_map(|f| term.get(f)).any(labels::is_invalid)
+            ["labelSelector", "namespaceSelector"].iter().filter_map(|f| term.get(f)).any(labels::is_invalid_selector)
         })
     })
 }
@@ -324,7 +327,7 @@ pub(crate) fn validate_tolerations(
         }
         if !effect.is_empty() {
             let effects = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
-            one_of(errors, &path.child("effect"), Some(effect), effects);
+            validate_one_of(errors, &path.child("effect"), Some(effect), effects);
         }
     }
 }
@@ -334,7 +337,7 @@ pub(crate) fn validate_gates(errors: &mut Errors, gates: &[Value], list: &FieldP
     let mut seen = BTreeSet::new();
     for (i, gate) in gates.iter().enumerate() {
         let name = gate.str_at(&["name"]);
-        qualified_name(errors, &list.index(i), name);
+        validate_qualified_name(errors, &list.index(i), name);
         if !seen.insert(name) {
             errors.duplicate(&list.index(i), name);
         }

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::file_paths::descending_path;
+use super::file_paths::validate_local_descending_path;
 use super::go_types::{PROFILE, SECURITY_CONTEXT};
 use super::options::PodOptions;
 use super::windows::validate_windows_options;
 use crate::go_json;
-use crate::validation::{invalid_each, one_of, text};
+use crate::validation::{invalid_each, str_field, validate_one_of};
 
 /// The maximum length of an AppArmor profile's path: `PATH_MAX` without the terminating NUL.
 const MAX_PROFILE_PATH: usize = 4095;
@@ -20,8 +20,8 @@ const SYSCTL_FORMAT: &str = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-
 /// Validates a container's security context.
 pub(crate) fn validate_security_context(errors: &mut Errors, context: &Value, host_users: bool, path: &FieldPath<'_>) {
     validate_ids(errors, context, &["runAsUser", "runAsGroup"], path);
-    let mount = text(context, "procMount");
-    one_of(errors, &path.child("procMount"), mount, &["Default", "Unmasked"]);
+    let mount = str_field(context, "procMount");
+    validate_one_of(errors, &path.child("procMount"), mount, &["Default", "Unmasked"]);
     if host_users && mount == Some("Unmasked") {
         errors.invalid(&path.child("procMount"), "Unmasked", "`hostUsers` must be false to use `Unmasked`");
     }
@@ -61,16 +61,16 @@ pub(crate) fn validate_pod_security_context(
         errors.invalid(&path.child("shareProcessNamespace"), true, detail);
     }
     validate_sysctls(errors, context.items_at(&["sysctls"]), spec, options, &path.child("sysctls"));
-    let policy = text(context, "fsGroupChangePolicy");
-    one_of(errors, &path.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
+    let policy = str_field(context, "fsGroupChangePolicy");
+    validate_one_of(errors, &path.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
     validate_seccomp(errors, context.get("seccompProfile"), &path.child("seccompProfile"));
     validate_windows_options(errors, context.get("windowsOptions"), &path.child("windowsOptions"));
     validate_app_armor(errors, context.get("appArmorProfile"), &path.child("appArmorProfile"));
-    let policy = text(context, "supplementalGroupsPolicy");
-    one_of(errors, &path.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
+    let policy = str_field(context, "supplementalGroupsPolicy");
+    validate_one_of(errors, &path.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
     // `MountOption` belongs to a disabled feature; objects that have it keep it.
     let known: &[&str] = if options.any_selinux_change_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
-    one_of(errors, &path.child("seLinuxChangePolicy"), text(context, "seLinuxChangePolicy"), known);
+    validate_one_of(errors, &path.child("seLinuxChangePolicy"), str_field(context, "seLinuxChangePolicy"), known);
 }
 
 fn validate_ids(errors: &mut Errors, context: &Value, fields: &[&str], path: &FieldPath<'_>) {
@@ -157,12 +157,12 @@ fn validate_seccomp(errors: &mut Errors, profile: Option<&Value>, path: &FieldPa
     if kind.is_empty() {
         errors.required(&path.child("type"), "type is required when seccompProfile is set");
     } else {
-        one_of(errors, &path.child("type"), Some(kind), &["Localhost", "RuntimeDefault", "Unconfined"]);
+        validate_one_of(errors, &path.child("type"), Some(kind), &["Localhost", "RuntimeDefault", "Unconfined"]);
     }
     let path = path.child("localhostProfile");
-    match text(profile, "localhostProfile") {
+    match str_field(profile, "localhostProfile") {
         None if kind == "Localhost" => errors.required(&path, "must be set when seccomp type is Localhost"),
-        Some(file) if kind == "Localhost" => descending_path(errors, &path, file),
+        Some(file) if kind == "Localhost" => validate_local_descending_path(errors, &path, file),
         Some(_) => {
             let detail = "can only be set when seccomp type is Localhost";
             errors.push(go_json::invalid(&path, profile, &PROFILE, detail));
@@ -174,7 +174,7 @@ fn validate_seccomp(errors: &mut Errors, profile: Option<&Value>, path: &FieldPa
 /// Validates an AppArmor profile.
 pub(crate) fn validate_app_armor(errors: &mut Errors, profile: Option<&Value>, path: &FieldPath<'_>) {
     let Some(profile) = profile else { return };
-    let file = text(profile, "localhostProfile");
+    let file = str_field(profile, "localhostProfile");
     let file_path = path.child("localhostProfile");
     match profile.str_at(&["type"]) {
         "Localhost" => {

@@ -15,7 +15,10 @@ use super::security::validate_pod_security_context;
 use super::visitor::visit_containers;
 use super::volumes::validate_volumes;
 use super::windows::{validate_host_processes, validate_os};
-use crate::validation::{dns_label, dns_subdomain, invalid_each, object_name, qualified_name, required_one_of, text};
+use crate::validation::{
+    invalid_each, require_one_of, str_field, validate_dns_label, validate_dns_subdomain, validate_object_name,
+    validate_qualified_name,
+};
 
 /// The annotation of mirror pods: static pods of a node, which the API server only displays.
 pub(crate) const MIRROR_POD: &str = "kubernetes.io/config.mirror";
@@ -78,10 +81,10 @@ pub(crate) fn validate_pod_spec(
     validate_pod_resources(&mut errors, spec, &scope.claims, options, path);
 
     validate_host_network(&mut errors, spec, options, path);
-    required_one_of(&mut errors, &path.child("restartPolicy"), restart_policy, &["Always", "OnFailure", "Never"]);
+    require_one_of(&mut errors, &path.child("restartPolicy"), restart_policy, &["Always", "OnFailure", "Never"]);
     let dns_policy = spec.str_at(&["dnsPolicy"]);
     let dns_policies = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    required_one_of(&mut errors, &path.child("dnsPolicy"), dns_policy, dns_policies);
+    require_one_of(&mut errors, &path.child("dnsPolicy"), dns_policy, dns_policies);
     validate_labels(&mut errors, spec.get("nodeSelector"), &path.child("nodeSelector"));
     if let Some(context) = spec.get("securityContext") {
         validate_pod_security_context(&mut errors, context, spec, options, &path.child("securityContext"));
@@ -93,7 +96,7 @@ pub(crate) fn validate_pod_spec(
     let gates = path.child("readinessGates");
     for (i, gate) in spec.items_at(&["readinessGates"]).iter().enumerate() {
         let path = gates.index(i);
-        qualified_name(&mut errors, &path.child("conditionType"), gate.str_at(&["conditionType"]));
+        validate_qualified_name(&mut errors, &path.child("conditionType"), gate.str_at(&["conditionType"]));
     }
     validate_gates(&mut errors, spec.items_at(&["schedulingGates"]), &path.child("schedulingGates"));
     validate_spread(&mut errors, spec, options, &path.child("topologySpreadConstraints"));
@@ -112,7 +115,7 @@ fn validate_simple_fields(errors: &mut Errors, spec: &Value, options: &PodOption
         invalid_each(errors, &path.child("serviceAccountName"), name, names::service_account_name(name, false));
     }
     if let Some(name) = set("nodeName") {
-        object_name(errors, &path.child("nodeName"), name);
+        validate_object_name(errors, &path.child("nodeName"), name);
     }
     if let Some(seconds) = spec.int_at(&["activeDeadlineSeconds"]) {
         invalid_each(
@@ -124,7 +127,7 @@ fn validate_simple_fields(errors: &mut Errors, spec: &Value, options: &PodOption
     }
     for field in ["hostname", "subdomain"] {
         if let Some(name) = set(field) {
-            dns_label(errors, &path.child(field), name);
+            validate_dns_label(errors, &path.child(field), name);
         }
     }
     validate_tolerations(errors, spec.items_at(&["tolerations"]), options, &path.child("tolerations"));
@@ -134,18 +137,18 @@ fn validate_simple_fields(errors: &mut Errors, spec: &Value, options: &PodOption
         errors.append(valid_legacy_ip(&path.child("ip"), alias.str_at(&["ip"]), true, &[]));
         let list = path.child("hostnames");
         for (j, name) in alias.items_at(&["hostnames"]).iter().enumerate() {
-            dns_subdomain(errors, &list.index(j), name.as_str().unwrap_or_default());
+            validate_dns_subdomain(errors, &list.index(j), name.as_str().unwrap_or_default());
         }
     }
     if let Some(name) = set("priorityClassName") {
-        object_name(errors, &path.child("priorityClassName"), name);
+        validate_object_name(errors, &path.child("priorityClassName"), name);
     }
-    if let Some(name) = text(spec, "runtimeClassName") {
-        object_name(errors, &path.child("runtimeClassName"), name);
+    if let Some(name) = str_field(spec, "runtimeClassName") {
+        validate_object_name(errors, &path.child("runtimeClassName"), name);
     }
-    if let Some(policy) = text(spec, "preemptionPolicy") {
+    if let Some(policy) = str_field(spec, "preemptionPolicy") {
         let policies = &["PreemptLowerPriority", "Never"];
-        required_one_of(errors, &path.child("preemptionPolicy"), policy, policies);
+        require_one_of(errors, &path.child("preemptionPolicy"), policy, policies);
     }
     if let Some(overhead) = spec.get("overhead") {
         validate_overhead(errors, overhead, options, &path.child("overhead"));
@@ -169,7 +172,7 @@ fn validate_resource_claims(errors: &mut Errors, claims: &[Value], pod: Option<&
         } else if !seen.insert(name) {
             errors.duplicate(&name_path, name);
         } else {
-            dns_label(errors, &name_path, name);
+            validate_dns_label(errors, &name_path, name);
         }
         let sources = ["resourceClaimName", "resourceClaimTemplateName"];
         let given = sources.iter().filter(|field| claim.get(field).is_some()).count();
@@ -190,8 +193,8 @@ fn validate_resource_claims(errors: &mut Errors, claims: &[Value], pod: Option<&
             errors.invalid(&path, shown(), detail);
         }
         for field in sources {
-            if let Some(name) = text(claim, field) {
-                object_name(errors, &path.child(field), name);
+            if let Some(name) = str_field(claim, field) {
+                validate_object_name(errors, &path.child(field), name);
             }
         }
     }
@@ -288,7 +291,7 @@ fn validate_user_namespaces(errors: &mut Errors, spec: &Value, options: &PodOpti
 }
 
 fn validate_hostname_override(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
-    let Some(name) = text(spec, "hostnameOverride") else { return };
+    let Some(name) = str_field(spec, "hostnameOverride") else { return };
     let path = path.child("hostnameOverride");
     for field in ["setHostnameAsFQDN", "hostNetwork"] {
         if spec.bool_at(&[field]) {
@@ -298,7 +301,7 @@ fn validate_hostname_override(errors: &mut Errors, spec: &Value, path: &FieldPat
     if name.len() > MAX_HOSTNAME_OVERRIDE {
         errors.push(FieldError::too_long(&path, MAX_HOSTNAME_OVERRIDE));
     }
-    dns_subdomain(errors, &path, name);
+    validate_dns_subdomain(errors, &path, name);
 }
 
 /// Validates that file key references point to `emptyDir` volumes.
@@ -329,12 +332,12 @@ fn validate_file_keys(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::pod::defaults::pod_spec_defaults;
+    use crate::core::pod::defaults::set_pod_spec_defaults;
     use crate::testing::{messages, object};
 
     fn check(fields: &str, expect: &[&str]) {
         let mut spec = object(&format!(r#"{{"containers":[{{"name":"c","image":"i"}}],{fields}}}"#));
-        pod_spec_defaults(&mut spec);
+        set_pod_spec_defaults(&mut spec);
         let pod = object(r#"{"metadata":{"name":"p"}}"#);
         let errors = validate_pod_spec(&spec, Some(&pod), &FieldPath::new("spec"), &PodOptions::for_pod(None));
         assert_eq!(messages(&errors), expect, "{fields}");

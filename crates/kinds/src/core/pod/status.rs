@@ -10,14 +10,16 @@ use pintle_value::time::Time;
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, names};
 
 use super::annotations::{validate_annotation_updates, validate_pod_annotations};
-use super::defaults::each;
+use super::defaults::for_each_item;
 use super::disabled::{STATUS_LISTS, drop_disabled_pod_fields};
 use super::go_types::ADDRESSES;
 use super::options::PodOptions;
 use super::resources::{is_native, quantity};
-use crate::generic::keep;
+use crate::generic::keep_old;
 use crate::go_json;
-use crate::validation::{dns_label, invalid_each, object_name, one_of, qualified_name, text};
+use crate::validation::{
+    invalid_each, str_field, validate_dns_label, validate_object_name, validate_one_of, validate_qualified_name,
+};
 
 const MAX_HEALTH_MESSAGE: usize = 1024;
 
@@ -44,18 +46,18 @@ pub(crate) fn set_condition(pod: &mut Value, mut condition: Value, now: Time) {
 }
 
 /// The strategy for `pods/status`.
-pub(crate) struct StatusStrategy;
+pub(crate) struct PodStatusStrategy;
 
-impl SubresourceStrategy for StatusStrategy {
+impl SubresourceStrategy for PodStatusStrategy {
     fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
-        keep(pod, old, &["spec"]);
+        keep_old(pod, old, &["spec"]);
         for field in ["deletionTimestamp", "ownerReferences"] {
-            keep(pod, old, &["metadata", field]);
+            keep_old(pod, old, &["metadata", field]);
         }
         if pod.str_at(&["status", "qosClass"]).is_empty() {
-            keep(pod, old, &["status", "qosClass"]);
+            keep_old(pod, old, &["status", "qosClass"]);
         }
-        keep_observed_generations(pod, old);
+        restore_observed_generations(pod, old);
         drop_disabled_pod_fields(context, pod, Some(old));
     }
 
@@ -65,18 +67,18 @@ impl SubresourceStrategy for StatusStrategy {
 }
 
 /// Restores observed generations that a client omits, in the status and in conditions of the same type.
-fn keep_observed_generations(pod: &mut Value, old: &Value) {
+fn restore_observed_generations(pod: &mut Value, old: &Value) {
     const FIELD: &str = "observedGeneration";
     let is_unset = |object: &Value| object.int_at(&[FIELD]).unwrap_or(0) == 0;
     if is_unset(&pod["status"]) {
-        keep(pod, old, &["status", FIELD]);
+        keep_old(pod, old, &["status", FIELD]);
     }
     // If a type occurs more than once, its conditions correspond in their order.
     let mut known: BTreeMap<&str, Vec<Option<&Value>>> = BTreeMap::new();
     for condition in old.items_at(&["status", "conditions"]).iter().rev() {
         known.entry(condition.str_at(&["type"])).or_default().push(condition.get(FIELD));
     }
-    each(pod, &["status", "conditions"], |condition| {
+    for_each_item(pod, &["status", "conditions"], |condition| {
         let kind = condition.str_at(&["type"]).to_owned();
         let generation = known.get_mut(kind.as_str()).and_then(Vec::pop).flatten();
         if let Some(generation) = generation.filter(|_| is_unset(condition)) {
@@ -101,7 +103,7 @@ fn validate_status_update(pod: &Value, old: &Value) -> Errors {
         let kind = condition.str_at(&["type"]);
         if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
             // Upstream writes this field with a capital letter.
-            qualified_name(&mut errors, &path.child("Type"), kind);
+            validate_qualified_name(&mut errors, &path.child("Type"), kind);
         }
     }
     validate_nomination(&mut errors, status, old_status, old, &path);
@@ -151,7 +153,7 @@ fn validate_nomination(errors: &mut Errors, status: &Value, old_status: &Value, 
         return;
     }
     let path = path.child("nominatedNodeName");
-    object_name(errors, &path, node);
+    validate_object_name(errors, &path, node);
     if !old.str_at(&["spec", "nodeName"]).is_empty() {
         errors.forbidden(&path, "may not be set on pods that are already bound to a node");
     }
@@ -171,7 +173,7 @@ fn validate_transitions(errors: &mut Errors, status: &Value, old: &Value, list: 
     if !ephemeral && rules.any(|rule| rule.str_at(&["action"]) == "RestartAllContainers") {
         return;
     }
-    let containers = by_name(containers);
+    let containers = containers_by_name(containers);
     let mut running: BTreeMap<&str, usize> = BTreeMap::new();
     for now in status.items_at(&[list]).iter().filter(|now| now.at(&["state", "terminated"]).is_none()) {
         *running.entry(now.str_at(&["name"])).or_default() += 1;
@@ -180,7 +182,7 @@ fn validate_transitions(errors: &mut Errors, status: &Value, old: &Value, list: 
         let Some(ended) = before.at(&["state", "terminated"]) else { continue };
         let name = before.str_at(&["name"]);
         let exit = ended.int_at(&["exitCode"]).unwrap_or(0);
-        let may_restart = containers.get(name).is_some_and(|container| restarts(container, spec, exit));
+        let may_restart = containers.get(name).is_some_and(|container| should_restart(container, spec, exit));
         let again = running.get(name).copied().unwrap_or(0);
         // For regular and init containers, upstream reports only the first error.
         for _ in 0..if ephemeral { again } else { again.min(1) } {
@@ -193,19 +195,19 @@ fn validate_transitions(errors: &mut Errors, status: &Value, old: &Value, list: 
 }
 
 /// Returns containers by name. If several have the same name, the first one counts.
-fn by_name(containers: &[Value]) -> BTreeMap<&str, &Value> {
+fn containers_by_name(containers: &[Value]) -> BTreeMap<&str, &Value> {
     containers.iter().rev().map(|container| (container.str_at(&["name"]), container)).collect()
 }
 
 /// Returns true if a container that terminated with an exit code restarts (upstream: `ContainerShouldRestart`).
-fn restarts(container: &Value, spec: &Value, exit: i64) -> bool {
+fn should_restart(container: &Value, spec: &Value, exit: i64) -> bool {
     let by_policy = |policy: &str| match policy {
         "Always" => Some(true),
         "OnFailure" => Some(exit != 0),
         "Never" => Some(false),
         _ => None,
     };
-    if let Some(policy) = text(container, "restartPolicy") {
+    if let Some(policy) = str_field(container, "restartPolicy") {
         let matching = container.items_at(&["restartPolicyRules"]).iter().find(|rule| {
             let listed = rule.items_at(&["exitCodes", "values"]).iter().any(|code| code.as_int() == Some(exit));
             match rule.str_at(&["exitCodes", "operator"]) {
@@ -227,7 +229,7 @@ fn restarts(container: &Value, spec: &Value, exit: i64) -> bool {
 
 fn validate_claim_statuses(errors: &mut Errors, pod: &Value, path: &FieldPath<'_>) {
     let list = path.child("resourceClaimStatuses");
-    let claims = by_name(pod.items_at(&["spec", "resourceClaims"]));
+    let claims = containers_by_name(pod.items_at(&["spec", "resourceClaims"]));
     let mut seen = BTreeSet::new();
     for (i, status) in pod.items_at(&["status", "resourceClaimStatuses"]).iter().enumerate() {
         let path = list.index(i);
@@ -239,8 +241,8 @@ fn validate_claim_statuses(errors: &mut Errors, pod: &Value, path: &FieldPath<'_
         if !seen.insert(name) {
             errors.duplicate(&path.child("name"), name);
         }
-        if let Some(claim) = text(status, "resourceClaimName") {
-            object_name(errors, &path.child("resourceClaimName"), claim);
+        if let Some(claim) = str_field(status, "resourceClaimName") {
+            validate_object_name(errors, &path.child("resourceClaimName"), claim);
         }
     }
 }
@@ -275,7 +277,7 @@ fn validate_extended_claim_status(errors: &mut Errors, pod: &Value, path: &Field
             }
             Some(_) => {}
         }
-        dns_label(errors, &path.child("requestName"), request);
+        validate_dns_label(errors, &path.child("requestName"), request);
         if !seen.insert(key) {
             for (field, value) in fields.into_iter().zip(key) {
                 errors.duplicate(&item.child(field), value);
@@ -286,7 +288,7 @@ fn validate_extended_claim_status(errors: &mut Errors, pod: &Value, path: &Field
     if name.is_empty() {
         errors.required(&path.child("resourceClaimName"), "");
     } else {
-        object_name(errors, &path.child("resourceClaimName"), name);
+        validate_object_name(errors, &path.child("resourceClaimName"), name);
     }
 }
 
@@ -297,7 +299,7 @@ fn validate_allocatable_claim_statuses(errors: &mut Errors, pod: &Value, list: &
         if name.is_empty() {
             errors.required(&path.child("resourceClaimName"), "must not be empty");
         }
-        let refers = |list: &[&str]| pod.items_at(list).iter().any(|c| text(c, "resourceClaimName") == Some(name));
+        let refers = |list: &[&str]| pod.items_at(list).iter().any(|c| str_field(c, "resourceClaimName") == Some(name));
         if !refers(&["spec", "resourceClaims"]) && !refers(&["status", "resourceClaimStatuses"]) {
             errors.invalid(&path.child("resourceClaimName"), name, "no mapping found in pod reference");
         }
@@ -384,7 +386,7 @@ fn validate_users(errors: &mut Errors, pod: &Value, list: &str, path: &FieldPath
 
 /// Validates the allocated resources of containers and the health of their devices.
 fn validate_allocated(errors: &mut Errors, pod: &Value, list: &str, containers: &str, path: &FieldPath<'_>) {
-    let containers = by_name(pod.items_at(&["spec", containers]));
+    let containers = containers_by_name(pod.items_at(&["spec", containers]));
     for (i, status) in pod.items_at(&["status", list]).iter().enumerate() {
         let path = path.index(i);
         let path = path.child("allocatedResourcesStatus");
@@ -420,8 +422,8 @@ fn validate_health(errors: &mut Errors, resources: &[Value], list: &FieldPath<'_
     for (i, resource) in resources.iter().enumerate() {
         let path = list.index(i);
         let health = Some(resource.str_at(&["health"]));
-        one_of(errors, &path.child("health"), health, &["Healthy", "Unhealthy", "Unknown"]);
-        match text(resource, "message") {
+        validate_one_of(errors, &path.child("health"), health, &["Healthy", "Unhealthy", "Unknown"]);
+        match str_field(resource, "message") {
             Some("") => errors.required(&path.child("message"), "must be non-empty if specified"),
             Some(message) if message.len() > MAX_HEALTH_MESSAGE => {
                 errors.push(FieldError::too_long(&path.child("message"), MAX_HEALTH_MESSAGE));
@@ -441,7 +443,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     fn check(new: &str, old: &str, expect: &[&str]) {
-        let errors = StatusStrategy.validate_update(&context(), &object(new), &object(old));
+        let errors = PodStatusStrategy.validate_update(&context(), &object(new), &object(old));
         assert_eq!(messages(&errors), expect, "{new}");
     }
 
@@ -495,7 +497,7 @@ mod tests {
             r#"{"metadata":{"deletionTimestamp":"t"},"spec":{},"status":{"qosClass":"BestEffort","observedGeneration":3,
                 "conditions":[{"type":"A","observedGeneration":1},{"type":"A","observedGeneration":2}]}}"#,
         );
-        StatusStrategy.prepare_for_update(&context(), &mut new, &old);
+        PodStatusStrategy.prepare_for_update(&context(), &mut new, &old);
         let expect = object(
             r#"{"metadata":{"deletionTimestamp":"t"},"spec":{},"status":{"qosClass":"BestEffort","observedGeneration":3,
                 "conditions":[{"type":"A","observedGeneration":1},{"type":"A","observedGeneration":9}]}}"#,

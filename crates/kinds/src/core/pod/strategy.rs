@@ -4,19 +4,19 @@ use pintle_registry::{GracefulDeletion, ResetFields, Strategy, StrategyContext, 
 use pintle_value::{Errors, Str, Value, names};
 
 use super::annotations::copy_app_armor_annotations;
-use super::defaults::each;
+use super::defaults::for_each_item;
 use super::disabled::drop_disabled_pod_fields;
 use super::pod_defaults::pod_defaults;
 use super::resize::ResizeStrategy;
 use super::resources::qos_class;
-use super::status::{StatusStrategy, set_condition};
+use super::status::{PodStatusStrategy, set_condition};
 use super::update::{validate_create, validate_ephemeral_update, validate_update};
 use super::warnings::warnings_for_pod;
-use super::{keep_metadata, set_generation};
-use crate::generic::keep;
+use super::{restore_metadata, set_generation};
+use crate::generic::keep_old;
 
 /// The strategy for Pod.
-pub(crate) struct Pod;
+pub(crate) struct PodStrategy;
 
 const SELECTABLE: &[&str] = &[
     "spec.nodeName",
@@ -33,7 +33,7 @@ const SELECTABLE: &[&str] = &[
     "status.podIPs",
 ];
 
-impl Strategy for Pod {
+impl Strategy for PodStrategy {
     fn defaults(&self, pod: &mut Value) {
         pod_defaults(pod);
     }
@@ -61,7 +61,7 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
-        keep(pod, old, &["status"]);
+        keep_old(pod, old, &["status"]);
         drop_disabled_pod_fields(context, pod, Some(old));
         set_generation(pod, old);
     }
@@ -103,7 +103,7 @@ impl Strategy for Pod {
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         match name {
-            "status" => Some(&StatusStrategy),
+            "status" => Some(&PodStatusStrategy),
             "ephemeralcontainers" => Some(&EphemeralContainersStrategy),
             "resize" => Some(&ResizeStrategy),
             _ => None,
@@ -159,7 +159,7 @@ impl Strategy for Pod {
     }
 }
 
-impl GracefulDeletion for Pod {
+impl GracefulDeletion for PodStrategy {
     fn grace_period(&self, pod: &Value, asked: Option<i64>) -> Option<i64> {
         let own = pod.int_at(&["spec", "terminationGracePeriodSeconds"]).unwrap_or(0);
         let ended = matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded");
@@ -197,14 +197,14 @@ fn merge_label_keys(pod: &mut Value) {
     };
     for field in ["podAffinity", "podAntiAffinity"] {
         let preferred = ["spec", "affinity", field, "preferredDuringSchedulingIgnoredDuringExecution"];
-        each(pod, &preferred, |weighted| {
+        for_each_item(pod, &preferred, |weighted| {
             if let Some(term) = weighted.get_mut("podAffinityTerm") {
                 merge(term);
             }
         });
-        each(pod, &["spec", "affinity", field, "requiredDuringSchedulingIgnoredDuringExecution"], merge);
+        for_each_item(pod, &["spec", "affinity", field, "requiredDuringSchedulingIgnoredDuringExecution"], merge);
     }
-    each(pod, &["spec", "topologySpreadConstraints"], merge);
+    for_each_item(pod, &["spec", "topologySpreadConstraints"], merge);
 }
 
 /// The strategy for `pods/ephemeralcontainers`.
@@ -213,15 +213,15 @@ struct EphemeralContainersStrategy;
 impl SubresourceStrategy for EphemeralContainersStrategy {
     fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
         let containers = pod.at(&["spec", "ephemeralContainers"]).cloned();
-        keep(pod, old, &["spec"]);
+        keep_old(pod, old, &["spec"]);
         match containers {
             Some(containers) => pod.set_at(&["spec", "ephemeralContainers"], containers),
             None => {
                 pod.remove_at(&["spec", "ephemeralContainers"]);
             }
         }
-        keep(pod, old, &["status"]);
-        keep_metadata(pod, old);
+        keep_old(pod, old, &["status"]);
+        restore_metadata(pod, old);
         drop_disabled_pod_fields(context, pod, Some(old));
         set_generation(pod, old);
     }
@@ -245,18 +245,18 @@ mod tests {
         pintle_schema::normalise(&schema.types, schema.root, &mut pod, &mut problems);
         assert!(problems.is_empty(), "{problems:?}");
         pintle_schema::static_defaults(&schema.types, schema.root, &mut pod);
-        Pod.defaults(&mut pod);
-        Pod.prepare_for_create(&context(), &mut pod);
+        PodStrategy.defaults(&mut pod);
+        PodStrategy.prepare_for_create(&context(), &mut pod);
         pod
     }
 
     fn check_stored(json: &str, expect: &str) {
         let pod = stored(json);
         assert_eq!(pod, object(expect), "{pod:#?}");
-        assert_eq!(messages(&Pod.validate(&context(), &pod)), [""; 0]);
+        assert_eq!(messages(&PodStrategy.validate(&context(), &pod)), [""; 0]);
         let once = pod.clone();
         let mut pod = pod;
-        Pod.defaults(&mut pod);
+        PodStrategy.defaults(&mut pod);
         assert_eq!(pod, once);
     }
 
@@ -297,13 +297,13 @@ mod tests {
         assert_eq!(pod["status"]["conditions"], object(expect));
         let selector = &pod["spec"]["topologySpreadConstraints"][0]["labelSelector"];
         assert_eq!(*selector, object(r#"{"matchExpressions":[{"key":"app","operator":"In","values":["a"]}]}"#));
-        assert_eq!(messages(&Pod.validate(&context(), &pod)), [""; 0]);
+        assert_eq!(messages(&PodStrategy.validate(&context(), &pod)), [""; 0]);
     }
 
     #[test]
     fn new_pods_are_checked() {
         let check = |json: &str, expect: &[&str]| {
-            assert_eq!(messages(&Pod.validate(&context(), &stored(json))), expect, "{json}");
+            assert_eq!(messages(&PodStrategy.validate(&context(), &stored(json))), expect, "{json}");
         };
         check(r#"{"metadata":{"name":"p"},"spec":{}}"#, &["spec.containers: Required value"]);
         check(
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn deletion_waits_for_pods_that_run() {
         let check = |pod: &str, asked: Option<i64>, expect: i64| {
-            assert_eq!(Pod.grace_period(&object(pod), asked), Some(expect), "{pod}");
+            assert_eq!(PodStrategy.grace_period(&object(pod), asked), Some(expect), "{pod}");
         };
         let running = r#"{"spec":{"nodeName":"n","terminationGracePeriodSeconds":30},"status":{"phase":"Running"}}"#;
         check(running, None, 30);
@@ -345,7 +345,7 @@ mod tests {
             r#"{"spec":{"nodeName":"n","hostNetwork":true,"restartPolicy":"Never"},
                 "status":{"podIP":"1.1.1.1","podIPs":[{"ip":"1.1.1.1"}]}}"#,
         );
-        let fields = Pod.selectable_fields(&pod);
+        let fields = PodStrategy.selectable_fields(&pod);
         let value = |name: &str| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str());
         assert_eq!(value("spec.nodeName"), Some("n"));
         assert_eq!(value("spec.hostNetwork"), Some("true"));
@@ -359,12 +359,12 @@ mod tests {
     #[test]
     fn ephemeral_containers_are_added_only() {
         let old = stored(r#"{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#);
-        let rules = Pod.subresource("ephemeralcontainers").unwrap();
+        let rules = PodStrategy.subresource("ephemeralcontainers").unwrap();
         let update = |old: &Value, containers: &str| {
             let mut new = old.clone();
             new.set_at(&["spec", "ephemeralContainers"], object(containers));
             new.set_at(&["spec", "hostname"], "ignored");
-            Pod.defaults(&mut new);
+            PodStrategy.defaults(&mut new);
             rules.prepare_for_update(&context(), &mut new, old);
             let errors = messages(&rules.validate_update(&context(), &new, old));
             (new, errors)
@@ -406,13 +406,17 @@ mod tests {
         ] {
             let mut pod = object(json);
             let old = pod.clone();
-            Pod.defaults(&mut pod);
-            Pod.prepare_for_create(&context(), &mut pod);
-            Pod.prepare_for_update(&context(), &mut pod, &old);
-            let _ = (Pod.validate(&context(), &pod), Pod.validate_update(&context(), &pod, &old));
-            let _ = (Pod.warnings(&context(), &pod, None), Pod.selectable_fields(&pod), Pod.grace_period(&pod, None));
+            PodStrategy.defaults(&mut pod);
+            PodStrategy.prepare_for_create(&context(), &mut pod);
+            PodStrategy.prepare_for_update(&context(), &mut pod, &old);
+            let _ = (PodStrategy.validate(&context(), &pod), PodStrategy.validate_update(&context(), &pod, &old));
+            let _ = (
+                PodStrategy.warnings(&context(), &pod, None),
+                PodStrategy.selectable_fields(&pod),
+                PodStrategy.grace_period(&pod, None),
+            );
             for name in ["status", "resize", "ephemeralcontainers"] {
-                let rules = Pod.subresource(name).unwrap();
+                let rules = PodStrategy.subresource(name).unwrap();
                 rules.prepare_for_update(&context(), &mut pod, &old);
                 let _ = rules.validate_update(&context(), &pod, &old);
             }

@@ -15,9 +15,9 @@ use super::options::PodOptions;
 use super::scheduling::validate_tolerations;
 use super::spec::{MIRROR_POD, validate_pod_spec};
 use super::volumes::projected_tokens;
-use crate::generic::{keep, same, same_at};
+use crate::generic::{keep_old, same, same_at};
 use crate::go_json;
-use crate::validation::text;
+use crate::validation::str_field;
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
                          `spec.tolerations` (only additions to existing tolerations),\
@@ -25,7 +25,7 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
 
 /// Validates a new pod.
 pub(crate) fn validate_create(pod: &Value) -> Errors {
-    let mut errors = validate_whole(pod, &PodOptions::for_pod(None));
+    let mut errors = validate_metadata_and_spec(pod, &PodOptions::for_pod(None));
     let path = FieldPath::new("spec");
     let spec = &pod["spec"];
     if !spec.items_at(&["ephemeralContainers"]).is_empty() {
@@ -39,7 +39,7 @@ pub(crate) fn validate_create(pod: &Value) -> Errors {
 }
 
 /// Validates a pod without its object metadata (upstream: `validatePodMetadataAndSpec`).
-pub(crate) fn validate_whole(pod: &Value, options: &PodOptions) -> Errors {
+pub(crate) fn validate_metadata_and_spec(pod: &Value, options: &PodOptions) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let spec = &pod["spec"];
@@ -68,7 +68,7 @@ pub(crate) fn validate_whole(pod: &Value, options: &PodOptions) -> Errors {
 /// Validates an update of a pod.
 pub(crate) fn validate_update(pod: &Value, old: &Value) -> Errors {
     let options = PodOptions::for_pod(Some(old));
-    let mut errors = validate_whole(pod, &options);
+    let mut errors = validate_metadata_and_spec(pod, &options);
     let annotations = FieldPath::new("metadata.annotations");
     validate_annotation_updates(&mut errors, pod, old, &annotations);
     validate_pod_annotations(&mut errors, pod, &options, &annotations);
@@ -119,16 +119,16 @@ pub(crate) fn validate_update(pod: &Value, old: &Value) -> Errors {
 
     // Restores all mutable fields. Nothing else may differ.
     let mut rest = new_spec.clone();
-    put_images_back(&mut rest, old_spec);
+    restore_images(&mut rest, old_spec);
     for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
-        keep(&mut rest, old_spec, &[field]);
+        keep_old(&mut rest, old_spec, &[field]);
     }
     let grace = |spec: &Value| spec.int_at(&["terminationGracePeriodSeconds"]);
     if grace(old_spec).is_some_and(|seconds| seconds < 0) && grace(&rest) == Some(1) {
-        keep(&mut rest, old_spec, &["terminationGracePeriodSeconds"]);
+        keep_old(&mut rest, old_spec, &["terminationGracePeriodSeconds"]);
     }
     if !old_spec.items_at(&["schedulingGates"]).is_empty() {
-        put_node_choice_back(&mut errors, &mut rest, old_spec, &path);
+        restore_node_selection(&mut errors, &mut rest, old_spec, &path);
     }
     if !same(Some(&rest), Some(old_spec)) {
         let diff = unified(old_spec, &rest);
@@ -137,31 +137,31 @@ pub(crate) fn validate_update(pod: &Value, old: &Value) -> Errors {
     errors
 }
 
-fn put_images_back(spec: &mut Value, old: &Value) {
+fn restore_images(spec: &mut Value, old: &Value) {
     for list in ["containers", "initContainers"] {
         let old = old.items_at(&[list]);
         let Some(containers) = spec.get_mut(list).and_then(Value::as_array_mut) else { continue };
         for (container, old) in containers.iter_mut().zip(old) {
-            keep(container, old, &["image"]);
+            keep_old(container, old, &["image"]);
         }
     }
 }
 
 /// Restores the node selector and affinity of a gated pod. They may only become more restrictive.
-fn put_node_choice_back(errors: &mut Errors, spec: &mut Value, old: &Value, path: &FieldPath<'_>) {
+fn restore_node_selection(errors: &mut Errors, spec: &mut Value, old: &Value, path: &FieldPath<'_>) {
     if !same_at(spec, old, &["nodeSelector"]) {
         let selector = &spec["nodeSelector"];
         if old.entries_at(&["nodeSelector"]).any(|(key, value)| selector.get(key) != Some(value)) {
             let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
             errors.invalid(&path.child("nodeSelector"), selector.clone(), detail);
         }
-        keep(spec, old, &["nodeSelector"]);
+        keep_old(spec, old, &["nodeSelector"]);
     }
     let affinity = ["affinity", "nodeAffinity"];
     if !same_at(spec, old, &affinity) {
         let node_path = path.child("affinity");
         validate_node_affinity(errors, spec.at(&affinity), old.at(&affinity), &node_path.child("nodeAffinity"));
-        keep(spec, old, &affinity);
+        keep_old(spec, old, &affinity);
         // Also remove an affinity that contained nothing but the node affinity.
         if old.get("affinity").is_none() && spec.get("affinity").is_some_and(Value::is_empty) {
             spec.remove("affinity");
@@ -240,7 +240,7 @@ pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
         errors.forbidden(&FieldPath::new(""), "static pods do not support ephemeral containers");
         return errors;
     }
-    let mut errors = validate_whole(pod, &options);
+    let mut errors = validate_metadata_and_spec(pod, &options);
     let annotations = FieldPath::new("metadata.annotations");
     validate_annotation_updates(&mut errors, pod, old, &annotations);
     validate_pod_annotations(&mut errors, pod, &options, &annotations);
@@ -249,7 +249,7 @@ pub(crate) fn validate_ephemeral_update(pod: &Value, old: &Value) -> Errors {
     let containers: BTreeMap<&str, &Value> = pod
         .items_at(&["spec", "ephemeralContainers"])
         .iter()
-        .filter_map(|container| Some((text(container, "name")?, container)))
+        .filter_map(|container| Some((str_field(container, "name")?, container)))
         .collect();
     for old in old.items_at(&["spec", "ephemeralContainers"]) {
         let name = old.str_at(&["name"]);

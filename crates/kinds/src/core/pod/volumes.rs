@@ -9,11 +9,13 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::claim_spec::validate_claim_template;
 use super::containers::PULL_POLICIES;
 use super::env::{VOLUME_FIELDS, validate_field_ref, validate_resource_ref};
-use super::file_paths::{file_mode, no_backsteps, non_reserved_path};
+use super::file_paths::{validate_file_mode, validate_local_non_reserved_path, validate_no_backsteps};
 use super::legacy_volumes as legacy;
-use super::options::{PodOptions, passes};
+use super::options::{PodOptions, has_no_errors};
 use super::resources::is_negative;
-use crate::validation::{dns_label, invalid_each, object_name, one_of, require, required_one_of};
+use crate::validation::{
+    invalid_each, require_fields, require_one_of, validate_dns_label, validate_object_name, validate_one_of,
+};
 
 const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
@@ -24,35 +26,35 @@ type SourceRule = fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions);
 /// The sources in upstream's order. Each has two error paths, since upstream's do not always equal the field name: the
 /// first for the error about more than one source, the second for the errors of the source itself.
 const SOURCES: &[(&str, &str, &str, SourceRule)] = &[
-    ("hostPath", "hostPath", "hostPath", host_path),
-    ("gitRepo", "gitRepo", "gitRepo", legacy::git_repo),
-    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", legacy::gce_disk),
-    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", legacy::aws_disk),
-    ("secret", "secret", "secret", secret),
-    ("nfs", "nfs", "nfs", nfs),
-    ("iscsi", "iscsi", "iscsi", legacy::iscsi),
-    ("glusterfs", "glusterfs", "glusterfs", legacy::glusterfs),
-    ("flocker", "flocker", "flocker", legacy::flocker),
-    ("persistentVolumeClaim", "persistentVolumeClaim", "persistentVolumeClaim", claim),
-    ("rbd", "rbd", "rbd", legacy::rbd),
-    ("cinder", "cinder", "cinder", legacy::cinder),
-    ("cephfs", "cephFS", "cephfs", legacy::cephfs),
-    ("quobyte", "quobyte", "quobyte", legacy::quobyte),
-    ("downwardAPI", "downwarAPI", "downwardAPI", downward_api),
-    ("fc", "fc", "fc", legacy::fibre_channel),
-    ("flexVolume", "flexVolume", "flexVolume", legacy::flex),
-    ("configMap", "configMap", "configMap", config_map),
-    ("azureFile", "azureFile", "azureFile", legacy::azure_file),
-    ("vsphereVolume", "vsphereVolume", "vsphereVolume", legacy::vsphere),
-    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk", legacy::photon),
-    ("portworxVolume", "portworxVolume", "portworxVolume", legacy::portworx),
-    ("azureDisk", "azureDisk", "azureDisk", legacy::azure_disk),
-    ("storageos", "storageos", "storageos", legacy::storage_os),
-    ("projected", "projected", "projected", projected),
-    ("scaleIO", "scaleIO", "scaleIO", legacy::scale_io),
-    ("csi", "csi", "csi", csi),
-    ("ephemeral", "ephemeral", "ephemeral", ephemeral),
-    ("image", "image", "image", image),
+    ("hostPath", "hostPath", "hostPath", validate_host_path),
+    ("gitRepo", "gitRepo", "gitRepo", legacy::validate_git_repo),
+    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", legacy::validate_gce_disk),
+    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", legacy::validate_aws_disk),
+    ("secret", "secret", "secret", validate_secret),
+    ("nfs", "nfs", "nfs", validate_nfs),
+    ("iscsi", "iscsi", "iscsi", legacy::validate_iscsi),
+    ("glusterfs", "glusterfs", "glusterfs", legacy::validate_glusterfs),
+    ("flocker", "flocker", "flocker", legacy::validate_flocker),
+    ("persistentVolumeClaim", "persistentVolumeClaim", "persistentVolumeClaim", validate_claim),
+    ("rbd", "rbd", "rbd", legacy::validate_rbd),
+    ("cinder", "cinder", "cinder", legacy::validate_cinder),
+    ("cephfs", "cephFS", "cephfs", legacy::validate_cephfs),
+    ("quobyte", "quobyte", "quobyte", legacy::validate_quobyte),
+    ("downwardAPI", "downwarAPI", "downwardAPI", validate_downward_api),
+    ("fc", "fc", "fc", legacy::validate_fibre_channel),
+    ("flexVolume", "flexVolume", "flexVolume", legacy::validate_flex),
+    ("configMap", "configMap", "configMap", validate_config_map),
+    ("azureFile", "azureFile", "azureFile", legacy::validate_azure_file),
+    ("vsphereVolume", "vsphereVolume", "vsphereVolume", legacy::validate_vsphere),
+    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk", legacy::validate_photon),
+    ("portworxVolume", "portworxVolume", "portworxVolume", legacy::validate_portworx),
+    ("azureDisk", "azureDisk", "azureDisk", legacy::validate_azure_disk),
+    ("storageos", "storageos", "storageos", legacy::validate_storage_os),
+    ("projected", "projected", "projected", validate_projected),
+    ("scaleIO", "scaleIO", "scaleIO", legacy::validate_scale_io),
+    ("csi", "csi", "csi", validate_csi),
+    ("ephemeral", "ephemeral", "ephemeral", validate_ephemeral),
+    ("image", "image", "image", validate_image),
 ];
 
 /// Validates the volumes of a pod. Returns the valid ones by name. `pod_name` is empty for templates.
@@ -78,7 +80,7 @@ pub(crate) fn validate_volumes<'v>(
         if name.is_empty() {
             wrong.required(&name_path, "");
         } else {
-            dns_label(&mut wrong, &name_path, name);
+            validate_dns_label(&mut wrong, &name_path, name);
         }
         if found.contains_key(name) {
             wrong.duplicate(&name_path, name);
@@ -136,36 +138,36 @@ fn validate_source(volume: &Value, pod_name: &str, path: &FieldPath<'_>, options
     errors
 }
 
-pub(crate) fn host_path(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+pub(crate) fn validate_host_path(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     let target = source.str_at(&["path"]);
     if target.is_empty() {
         errors.required(&path.child("path"), "");
         return;
     }
-    no_backsteps(errors, &path.child("path"), target);
-    one_of(errors, &path.child("type"), source.get("type").and_then(Value::as_str), HOST_PATH_TYPES);
+    validate_no_backsteps(errors, &path.child("path"), target);
+    validate_one_of(errors, &path.child("type"), source.get("type").and_then(Value::as_str), HOST_PATH_TYPES);
 }
 
-fn secret(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["secretName"], path);
-    file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+fn validate_secret(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["secretName"], path);
+    validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
     keys_to_paths(errors, source, path, None);
 }
 
-fn config_map(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["name"], path);
-    file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+fn validate_config_map(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["name"], path);
+    validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
     keys_to_paths(errors, source, path, None);
 }
 
 /// The paths in use in a projected volume, and the field path of conflicts.
-struct Taken<'p, 'v> {
+struct ProjectedPaths<'p, 'v> {
     paths: BTreeSet<&'v str>,
     report_at: &'p FieldPath<'p>,
 }
 
-impl<'v> Taken<'_, 'v> {
-    fn take(&mut self, errors: &mut Errors, target: &'v str, shown: &str) {
+impl<'v> ProjectedPaths<'_, 'v> {
+    fn insert(&mut self, errors: &mut Errors, target: &'v str, shown: &str) {
         if !target.is_empty() && !self.paths.insert(target) {
             errors.invalid(self.report_at, shown, "conflicting duplicate paths");
         }
@@ -176,44 +178,44 @@ fn keys_to_paths<'v>(
     errors: &mut Errors,
     source: &'v Value,
     path: &FieldPath<'_>,
-    mut taken: Option<&mut Taken<'_, 'v>>,
+    mut paths_in_use: Option<&mut ProjectedPaths<'_, 'v>>,
 ) {
     let list = path.child("items");
     for (i, item) in source.items_at(&["items"]).iter().enumerate() {
         let path = list.index(i);
         let target = item.str_at(&["path"]);
-        require(errors, item, &["key", "path"], &path);
-        non_reserved_path(errors, &path.child("path"), target);
-        file_mode(errors, &path.child("mode"), item.int_at(&["mode"]));
-        if let Some(taken) = taken.as_deref_mut() {
-            taken.take(errors, target, source.str_at(&["name"]));
+        require_fields(errors, item, &["key", "path"], &path);
+        validate_local_non_reserved_path(errors, &path.child("path"), target);
+        validate_file_mode(errors, &path.child("mode"), item.int_at(&["mode"]));
+        if let Some(paths_in_use) = paths_in_use.as_deref_mut() {
+            paths_in_use.insert(errors, target, source.str_at(&["name"]));
         }
     }
 }
 
-pub(crate) fn nfs(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["server", "path"], path);
+pub(crate) fn validate_nfs(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["server", "path"], path);
     let target = source.str_at(&["path"]);
     if !target.starts_with('/') {
         errors.invalid(&path.child("path"), target, "must be an absolute path");
     }
 }
 
-fn claim(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require(errors, source, &["claimName"], path);
+fn validate_claim(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    require_fields(errors, source, &["claimName"], path);
 }
 
-fn downward_api(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+fn validate_downward_api(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+    validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
     for file in source.items_at(&["items"]) {
         // Upstream omits the index of the item.
-        downward_file(errors, file, path);
+        validate_downward_api_file(errors, file, path);
     }
 }
 
-fn downward_file(errors: &mut Errors, file: &Value, path: &FieldPath<'_>) {
-    require(errors, file, &["path"], path);
-    non_reserved_path(errors, &path.child("path"), file.str_at(&["path"]));
+fn validate_downward_api_file(errors: &mut Errors, file: &Value, path: &FieldPath<'_>) {
+    require_fields(errors, file, &["path"], path);
+    validate_local_non_reserved_path(errors, &path.child("path"), file.str_at(&["path"]));
     match (file.get("fieldRef"), file.get("resourceFieldRef")) {
         (Some(field), resource) => {
             validate_field_ref(errors, field, VOLUME_FIELDS, &path.child("fieldRef"));
@@ -224,14 +226,14 @@ fn downward_file(errors: &mut Errors, file: &Value, path: &FieldPath<'_>) {
         (None, Some(resource)) => validate_resource_ref(errors, resource, true, &path.child("resourceFieldRef")),
         (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
     }
-    file_mode(errors, &path.child("mode"), file.int_at(&["mode"]));
+    validate_file_mode(errors, &path.child("mode"), file.int_at(&["mode"]));
 }
 
 /// `clusterTrustBundle` and `podCertificate` are never set here, because their features are disabled and the fields are
 /// dropped.
-fn projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
-    file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
-    let mut taken = Taken { paths: BTreeSet::new(), report_at: path };
+fn validate_projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
+    validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+    let mut paths_in_use = ProjectedPaths { paths: BTreeSet::new(), report_at: path };
     let list = path.child("sources");
     for (i, projection) in source.items_at(&["sources"]).iter().enumerate() {
         let item = list.index(i);
@@ -240,16 +242,16 @@ fn projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options:
             let Some(source) = projection.get(name) else { continue };
             found += 1;
             let path = item.child(name);
-            require(errors, source, &["name"], &path);
-            keys_to_paths(errors, source, &path, Some(&mut taken));
+            require_fields(errors, source, &["name"], &path);
+            keys_to_paths(errors, source, &path, Some(&mut paths_in_use));
         }
         if let Some(source) = projection.get("downwardAPI") {
             found += 1;
             let path = item.child("downwardAPI");
             for file in source.items_at(&["items"]) {
-                downward_file(errors, file, &path);
+                validate_downward_api_file(errors, file, &path);
                 let target = file.str_at(&["path"]);
-                taken.take(errors, target, target);
+                paths_in_use.insert(errors, target, target);
             }
         }
         if let Some(token) = projection.get("serviceAccountToken") {
@@ -267,7 +269,7 @@ fn projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options:
             if target.is_empty() {
                 errors.required(&path.child("path"), "");
             } else if !options.any_token_path {
-                non_reserved_path(errors, &path.child("path"), target);
+                validate_local_non_reserved_path(errors, &path.child("path"), target);
             }
         }
         if found > 1 {
@@ -276,7 +278,7 @@ fn projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options:
     }
 }
 
-fn csi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+fn validate_csi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     let driver = source.str_at(&["driver"]);
     let driver_path = path.child("driver");
     if driver.is_empty() {
@@ -292,12 +294,12 @@ fn csi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions
         if name.is_empty() {
             errors.required(&path.child("nodePublishSecretRef").child("name"), "");
         } else {
-            object_name(errors, &path.child("name"), name);
+            validate_object_name(errors, &path.child("name"), name);
         }
     }
 }
 
-fn ephemeral(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
+fn validate_ephemeral(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     let path = path.child("volumeClaimTemplate");
     match source.get("volumeClaimTemplate") {
         Some(template) => validate_claim_template(errors, template, &path),
@@ -305,11 +307,11 @@ fn ephemeral(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodO
     }
 }
 
-fn image(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
+fn validate_image(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
     if options.is_pod {
-        require(errors, source, &["reference"], path);
+        require_fields(errors, source, &["reference"], path);
     }
-    required_one_of(errors, &path.child("pullPolicy"), source.str_at(&["pullPolicy"]), PULL_POLICIES);
+    require_one_of(errors, &path.child("pullPolicy"), source.str_at(&["pullPolicy"]), PULL_POLICIES);
 }
 
 /// Iterates over the projected service account tokens, with the indexes of volume and source.
@@ -322,8 +324,9 @@ pub(crate) fn projected_tokens(spec: &Value) -> impl Iterator<Item = (usize, usi
 
 /// Returns true if a token is projected to a path that new objects may not have.
 pub(crate) fn has_non_local_token_path(spec: &Value) -> bool {
-    projected_tokens(spec)
-        .any(|(_, _, token)| !passes(|errors, path| non_reserved_path(errors, path, token.str_at(&["path"]))))
+    projected_tokens(spec).any(|(_, _, token)| {
+        !has_no_errors(|errors, path| validate_local_non_reserved_path(errors, path, token.str_at(&["path"])))
+    })
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
 ];
 
 /// Removed volume plugins: the field, the path that upstream reports, the text.
-const VOLUMES: [(&str, &str, &str); 7] = [
+const REMOVED_PLUGINS: [(&str, &str, &str); 7] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
     ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -38,62 +38,62 @@ const VOLUMES: [(&str, &str, &str); 7] = [
     ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
     ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
 ];
-const CEPH: &str = "deprecated in v1.28, non-functional in v1.31+";
+const CEPH_REMOVED: &str = "deprecated in v1.28, non-functional in v1.31+";
 
 /// Returns the warnings for a pod.
 pub(crate) fn warnings_for_pod(pod: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    collect(&mut warnings, pod, &FieldPath::root(), false);
+    add_warnings(&mut warnings, pod, &FieldPath::root(), false);
     warnings
 }
 
 /// Returns the warnings for a pod template at `path`.
 pub(crate) fn warnings_for_pod_template(template: &Value, path: &FieldPath<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
-    collect(&mut warnings, template, path, true);
+    add_warnings(&mut warnings, template, path, true);
     warnings
 }
 
-fn collect(warnings: &mut Vec<String>, object: &Value, path: &FieldPath<'_>, is_template: bool) {
+fn add_warnings(warnings: &mut Vec<String>, object: &Value, path: &FieldPath<'_>, is_template: bool) {
     let spec = &object["spec"];
     let spec_path = path.child("spec");
     let metadata_path = path.child("metadata");
     let annotations_path = metadata_path.child("annotations");
 
-    node_labels(warnings, spec, &spec_path);
+    add_node_label_warnings(warnings, spec, &spec_path);
     for (key, text) in ANNOTATIONS {
         if object.annotation(key).is_some() {
             warnings.push(format!("{}: {text}", annotations_path.key(key)));
         }
     }
-    volumes(warnings, spec, &spec_path);
+    add_volume_warnings(warnings, spec, &spec_path);
     warnings_for_overlapping_paths(warnings, spec.items_at(&["volumes"]));
-    duplicates(warnings, spec, &spec_path);
+    add_duplicate_warnings(warnings, spec, &spec_path);
     let overhead = spec_path.child("overhead");
     for name in ["memory", "ephemeral-storage"] {
-        fraction(warnings, spec.at(&["overhead", name]), &overhead.key(name));
+        add_fraction_warning(warnings, spec.at(&["overhead", name]), &overhead.key(name));
     }
     if object.annotation(SECCOMP_POD).is_some() && spec.at(&["securityContext", "seccompProfile"]).is_none() {
         let path = annotations_path.key(SECCOMP_POD);
         warnings.push(format!(r#"{path}: non-functional in v1.27+; use the "seccompProfile" field instead"#));
     }
     visit_containers(spec, &spec_path, |container, path| {
-        profiles(warnings, object, container, &annotations_path, is_template);
+        add_profile_warnings(warnings, object, container, &annotations_path, is_template);
         let resources = path.child("resources");
         for name in ["memory", "ephemeral-storage"] {
             for kind in ["limits", "requests"] {
                 let list = resources.child(kind);
-                fraction(warnings, container.at(&["resources", kind, name]), &list.key(name));
+                add_fraction_warning(warnings, container.at(&["resources", kind, name]), &list.key(name));
             }
         }
-        hidden_variables(warnings, container, path);
+        add_shadowed_variable_warnings(warnings, container, path);
     });
-    ports(warnings, spec, &spec_path);
+    add_port_warnings(warnings, spec, &spec_path);
     if spec.int_at(&["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
         let path = spec_path.child("terminationGracePeriodSeconds");
         warnings.push(format!("{path}: must be >= 0; negative values are invalid and will be treated as 1"));
     }
-    null_selectors(warnings, spec, &spec_path);
+    add_null_selector_warnings(warnings, spec, &spec_path);
 
     let dns = spec_path.child("dnsConfig");
     let servers = dns.child("nameservers");
@@ -108,7 +108,7 @@ fn collect(warnings: &mut Vec<String>, object: &Value, path: &FieldPath<'_>, is_
 }
 
 /// Adds the warnings about deprecated node labels in node selectors, node affinity and topology spread.
-fn node_labels(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
+fn add_node_label_warnings(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
     let selector = spec_path.child("nodeSelector");
     for (key, _) in spec.entries_at(&["nodeSelector"]) {
         if let Some(text) = deprecated_node_label(key) {
@@ -123,12 +123,12 @@ fn node_labels(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'
     let terms_path = required_path.child("nodeSelectorTerms");
     let terms = spec.items_at(&["affinity", "nodeAffinity", required, "nodeSelectorTerms"]);
     for (i, term) in terms.iter().enumerate() {
-        node_term(warnings, term, false, &terms_path.index(i));
+        add_node_term_warnings(warnings, term, false, &terms_path.index(i));
     }
     let preferred_path = affinity.child(preferred);
     for (i, term) in spec.items_at(&["affinity", "nodeAffinity", preferred]).iter().enumerate() {
         let path = preferred_path.index(i);
-        node_term(warnings, &term["preference"], true, &path.child("preference"));
+        add_node_term_warnings(warnings, &term["preference"], true, &path.child("preference"));
     }
     let spread = spec_path.child("topologySpreadConstraints");
     for (i, constraint) in spec.items_at(&["topologySpreadConstraints"]).iter().enumerate() {
@@ -137,13 +137,18 @@ fn node_labels(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'
         if let Some(text) = deprecated_node_label(key) {
             warnings.push(format!("{}: {key} is {text}", path.child("topologyKey")));
         }
-        null_selector(warnings, constraint, &path);
+        add_null_selector_warning(warnings, constraint, &path);
     }
 }
 
 /// Adds the warnings for a `NodeSelectorTerm`. With `check_values`, includes malformed label values, which validation
 /// tolerates in preferences.
-pub(crate) fn node_term(warnings: &mut Vec<String>, term: &Value, check_values: bool, path: &FieldPath<'_>) {
+pub(crate) fn add_node_term_warnings(
+    warnings: &mut Vec<String>,
+    term: &Value,
+    check_values: bool,
+    path: &FieldPath<'_>,
+) {
     let list = path.child("matchExpressions");
     for (i, expression) in term.items_at(&["matchExpressions"]).iter().enumerate() {
         let path = list.index(i);
@@ -161,35 +166,35 @@ pub(crate) fn node_term(warnings: &mut Vec<String>, term: &Value, check_values: 
     }
 }
 
-fn null_selector(warnings: &mut Vec<String>, object: &Value, path: &FieldPath<'_>) {
+fn add_null_selector_warning(warnings: &mut Vec<String>, object: &Value, path: &FieldPath<'_>) {
     if object.get("labelSelector").is_none() {
         warnings.push(format!("{}: a null labelSelector results in matching no pod", path.child("labelSelector")));
     }
 }
 
-fn null_selectors(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
+fn add_null_selector_warnings(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
     let path = spec_path.child("affinity");
     for field in ["podAffinity", "podAntiAffinity"] {
         let path = path.child(field);
         let name = "requiredDuringSchedulingIgnoredDuringExecution";
         let list = path.child(name);
         for (i, term) in spec.items_at(&["affinity", field, name]).iter().enumerate() {
-            null_selector(warnings, term, &list.index(i));
+            add_null_selector_warning(warnings, term, &list.index(i));
         }
         let name = "preferredDuringSchedulingIgnoredDuringExecution";
         let list = path.child(name);
         for (i, term) in spec.items_at(&["affinity", field, name]).iter().enumerate() {
             let path = list.index(i);
-            null_selector(warnings, &term["podAffinityTerm"], &path.child("podAffinityTerm"));
+            add_null_selector_warning(warnings, &term["podAffinityTerm"], &path.child("podAffinityTerm"));
         }
     }
 }
 
-fn volumes(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
+fn add_volume_warnings(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
     let list = spec_path.child("volumes");
     for (i, volume) in spec.items_at(&["volumes"]).iter().enumerate() {
         let path = list.index(i);
-        for (field, shown, text) in VOLUMES {
+        for (field, shown, text) in REMOVED_PLUGINS {
             if volume.get(field).is_some() {
                 warnings.push(format!("{}: {text}", path.child(shown)));
             }
@@ -201,13 +206,13 @@ fn volumes(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) 
         }
         for field in ["cephfs", "rbd"] {
             if volume.get(field).is_some() {
-                warnings.push(format!("{}: {CEPH}", path.child(field)));
+                warnings.push(format!("{}: {CEPH_REMOVED}", path.child(field)));
             }
         }
     }
 }
 
-fn duplicates(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
+fn add_duplicate_warnings(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
     for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let path = spec_path.child(list);
         let mut seen = BTreeSet::new();
@@ -228,7 +233,7 @@ fn duplicates(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_
     }
 }
 
-fn fraction(warnings: &mut Vec<String>, amount: Option<&Value>, path: &FieldPath<'_>) {
+fn add_fraction_warning(warnings: &mut Vec<String>, amount: Option<&Value>, path: &FieldPath<'_>) {
     if let Some(amount) = amount.filter(|amount| is_fractional(amount)) {
         let amount = quantity(amount);
         warnings.push(format!("{path}: fractional byte value \"{amount}\" is invalid, must be an integer"));
@@ -236,7 +241,7 @@ fn fraction(warnings: &mut Vec<String>, amount: Option<&Value>, path: &FieldPath
 }
 
 /// Adds the warnings about seccomp and AppArmor annotations of a container without the corresponding field.
-fn profiles(
+fn add_profile_warnings(
     warnings: &mut Vec<String>,
     object: &Value,
     container: &Value,
@@ -267,7 +272,7 @@ fn profiles(
 }
 
 /// Adds the warnings about variables that are redefined without a reference to their earlier value.
-fn hidden_variables(warnings: &mut Vec<String>, container: &Value, path: &FieldPath<'_>) {
+fn add_shadowed_variable_warnings(warnings: &mut Vec<String>, container: &Value, path: &FieldPath<'_>) {
     let list = path.child("env");
     let mut seen = BTreeSet::new();
     for (i, variable) in container.items_at(&["env"]).iter().enumerate() {
@@ -287,13 +292,13 @@ fn hidden_variables(warnings: &mut Vec<String>, container: &Value, path: &FieldP
     }
 }
 
-fn ports(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
-    struct Seen<'v> {
+fn add_port_warnings(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
+    struct HostPortUse<'v> {
         path: String,
         address: &'v str,
         host: i64,
     }
-    let mut seen: BTreeMap<(i64, &str), Vec<Seen<'_>>> = BTreeMap::new();
+    let mut seen: BTreeMap<(i64, &str), Vec<HostPortUse<'_>>> = BTreeMap::new();
     visit_containers(spec, spec_path, |container, path| {
         let list = path.child("ports");
         for (i, port) in container.items_at(&["ports"]).iter().enumerate() {
@@ -325,7 +330,7 @@ fn ports(warnings: &mut Vec<String>, spec: &Value, spec_path: &FieldPath<'_>) {
                 };
                 warnings.push(format!("{path}: {what} port definition with {}", other.path));
             }
-            others.push(Seen { path, address, host });
+            others.push(HostPortUse { path, address, host });
         }
     });
     let mut named: BTreeMap<&str, String> = BTreeMap::new();

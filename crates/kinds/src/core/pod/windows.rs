@@ -5,7 +5,7 @@
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::visitor::visit_containers;
-use crate::validation::{invalid_each, one_of, text};
+use crate::validation::{invalid_each, str_field, validate_one_of};
 
 /// The maximum size of a credential spec, in bytes.
 const MAX_CREDENTIAL_SPEC: usize = 64 * 1024;
@@ -15,10 +15,10 @@ const MAX_USER: usize = 104;
 /// Validates the Windows options of a security context.
 pub(crate) fn validate_windows_options(errors: &mut Errors, options: Option<&Value>, path: &FieldPath<'_>) {
     let Some(options) = options else { return };
-    if let Some(name) = text(options, "gmsaCredentialSpecName") {
+    if let Some(name) = str_field(options, "gmsaCredentialSpecName") {
         invalid_each(errors, &path.child("gmsaCredentialSpecName"), name, names::dns1123_subdomain(name));
     }
-    if let Some(spec) = text(options, "gmsaCredentialSpec") {
+    if let Some(spec) = str_field(options, "gmsaCredentialSpec") {
         let path = path.child("gmsaCredentialSpec");
         if spec.is_empty() {
             errors.invalid(&path, spec, "gmsaCredentialSpec cannot be an empty string");
@@ -26,14 +26,14 @@ pub(crate) fn validate_windows_options(errors: &mut Errors, options: Option<&Val
             errors.invalid(&path, spec, "gmsaCredentialSpec size must be under 64 KiB");
         }
     }
-    if let Some(name) = text(options, "runAsUserName") {
-        let wrong = wrong_user_name(name);
+    if let Some(name) = str_field(options, "runAsUserName") {
+        let wrong = user_name_errors(name);
         invalid_each(errors, &path.child("runAsUserName"), name, wrong);
     }
 }
 
 /// Returns what is wrong with a user name, which may have a domain before a backslash.
-fn wrong_user_name(name: &str) -> Vec<String> {
+fn user_name_errors(name: &str) -> Vec<String> {
     let one = |text: &str| vec![format!("runAsUserName{text}")];
     if name.is_empty() {
         return one(" cannot be an empty string");
@@ -140,7 +140,7 @@ pub(crate) fn validate_os(errors: &mut Errors, spec: &Value, path: &FieldPath<'_
             visit_containers(spec, path, check);
         }
         "windows" => validate_windows(errors, spec, path),
-        other => one_of(errors, &os_path, Some(other), &["linux", "windows"]),
+        other => validate_one_of(errors, &os_path, Some(other), &["linux", "windows"]),
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
     fn user_names() {
         let check = |name: &str, expect: &[&str]| {
             let expect: Vec<String> = expect.iter().map(|text| format!("runAsUserName{text}")).collect();
-            assert_eq!(wrong_user_name(name), expect, "{name}");
+            assert_eq!(user_name_errors(name), expect, "{name}");
         };
         check("ContainerUser", &[]);
         check("NT AUTHORITY\\NETWORK SERVICE", &[]);

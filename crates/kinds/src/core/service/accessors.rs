@@ -2,7 +2,7 @@
 
 use pintle_value::Value;
 
-use crate::validation::{strings, text};
+use crate::validation::{str_field, strings_at};
 
 /// The cluster IP of a headless service.
 pub(super) const NONE: &str = "None";
@@ -19,7 +19,7 @@ pub(super) fn cluster_ip(service: &Value) -> &str {
 
 /// Returns the cluster IPs, the primary one first.
 pub(super) fn cluster_ips(service: &Value) -> Vec<&str> {
-    strings(service, &["spec", "clusterIPs"])
+    strings_at(service, &["spec", "clusterIPs"])
 }
 
 /// Returns the cluster IPs as errors show them.
@@ -29,12 +29,12 @@ pub(super) fn shown_cluster_ips(service: &Value) -> Value {
 
 /// Returns the IP families.
 pub(super) fn families(service: &Value) -> Vec<&str> {
-    strings(service, &["spec", "ipFamilies"])
+    strings_at(service, &["spec", "ipFamilies"])
 }
 
 /// Returns the IP family policy.
 pub(super) fn family_policy(service: &Value) -> Option<&str> {
-    text(&service["spec"], "ipFamilyPolicy")
+    str_field(&service["spec"], "ipFamilyPolicy")
 }
 
 /// Returns the IP family policy as errors show it.
@@ -108,6 +108,6 @@ pub(super) fn allocates_node_ports(service: &Value) -> bool {
 }
 
 /// Returns true for the types that may have node ports.
-pub(super) fn may_have_node_ports(service: &Value) -> bool {
+pub(super) fn can_have_node_ports(service: &Value) -> bool {
     matches!(kind(service), "NodePort" | "LoadBalancer")
 }

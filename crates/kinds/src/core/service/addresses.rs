@@ -10,7 +10,7 @@ use pintle_registry::{ApiError, GroupResource, ObjectClient};
 use pintle_value::{Object, Value};
 
 use crate::networking::address::{Network, family, parse_ip};
-use crate::validation::strings;
+use crate::validation::strings_at;
 
 const GROUP: &str = "networking.k8s.io";
 const ALLOCATOR: &str = "ipallocator.k8s.io";
@@ -39,7 +39,7 @@ pub(super) enum AddressError {
 }
 
 /// Returns 64 random bits.
-pub(super) fn random() -> u64 {
+pub(super) fn random_bits() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
@@ -122,7 +122,7 @@ fn ranges(objects: &dyn ObjectClient, of: &str) -> Result<Vec<Range>, AddressErr
     let cidrs = objects.list(&service_cidrs(), "").map_err(AddressError::Storage)?;
     let mut ranges: Vec<Range> = Vec::new();
     for object in cidrs.iter().filter(|object| is_ready(object)) {
-        let cidrs = strings(object, &["spec", "cidrs"]).into_iter().filter_map(Network::parse);
+        let cidrs = strings_at(object, &["spec", "cidrs"]).into_iter().filter_map(Network::parse);
         for range in cidrs.filter(|cidr| cidr.family() == of).filter_map(Range::of) {
             if !ranges.contains(&range) {
                 ranges.push(range);
@@ -156,7 +156,7 @@ pub(super) async fn take(
         None if dry_run => return Err(AddressError::NotReady),
         _ => return Err(AddressError::OutOfRanges),
     }
-    if dry_run { Ok(()) } else { record(objects, service, ip).await }
+    if dry_run { Ok(()) } else { create_ip_address(objects, service, ip).await }
 }
 
 /// Allocates any free address of a family. A dry run returns the network address, which no service can have.
@@ -172,12 +172,12 @@ pub(super) async fn take_any(
     }
     let resource = ip_addresses();
     for range in ranges {
-        for ip in range.candidates(random()) {
-            let taken = objects.get(&resource, "", &ip.to_string()).map_err(AddressError::Storage)?;
-            if taken.is_some() {
+        for ip in range.candidates(random_bits()) {
+            let allocated = objects.get(&resource, "", &ip.to_string()).map_err(AddressError::Storage)?;
+            if allocated.is_some() {
                 continue;
             }
-            match record(objects, service, ip).await {
+            match create_ip_address(objects, service, ip).await {
                 Ok(()) => return Ok(ip),
                 // Another service was faster, or the address was in use.
                 Err(AddressError::Allocated) => {}
@@ -189,8 +189,8 @@ pub(super) async fn take_any(
 }
 
 /// Creates the IPAddress object for a service.
-async fn record(objects: &dyn ObjectClient, service: &Value, ip: IpAddr) -> Result<(), AddressError> {
-    match objects.create(&ip_addresses(), ip_address(service, ip)).await {
+async fn create_ip_address(objects: &dyn ObjectClient, service: &Value, ip: IpAddr) -> Result<(), AddressError> {
+    match objects.create(&ip_addresses(), new_ip_address(service, ip)).await {
         Ok(_) => Ok(()),
         Err(ApiError::AlreadyExists { .. }) => Err(AddressError::Allocated),
         Err(other) => Err(AddressError::Storage(other)),
@@ -198,7 +198,7 @@ async fn record(objects: &dyn ObjectClient, service: &Value, ip: IpAddr) -> Resu
 }
 
 /// Returns the IPAddress object for a service.
-fn ip_address(service: &Value, ip: IpAddr) -> Value {
+fn new_ip_address(service: &Value, ip: IpAddr) -> Value {
     let mut object = Value::object();
     object.set("apiVersion", "networking.k8s.io/v1");
     object.set("kind", "IPAddress");
@@ -265,7 +265,7 @@ mod tests {
     fn the_record_says_whose_it_is() {
         let service = object(r#"{"metadata":{"namespace":"ns","name":"web"}}"#);
         assert_eq!(
-            ip_address(&service, IpAddr::from([10, 0, 0, 7])),
+            new_ip_address(&service, IpAddr::from([10, 0, 0, 7])),
             object(
                 r#"{"apiVersion":"networking.k8s.io/v1","kind":"IPAddress","metadata":{"name":"10.0.0.7","labels":{
                 "ipaddress.kubernetes.io/ip-family":"IPv4","ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io"}},

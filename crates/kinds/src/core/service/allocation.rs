@@ -11,27 +11,27 @@ use pintle_registry::{
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::accessors::{
-    NONE, allocates_node_ports, cluster_ips, families, health_check_node_port, is_headless, may_have_node_ports,
+    NONE, allocates_node_ports, can_have_node_ports, cluster_ips, families, health_check_node_port, is_headless,
     needs_cluster_ip, needs_health_check, node_port, node_ports, ports, ports_mut, shown_cluster_ips,
 };
 use super::addresses::{self, AddressError};
-use super::dependent_fields::{align_cluster_ips, keep_allocated};
-use super::families::{prefers_dual_stack_still, settle};
+use super::dependent_fields::{align_cluster_ips, copy_allocated};
+use super::families::{is_unchanged_dual_stack, set_family_defaults};
 use super::network::ServiceNetwork;
-use super::node_ports::{NodePorts, PortOperation};
+use super::node_ports::{NodePortAllocator, PortOperation};
 use crate::networking::address::parse_ip;
-use crate::validation::strings;
+use crate::validation::strings_at;
 
 /// Allocates the cluster IPs and node ports of a cluster's services.
 #[derive(Debug)]
 pub(super) struct Allocator {
     families: Vec<&'static str>,
-    node_ports: NodePorts,
+    node_ports: NodePortAllocator,
 }
 
 impl Allocator {
     pub(super) fn new(network: &ServiceNetwork) -> Self {
-        Self { families: network.families(), node_ports: NodePorts::new(network.node_ports()) }
+        Self { families: network.families(), node_ports: NodePortAllocator::new(network.node_ports()) }
     }
 }
 
@@ -49,27 +49,27 @@ impl AllocationHooks for Allocator {
                 WriteOperation::Update { object, .. } => &**object,
                 WriteOperation::Delete(service) => service,
             };
-            let mut claim = Claim {
+            let mut allocation = ServiceAllocation {
                 objects,
                 namespace: service.namespace().to_owned(),
                 name: service.name().to_owned(),
                 dry_run: context.dry_run,
-                taken: Vec::new(),
-                freed: Vec::new(),
+                allocated: Vec::new(),
+                to_release: Vec::new(),
                 ports: PortOperation::new(&self.node_ports, context.dry_run),
             };
             let outcome = match write {
-                WriteOperation::Create(service) => self.begin_create(&mut claim, service).await,
-                WriteOperation::Update { object, old } => self.begin_update(&mut claim, object, old).await,
+                WriteOperation::Create(service) => self.begin_create(&mut allocation, service).await,
+                WriteOperation::Update { object, old } => self.begin_update(&mut allocation, object, old).await,
                 WriteOperation::Delete(service) => {
-                    claim.free_all(service);
-                    return Ok(claim.ticket(true));
+                    allocation.release_all(service);
+                    return Ok(allocation.into_ticket(true));
                 }
             };
             match outcome {
-                Ok(()) => Ok(claim.ticket(false)),
+                Ok(()) => Ok(allocation.into_ticket(false)),
                 Err(error) => {
-                    claim.undo().await;
+                    allocation.release_allocated().await;
                     Err(error)
                 }
             }
@@ -78,7 +78,7 @@ impl AllocationHooks for Allocator {
 
     fn commit<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.give_back(objects, &ticket, "freed").await;
+            self.release_side(objects, &ticket, "freed").await;
             // Upstream does not rely on the controller to remove the endpoints before a service of the same name is
             // created.
             if ticket.bool_at(&["deleted"]) {
@@ -89,45 +89,50 @@ impl AllocationHooks for Allocator {
     }
 
     fn revert<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()> {
-        Box::pin(async move { self.give_back(objects, &ticket, "taken").await })
+        Box::pin(async move { self.release_side(objects, &ticket, "taken").await })
     }
 }
 
 impl Allocator {
-    async fn give_back(&self, objects: &dyn ObjectClient, ticket: &Value, side: &str) {
+    async fn release_side(&self, objects: &dyn ObjectClient, ticket: &Value, side: &str) {
         self.node_ports.release(ticket.items_at(&[side, "nodePorts"]).iter().filter_map(Value::as_int));
-        for ip in strings(ticket, &[side, "clusterIPs"]) {
+        for ip in strings_at(ticket, &[side, "clusterIPs"]) {
             addresses::release(objects, ticket.str_at(&["namespace"]), ticket.str_at(&["name"]), ip).await;
         }
     }
 
-    async fn begin_create(&self, claim: &mut Claim<'_>, service: &mut Value) -> Result<(), ApiError> {
+    async fn begin_create(&self, allocation: &mut ServiceAllocation<'_>, service: &mut Value) -> Result<(), ApiError> {
         align_cluster_ips(service, None);
-        settle(service, None, &self.families).map_err(|errors| invalid(service, errors))?;
-        claim.take_cluster_ips(service).await?;
-        if may_have_node_ports(service) {
-            claim.take_node_ports(service)?;
+        set_family_defaults(service, None, &self.families).map_err(|errors| invalid(service, errors))?;
+        allocation.allocate_cluster_ips(service).await?;
+        if can_have_node_ports(service) {
+            allocation.allocate_node_ports(service)?;
         }
         if needs_health_check(service) {
-            claim.take_health_check_port(service)?;
+            allocation.allocate_health_check_port(service)?;
         }
         Ok(())
     }
 
-    async fn begin_update(&self, claim: &mut Claim<'_>, service: &mut Value, old: &Value) -> Result<(), ApiError> {
-        keep_allocated(service, old);
+    async fn begin_update(
+        &self,
+        allocation: &mut ServiceAllocation<'_>,
+        service: &mut Value,
+        old: &Value,
+    ) -> Result<(), ApiError> {
+        copy_allocated(service, old);
         align_cluster_ips(service, Some(old));
-        settle(service, Some(old), &self.families).map_err(|errors| invalid(service, errors))?;
-        claim.change_cluster_ips(service, old).await?;
-        if may_have_node_ports(old) && !may_have_node_ports(service) {
-            claim.ports.freed.extend(node_ports(old));
+        set_family_defaults(service, Some(old), &self.families).map_err(|errors| invalid(service, errors))?;
+        allocation.change_cluster_ips(service, old).await?;
+        if can_have_node_ports(old) && !can_have_node_ports(service) {
+            allocation.ports.to_release.extend(node_ports(old));
         }
-        if may_have_node_ports(service) {
-            claim.change_node_ports(service, old)?;
+        if can_have_node_ports(service) {
+            allocation.change_node_ports(service, old)?;
         }
         match (needs_health_check(old), needs_health_check(service)) {
-            (false, true) => claim.take_health_check_port(service)?,
-            (true, false) => claim.ports.freed.push(health_check_node_port(old)),
+            (false, true) => allocation.allocate_health_check_port(service)?,
+            (true, false) => allocation.ports.to_release.push(health_check_node_port(old)),
             _ => {}
         }
         Ok(())
@@ -135,7 +140,7 @@ impl Allocator {
 }
 
 /// The allocations and releases of one write.
-struct Claim<'a> {
+struct ServiceAllocation<'a> {
     objects: &'a dyn ObjectClient,
     /// The service's namespace.
     namespace: String,
@@ -143,20 +148,20 @@ struct Claim<'a> {
     name: String,
     dry_run: bool,
     /// The allocated addresses.
-    taken: Vec<String>,
+    allocated: Vec<String>,
     /// The addresses to release once the write is stored.
-    freed: Vec<String>,
+    to_release: Vec<String>,
     ports: PortOperation<'a>,
 }
 
-impl Claim<'_> {
-    async fn undo(mut self) {
-        for ip in self.taken.drain(..) {
+impl ServiceAllocation<'_> {
+    async fn release_allocated(mut self) {
+        for ip in self.allocated.drain(..) {
             addresses::release(self.objects, &self.namespace, &self.name, &ip).await;
         }
     }
 
-    fn ticket(self, deleted: bool) -> Value {
+    fn into_ticket(self, deleted: bool) -> Value {
         let mut ticket = Value::object();
         if self.dry_run {
             return ticket;
@@ -164,8 +169,8 @@ impl Claim<'_> {
         ticket.set("namespace", self.namespace);
         ticket.set("name", self.name);
         ticket.set("deleted", deleted);
-        let (ports_taken, ports_freed) = self.ports.claim();
-        let sides = [("taken", self.taken, ports_taken), ("freed", self.freed, ports_freed)];
+        let (ports_taken, ports_freed) = self.ports.finish();
+        let sides = [("taken", self.allocated, ports_taken), ("freed", self.to_release, ports_freed)];
         for (side, ips, ports) in sides {
             ticket.set_at(&[side, "clusterIPs"], ips.into_iter().map(Value::from).collect::<Vec<_>>());
             ticket.set_at(&[side, "nodePorts"], ports.into_iter().map(Value::from).collect::<Vec<_>>());
@@ -174,66 +179,68 @@ impl Claim<'_> {
     }
 
     /// Releases everything that a service has.
-    fn free_all(&mut self, service: &Value) {
+    fn release_all(&mut self, service: &Value) {
         if needs_cluster_ip(service) && !is_headless(service) {
-            self.freed.extend(cluster_ips(service).into_iter().map(str::to_owned));
+            self.to_release.extend(cluster_ips(service).into_iter().map(str::to_owned));
         }
-        self.ports.freed.extend(node_ports(service));
+        self.ports.to_release.extend(node_ports(service));
         if needs_health_check(service) {
-            self.ports.freed.push(health_check_node_port(service));
+            self.ports.to_release.push(health_check_node_port(service));
         }
     }
 
     /// Allocates an address for each family; a requested one if the service names it.
-    async fn take_cluster_ips(&mut self, service: &mut Value) -> Result<(), ApiError> {
+    async fn allocate_cluster_ips(&mut self, service: &mut Value) -> Result<(), ApiError> {
         if !needs_cluster_ip(service) || cluster_ips(service).first() == Some(&NONE) {
             return Ok(());
         }
         for i in 0..families(service).len() {
-            self.take_cluster_ip(service, i).await?;
+            self.allocate_cluster_ip(service, i).await?;
         }
         Ok(())
     }
 
     /// Allocates the address of the family at an index.
-    async fn take_cluster_ip(&mut self, service: &mut Value, i: usize) -> Result<(), ApiError> {
+    async fn allocate_cluster_ip(&mut self, service: &mut Value, i: usize) -> Result<(), ApiError> {
         let wanted = cluster_ips(service).get(i).map_or_else(String::new, |ip| (*ip).to_owned());
         let ip = if wanted.is_empty() {
             let family = families(service).get(i).map_or_else(String::new, |family| (*family).to_owned());
             let ip = addresses::take_any(self.objects, service, &family, self.dry_run).await;
-            ip.map_err(|error| no_address(service, error))?.to_string()
+            ip.map_err(|error| allocation_error(service, error))?.to_string()
         } else {
             let ip = parse_ip(&wanted)
                 .ok_or_else(|| ApiError::Internal(format!("failed to parse service IP {wanted:?}")))?;
             let outcome = addresses::take(self.objects, service, ip, self.dry_run).await;
-            outcome.map_err(|error| wrong_address(service, &format!("failed to allocate IP {wanted}: {error}")))?;
+            outcome.map_err(|error| {
+                requested_address_error(service, &format!("failed to allocate IP {wanted}: {error}"))
+            })?;
             wanted
         };
         if !self.dry_run {
-            self.taken.push(ip.clone());
+            self.allocated.push(ip.clone());
         }
         set_cluster_ip(service, i, &ip);
         Ok(())
     }
 
     async fn change_cluster_ips(&mut self, service: &mut Value, old: &Value) -> Result<(), ApiError> {
-        if prefers_dual_stack_still(service, old) {
+        if is_unchanged_dual_stack(service, old) {
             return Ok(());
         }
         if !needs_cluster_ip(old) && needs_cluster_ip(service) {
-            return self.take_cluster_ips(service).await;
+            return self.allocate_cluster_ips(service).await;
         }
         if cluster_ips(old).first() == Some(&NONE) {
             return Ok(());
         }
         if needs_cluster_ip(old) && !needs_cluster_ip(service) {
-            self.freed.extend(cluster_ips(old).into_iter().map(str::to_owned));
+            self.to_release.extend(cluster_ips(old).into_iter().map(str::to_owned));
             return Ok(());
         }
         match (families(old).len(), families(service).len()) {
-            (1, 2) => self.take_cluster_ip(service, 1).await,
+            (1, 2) => self.allocate_cluster_ip(service, 1).await,
             (2, 1) => {
-                self.freed.extend(cluster_ips(old).get(1).map(|ip| (*ip).to_owned()));
+                self.to_release.extend(cluster_ips(old).get(1).map(|ip| (*ip).to_owned()));
                 Ok(())
             }
             _ => Ok(()),
@@ -241,7 +248,7 @@ impl Claim<'_> {
     }
 
     /// Allocates node ports for a new service. Ports with the same number and different protocols share one.
-    fn take_node_ports(&mut self, service: &mut Value) -> Result<(), ApiError> {
+    fn allocate_node_ports(&mut self, service: &mut Value) -> Result<(), ApiError> {
         let allocates = allocates_node_ports(service);
         let mut by_port: BTreeMap<i64, i64> = BTreeMap::new();
         for i in 0..ports(service).len() {
@@ -252,16 +259,16 @@ impl Claim<'_> {
             match by_port.get(&number) {
                 Some(shared) if named == 0 => set_node_port(service, i, *shared),
                 Some(shared) if named == *shared => {}
-                Some(_) => self.take_node_port(service, i, named)?,
+                Some(_) => self.allocate_node_port(service, i, named)?,
                 None => {
-                    let wish = ports(service).iter().filter(|p| p.int_at(&["port"]).unwrap_or(0) == number);
-                    let wish = wish.map(node_port).find(|port| *port != 0);
-                    let port = match wish {
+                    let requested = ports(service).iter().filter(|p| p.int_at(&["port"]).unwrap_or(0) == number);
+                    let requested = requested.map(node_port).find(|port| *port != 0);
+                    let port = match requested {
                         Some(port) => {
-                            self.take_node_port(service, i, port)?;
+                            self.allocate_node_port(service, i, port)?;
                             port
                         }
-                        None => self.take_any_node_port()?,
+                        None => self.allocate_next_node_port()?,
                     };
                     set_node_port(service, i, port);
                     by_port.insert(number, port);
@@ -279,12 +286,12 @@ impl Claim<'_> {
         for i in 0..ports(service).len() {
             let (_, mut port) = port_at(service, i);
             if port != 0 {
-                let taken_here = seen.iter().any(|(_, other)| *other == port) && !before.contains(&port);
-                if !before.contains(&port) && !taken_here {
-                    self.take_node_port(service, i, port)?;
+                let allocated_here = seen.iter().any(|(_, other)| *other == port) && !before.contains(&port);
+                if !before.contains(&port) && !allocated_here {
+                    self.allocate_node_port(service, i, port)?;
                 }
             } else if allocates {
-                port = self.take_any_node_port()?;
+                port = self.allocate_next_node_port()?;
                 set_node_port(service, i, port);
             } else {
                 continue;
@@ -298,12 +305,12 @@ impl Claim<'_> {
             seen.push(entry);
         }
         let now = node_ports(service);
-        self.ports.freed.extend(before.into_iter().filter(|port| !now.contains(port)));
+        self.ports.to_release.extend(before.into_iter().filter(|port| !now.contains(port)));
         Ok(())
     }
 
     /// Allocates the node port that the port at an index requests.
-    fn take_node_port(&mut self, service: &Value, i: usize, port: i64) -> Result<(), ApiError> {
+    fn allocate_node_port(&mut self, service: &Value, i: usize, port: i64) -> Result<(), ApiError> {
         self.ports.take(port).map_err(|error| {
             let path = FieldPath::new("spec.ports");
             let mut errors = Errors::new();
@@ -312,11 +319,11 @@ impl Claim<'_> {
         })
     }
 
-    fn take_any_node_port(&mut self) -> Result<i64, ApiError> {
+    fn allocate_next_node_port(&mut self) -> Result<i64, ApiError> {
         self.ports.take_any().map_err(|error| ApiError::Internal(format!("failed to allocate a nodePort: {error}")))
     }
 
-    fn take_health_check_port(&mut self, service: &mut Value) -> Result<(), ApiError> {
+    fn allocate_health_check_port(&mut self, service: &mut Value) -> Result<(), ApiError> {
         let wanted = health_check_node_port(service);
         if wanted != 0 {
             return self.ports.take(wanted).map_err(|error| {
@@ -361,19 +368,19 @@ fn invalid(service: &Value, errors: Errors) -> ApiError {
 }
 
 /// The error about a requested address.
-fn wrong_address(service: &Value, problem: &str) -> ApiError {
+fn requested_address_error(service: &Value, problem: &str) -> ApiError {
     let mut errors = Errors::new();
     errors.invalid(&FieldPath::new("spec.clusterIPs"), shown_cluster_ips(service), problem);
     invalid(service, errors)
 }
 
 /// The error about a failed automatic allocation.
-fn no_address(service: &Value, error: AddressError) -> ApiError {
+fn allocation_error(service: &Value, error: AddressError) -> ApiError {
     match error {
         AddressError::Full => ApiError::Internal(format!(
             "failed to allocate a serviceIP for Service {}: {error}",
             pintle_value::field::quote(service.name())
         )),
-        other => wrong_address(service, &format!("failed to allocate IP: {other}")),
+        other => requested_address_error(service, &format!("failed to allocate IP: {other}")),
     }
 }

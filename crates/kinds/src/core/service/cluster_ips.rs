@@ -7,7 +7,7 @@ use super::accessors::{
     NONE, cluster_ip, cluster_ips, families, family_policy, is_headless, needs_cluster_ip, shown_cluster_ips,
     shown_policy,
 };
-use crate::networking::address::{family, legacy_ip, parse_ip};
+use crate::networking::address::{family, parse_ip, validate_legacy_ip};
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
@@ -42,7 +42,7 @@ pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
     let before = errors.0.len();
     for (i, ip) in plural.iter().enumerate() {
         if i > 0 || *ip != NONE {
-            legacy_ip(&mut errors, &path.index(i), ip, &existing);
+            validate_legacy_ip(&mut errors, &path.index(i), ip, &existing);
         } else if plural.len() > 1 {
             errors.invalid(&path, shown(), "'None' must be the first and only value");
         }

@@ -8,11 +8,11 @@ use std::collections::{BTreeSet, HashMap};
 use pintle_value::Value;
 
 use super::accessors::{
-    allocates_node_ports, cluster_ip, cluster_ips, families, family_policy, health_check_node_port,
-    is_externally_accessible, kind, may_have_node_ports, needs_cluster_ip, needs_health_check, node_port, node_ports,
-    ports, ports_mut,
+    allocates_node_ports, can_have_node_ports, cluster_ip, cluster_ips, families, family_policy,
+    health_check_node_port, is_externally_accessible, kind, needs_cluster_ip, needs_health_check, node_port,
+    node_ports, ports, ports_mut,
 };
-use crate::generic::{keep, same_at};
+use crate::generic::{keep_old, same_at};
 
 /// Synchronizes `clusterIPs` with `clusterIP`, for clients that only know the latter.
 pub(super) fn align_cluster_ips(service: &mut Value, old: Option<&Value>) {
@@ -24,7 +24,7 @@ pub(super) fn align_cluster_ips(service: &mut Value, old: Option<&Value>) {
         return;
     };
     if cluster_ips(service).is_empty() && !cluster_ips(old).is_empty() && cluster_ip(old) == singular {
-        keep(service, old, &["spec", "clusterIPs"]);
+        keep_old(service, old, &["spec", "clusterIPs"]);
     }
     if cluster_ip(old) != singular && cluster_ips(old) == cluster_ips(service) {
         if singular.is_empty() {
@@ -41,13 +41,13 @@ fn set_only_cluster_ip(service: &mut Value, ip: &str) {
 
 /// Copies allocated values of the old object that the new one omits, so that the original manifest of a service can be
 /// applied again.
-pub(super) fn keep_allocated(service: &mut Value, old: &Value) {
+pub(super) fn copy_allocated(service: &mut Value, old: &Value) {
     if needs_cluster_ip(old) && needs_cluster_ip(service) {
         if cluster_ip(service).is_empty() && !cluster_ip(old).is_empty() {
-            keep(service, old, &["spec", "clusterIP"]);
+            keep_old(service, old, &["spec", "clusterIP"]);
         }
         if cluster_ips(service).is_empty() && !cluster_ips(old).is_empty() {
-            keep(service, old, &["spec", "clusterIPs"]);
+            keep_old(service, old, &["spec", "clusterIPs"]);
         }
     }
     if allocates_node_ports(old) && allocates_node_ports(service) {
@@ -57,14 +57,14 @@ pub(super) fn keep_allocated(service: &mut Value, old: &Value) {
         };
         let by_name: HashMap<&str, i64> = ports(old).iter().map(|p| (p.str_at(&["name"]), node_port(p))).collect();
         for port in ports_mut(service) {
-            let known = by_name.get(port.str_at(&["name"])).copied().unwrap_or(0);
-            if node_port(port) == 0 && known != 0 && !still_used.contains(&known) {
-                port.set("nodePort", known);
+            let in_range = by_name.get(port.str_at(&["name"])).copied().unwrap_or(0);
+            if node_port(port) == 0 && in_range != 0 && !still_used.contains(&in_range) {
+                port.set("nodePort", in_range);
             }
         }
     }
     if needs_health_check(old) && needs_health_check(service) && health_check_node_port(service) == 0 {
-        keep(service, old, &["spec", "healthCheckNodePort"]);
+        keep_old(service, old, &["spec", "healthCheckNodePort"]);
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn drop_type_dependent(service: &mut Value, old: &Value) {
         }
     }
     let same = |service: &Value, field: &str| same_at(old, service, &["spec", field]);
-    if may_have_node_ports(old) && !may_have_node_ports(service) {
+    if can_have_node_ports(old) && !can_have_node_ports(service) {
         let before = node_ports(old);
         if node_ports(service).iter().all(|port| before.contains(port)) {
             for port in ports_mut(service) {
@@ -152,7 +152,7 @@ mod tests {
         let check = |new: &str, expect: &str| {
             let mut new = service(new);
             for _ in 0..2 {
-                keep_allocated(&mut new, &old);
+                copy_allocated(&mut new, &old);
                 assert_eq!(new, service(expect));
             }
         };

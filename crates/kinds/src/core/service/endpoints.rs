@@ -6,8 +6,8 @@ use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::generic::same_at;
-use crate::networking::address::{endpoint_ip, legacy_ip};
-use crate::validation::{invalid_each, required_one_of, text};
+use crate::networking::address::{validate_endpoint_ip, validate_legacy_ip};
+use crate::validation::{invalid_each, require_one_of, str_field};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const ADDRESS_LISTS: [&str; 2] = ["addresses", "notReadyAddresses"];
@@ -16,9 +16,9 @@ const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpoint-controller";
 
 /// The strategy for Endpoints.
-pub(super) struct Endpoints;
+pub(super) struct EndpointsStrategy;
 
-impl Strategy for Endpoints {
+impl Strategy for EndpointsStrategy {
     fn defaults(&self, object: &mut Value) {
         for subset in object.get_mut("subsets").and_then(Value::as_array_mut).into_iter().flatten() {
             for port in subset.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -85,15 +85,15 @@ fn check_subset(errors: &mut Errors, path: &FieldPath<'_>, subset: &Value) {
 
 fn check_address(errors: &mut Errors, path: &FieldPath<'_>, address: &Value) {
     let ip = address.str_at(&["ip"]);
-    legacy_ip(errors, &path.child("ip"), ip, &[]);
+    validate_legacy_ip(errors, &path.child("ip"), ip, &[]);
     let host = address.str_at(&["hostname"]);
     if !host.is_empty() {
         invalid_each(errors, &path.child("hostname"), host, names::dns1123_label(host));
     }
-    if let Some(node) = text(address, "nodeName") {
+    if let Some(node) = str_field(address, "nodeName") {
         invalid_each(errors, &path.child("nodeName"), node, names::dns1123_subdomain_name(node, false));
     }
-    endpoint_ip(errors, &path.child("ip"), ip);
+    validate_endpoint_ip(errors, &path.child("ip"), ip);
 }
 
 fn check_port(errors: &mut Errors, path: &FieldPath<'_>, port: &Value, needs_name: bool) {
@@ -105,8 +105,8 @@ fn check_port(errors: &mut Errors, path: &FieldPath<'_>, port: &Value, needs_nam
     }
     let number = port.int_at(&["port"]).unwrap_or(0);
     invalid_each(errors, &path.child("port"), number, names::port_number(number));
-    required_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &PROTOCOLS);
-    if let Some(protocol) = text(port, "appProtocol") {
+    require_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &PROTOCOLS);
+    if let Some(protocol) = str_field(port, "appProtocol") {
         invalid_each(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
     }
 }
@@ -120,8 +120,8 @@ mod tests {
     fn subsets() {
         let check = |subset: &str, expect: &[&str]| {
             let mut endpoints = object(&format!(r#"{{"subsets":[{subset}]}}"#));
-            Endpoints.defaults(&mut endpoints);
-            assert_eq!(messages(&Endpoints.validate(&context(), &endpoints)), expect, "{subset}");
+            EndpointsStrategy.defaults(&mut endpoints);
+            assert_eq!(messages(&EndpointsStrategy.validate(&context(), &endpoints)), expect, "{subset}");
         };
         check(r#"{"addresses":[{"ip":"10.0.0.1"}],"ports":[{"port":80}]}"#, &[]);
         check(
@@ -146,8 +146,8 @@ mod tests {
     #[test]
     fn old_subsets_stay() {
         let old = object(r#"{"subsets":[{"addresses":[{"ip":"127.0.0.1"}]}]}"#);
-        assert!(Endpoints.validate_update(&context(), &old, &old).is_empty());
+        assert!(EndpointsStrategy.validate_update(&context(), &old, &old).is_empty());
         let new = object(r#"{"subsets":[{"addresses":[{"ip":"127.0.0.2"}]}]}"#);
-        assert_eq!(Endpoints.validate_update(&context(), &new, &old).0.len(), 1);
+        assert_eq!(EndpointsStrategy.validate_update(&context(), &new, &old).0.len(), 1);
     }
 }

@@ -8,7 +8,7 @@ use super::accessors::{
     shown_cluster_ips, shown_policy,
 };
 use super::cluster_ips;
-use crate::generic::keep;
+use crate::generic::keep_old;
 use crate::networking::address::{family, parse_ip};
 
 const POLICY: [&str; 2] = ["spec", "ipFamilyPolicy"];
@@ -21,26 +21,30 @@ const REQUIRE: &str = "RequireDualStack";
 ///
 /// # Errors
 /// Returns an error if the fields contradict each other or the cluster's families.
-pub(super) fn settle(service: &mut Value, old: Option<&Value>, configured: &[&'static str]) -> Result<(), Errors> {
-    if !needs_cluster_ip(service) || old.is_some_and(|old| prefers_dual_stack_still(service, old)) {
+pub(super) fn set_family_defaults(
+    service: &mut Value,
+    old: Option<&Value>,
+    configured: &[&'static str],
+) -> Result<(), Errors> {
+    if !needs_cluster_ip(service) || old.is_some_and(|old| is_unchanged_dual_stack(service, old)) {
         return Ok(());
     }
     if family_policy(service).is_none() {
         match old {
-            Some(old) if family_policy(old).is_some() => keep(service, old, &POLICY),
+            Some(old) if family_policy(old).is_some() => keep_old(service, old, &POLICY),
             _ if is_headless_without_selector(service) => service.set_at(&POLICY, REQUIRE),
             _ => service.set_at(&POLICY, SINGLE),
         }
     }
     let single = family_policy(service) == Some(SINGLE);
-    none(cluster_ips::check(service, old))?;
+    into_result(cluster_ips::check(service, old))?;
 
     let mut errors = Errors::new();
     let spec = FieldPath::new("spec");
     let policy_path = spec.child("ipFamilyPolicy");
     if let Some(old) = old {
         if single {
-            shrink(service, old);
+            drop_secondary(service, old);
         } else {
             let reduced = |of: fn(&Value) -> Vec<&str>| (1..of(old).len()).contains(&of(service).len());
             if reduced(ips_of) {
@@ -62,8 +66,8 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>, configured: &[&'s
             }
         }
     }
-    infer_from_addresses(&mut errors, service, configured);
-    none(errors)?;
+    add_families_of_addresses(&mut errors, service, configured);
+    into_result(errors)?;
 
     let default = configured.first().copied().unwrap_or("IPv4");
     if is_headless_without_selector(service) {
@@ -86,7 +90,7 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>, configured: &[&'s
     for (i, family) in families(service).into_iter().enumerate().filter(|(_, family)| !configured.contains(family)) {
         errors.invalid(&families_path.index(i), family, "not configured on this cluster");
     }
-    none(errors)?;
+    into_result(errors)?;
     if families(service).is_empty() {
         set_families(service, &[default]);
     }
@@ -96,13 +100,13 @@ pub(super) fn settle(service: &mut Value, old: Option<&Value>, configured: &[&'s
     Ok(())
 }
 
-fn none(errors: Errors) -> Result<(), Errors> {
+fn into_result(errors: Errors) -> Result<(), Errors> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
 /// Returns true if an update changes nothing about the addresses of a service that prefers dual-stack. Such a service
 /// stays unchanged if the cluster gains or loses a family.
-pub(super) fn prefers_dual_stack_still(service: &Value, old: &Value) -> bool {
+pub(super) fn is_unchanged_dual_stack(service: &Value, old: &Value) -> bool {
     family_policy(service) == Some(PREFER)
         && family_policy(old).is_none_or(|policy| policy == PREFER)
         && kind(service) == kind(old)
@@ -112,7 +116,7 @@ pub(super) fn prefers_dual_stack_still(service: &Value, old: &Value) -> bool {
 }
 
 /// Drops the secondary address and family of a service that becomes single-stack without setting these fields.
-fn shrink(service: &mut Value, old: &Value) {
+fn drop_secondary(service: &mut Value, old: &Value) {
     let lists = [(&["spec", "clusterIPs"], ips_of as fn(&Value) -> Vec<&str>), (&FAMILIES, families)];
     for (path, of) in lists {
         if of(service) == of(old)
@@ -124,10 +128,10 @@ fn shrink(service: &mut Value, old: &Value) {
 }
 
 /// Adds the families of the requested addresses.
-fn infer_from_addresses(errors: &mut Errors, service: &mut Value, configured: &[&'static str]) {
+fn add_families_of_addresses(errors: &mut Errors, service: &mut Value, configured: &[&'static str]) {
     let ips: Vec<String> = ips_of(service).into_iter().map(str::to_owned).collect();
     let mut named: Vec<String> = families(service).into_iter().map(str::to_owned).collect();
-    let known = named.len();
+    let in_range = named.len();
     for (i, ip) in ips.iter().enumerate().take_while(|(_, ip)| *ip != NONE) {
         if i < named.len() {
             continue;
@@ -141,7 +145,7 @@ fn infer_from_addresses(errors: &mut Errors, service: &mut Value, configured: &[
             errors.invalid(&path.index(i), shown_cluster_ips(service), problem);
         }
     }
-    if named.len() > known {
+    if named.len() > in_range {
         set_families(service, &named);
     }
 }
@@ -176,7 +180,7 @@ mod tests {
     fn check(configured: &[&'static str], old: Option<&str>, spec: &str, expect: &[&str]) {
         let old = old.map(service);
         let mut service = service(spec);
-        let found = match settle(&mut service, old.as_ref(), configured) {
+        let found = match set_family_defaults(&mut service, old.as_ref(), configured) {
             Ok(()) => vec![format!("{} {}", family_policy(&service).unwrap_or("-"), families(&service).join(","))],
             Err(errors) => messages(&errors),
         };

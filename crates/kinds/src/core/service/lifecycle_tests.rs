@@ -13,7 +13,7 @@ use pintle_registry::{
 use pintle_value::{Errors, Value};
 
 use super::network::ServiceNetwork;
-use super::strategy::Service;
+use super::strategy::ServiceStrategy;
 use crate::testing::{context, object};
 
 /// Runs a future that is always ready.
@@ -102,7 +102,7 @@ impl ObjectClient for Store {
 /// A cluster with a service network.
 struct Cluster {
     store: Store,
-    rules: Service,
+    strategy: ServiceStrategy,
 }
 
 impl Cluster {
@@ -110,7 +110,7 @@ impl Cluster {
         let network = ServiceNetwork::new(ranges, 30000..=32767).unwrap();
         let store = Store::default();
         store.put("servicecidrs.networking.k8s.io", network.bootstrap_objects(context().now).remove(0).1);
-        Self { store, rules: Service::new(network) }
+        Self { store, strategy: ServiceStrategy::new(network) }
     }
 
     fn stored(&self, name: &str) -> Value {
@@ -122,27 +122,27 @@ impl Cluster {
         let mut new = object(&format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}},"spec":{spec}}}"#));
         let context = StrategyContext { dry_run, ..context() };
         let old = self.store.get(&GroupResource::new("", "services"), "ns", name).unwrap();
-        let allocation = self.rules.allocation().unwrap();
-        self.rules.defaults(&mut new);
+        let allocation = self.strategy.allocation().unwrap();
+        self.strategy.defaults(&mut new);
         let ticket = match &old {
             None => {
-                self.rules.prepare_for_create(&context, &mut new);
+                self.strategy.prepare_for_create(&context, &mut new);
                 run(allocation.begin(&context, &self.store, WriteOperation::Create(&mut new)))?
             }
             Some(old) => {
-                self.rules.prepare_for_update(&context, &mut new, old);
+                self.strategy.prepare_for_update(&context, &mut new, old);
                 run(allocation.begin(&context, &self.store, WriteOperation::Update { object: &mut new, old }))?
             }
         };
         let errors = match &old {
-            None => self.rules.validate(&context, &new),
-            Some(old) => self.rules.validate_update(&context, &new, old),
+            None => self.strategy.validate(&context, &new),
+            Some(old) => self.strategy.validate_update(&context, &new, old),
         };
         if !errors.is_empty() || dry_run {
             run(allocation.revert(&self.store, ticket));
             return if errors.is_empty() { Ok(new) } else { Err(invalid(name, errors)) };
         }
-        self.rules.canonicalize(&mut new);
+        self.strategy.canonicalize(&mut new);
         self.store.put("services", new.clone());
         run(allocation.commit(&self.store, ticket));
         Ok(new)
@@ -150,7 +150,7 @@ impl Cluster {
 
     fn delete(&self, name: &str) {
         let service = self.stored(name);
-        let allocation = self.rules.allocation().unwrap();
+        let allocation = self.strategy.allocation().unwrap();
         let ticket = run(allocation.begin(&context(), &self.store, WriteOperation::Delete(&service))).unwrap();
         run(self.store.delete(&GroupResource::new("", "services"), "ns", name)).unwrap();
         run(allocation.commit(&self.store, ticket));
@@ -170,7 +170,7 @@ impl Cluster {
 
     /// Expects exactly these addresses to be allocated.
     #[track_caller]
-    fn taken(&self, expect: &[&str]) {
+    fn allocated(&self, expect: &[&str]) {
         assert_eq!(self.store.names("ipaddresses.networking.k8s.io"), expect);
     }
 }
@@ -191,12 +191,12 @@ fn a_new_service_is_completed() {
         "ports":[{{"port":80,"protocol":"TCP","targetPort":80}}],"sessionAffinity":"None","type":"ClusterIP"}}"#
     );
     assert_eq!(spec, object(&expect));
-    cluster.taken(&[&ip]);
+    cluster.allocated(&[&ip]);
     // The manifest can be applied again.
     assert_eq!(cluster.write("web", PLAIN), spec);
-    cluster.taken(&[&ip]);
+    cluster.allocated(&[&ip]);
     cluster.delete("web");
-    cluster.taken(&[]);
+    cluster.allocated(&[]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn addresses_are_given_once() {
     );
     // A write that fails after the allocation releases its address.
     cluster.refuse("c", r#"{"ports":[]}"#, "Service \"c\" is invalid: spec.ports: Required value");
-    cluster.taken(&["10.0.0.9"]);
+    cluster.allocated(&["10.0.0.9"]);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_range_can_be_full() {
     cluster.store.blind.store(true, Ordering::Relaxed);
     cluster.write("b", PLAIN);
     cluster.store.blind.store(false, Ordering::Relaxed);
-    cluster.taken(&["10.0.0.1", "10.0.0.2"]);
+    cluster.allocated(&["10.0.0.1", "10.0.0.2"]);
     cluster.refuse(
         "c",
         PLAIN,
@@ -241,13 +241,13 @@ fn services_without_addresses() {
     assert_eq!(spec["clusterIPs"], object(r#"["None"]"#));
     let spec = cluster.write("elsewhere", r#"{"type":"ExternalName","externalName":"a.example.com"}"#);
     assert_eq!(spec, object(r#"{"type":"ExternalName","externalName":"a.example.com","sessionAffinity":"None"}"#));
-    cluster.taken(&[]);
+    cluster.allocated(&[]);
     // The service can change to another type and back.
     let spec = cluster.write("elsewhere", r#"{"clusterIP":"10.0.0.7","ports":[{"port":80}]}"#);
     assert_eq!(spec["clusterIPs"], object(r#"["10.0.0.7"]"#));
-    cluster.taken(&["10.0.0.7"]);
+    cluster.allocated(&["10.0.0.7"]);
     cluster.write("elsewhere", r#"{"type":"ExternalName","externalName":"a.example.com"}"#);
-    cluster.taken(&[]);
+    cluster.allocated(&[]);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn node_ports_come_and_go() {
     );
     assert_eq!(spec["ports"][0]["nodePort"], spec["ports"][1]["nodePort"]);
     // After a restart, the allocated ports are loaded from the stored services.
-    let restarted = Cluster { store: cluster.store, rules: Service::new(ServiceNetwork::default()) };
+    let restarted = Cluster { store: cluster.store, strategy: ServiceStrategy::new(ServiceNetwork::default()) };
     restarted.refuse(
         "e",
         &node_port(30001),
@@ -294,12 +294,12 @@ fn load_balancers_may_need_a_health_check_port() {
     let port = spec.int_at(&["healthCheckNodePort"]).unwrap();
     assert!((30086..=32767).contains(&port));
     assert!(spec["ports"][0].get("nodePort").is_none());
-    let wish = |port: i64| local.replace("\"ports\"", &format!("\"healthCheckNodePort\":{port},\"ports\""));
-    cluster.refuse("other", &wish(port), &format!("Internal error occurred: failed to allocate requested HealthCheck NodePort {port}: provided port is already allocated"));
+    let requested = |port: i64| local.replace("\"ports\"", &format!("\"healthCheckNodePort\":{port},\"ports\""));
+    cluster.refuse("other", &requested(port), &format!("Internal error occurred: failed to allocate requested HealthCheck NodePort {port}: provided port is already allocated"));
     assert_eq!(cluster.write("lb", local), spec);
     cluster.write("lb", PLAIN);
     assert!(cluster.stored("lb").at(&["spec", "healthCheckNodePort"]).is_none());
-    cluster.write("other", &wish(port));
+    cluster.write("other", &requested(port));
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_dry_run_leaves_no_trace() {
     cluster
         .apply("a", r#"{"type":"NodePort","clusterIP":"10.0.0.5","ports":[{"port":80,"nodePort":30005}]}"#, true)
         .unwrap();
-    cluster.taken(&[]);
+    cluster.allocated(&[]);
     cluster.write("b", r#"{"type":"NodePort","clusterIP":"10.0.0.5","ports":[{"port":80,"nodePort":30005}]}"#);
     let text = cluster.apply("c", r#"{"clusterIP":"10.9.0.5","ports":[{"port":80}]}"#, true).map_err(|e| e.to_string());
     assert_eq!(text, Err("Service \"c\" is invalid: spec.clusterIPs: Invalid value: [\"10.9.0.5\"]: failed to allocate IP 10.9.0.5: the provided IP (10.9.0.5) is not in the valid range. The range of valid IPs is 10.0.0.0/24".to_owned()));
@@ -353,7 +353,7 @@ fn a_deleted_service_takes_its_endpoints_along() {
 #[test]
 fn no_tree_makes_the_allocator_panic() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
-    let allocation = cluster.rules.allocation().unwrap();
+    let allocation = cluster.strategy.allocation().unwrap();
     let sample = object(
         r#"{"metadata":{"name":"s","namespace":"ns"},"spec":{"type":"LoadBalancer","clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ipFamilies":["IPv4"],
         "ipFamilyPolicy":"PreferDualStack","ports":[{"name":"a","port":80,"nodePort":30001},{"name":"b","port":81}],"externalTrafficPolicy":"Local",
@@ -365,11 +365,11 @@ fn no_tree_makes_the_allocator_panic() {
             run(allocation.revert(&cluster.store, ticket));
         }
     };
-    for odd in crate::networking::malformed_objects::variants(&sample) {
-        go(WriteOperation::Create(&mut odd.clone()));
-        go(WriteOperation::Update { object: &mut odd.clone(), old: &sample });
-        go(WriteOperation::Update { object: &mut sample.clone(), old: &odd });
-        go(WriteOperation::Delete(&odd));
+    for malformed in crate::networking::malformed_objects::variants(&sample) {
+        go(WriteOperation::Create(&mut malformed.clone()));
+        go(WriteOperation::Update { object: &mut malformed.clone(), old: &sample });
+        go(WriteOperation::Update { object: &mut sample.clone(), old: &malformed });
+        go(WriteOperation::Delete(&malformed));
     }
 }
 

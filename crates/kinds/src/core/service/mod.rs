@@ -27,13 +27,13 @@ pub use network::{NetworkError, ServiceNetwork};
 /// its own.
 #[must_use]
 pub fn services(network: ServiceNetwork) -> Arc<dyn Strategy> {
-    Arc::new(strategy::Service::new(network))
+    Arc::new(strategy::ServiceStrategy::new(network))
 }
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {
         "services" => Some(services(ServiceNetwork::default())),
-        "endpoints" => Some(Arc::new(endpoints::Endpoints)),
+        "endpoints" => Some(Arc::new(endpoints::EndpointsStrategy)),
         _ => None,
     }
 }

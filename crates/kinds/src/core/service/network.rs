@@ -26,7 +26,7 @@ pub enum NetworkError {
     Count,
     /// The node port range is not a range within 1-65535.
     #[error("invalid range of node ports {0}-{1}")]
-    NodePorts(u16, u16),
+    NodePortAllocator(u16, u16),
 }
 
 impl ServiceNetwork {
@@ -49,7 +49,7 @@ impl ServiceNetwork {
             _ => return Err(NetworkError::Count),
         }
         if node_ports.is_empty() || *node_ports.start() == 0 {
-            return Err(NetworkError::NodePorts(*node_ports.start(), *node_ports.end()));
+            return Err(NetworkError::NodePortAllocator(*node_ports.start(), *node_ports.end()));
         }
         Ok(Self { ranges, node_ports })
     }
@@ -95,6 +95,6 @@ mod tests {
         check(&["10.0.0.0"], Err(NetworkError::Malformed("10.0.0.0".to_owned())));
         check(&["fd00::/48"], Err(NetworkError::Size("fd00::/48".to_owned())));
         assert_eq!(ServiceNetwork::new(&["10.0.0.0/24"], 30000..=32767), Ok(ServiceNetwork::default()));
-        assert_eq!(ServiceNetwork::new(&["10.0.0.0/24"], 0..=5), Err(NetworkError::NodePorts(0, 5)));
+        assert_eq!(ServiceNetwork::new(&["10.0.0.0/24"], 0..=5), Err(NetworkError::NodePortAllocator(0, 5)));
     }
 }

@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pintle_registry::{ApiError, GroupResource, ObjectClient};
 
 use super::accessors::{health_check_node_port, needs_health_check, node_ports};
-use super::addresses::random;
+use super::addresses::random_bits;
 
 /// Why a node port cannot be allocated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum PortError {
+pub(super) enum NodePortError {
     /// The port is already allocated.
     #[error("provided port is already allocated")]
     Allocated,
@@ -27,55 +27,58 @@ pub(super) enum PortError {
 
 /// The node port allocator of a cluster.
 #[derive(Debug)]
-pub(super) struct NodePorts {
+pub(super) struct NodePortAllocator {
     range: RangeInclusive<u16>,
     /// The allocated ports; `None` until the stored services are loaded.
-    held: Mutex<Option<BTreeSet<u16>>>,
+    allocated_ports: Mutex<Option<BTreeSet<u16>>>,
 }
 
-impl NodePorts {
+impl NodePortAllocator {
     /// Creates an allocator for a range, without loading the allocated ports.
     pub(super) fn new(range: RangeInclusive<u16>) -> Self {
-        Self { range, held: Mutex::new(None) }
+        Self { range, allocated_ports: Mutex::new(None) }
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<BTreeSet<u16>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn allocated_ports(&self) -> MutexGuard<'_, Option<BTreeSet<u16>>> {
+        self.allocated_ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Loads the allocated ports from the stored services on the first call.
     pub(super) fn load(&self, objects: &dyn ObjectClient) -> Result<(), ApiError> {
-        let mut held = self.held();
-        if held.is_none() {
+        let mut allocated_ports = self.allocated_ports();
+        if allocated_ports.is_none() {
             let services = objects.list(&GroupResource::new("", "services"), "")?;
             let mut found = BTreeSet::new();
             for service in &services {
                 let health_check = needs_health_check(service).then(|| health_check_node_port(service));
-                found.extend(node_ports(service).into_iter().chain(health_check).filter_map(|port| self.known(port)));
+                found
+                    .extend(node_ports(service).into_iter().chain(health_check).filter_map(|port| self.in_range(port)));
             }
-            *held = Some(found);
+            *allocated_ports = Some(found);
         }
         Ok(())
     }
 
-    fn known(&self, port: i64) -> Option<u16> {
+    fn in_range(&self, port: i64) -> Option<u16> {
         u16::try_from(port).ok().filter(|port| self.range.contains(port))
     }
 
     /// Returns true if the port is allocated.
-    fn is_held(&self, port: i64) -> bool {
-        self.known(port).is_some_and(|port| self.held().as_ref().is_some_and(|held| held.contains(&port)))
+    fn is_allocated(&self, port: i64) -> bool {
+        self.in_range(port).is_some_and(|port| {
+            self.allocated_ports().as_ref().is_some_and(|allocated_ports| allocated_ports.contains(&port))
+        })
     }
 
-    fn take(&self, port: i64) -> Result<(), PortError> {
-        let port = self.known(port).ok_or(PortError::OutOfRange(*self.range.start(), *self.range.end()))?;
-        if self.held().get_or_insert_default().insert(port) { Ok(()) } else { Err(PortError::Allocated) }
+    fn take(&self, port: i64) -> Result<(), NodePortError> {
+        let port = self.in_range(port).ok_or(NodePortError::OutOfRange(*self.range.start(), *self.range.end()))?;
+        if self.allocated_ports().get_or_insert_default().insert(port) { Ok(()) } else { Err(NodePortError::Allocated) }
     }
 
     /// Allocates any port, preferably one above the part that is reserved for manual allocation.
-    fn take_any(&self) -> Result<i64, PortError> {
-        let mut held = self.held();
-        let held = held.get_or_insert_default();
+    fn take_any(&self) -> Result<i64, NodePortError> {
+        let mut allocated_ports = self.allocated_ports();
+        let allocated_ports = allocated_ports.get_or_insert_default();
         let (start, end) = (*self.range.start(), *self.range.end());
         let size = usize::from(end - start) + 1;
         let reserved = if size <= 16 { 0 } else { (size / 32).clamp(16, 128) };
@@ -83,22 +86,22 @@ impl NodePorts {
         let parts = [dynamic..=end, start..=dynamic.saturating_sub(1)];
         for part in parts.into_iter().take(if reserved > 0 { 2 } else { 1 }) {
             let length = usize::from(part.end() - part.start()) + 1;
-            let offset = usize::try_from(random() % length as u64).unwrap_or(0);
-            let free = part.clone().skip(offset).chain(part.take(offset)).find(|port| !held.contains(port));
+            let offset = usize::try_from(random_bits() % length as u64).unwrap_or(0);
+            let free = part.clone().skip(offset).chain(part.take(offset)).find(|port| !allocated_ports.contains(port));
             if let Some(port) = free {
-                held.insert(port);
+                allocated_ports.insert(port);
                 return Ok(i64::from(port));
             }
         }
-        Err(PortError::Full)
+        Err(NodePortError::Full)
     }
 
     /// Releases ports. Ignores ports that are not allocated.
     pub(super) fn release(&self, ports: impl IntoIterator<Item = i64>) {
-        let mut held = self.held();
+        let mut allocated_ports = self.allocated_ports();
         for port in ports {
-            if let (Some(held), Some(port)) = (held.as_mut(), self.known(port)) {
-                held.remove(&port);
+            if let (Some(allocated_ports), Some(port)) = (allocated_ports.as_mut(), self.in_range(port)) {
+                allocated_ports.remove(&port);
             }
         }
     }
@@ -109,53 +112,53 @@ impl NodePorts {
 /// nothing.
 #[derive(Debug)]
 pub(super) struct PortOperation<'a> {
-    ports: &'a NodePorts,
+    ports: &'a NodePortAllocator,
     dry_run: bool,
     /// The allocated ports.
-    pub(super) taken: Vec<i64>,
+    pub(super) allocated: Vec<i64>,
     /// The ports to release once the write is stored.
-    pub(super) freed: Vec<i64>,
+    pub(super) to_release: Vec<i64>,
 }
 
 impl<'a> PortOperation<'a> {
     /// Creates an operation without allocations.
-    pub(super) fn new(ports: &'a NodePorts, dry_run: bool) -> Self {
-        Self { ports, dry_run, taken: Vec::new(), freed: Vec::new() }
+    pub(super) fn new(ports: &'a NodePortAllocator, dry_run: bool) -> Self {
+        Self { ports, dry_run, allocated: Vec::new(), to_release: Vec::new() }
     }
 
     /// Allocates the port that a service requests. Like upstream, a dry run does not check that it is in the range.
-    pub(super) fn take(&mut self, port: i64) -> Result<(), PortError> {
+    pub(super) fn take(&mut self, port: i64) -> Result<(), NodePortError> {
         if !self.dry_run {
             self.ports.take(port)?;
-        } else if self.ports.is_held(port) || self.taken.contains(&port) {
-            return Err(PortError::Allocated);
+        } else if self.ports.is_allocated(port) || self.allocated.contains(&port) {
+            return Err(NodePortError::Allocated);
         }
-        self.taken.push(port);
+        self.allocated.push(port);
         Ok(())
     }
 
     /// Allocates any port. Like upstream, a dry run returns numbers beyond the usual range.
-    pub(super) fn take_any(&mut self) -> Result<i64, PortError> {
+    pub(super) fn take_any(&mut self) -> Result<i64, NodePortError> {
         let port = if self.dry_run {
-            self.taken.iter().max().map_or(32769, |port| port.saturating_add(1))
+            self.allocated.iter().max().map_or(32769, |port| port.saturating_add(1))
         } else {
             self.ports.take_any()?
         };
-        self.taken.push(port);
+        self.allocated.push(port);
         Ok(port)
     }
 
     /// Ends the operation. Returns the allocated ports and the ports to release, for which the caller is responsible
     /// from then on.
-    pub(super) fn claim(mut self) -> (Vec<i64>, Vec<i64>) {
-        (std::mem::take(&mut self.taken), std::mem::take(&mut self.freed))
+    pub(super) fn finish(mut self) -> (Vec<i64>, Vec<i64>) {
+        (std::mem::take(&mut self.allocated), std::mem::take(&mut self.to_release))
     }
 }
 
 impl Drop for PortOperation<'_> {
     fn drop(&mut self) {
         if !self.dry_run {
-            self.ports.release(self.taken.drain(..));
+            self.ports.release(self.allocated.drain(..));
         }
     }
 }
@@ -166,10 +169,10 @@ mod tests {
 
     #[test]
     fn ports_are_held_once() {
-        let ports = NodePorts::new(30000..=32767);
+        let ports = NodePortAllocator::new(30000..=32767);
         let mut operation = PortOperation::new(&ports, false);
         assert_eq!(operation.take(30001), Ok(()));
-        assert_eq!(operation.take(30001), Err(PortError::Allocated));
+        assert_eq!(operation.take(30001), Err(NodePortError::Allocated));
         let text = operation.take(80).map_err(|e| e.to_string());
         assert_eq!(
             text,
@@ -183,26 +186,26 @@ mod tests {
 
     #[test]
     fn the_static_part_is_used_last() {
-        let ports = NodePorts::new(30000..=30031);
+        let ports = NodePortAllocator::new(30000..=30031);
         let mut operation = PortOperation::new(&ports, false);
-        let taken: Vec<i64> = (0..32).map_while(|_| operation.take_any().ok()).collect();
-        assert!(taken[..16].iter().all(|port| *port >= 30016));
-        assert!(taken[16..].iter().all(|port| *port < 30016));
-        assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 32);
-        assert_eq!(operation.take_any(), Err(PortError::Full));
+        let allocated: Vec<i64> = (0..32).map_while(|_| operation.take_any().ok()).collect();
+        assert!(allocated[..16].iter().all(|port| *port >= 30016));
+        assert!(allocated[16..].iter().all(|port| *port < 30016));
+        assert_eq!(allocated.iter().collect::<BTreeSet<_>>().len(), 32);
+        assert_eq!(operation.take_any(), Err(NodePortError::Full));
     }
 
     #[test]
     fn a_dry_run_takes_nothing() {
-        let ports = NodePorts::new(30000..=32767);
+        let ports = NodePortAllocator::new(30000..=32767);
         let mut other = PortOperation::new(&ports, false);
         assert_eq!(other.take(30005), Ok(()));
-        assert_eq!(other.claim(), (vec![30005], vec![]));
+        assert_eq!(other.finish(), (vec![30005], vec![]));
         let mut operation = PortOperation::new(&ports, true);
-        assert_eq!(operation.take(30005), Err(PortError::Allocated));
+        assert_eq!(operation.take(30005), Err(NodePortError::Allocated));
         assert_eq!(operation.take_any(), Ok(32769));
         assert_eq!(operation.take_any(), Ok(32770));
         drop(operation);
-        assert_eq!(ports.held().as_ref().map(BTreeSet::len), Some(1));
+        assert_eq!(ports.allocated_ports().as_ref().map(BTreeSet::len), Some(1));
     }
 }

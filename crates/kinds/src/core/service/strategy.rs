@@ -7,12 +7,12 @@ use pintle_value::{Errors, FieldPath, Str, Value, names};
 
 use super::accessors::{NONE, cluster_ip, cluster_ips, is_externally_accessible, kind};
 use super::allocation::Allocator;
-use super::dependent_fields::{align_cluster_ips, drop_type_dependent, keep_allocated};
+use super::dependent_fields::{align_cluster_ips, copy_allocated, drop_type_dependent};
 use super::network::ServiceNetwork;
 use super::validation;
-use crate::generic::keep;
-use crate::networking::load_balancer::no_balancer;
-use crate::validation::strings;
+use crate::generic::keep_old;
+use crate::networking::load_balancer::empty_status;
+use crate::validation::strings_at;
 
 /// The default timeout of client IP affinity: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
@@ -22,17 +22,17 @@ const TOPOLOGY: &str = "service.kubernetes.io/topology-mode";
 
 /// The strategy for Service, with the allocator for the services of the cluster.
 #[derive(Debug)]
-pub(super) struct Service {
+pub(super) struct ServiceStrategy {
     allocator: Allocator,
 }
 
-impl Service {
+impl ServiceStrategy {
     pub(super) fn new(network: ServiceNetwork) -> Self {
         Self { allocator: Allocator::new(&network) }
     }
 }
 
-impl Strategy for Service {
+impl Strategy for ServiceStrategy {
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = object.or_object() {
             spec_defaults(spec.entry("spec"));
@@ -49,13 +49,13 @@ impl Strategy for Service {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", no_balancer());
+        object.set("status", empty_status());
         align_cluster_ips(object, None);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep(object, old, &["status"]);
-        keep_allocated(object, old);
+        keep_old(object, old, &["status"]);
+        copy_allocated(object, old);
         align_cluster_ips(object, Some(old));
         drop_type_dependent(object, old);
     }
@@ -155,7 +155,7 @@ fn warnings(service: &Value) -> Vec<String> {
     }
     let headless = kind(service) == "ClusterIP" && ip == NONE;
     let balancer_ip = service.str_at(&["spec", "loadBalancerIP"]);
-    let external_ips = strings(service, &["spec", "externalIPs"]);
+    let external_ips = strings_at(service, &["spec", "externalIPs"]);
     if headless {
         let ignored = [
             (!balancer_ip.is_empty(), "loadBalancerIP"),
@@ -175,7 +175,7 @@ fn warnings(service: &Value) -> Vec<String> {
     if !balancer_ip.is_empty() {
         warnings.extend(ip_warnings(&spec.child("loadBalancerIP"), balancer_ip));
     }
-    for (i, range) in strings(service, &["spec", "loadBalancerSourceRanges"]).into_iter().enumerate() {
+    for (i, range) in strings_at(service, &["spec", "loadBalancerSourceRanges"]).into_iter().enumerate() {
         warnings.extend(cidr_warnings(&spec.child("loadBalancerSourceRanges").index(i), range));
     }
     if external_name && !external_ips.is_empty() {
@@ -195,8 +195,8 @@ mod tests {
     use super::*;
     use crate::testing::{context, object};
 
-    fn service() -> Service {
-        Service::new(ServiceNetwork::default())
+    fn service() -> ServiceStrategy {
+        ServiceStrategy::new(ServiceNetwork::default())
     }
 
     #[test]

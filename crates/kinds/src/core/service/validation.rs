@@ -13,9 +13,9 @@ use super::accessors::{
 };
 use super::cluster_ips;
 use crate::generic::same_at;
-use crate::networking::address::{endpoint_ip, legacy_cidr, legacy_ip};
-use crate::networking::load_balancer::BalancerStatus;
-use crate::validation::{invalid_each, port_number_or_name, required_one_of, strings, text};
+use crate::networking::address::{validate_endpoint_ip, validate_legacy_cidr, validate_legacy_ip};
+use crate::networking::load_balancer::LoadBalancerStatusStrategy;
+use crate::validation::{invalid_each, require_one_of, str_field, strings_at, validate_port_number_or_name};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const AFFINITIES: [&str; 2] = ["ClientIP", "None"];
@@ -63,7 +63,7 @@ pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
     check_affinity(&mut errors, &spec, service);
     errors.append(cluster_ips::check(service, old));
     check_external_ips(&mut errors, &spec.child("externalIPs"), service, old);
-    required_one_of(&mut errors, &spec.child("type"), kind(service), &TYPES);
+    require_one_of(&mut errors, &spec.child("type"), kind(service), &TYPES);
     check_port_pairs(&mut errors, &spec.child("ports"), service);
     check_source_ranges(&mut errors, &spec, service, old);
     let allocates = service.at(&["spec", "allocateLoadBalancerNodePorts"]).is_some();
@@ -95,15 +95,15 @@ fn check_type_fields(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value)
             errors.invalid(&spec.child("clusterIPs").index(0), "None", problem);
         }
         "ExternalName" => {
-            let forbidden = "may not be set for ExternalName services";
+            let detail = "may not be set for ExternalName services";
             if !ips_of(service).is_empty() {
-                errors.forbidden(&spec.child("clusterIPs"), forbidden);
+                errors.forbidden(&spec.child("clusterIPs"), detail);
             }
             if !service.items_at(&["spec", "ipFamilies"]).is_empty() {
-                errors.forbidden(&spec.child("ipFamilies"), forbidden);
+                errors.forbidden(&spec.child("ipFamilies"), detail);
             }
             if service.at(&["spec", "ipFamilyPolicy"]).is_some() {
-                errors.forbidden(&spec.child("ipFamilyPolicy"), forbidden);
+                errors.forbidden(&spec.child("ipFamilyPolicy"), detail);
             }
             let name = service.str_at(&["spec", "externalName"]);
             let name = name.strip_suffix('.').unwrap_or(name);
@@ -134,9 +134,9 @@ fn check_ports(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) {
         }
         let number = port.int_at(&["port"]).unwrap_or(0);
         invalid_each(errors, &path.child("port"), number, names::port_number(number));
-        required_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &PROTOCOLS);
-        port_number_or_name(errors, &path.child("targetPort"), port.get("targetPort"));
-        if let Some(protocol) = text(port, "appProtocol") {
+        require_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &PROTOCOLS);
+        validate_port_number_or_name(errors, &path.child("targetPort"), port.get("targetPort"));
+        if let Some(protocol) = str_field(port, "appProtocol") {
             invalid_each(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
         }
     }
@@ -144,7 +144,7 @@ fn check_ports(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) {
 
 fn check_affinity(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value) {
     let affinity = service.str_at(&["spec", "sessionAffinity"]);
-    required_one_of(errors, &spec.child("sessionAffinity"), affinity, &AFFINITIES);
+    require_one_of(errors, &spec.child("sessionAffinity"), affinity, &AFFINITIES);
     let path = spec.child("sessionAffinityConfig");
     let config = service.at(&["spec", "sessionAffinityConfig"]);
     match (affinity, config) {
@@ -169,12 +169,12 @@ fn check_affinity(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value) {
 
 fn check_external_ips(errors: &mut Errors, path: &FieldPath<'_>, service: &Value, old: Option<&Value>) {
     let list = ["spec", "externalIPs"];
-    let existing = old.map(|old| strings(old, &list)).unwrap_or_default();
-    for (i, ip) in strings(service, &list).into_iter().enumerate() {
+    let existing = old.map(|old| strings_at(old, &list)).unwrap_or_default();
+    for (i, ip) in strings_at(service, &list).into_iter().enumerate() {
         let before = errors.0.len();
-        legacy_ip(errors, &path.index(i), ip, &existing);
+        validate_legacy_ip(errors, &path.index(i), ip, &existing);
         if errors.0.len() == before {
-            endpoint_ip(errors, &path.index(i), ip);
+            validate_endpoint_ip(errors, &path.index(i), ip);
         }
     }
 }
@@ -210,7 +210,7 @@ fn check_port_pairs(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) 
 fn check_source_ranges(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value, old: Option<&Value>) {
     let list = ["spec", "loadBalancerSourceRanges"];
     let trimmed = |service: &Value| -> Vec<String> {
-        strings(service, &list).into_iter().map(|range| range.trim().to_owned()).collect()
+        strings_at(service, &list).into_iter().map(|range| range.trim().to_owned()).collect()
     };
     let balancer = kind(service) == "LoadBalancer";
     let ranges = trimmed(service);
@@ -223,7 +223,7 @@ fn check_source_ranges(errors: &mut Errors, spec: &FieldPath<'_>, service: &Valu
         let existing = old.map(trimmed).unwrap_or_default();
         let existing: Vec<&str> = existing.iter().map(String::as_str).collect();
         for (i, range) in ranges.iter().enumerate() {
-            legacy_cidr(errors, &path.index(i), range, &existing);
+            validate_legacy_cidr(errors, &path.index(i), range, &existing);
         }
     } else if let Some(annotation) = service.annotation(SOURCE_RANGES) {
         let annotations = FieldPath::new("metadata.annotations");
@@ -234,7 +234,7 @@ fn check_source_ranges(errors: &mut Errors, spec: &FieldPath<'_>, service: &Valu
         let unchanged = old.is_some_and(|old| old.annotation(SOURCE_RANGES).unwrap_or_default() == annotation);
         if !unchanged && !annotation.trim().is_empty() {
             for range in annotation.trim().split(',') {
-                legacy_cidr(errors, &path, range.trim(), &[]);
+                validate_legacy_cidr(errors, &path, range.trim(), &[]);
             }
         }
     }
@@ -244,7 +244,7 @@ fn check_source_ranges(errors: &mut Errors, spec: &FieldPath<'_>, service: &Valu
 fn check_class(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     let path = FieldPath::new("spec.loadBalancerClass");
     let field = ["spec", "loadBalancerClass"];
-    let class = text(&service["spec"], "loadBalancerClass");
+    let class = str_field(&service["spec"], "loadBalancerClass");
     let balancer = kind(service) == "LoadBalancer";
     if balancer && old.is_some_and(|old| kind(old) == "LoadBalancer" && !same_at(service, old, &field)) {
         errors.invalid(&path, class.map_or(Value::Null, Value::from), "may not change once set");
@@ -260,7 +260,7 @@ fn check_traffic(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value) {
     let external = service.str_at(&["spec", "externalTrafficPolicy"]);
     let path = spec.child("externalTrafficPolicy");
     if is_externally_accessible(service) {
-        required_one_of(errors, &path, external, &TRAFFIC_POLICIES);
+        require_one_of(errors, &path, external, &TRAFFIC_POLICIES);
     } else if !external.is_empty() {
         errors.invalid(&path, external, "may only be set for externally-accessible services");
     }
@@ -276,12 +276,12 @@ fn check_traffic(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value) {
         (true, _) => invalid_each(errors, &path, port, names::port_number(port)),
     }
     let path = spec.child("internalTrafficPolicy");
-    match text(&service["spec"], "internalTrafficPolicy") {
+    match str_field(&service["spec"], "internalTrafficPolicy") {
         None if matches!(kind(service), "NodePort" | "LoadBalancer" | "ClusterIP") => errors.required(&path, ""),
         Some(policy) if !TRAFFIC_POLICIES.contains(&policy) => errors.not_supported(&path, policy, &TRAFFIC_POLICIES),
         _ => {}
     }
-    if let Some(distribution) = text(&service["spec"], "trafficDistribution")
+    if let Some(distribution) = str_field(&service["spec"], "trafficDistribution")
         && !TRAFFIC_DISTRIBUTIONS.contains(&distribution)
     {
         errors.not_supported(&spec.child("trafficDistribution"), distribution, &TRAFFIC_DISTRIBUTIONS);
@@ -289,16 +289,16 @@ fn check_traffic(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value) {
 }
 
 /// The strategy for the `status` subresource.
-pub(super) static STATUS: BalancerStatus = BalancerStatus {
-    forbidden: |service| {
+pub(super) static STATUS: LoadBalancerStatusStrategy = LoadBalancerStatusStrategy {
+    forbidden_reason: |service| {
         (kind(service) != "LoadBalancer").then_some("may only be used when `spec.type` is 'LoadBalancer'")
     },
-    check_point: check_ip_mode,
+    check_ingress_point: check_ip_mode,
 };
 
 fn check_ip_mode(errors: &mut Errors, path: &FieldPath<'_>, point: &Value) {
     let path = path.child("ipMode");
-    match (text(point, "ipMode"), point.str_at(&["ip"]).is_empty()) {
+    match (str_field(point, "ipMode"), point.str_at(&["ip"]).is_empty()) {
         (None, false) => errors.required(&path, "must be specified when `ip` is set"),
         (Some(_), true) => errors.forbidden(&path, "may not be specified when `ip` is not set"),
         (Some(mode), false) if !IP_MODES.contains(&mode) => errors.not_supported(&path, mode, &IP_MODES),
