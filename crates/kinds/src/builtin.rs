@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_facts_name_only_what_there_is() {
+    fn every_served_resource_can_be_built() {
         let catalog = pintle_catalog::shared();
         let served = catalog.resources().iter().filter(|facts| facts.served).count();
         let resources = resources(catalog);

@@ -49,12 +49,12 @@ pub(crate) fn set_if_empty(object: &mut Value, field: &str, text: &str) {
 
 /// Returns the warning about an object name that is used in pod names and is not a DNS label.
 pub(crate) fn pod_name_warning(object: &Value) -> Option<String> {
-    let wrong = pintle_value::names::dns1123_label(object.name());
-    (!wrong.is_empty()).then(|| {
+    let problems = pintle_value::names::dns1123_label(object.name());
+    (!problems.is_empty()).then(|| {
         format!(
             "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
              a DNS label is recommended: [{}]",
-            wrong.join(" ")
+            problems.join(" ")
         )
     })
 }
@@ -126,7 +126,7 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn what_is_kept_may_be_absence() {
+    fn keep_old_restores_absence() {
         let mut new = object(r#"{"spec":{"a":1},"status":{"x":1}}"#);
         keep_old(&mut new, &object(r#"{"spec":{"a":2},"metadata":{}}"#), &["status"]);
         assert_eq!(new, object(r#"{"spec":{"a":1}}"#));

@@ -83,7 +83,7 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn internal_structs_print_by_their_go_names() {
+    fn internal_structs_print_with_go_names() {
         const SHAPE: GoType = GoType::Struct(&[
             ("Type", "type", GoType::STRING),
             ("Rolling", "rolling", GoType::Pointer(&GoType::Struct(&[("Max", "max", GoType::Plain("0"))]))),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_come_in_the_order_of_their_declaration() {
+    fn fields_print_in_declaration_order() {
         let check = |json: &str, expect: &str| assert_eq!(print(&object(json)), expect);
         check(
             r#"{"matchExpressions":[{"values":["a"],"operator":"In","key":"k"}],"matchLabels":{"values":"1","key":"2"}}"#,

@@ -43,7 +43,7 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn selectors_match_labels_in_any_place() {
+    fn selectors_match_labels() {
         let labels = object(r#"{"app":"x"}"#);
         let check = |selector: Option<&str>, expect: Option<bool>| {
             let selector = selector.map(object);

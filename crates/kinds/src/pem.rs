@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_found_as_go_finds_them() {
+    fn pem_blocks_match_encoding_pem() {
         check("", &[]);
         check("-----BEGIN A-----\nMQ==\n-----END A-----", &["A=1"]);
         check("-----BEGIN A-----\r\nM Q\t==\r\n-----END A-----  \r\n", &["A=1"]);

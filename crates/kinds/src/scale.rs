@@ -94,7 +94,7 @@ pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Err
     object.set_at(&path_segments(&paths.replicas), replicas);
     let version = ["metadata", "resourceVersion"];
     match scale.at(&version) {
-        Some(asked) => object.set_at(&version, asked.clone()),
+        Some(requested) => object.set_at(&version, requested.clone()),
         None if paths.built_in => {
             object.remove_at(&version);
         }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_resources_say_where() {
+    fn custom_resources_have_a_scale_at_their_paths() {
         let paths = ScalePaths::of_custom(".spec.size", ".status.size", Some(".status.selector"));
         let check = |json: &str, expect: Result<&str, &str>| {
             let found = scale_of(&object(json), &paths).map_err(|e| e.to_string());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_is_written_into_its_object() {
+    fn apply_scale_updates_replicas_and_resource_version() {
         let paths = built_in("apps", "deployments").expect("scalable");
         let mut deployment = deployment();
         let check = |deployment: &mut Value, scale: &str, expect: &[&str], replicas: i64| {

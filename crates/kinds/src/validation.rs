@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_known() {
+    fn unknown_values_are_rejected() {
         let known = ["A", "B"];
         let complaint = "p: Unsupported value: \"C\": supported values: \"A\", \"B\"";
         check(|errors, path| require_one_of(errors, path, "A", &known), &[]);

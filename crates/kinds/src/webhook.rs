@@ -51,9 +51,9 @@ pub(crate) fn validate_service(errors: &mut Errors, service: &Value, path: &Fiel
         errors.required(&path.child("namespace"), "");
     }
     let port = service.int_at(&["port"]).unwrap_or(0);
-    let wrong = names::port_number(port);
-    if !wrong.is_empty() {
-        errors.invalid(&path.child("port"), port, format!("port is not valid: {}", wrong.join(", ")));
+    let problems = names::port_number(port);
+    if !problems.is_empty() {
+        errors.invalid(&path.child("port"), port, format!("port is not valid: {}", problems.join(", ")));
     }
     let target = service.str_at(&["path"]);
     if target.is_empty() || target == "/" {

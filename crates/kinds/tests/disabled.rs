@@ -10,58 +10,58 @@ use pintle_value::Value;
 use pintle_value::time::Time;
 
 /// The maximum depth of the tested fields.
-const DEPTH: usize = 14;
+const MAX_DEPTH: usize = 14;
 
 /// A step into an object: a field, a list item or a map value.
 #[derive(Clone)]
-enum Step {
+enum PathStep {
     Field(String),
     Item,
     Key,
 }
 
 /// Returns the paths from a type to its fields with disabled feature gates. Recursive types are entered once.
-fn ways(
+fn collect_disabled_paths(
     types: &Types,
     id: TypeId,
     disabled: &[(TypeId, &str)],
-    way: &mut Vec<Step>,
-    inside: &mut Vec<TypeId>,
-    found: &mut Vec<(Vec<Step>, Value)>,
+    path: &mut Vec<PathStep>,
+    entered: &mut Vec<TypeId>,
+    found: &mut Vec<(Vec<PathStep>, Value)>,
 ) {
-    if inside.contains(&id) || way.len() > DEPTH {
+    if entered.contains(&id) || path.len() > MAX_DEPTH {
         return;
     }
-    inside.push(id);
+    entered.push(id);
     match types.get(id) {
         Type::Struct(ty) => {
             for field in &ty.fields {
-                way.push(Step::Field(field.name.to_string()));
+                path.push(PathStep::Field(field.name.to_string()));
                 if disabled.contains(&(id, field.name.as_str())) {
-                    found.push((way.clone(), example(types.get(field.ty))));
+                    found.push((path.clone(), example_value(types.get(field.ty))));
                 } else {
-                    ways(types, field.ty, disabled, way, inside, found);
+                    collect_disabled_paths(types, field.ty, disabled, path, entered, found);
                 }
-                way.pop();
+                path.pop();
             }
         }
         Type::List(list) => {
-            way.push(Step::Item);
-            ways(types, list.item, disabled, way, inside, found);
-            way.pop();
+            path.push(PathStep::Item);
+            collect_disabled_paths(types, list.item, disabled, path, entered, found);
+            path.pop();
         }
         Type::Map(map) => {
-            way.push(Step::Key);
-            ways(types, map.value, disabled, way, inside, found);
-            way.pop();
+            path.push(PathStep::Key);
+            collect_disabled_paths(types, map.value, disabled, path, entered, found);
+            path.pop();
         }
         Type::Scalar(_) | Type::Union(_) | Type::Any => {}
     }
-    inside.pop();
+    entered.pop();
 }
 
 /// Returns an example value of a type.
-fn example(ty: &Type) -> Value {
+fn example_value(ty: &Type) -> Value {
     match ty {
         Type::Scalar(scalar) if scalar.kind == Scalar::Bool => Value::Bool(true),
         Type::Scalar(scalar) if scalar.kind.range().is_some() => Value::from(1),
@@ -72,37 +72,37 @@ fn example(ty: &Type) -> Value {
 }
 
 /// Returns an object with a value at the end of a path.
-fn with(way: &[Step], leaf: Value) -> Value {
-    way.iter().rev().fold(leaf, |inside, step| {
+fn object_with(path: &[PathStep], leaf: Value) -> Value {
+    path.iter().rev().fold(leaf, |entered, step| {
         let mut value = Value::object();
         match step {
-            Step::Field(name) => value.set(name, inside),
-            Step::Key => value.set("key", inside),
-            Step::Item => return Value::Array(vec![inside]),
+            PathStep::Field(name) => value.set(name, entered),
+            PathStep::Key => value.set("key", entered),
+            PathStep::Item => return Value::Array(vec![entered]),
         }
         value
     })
 }
 
-fn at<'a>(value: &'a Value, way: &[Step]) -> Option<&'a Value> {
-    way.iter().try_fold(value, |value, step| match step {
-        Step::Field(name) => value.get(name),
-        Step::Key => value.get("key"),
-        Step::Item => value.as_array()?.first(),
+fn value_at<'a>(value: &'a Value, path: &[PathStep]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, step| match step {
+        PathStep::Field(name) => value.get(name),
+        PathStep::Key => value.get("key"),
+        PathStep::Item => value.as_array()?.first(),
     })
 }
 
-fn shown(way: &[Step]) -> String {
-    let steps = way.iter().map(|step| match step {
-        Step::Field(name) => format!(".{name}"),
-        Step::Item => "[]".to_owned(),
-        Step::Key => "{}".to_owned(),
+fn path_text(path: &[PathStep]) -> String {
+    let steps = path.iter().map(|step| match step {
+        PathStep::Field(name) => format!(".{name}"),
+        PathStep::Item => "[]".to_owned(),
+        PathStep::Key => "{}".to_owned(),
     });
     steps.collect()
 }
 
 #[test]
-fn no_new_object_has_a_field_of_a_feature_that_is_off() {
+fn new_objects_have_no_fields_of_disabled_features() {
     let catalog = pintle_catalog::shared();
     let gates = Arc::new(Gates::default());
     let off = catalog.gated_fields().iter().filter(|field| field.is_disabled(&gates));
@@ -116,23 +116,23 @@ fn no_new_object_has_a_field_of_a_feature_that_is_off() {
         dry_run: false,
         gates,
     };
-    let mut kept = Vec::new();
-    let mut looked = 0;
+    let mut kept_fields = Vec::new();
+    let mut checked = 0;
     for resource in pintle_kinds::resources(catalog).iter().filter(|resource| resource.is_hub()) {
         let mut found = Vec::new();
         let schema = &resource.schema;
-        ways(&schema.types, schema.root, &disabled, &mut Vec::new(), &mut Vec::new(), &mut found);
+        collect_disabled_paths(&schema.types, schema.root, &disabled, &mut Vec::new(), &mut Vec::new(), &mut found);
         // Claims in other objects are not tested, because it is unknown whether upstream drops their fields.
-        let whole = |way: &[Step]| !shown(way).contains("volumeClaimTemplate");
-        for (way, leaf) in found.into_iter().filter(|(way, _)| whole(way)) {
-            looked += 1;
-            let mut object = with(&way, leaf);
+        let is_own_field = |path: &[PathStep]| !path_text(path).contains("volumeClaimTemplate");
+        for (path, leaf) in found.into_iter().filter(|(path, _)| is_own_field(path)) {
+            checked += 1;
+            let mut object = object_with(&path, leaf);
             resource.strategy.prepare_for_create(&context, &mut object);
-            if at(&object, &way).is_some() {
-                kept.push(format!("{}: {}", resource.kind, shown(&way)));
+            if value_at(&object, &path).is_some() {
+                kept_fields.push(format!("{}: {}", resource.kind, path_text(&path)));
             }
         }
     }
-    assert!(looked >= 70, "only {looked} fields found");
-    assert_eq!(kept, Vec::<String>::new());
+    assert!(checked >= 70, "only {checked} fields found");
+    assert_eq!(kept_fields, Vec::<String>::new());
 }

@@ -13,14 +13,14 @@ const STATUS: ResetFields = These(&["status"]);
 const METADATA_AND_SPEC: ResetFields = These(&["metadata", "spec"]);
 
 /// A kind, and its reset fields by subresource; the empty name stands for the object itself.
-type Row = (&'static str, &'static [(&'static str, ResetFields)]);
+type ExpectedResetFields = (&'static str, &'static [(&'static str, ResetFields)]);
 
 /// Most kinds: a write of the object resets the status, a write of the status resets the spec.
 const MOST: &[(&str, ResetFields)] = &[("", STATUS), ("status", SPEC)];
 /// Kinds whose status writes reset the metadata too (`ResetObjectMetaForStatus`).
 const WITH_METADATA: &[(&str, ResetFields)] = &[("", STATUS), ("status", METADATA_AND_SPEC)];
 
-const ROWS: &[Row] = &[
+const EXPECTED: &[ExpectedResetFields] = &[
     ("admissionregistration.k8s.io/v1/validatingadmissionpolicies", WITH_METADATA),
     // A status write can change metadata here, because upstream resets it to that of the request.
     ("apiextensions.k8s.io/v1/customresourcedefinitions", MOST),
@@ -72,8 +72,8 @@ fn name(resource: &Resource) -> String {
 }
 
 #[test]
-fn every_kind_with_a_status_says_what_its_writes_do_not_set() {
-    let mut said = BTreeMap::new();
+fn reset_fields_match_upstream() {
+    let mut actual = BTreeMap::new();
     for resource in resources(pintle_catalog::shared()) {
         let written =
             resource.subresources.iter().filter(|s| s.role == SubresourceRole::Object).map(|s| s.name.as_str());
@@ -89,12 +89,12 @@ fn every_kind_with_a_status_says_what_its_writes_do_not_set() {
                 fields == None,
                 "{resource:?}/{subresource}"
             );
-            said.insert((name(&resource), subresource.to_owned()), fields);
+            actual.insert((name(&resource), subresource.to_owned()), fields);
         }
     }
-    let expect: BTreeMap<_, _> = ROWS
+    let expect: BTreeMap<_, _> = EXPECTED
         .iter()
         .flat_map(|(kind, fields)| fields.iter().map(|(s, fields)| (((*kind).to_owned(), (*s).to_owned()), *fields)))
         .collect();
-    assert_eq!(said, expect);
+    assert_eq!(actual, expect);
 }

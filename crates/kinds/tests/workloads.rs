@@ -27,12 +27,12 @@ fn context() -> StrategyContext {
 }
 
 /// A resource at one version.
-struct View {
+struct VersionedResource {
     schema: Schema,
-    rules: Arc<dyn Strategy>,
+    strategy: Arc<dyn Strategy>,
 }
 
-impl View {
+impl VersionedResource {
     /// Finds a resource by `group/version/plural`.
     fn of(name: &str) -> Self {
         let mut parts = name.rsplitn(3, '/');
@@ -41,7 +41,7 @@ impl View {
         let catalog = pintle_catalog::shared();
         let facts = catalog.resource(group, version, plural).expect("a built-in resource");
         let schema = catalog.kind_schema(group, version, facts.kind).expect("a schema");
-        Self { schema, rules: strategy(group, version, plural) }
+        Self { schema, strategy: strategy(group, version, plural) }
     }
 
     fn decoded(&self, mut value: Value) -> Value {
@@ -54,41 +54,41 @@ impl View {
     fn defaulted(&self, text: &str) -> Value {
         let mut object = self.decoded(json(text));
         static_defaults(&self.schema.types, self.schema.root, &mut object);
-        self.rules.defaults(&mut object);
+        self.strategy.defaults(&mut object);
         object
     }
 }
 
 /// Creates an object through one version, compares the stored object (without kind and version), and checks that it is
 /// valid.
-fn check_stored(view: &str, hub: &str, sent: &str, stored: &str) {
-    let (view, hub) = (View::of(view), View::of(hub));
-    let mut object = view.defaulted(sent);
+fn check_stored(resource: &str, hub: &str, sent: &str, stored: &str) {
+    let (resource, hub) = (VersionedResource::of(resource), VersionedResource::of(hub));
+    let mut object = resource.defaulted(sent);
     let again = {
-        let mut again = view.decoded(object.clone());
-        static_defaults(&view.schema.types, view.schema.root, &mut again);
-        view.rules.defaults(&mut again);
+        let mut again = resource.decoded(object.clone());
+        static_defaults(&resource.schema.types, resource.schema.root, &mut again);
+        resource.strategy.defaults(&mut again);
         again
     };
     assert_eq!(again, object, "defaults change nothing the second time");
-    view.rules.convert_to_hub(&mut object);
-    view.rules.prepare_for_create(&context(), &mut object);
-    let errors = view.rules.validate(&context(), &object);
+    resource.strategy.convert_to_hub(&mut object);
+    resource.strategy.prepare_for_create(&context(), &mut object);
+    let errors = resource.strategy.validate(&context(), &object);
     assert!(errors.is_empty(), "{}", errors.message());
     for field in ["kind", "apiVersion"] {
         object.remove(field);
     }
     let print = |value: &Value| serde_json::to_string_pretty(value).expect("JSON");
     assert_eq!(print(&object), print(&json(stored)), "what is stored");
-    let mut whole = hub.decoded(object.clone());
+    let mut reloaded = hub.decoded(object.clone());
     for field in ["kind", "apiVersion"] {
-        whole.remove(field);
+        reloaded.remove(field);
     }
-    assert_eq!(print(&whole), print(&object), "what is stored is what Go would write");
+    assert_eq!(print(&reloaded), print(&object), "what is stored is what Go would write");
     let mut update = object.clone();
-    view.rules.prepare_for_update(&context(), &mut update, &object);
+    resource.strategy.prepare_for_update(&context(), &mut update, &object);
     assert_eq!(print(&update), print(&object), "an update without changes changes nothing");
-    let errors = view.rules.validate_update(&context(), &update, &object);
+    let errors = resource.strategy.validate_update(&context(), &update, &object);
     assert!(errors.is_empty(), "{}", errors.message());
 }
 
@@ -105,11 +105,11 @@ const NGINX: &str = r#"{"image":"nginx","imagePullPolicy":"Always","name":"nginx
 
 #[test]
 fn deployment() {
-    let view = "apps/v1/deployments";
+    let resource = "apps/v1/deployments";
     let pod = pod_spec(NGINX, "Always");
     check_stored(
-        view,
-        view,
+        resource,
+        resource,
         r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"creationTimestamp":null,"labels":{"app":"web"},"name":"web"},
             "spec":{"replicas":1,"selector":{"matchLabels":{"app":"web"}},"strategy":{},
                 "template":{"metadata":{"creationTimestamp":null,"labels":{"app":"web"}},"spec":{"containers":[{"image":"nginx","name":"nginx","resources":{}}]}}},
@@ -129,20 +129,20 @@ fn replica_set_and_daemon_set() {
     let pod = pod_spec(NGINX, "Always");
     let sent = r#"{"metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},
         "template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"image":"nginx","name":"nginx"}]}}},"status":{"replicas":5}}"#;
-    let view = "apps/v1/replicasets";
+    let resource = "apps/v1/replicasets";
     check_stored(
-        view,
-        view,
+        resource,
+        resource,
         sent,
         &format!(
             r#"{{"metadata":{{"generation":1,"name":"web"}},"spec":{{"replicas":1,"selector":{{"matchLabels":{{"app":"web"}}}},
                 "template":{{"metadata":{{"labels":{{"app":"web"}}}},"spec":{pod}}}}},"status":{{"replicas":0}}}}"#
         ),
     );
-    let view = "apps/v1/daemonsets";
+    let resource = "apps/v1/daemonsets";
     check_stored(
-        view,
-        view,
+        resource,
+        resource,
         &sent.replace(r#","status":{"replicas":5}"#, ""),
         &format!(
             r#"{{"metadata":{{"annotations":{{"deprecated.daemonset.template.generation":"1"}},"generation":1,"name":"web"}},
@@ -156,11 +156,11 @@ fn replica_set_and_daemon_set() {
 
 #[test]
 fn stateful_set() {
-    let view = "apps/v1/statefulsets";
+    let resource = "apps/v1/statefulsets";
     let pod = pod_spec(NGINX, "Always");
     check_stored(
-        view,
-        view,
+        resource,
+        resource,
         r#"{"metadata":{"name":"web"},"spec":{"serviceName":"web","selector":{"matchLabels":{"app":"web"}},
             "template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"image":"nginx","name":"nginx"}]}},
             "volumeClaimTemplates":[{"metadata":{"name":"data"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1024Mi"}}}}]}}"#,
@@ -182,10 +182,10 @@ fn stateful_set() {
 fn job_and_cron_job() {
     let pod = pod_spec(NGINX, "Never");
     let labels = r#"{"batch.kubernetes.io/controller-uid":"u1","batch.kubernetes.io/job-name":"once","controller-uid":"u1","job-name":"once"}"#;
-    let view = "batch/v1/jobs";
+    let resource = "batch/v1/jobs";
     check_stored(
-        view,
-        view,
+        resource,
+        resource,
         r#"{"metadata":{"name":"once","uid":"u1"},"spec":{"template":{"spec":{"containers":[{"image":"nginx","name":"nginx"}],"restartPolicy":"Never"}}}}"#,
         &format!(
             r#"{{"metadata":{{"generation":1,"labels":{labels},"name":"once","uid":"u1"}},
@@ -195,10 +195,10 @@ fn job_and_cron_job() {
                 "status":{{}}}}"#
         ),
     );
-    let view = "batch/v1/cronjobs";
+    let resource = "batch/v1/cronjobs";
     check_stored(
-        view,
-        view,
+        resource,
+        resource,
         r#"{"metadata":{"name":"often"},"spec":{"schedule":"*/5 * * * *","jobTemplate":{"spec":{"template":{"spec":
             {"containers":[{"image":"nginx","name":"nginx"}],"restartPolicy":"Never"}}}}}}"#,
         &format!(
@@ -219,41 +219,41 @@ fn horizontal_pod_autoscaler() {
         "status":{"currentMetrics":null,"desiredReplicas":0}}"#;
     let sent = r#"{"metadata":{"name":"web"},"spec":{"maxReplicas":5,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}}}"#;
     for version in ["v1", "v2"] {
-        let view = format!("autoscaling/{version}/horizontalpodautoscalers");
-        check_stored(&view, "autoscaling/v2/horizontalpodautoscalers", sent, stored);
+        let resource = format!("autoscaling/{version}/horizontalpodautoscalers");
+        check_stored(&resource, "autoscaling/v2/horizontalpodautoscalers", sent, stored);
     }
-    let v1 = View::of("autoscaling/v1/horizontalpodautoscalers");
-    let mut shown = json(stored);
-    v1.rules.convert_from_hub(&mut shown);
-    let mut whole = v1.decoded(shown.clone());
+    let v1 = VersionedResource::of("autoscaling/v1/horizontalpodautoscalers");
+    let mut converted = json(stored);
+    v1.strategy.convert_from_hub(&mut converted);
+    let mut reloaded = v1.decoded(converted.clone());
     for field in ["kind", "apiVersion"] {
-        whole.remove(field);
+        reloaded.remove(field);
     }
-    assert_eq!(whole, shown);
-    assert_eq!(shown["status"], json(r#"{"currentReplicas":0,"desiredReplicas":0}"#));
+    assert_eq!(reloaded, converted);
+    assert_eq!(converted["status"], json(r#"{"currentReplicas":0,"desiredReplicas":0}"#));
 }
 
 #[test]
 fn budgets_classes_and_leases() {
-    let view = "policy/v1/poddisruptionbudgets";
+    let resource = "policy/v1/poddisruptionbudgets";
     check_stored(
-        view,
-        view,
+        resource,
+        resource,
         r#"{"metadata":{"name":"b"},"spec":{"minAvailable":1,"selector":{"matchLabels":{"a":"b"}}}}"#,
         r#"{"metadata":{"generation":1,"name":"b"},"spec":{"minAvailable":1,"selector":{"matchLabels":{"a":"b"}}},
             "status":{"currentHealthy":0,"desiredHealthy":0,"disruptionsAllowed":0,"expectedPods":0}}"#,
     );
-    let view = "scheduling.k8s.io/v1/priorityclasses";
+    let resource = "scheduling.k8s.io/v1/priorityclasses";
     check_stored(
-        view,
-        view,
+        resource,
+        resource,
         r#"{"metadata":{"name":"high"},"value":100,"globalDefault":false,"description":"d"}"#,
         r#"{"metadata":{"generation":1,"name":"high"},"value":100,"description":"d","preemptionPolicy":"PreemptLowerPriority"}"#,
     );
-    let view = "coordination.k8s.io/v1/leases";
+    let resource = "coordination.k8s.io/v1/leases";
     check_stored(
-        view,
-        view,
+        resource,
+        resource,
         r#"{"metadata":{"name":"l"},"spec":{"holderIdentity":"me","leaseDurationSeconds":15,"renewTime":"2024-01-01T00:00:00.500000Z"}}"#,
         r#"{"metadata":{"name":"l"},"spec":{"holderIdentity":"me","leaseDurationSeconds":15,"renewTime":"2024-01-01T00:00:00.500000Z"}}"#,
     );
@@ -278,12 +278,12 @@ fn events_through_either_group() {
             "message":"m","reason":"r","action":"a","type":"Normal","reportingComponent":"c","reportingInstance":"i"}"#,
         stored,
     );
-    let view = View::of("events.k8s.io/v1/events");
-    let mut shown = json(stored);
-    view.rules.convert_from_hub(&mut shown);
-    let mut whole = view.decoded(shown.clone());
+    let resource = VersionedResource::of("events.k8s.io/v1/events");
+    let mut converted = json(stored);
+    resource.strategy.convert_from_hub(&mut converted);
+    let mut reloaded = resource.decoded(converted.clone());
     for field in ["kind", "apiVersion"] {
-        whole.remove(field);
+        reloaded.remove(field);
     }
-    assert_eq!(whole, shown);
+    assert_eq!(reloaded, converted);
 }

@@ -9,13 +9,13 @@ use pintle_schema::TypeId;
 use pintle_value::{Value, object};
 
 /// The kinds of the meta package that belong only to the core group.
-const OF_CORE: &[&str] = &["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"];
+const CORE_KINDS: &[&str] = &["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"];
 
 /// The kinds of the meta package that belong to every group and version.
-const OF_ALL: &[&str] = &["DeleteOptions", "WatchEvent"];
+const KINDS_OF_EVERY_VERSION: &[&str] = &["DeleteOptions", "WatchEvent"];
 
 /// The groups and versions that kube-apiserver 1.36 registers, sorted, including versions that are no longer served.
-const REGISTERED: &[(&str, &[&str])] = &[
+const REGISTERED_VERSIONS: &[(&str, &[&str])] = &[
     ("", &["v1"]),
     ("admission.k8s.io", &["v1", "v1beta1"]),
     ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
@@ -45,12 +45,12 @@ const REGISTERED: &[(&str, &[&str])] = &[
 ];
 
 /// The groups that client-go does not know. Upstream describes custom resources with client-go's scheme.
-const NOT_OF_CLIENTS: &[&str] =
+const UNKNOWN_TO_CLIENT_GO: &[&str] =
     &["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
 
 /// The scope of a document.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum About<'a> {
+pub(crate) enum DocumentScope<'a> {
     /// The whole API.
     All,
     /// A group and version.
@@ -67,27 +67,28 @@ pub(crate) struct KindsOfTypes {
 impl KindsOfTypes {
     /// Collects the kinds of all types of the catalog. In the document of one group and version, kinds that belong to
     /// every group and version are published only for that one and the core group (upstream: `filterScopedGVKs`).
-    pub(crate) fn new(catalog: &Catalog, document: About<'_>) -> Self {
-        let mut found: HashMap<TypeId, Vec<Value>> = HashMap::new();
+    pub(crate) fn new(catalog: &Catalog, document: DocumentScope<'_>) -> Self {
+        let mut kinds_of_types: HashMap<TypeId, Vec<Value>> = HashMap::new();
         for (group, version, kind, id) in catalog.kinds().filter(|(group, ..)| *group != "meta.k8s.io") {
-            found.entry(id).or_default().push(entry(group, version, kind));
+            kinds_of_types.entry(id).or_default().push(entry(group, version, kind));
         }
         let meta = |kind: &'static str| Some((kind, catalog.struct_type(&format!("meta/v1.{kind}"))?));
-        for (kind, id) in OF_CORE.iter().filter_map(|kind| meta(kind)) {
-            found.insert(id, vec![entry("", "v1", kind)]);
+        for (kind, id) in CORE_KINDS.iter().filter_map(|kind| meta(kind)) {
+            kinds_of_types.insert(id, vec![entry("", "v1", kind)]);
         }
-        for (kind, id) in OF_ALL.iter().filter_map(|kind| meta(kind)) {
-            let all = REGISTERED.iter().flat_map(|(group, versions)| versions.iter().map(move |v| (*group, *v)));
+        for (kind, id) in KINDS_OF_EVERY_VERSION.iter().filter_map(|kind| meta(kind)) {
+            let all =
+                REGISTERED_VERSIONS.iter().flat_map(|(group, versions)| versions.iter().map(move |v| (*group, *v)));
             let shown = |(group, version): &(&str, &str)| match document {
-                About::All => true,
-                About::Custom => !NOT_OF_CLIENTS.contains(group),
-                About::Version(own) => {
+                DocumentScope::All => true,
+                DocumentScope::Custom => !UNKNOWN_TO_CLIENT_GO.contains(group),
+                DocumentScope::Version(own) => {
                     (*group, *version) == ("", "v1") || (own.group == *group && own.version == *version)
                 }
             };
-            found.insert(id, all.filter(shown).map(|(group, version)| entry(group, version, kind)).collect());
+            kinds_of_types.insert(id, all.filter(shown).map(|(group, version)| entry(group, version, kind)).collect());
         }
-        Self { kinds: found.into_iter().map(|(id, kinds)| (id, Value::Array(kinds))).collect() }
+        Self { kinds: kinds_of_types.into_iter().map(|(id, kinds)| (id, Value::Array(kinds))).collect() }
     }
 
     /// Returns the kinds of a type.
@@ -107,12 +108,12 @@ mod tests {
     fn check(document: Option<&str>, ty: &str, expect: &str) {
         let catalog = pintle_catalog::shared();
         let document = document.and_then(GroupVersion::parse);
-        let kinds = KindsOfTypes::new(catalog, document.as_ref().map_or(About::All, About::Version));
+        let kinds = KindsOfTypes::new(catalog, document.as_ref().map_or(DocumentScope::All, DocumentScope::Version));
         let found = catalog.struct_type(ty).and_then(|id| kinds.of(id)).unwrap_or_default();
-        let words = found.as_array().into_iter().flatten().map(|kind| {
+        let lines = found.as_array().into_iter().flatten().map(|kind| {
             format!("{}/{}/{}", kind.str_at(&["group"]), kind.str_at(&["version"]), kind.str_at(&["kind"]))
         });
-        assert_eq!(words.collect::<Vec<_>>().join(" "), expect, "{ty}");
+        assert_eq!(lines.collect::<Vec<_>>().join(" "), expect, "{ty}");
     }
 
     #[test]
@@ -131,7 +132,7 @@ mod tests {
     fn every_group_of_the_catalog_is_registered() {
         for group in pintle_catalog::shared().groups() {
             for version in &group.versions {
-                let known = REGISTERED.iter().any(|(g, vs)| *g == group.name && vs.contains(&version.name));
+                let known = REGISTERED_VERSIONS.iter().any(|(g, vs)| *g == group.name && vs.contains(&version.name));
                 assert!(known, "{} {}", group.name, version.name);
             }
         }

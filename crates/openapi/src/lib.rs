@@ -14,7 +14,7 @@ mod v2;
 mod v3;
 
 pub use v2::{v2, v2_protobuf};
-pub use v3::{has_v3_document, v3, v3_document, v3_mark, v3_paths};
+pub use v3::{has_v3_document, v3, v3_cache_key, v3_document, v3_paths};
 
 use pintle_registry::GroupVersionKind;
 use pintle_value::{Value, object};

@@ -6,7 +6,7 @@ use pintle_registry::GroupVersion;
 /// What the operations of a web service have in common: the root path, the middle of their ids, and their tag
 /// (upstream: `restful.WebService`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Service {
+pub(crate) struct WebService {
     /// The path without a trailing slash: `/apis/apps/v1`.
     pub(crate) root: String,
     /// The part of operation ids after the verb: `AppsV1`.
@@ -15,7 +15,7 @@ pub(crate) struct Service {
     pub(crate) tag: String,
 }
 
-impl Service {
+impl WebService {
     /// The web service of a group and version.
     pub(crate) fn of_version(version: &GroupVersion) -> Self {
         let group = Self::of_group(&version.group);
@@ -46,28 +46,28 @@ impl Service {
 
 /// Removes the characters that are not allowed in identifiers and capitalizes the character after each.
 fn identifier(text: &str, capital: bool) -> String {
-    let mut made = String::with_capacity(text.len());
+    let mut result = String::with_capacity(text.len());
     let mut capital = capital;
     for (i, c) in text.chars().enumerate() {
         if c.is_alphabetic() || c == '_' || (i != 0 && c.is_numeric()) {
             if std::mem::take(&mut capital) {
-                made.extend(c.to_uppercase());
+                result.extend(c.to_uppercase());
             } else {
-                made.push(c);
+                result.push(c);
             }
         } else {
             capital = true;
         }
     }
-    made
+    result
 }
 
 /// Returns a word with its first letter in upper case and the others in lower case.
 pub(crate) fn title(word: &str) -> String {
     let mut chars = word.chars();
-    let mut made: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
-    made.extend(chars.flat_map(char::to_lowercase));
-    made
+    let mut result: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    result.extend(chars.flat_map(char::to_lowercase));
+    result
 }
 
 /// Returns the article before a kind, surrounded by spaces. Plural kinds have none.
@@ -95,16 +95,16 @@ mod tests {
     #[test]
     fn operations() {
         let check = |group: &str, version: &str, verb: &str, rest: &str, expect: &str| {
-            let service = Service::of_version(&GroupVersion::new(group, version));
+            let service = WebService::of_version(&GroupVersion::new(group, version));
             assert_eq!(format!("{} {}", service.operation(verb, rest), service.tag), expect);
         };
         check("", "v1", "read", "NamespacedPod", "readCoreV1NamespacedPod core_v1");
         check("apps", "v1", "delete", "collectionX", "deleteAppsV1CollectionX apps_v1");
         check("rbac.authorization.k8s.io", "v1", "list", "Role", "listRbacAuthorizationV1Role rbacAuthorization_v1");
         check("bench.example.com", "v1beta1", "get", "X", "getBenchExampleComV1beta1X benchExampleCom_v1beta1");
-        assert_eq!(Service::of_group("events.k8s.io").operation("get", "APIGroup"), "getEventsAPIGroup");
-        assert_eq!(Service::of_group("").operation("get", "APIVersions"), "getCoreAPIVersions");
-        assert_eq!(Service::of_path("version").operation("get", "CodeVersion"), "getCodeVersion");
+        assert_eq!(WebService::of_group("events.k8s.io").operation("get", "APIGroup"), "getEventsAPIGroup");
+        assert_eq!(WebService::of_group("").operation("get", "APIVersions"), "getCoreAPIVersions");
+        assert_eq!(WebService::of_path("version").operation("get", "CodeVersion"), "getCodeVersion");
     }
 
     #[test]

@@ -50,11 +50,11 @@ pub(crate) struct Route {
     pub(crate) consumes: &'static [&'static str],
     pub(crate) produces: &'static [&'static str],
     /// Status codes with the models of their bodies. In addition, every operation has a 401 without a body.
-    pub(crate) answers: Vec<(u16, Model)>,
+    pub(crate) responses: Vec<(u16, Model)>,
 }
 
 /// Returns the description of a response.
-pub(crate) const fn answer_text(code: u16) -> &'static str {
+pub(crate) const fn response_description(code: u16) -> &'static str {
     match code {
         201 => "Created",
         202 => "Accepted",
@@ -73,7 +73,7 @@ pub(crate) struct PathItem<'a> {
 impl<'a> PathItem<'a> {
     /// Returns the parameters of an operation that are not shared by the whole path, sorted.
     pub(crate) fn own(&self, route: &'a Route) -> Vec<&'a Parameter> {
-        let is_shared = |p: &&Parameter| self.shared.iter().any(|s| s.name == p.name && s.place == p.place);
+        let is_shared = |p: &&Parameter| self.shared.iter().any(|s| s.name == p.name && s.location == p.location);
         let mut own: Vec<&Parameter> = route.parameters.iter().filter(|p| !is_shared(p)).collect();
         sort(&mut own);
         own

@@ -8,16 +8,16 @@ use pintle_schema::{Scalar, Type, TypeId, Types};
 
 /// The location of a parameter (`in`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum ParameterLocation {
     Path,
     Query,
 }
 
-impl Place {
+impl ParameterLocation {
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Place::Path => "path",
-            Place::Query => "query",
+            ParameterLocation::Path => "path",
+            ParameterLocation::Query => "query",
         }
     }
 }
@@ -26,7 +26,7 @@ impl Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameter {
     pub(crate) name: Cow<'static, str>,
-    pub(crate) place: Place,
+    pub(crate) location: ParameterLocation,
     pub(crate) ty: &'static str,
     pub(crate) description: String,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Parameter {
 impl Parameter {
     /// A string in the path.
     pub(crate) fn path(name: &'static str, description: String) -> Self {
-        Self { name: name.into(), place: Place::Path, ty: "string", description }
+        Self { name: name.into(), location: ParameterLocation::Path, ty: "string", description }
     }
 
     /// The namespace in the path.
@@ -45,21 +45,22 @@ impl Parameter {
     /// The parameter `pretty`, which controls the formatting of the response.
     pub(crate) fn pretty() -> Self {
         let text = "Indents the answer if it is 'true'. Browsers, curl and wget get it indented without asking.";
-        Self { name: "pretty".into(), place: Place::Query, ty: "string", description: text.to_owned() }
+        Self { name: "pretty".into(), location: ParameterLocation::Query, ty: "string", description: text.to_owned() }
     }
 }
 
 /// Returns the fields of an options type as query parameters. Omits struct fields, which cannot be query parameters.
 pub(crate) fn of_options(catalog: &Catalog, texts: &Descriptions, options: TypeId) -> Vec<Parameter> {
     let types: &Types = catalog.types();
-    let Type::Struct(found) = types.get(options) else { return Vec::new() };
-    let fields = found.fields.iter().filter(|field| !matches!(field.name.as_str(), "apiVersion" | "kind"));
+    let Type::Struct(options) = types.get(options) else { return Vec::new() };
+    let fields = options.fields.iter().filter(|field| !matches!(field.name.as_str(), "apiVersion" | "kind"));
     fields
         .filter_map(|field| {
             let ty = query_type(types, field.ty)?;
-            let text = texts.field(&found.model, &field.name).or_else(|| own_text(&found.name, &field.name));
+            let text =
+                texts.field(&options.model, &field.name).or_else(|| missing_description(&options.name, &field.name));
             let description = text.unwrap_or_default().to_owned();
-            Some(Parameter { name: field.name.to_string().into(), place: Place::Query, ty, description })
+            Some(Parameter { name: field.name.to_string().into(), location: ParameterLocation::Query, ty, description })
         })
         .collect()
 }
@@ -80,69 +81,73 @@ fn query_type(types: &Types, id: TypeId) -> Option<&'static str> {
 }
 
 /// Returns the descriptions of options that the published descriptions lack.
-fn own_text(options: &str, field: &str) -> Option<&'static str> {
+fn missing_description(options: &str, field: &str) -> Option<&'static str> {
     Some(match (options, field) {
         ("meta/v1.PatchOptions", "fieldManager") => {
-            "Who makes the change: a name of at most 128 printable characters that owns the fields which are set. \
-             Apply requests need it, other patches may leave it out."
+            "The name of the field manager that owns the changed fields, at most 128 printable characters. Required \
+             for apply requests, optional for other patches."
         }
         (_, "fieldManager") => {
-            "Who makes the change: a name of at most 128 printable characters that owns the fields which are set."
+            "The name of the field manager that owns the changed fields, at most 128 printable characters."
         }
-        (_, "dryRun") => "With the value 'All' the request is worked through completely, but nothing is stored.",
+        (_, "dryRun") => {
+            "With the value 'All', the server processes the request in all stages but does not store the result."
+        }
         (_, "fieldValidation") => {
-            "What to do about unknown and duplicate fields in the body: 'Ignore' drops them, 'Warn' (the default) drops \
-             them and sends a warning for each, 'Strict' refuses the request."
+            "How the server handles unknown and duplicate fields in the body: 'Ignore' drops them, 'Warn' (the \
+             default) drops them and sends a warning for each, 'Strict' rejects the request."
         }
         (_, "force") => {
-            "Takes over the fields of other managers that an apply request conflicts with. Not allowed for other patches."
+            "Takes over fields of other managers that conflict with an apply request. Not allowed for other patches."
         }
-        (_, "labelSelector") => "Selects the objects by their labels. Empty selects all of them.",
-        (_, "fieldSelector") => "Selects the objects by their fields. Empty selects all of them.",
-        (_, "watch") => "Answers with a stream of changes, from resourceVersion on, in place of a list.",
+        (_, "labelSelector") => "Selects objects by their labels. An empty selector selects all objects.",
+        (_, "fieldSelector") => "Selects objects by their fields. An empty selector selects all objects.",
+        (_, "watch") => "Returns a stream of changes that starts at resourceVersion, instead of a list.",
         (_, "allowWatchBookmarks") => {
-            "Asks for BOOKMARK events in a watch, which tell how far it has come. The server decides when it sends them."
+            "Requests BOOKMARK events in a watch, which report its current resourceVersion. The server decides when \
+             it sends them."
         }
         (_, "resourceVersion") => {
-            "The state that the request is about; what it means depends on the request. See \
+            "The resourceVersion that the request refers to. Its meaning depends on the request. See \
              https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions"
         }
         (_, "resourceVersionMatch") => {
-            "How resourceVersion restricts the state that a list shows. See \
+            "How resourceVersion is applied to list requests. See \
              https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions"
         }
-        (_, "timeoutSeconds") => "How many seconds the list or watch may take, whether anything happens or not.",
+        (_, "timeoutSeconds") => "Timeout of the list or watch, in seconds, regardless of any activity.",
         (_, "limit") => {
-            "The largest number of objects in one answer. The list's metadata.continue is the key to those that follow; \
-             all parts together show one state. Not for watches."
+            "The maximum number of objects in a response. If there are more, metadata.continue of the list is set, \
+             and further requests can retrieve the rest from the same snapshot. Not supported for watches."
         }
         (_, "continue") => {
-            "The metadata.continue of the answer before, to go on with a list that has a limit; all other parameters must \
-             be the same. After some minutes the server forgets it and answers 410. Not for watches."
+            "The metadata.continue of the previous response, to retrieve the next chunk of a list with a limit. All \
+             other parameters must be unchanged. An expired token results in a 410 error. Not supported for watches."
         }
         (_, "sendInitialEvents") => {
-            "A watch begins with an ADDED event for every object that there is, then a BOOKMARK with the annotation \
-             k8s.io/initial-events-end. Needs resourceVersionMatch=NotOlderThan."
+            "Starts a watch with an ADDED event for every existing object, followed by a BOOKMARK event with the \
+             annotation k8s.io/initial-events-end. Requires resourceVersionMatch=NotOlderThan."
         }
         (_, "shardSelector") => {
-            "Selects the objects by ranges of a hash of a field. It belongs to the feature ShardedListAndWatch, which is off."
+            "Selects objects by ranges of the hash of a field. Requires the feature ShardedListAndWatch, which is \
+             disabled."
         }
-        (_, "stdin") => "Passes on what the client sends as standard input.",
-        (_, "stdout") => "Passes on standard output to the client.",
-        (_, "stderr") => "Passes on standard error to the client.",
-        (_, "tty") => "Gives the process a terminal.",
-        (_, "container") => "The container; may be left out where there is one.",
-        (_, "command") => "The command and its arguments, one value each. It is not run in a shell.",
-        (_, "ports") => "The ports to forward to. WebSocket connections need them.",
-        (_, "path") => "The URL that the request is passed on to.",
-        (_, "follow") => "Goes on with new lines as they are logged.",
-        (_, "previous") => "The log of the container that ended before this one.",
-        (_, "sinceSeconds") => "Leaves out lines that are older than this many seconds.",
-        (_, "timestamps") => "Puts the time before every line.",
-        (_, "tailLines") => "The number of lines from the end of the log to begin with.",
-        (_, "limitBytes") => "The number of bytes to end after.",
-        (_, "insecureSkipTLSVerifyBackend") => "Trusts the kubelet's certificate without a check.",
-        (_, "stream") => "The stream to show: 'All', 'Stdout' or 'Stderr'.",
+        (_, "stdin") => "Redirects the standard input of the client to the container.",
+        (_, "stdout") => "Redirects the standard output of the container to the client.",
+        (_, "stderr") => "Redirects the standard error of the container to the client.",
+        (_, "tty") => "Allocates a terminal for the process.",
+        (_, "container") => "The name of the container. Optional if the pod has only one.",
+        (_, "command") => "The command and its arguments, one value each. It is not executed in a shell.",
+        (_, "ports") => "The ports to forward. Required for WebSocket connections.",
+        (_, "path") => "The URL path to which the request is proxied.",
+        (_, "follow") => "Streams new log lines as they are written.",
+        (_, "previous") => "Returns the log of the previously terminated container.",
+        (_, "sinceSeconds") => "Omits log lines that are older than this number of seconds.",
+        (_, "timestamps") => "Prefixes every log line with a timestamp.",
+        (_, "tailLines") => "The number of lines from the end of the log to return.",
+        (_, "limitBytes") => "The maximum number of bytes of the log to return.",
+        (_, "insecureSkipTLSVerifyBackend") => "Skips the verification of the kubelet's certificate.",
+        (_, "stream") => "The log stream to return: 'All', 'Stdout' or 'Stderr'.",
         _ => return None,
     })
 }
@@ -150,23 +155,23 @@ fn own_text(options: &str, field: &str) -> Option<&'static str> {
 /// Returns the parameters that all operations of a path share. Upstream publishes them once, with the path. If
 /// parameters have the same name and location, the description of the last one is used.
 pub(crate) fn common<'a>(operations: &[&'a [Parameter]]) -> Vec<&'a Parameter> {
-    let mut found: Vec<&Parameter> = Vec::new();
+    let mut shared: Vec<&Parameter> = Vec::new();
     for parameter in operations.iter().copied().flatten() {
-        let same = |p: &&Parameter| p.name == parameter.name && p.place == parameter.place;
+        let same = |p: &&Parameter| p.name == parameter.name && p.location == parameter.location;
         if operations.iter().all(|of_one| of_one.iter().any(|p| same(&p))) {
-            match found.iter_mut().find(|p| same(p)) {
+            match shared.iter_mut().find(|p| same(p)) {
                 Some(slot) => *slot = parameter,
-                None => found.push(parameter),
+                None => shared.push(parameter),
             }
         }
     }
-    sort(&mut found);
-    found
+    sort(&mut shared);
+    shared
 }
 
 /// Sorts parameters into the order in which they are published.
 pub(crate) fn sort(parameters: &mut [&Parameter]) {
-    parameters.sort_by(|a, b| (&a.name, a.place).cmp(&(&b.name, b.place)));
+    parameters.sort_by(|a, b| (&a.name, a.location).cmp(&(&b.name, b.location)));
 }
 
 #[cfg(test)]
@@ -177,10 +182,10 @@ mod tests {
         let catalog = pintle_catalog::shared();
         let texts = pintle_catalog::descriptions();
         let id = catalog.struct_type(options).expect(options);
-        let found = of_options(catalog, &texts, id);
-        let words: Vec<String> = found.iter().map(|p| format!("{}:{}", p.name, p.ty)).collect();
-        assert_eq!(words.join(" "), expect);
-        assert!(found.iter().all(|p| !p.description.is_empty()), "{found:?}");
+        let shared = of_options(catalog, &texts, id);
+        let parameters_with_types: Vec<String> = shared.iter().map(|p| format!("{}:{}", p.name, p.ty)).collect();
+        assert_eq!(parameters_with_types.join(" "), expect);
+        assert!(shared.iter().all(|p| !p.description.is_empty()), "{shared:?}");
     }
 
     #[test]
@@ -205,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_operations_have_is_common() {
+    fn shared_parameters_are_published_once() {
         let query = |name: &'static str| Parameter { name: name.into(), ..Parameter::pretty() };
         let (a, b) = ([query("z"), query("x"), query("y")], [query("x"), query("z")]);
         let names = |operations: &[&[Parameter]]| {

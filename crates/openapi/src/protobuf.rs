@@ -6,7 +6,7 @@ use pintle_value::Value;
 
 /// The encoding of a message field.
 #[derive(Clone, Copy)]
-enum Form {
+enum FieldEncoding {
     Text,
     Texts,
     Bool,
@@ -16,17 +16,17 @@ enum Form {
     Any,
     Anys,
     /// A nested message.
-    Message(Write),
-    Messages(Write),
+    Message(EncodeFn),
+    Messages(EncodeFn),
     /// A message whose only field is a repeated message of a name and a value. The function encodes the value.
-    Named(Write),
+    Named(EncodeFn),
 }
 
 /// Encodes the fields of a message.
-type Write = fn(&mut Vec<u8>, &Value);
+type EncodeFn = fn(&mut Vec<u8>, &Value);
 
 /// The fields of a message: JSON name, field number, encoding.
-type Fields = &'static [(&'static str, u32, Form)];
+type Fields = &'static [(&'static str, u32, FieldEncoding)];
 
 const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
@@ -35,18 +35,18 @@ const BYTES: u8 = 2;
 /// Encodes the whole document.
 pub(crate) fn document(tree: &Value) -> Vec<u8> {
     const FIELDS: Fields = &[
-        ("swagger", 1, Form::Text),
-        ("info", 2, Form::Message(info)),
-        ("host", 3, Form::Text),
-        ("basePath", 4, Form::Text),
-        ("schemes", 5, Form::Texts),
-        ("consumes", 6, Form::Texts),
-        ("produces", 7, Form::Texts),
-        ("paths", 8, Form::Message(paths)),
-        ("definitions", 9, Form::Named(schema)),
-        ("parameters", 10, Form::Named(parameter)),
-        ("security", 12, Form::Messages(security_requirement)),
-        ("securityDefinitions", 13, Form::Named(security_definition)),
+        ("swagger", 1, FieldEncoding::Text),
+        ("info", 2, FieldEncoding::Message(info)),
+        ("host", 3, FieldEncoding::Text),
+        ("basePath", 4, FieldEncoding::Text),
+        ("schemes", 5, FieldEncoding::Texts),
+        ("consumes", 6, FieldEncoding::Texts),
+        ("produces", 7, FieldEncoding::Texts),
+        ("paths", 8, FieldEncoding::Message(paths)),
+        ("definitions", 9, FieldEncoding::Named(schema)),
+        ("parameters", 10, FieldEncoding::Named(parameter)),
+        ("security", 12, FieldEncoding::Messages(security_requirement)),
+        ("securityDefinitions", 13, FieldEncoding::Named(security_definition)),
     ];
     let mut out = Vec::with_capacity(2 << 20);
     fields(&mut out, tree, FIELDS, 16);
@@ -54,7 +54,11 @@ pub(crate) fn document(tree: &Value) -> Vec<u8> {
 }
 
 fn info(out: &mut Vec<u8>, value: &Value) {
-    const FIELDS: Fields = &[("title", 1, Form::Text), ("version", 2, Form::Text), ("description", 3, Form::Text)];
+    const FIELDS: Fields = &[
+        ("title", 1, FieldEncoding::Text),
+        ("version", 2, FieldEncoding::Text),
+        ("description", 3, FieldEncoding::Text),
+    ];
     fields(out, value, FIELDS, 7);
 }
 
@@ -66,32 +70,32 @@ fn paths(out: &mut Vec<u8>, value: &Value) {
 
 fn path_item(out: &mut Vec<u8>, value: &Value) {
     const FIELDS: Fields = &[
-        ("$ref", 1, Form::Text),
-        ("get", 2, Form::Message(operation)),
-        ("put", 3, Form::Message(operation)),
-        ("post", 4, Form::Message(operation)),
-        ("delete", 5, Form::Message(operation)),
-        ("options", 6, Form::Message(operation)),
-        ("head", 7, Form::Message(operation)),
-        ("patch", 8, Form::Message(operation)),
-        ("parameters", 9, Form::Messages(parameter_or_reference)),
+        ("$ref", 1, FieldEncoding::Text),
+        ("get", 2, FieldEncoding::Message(operation)),
+        ("put", 3, FieldEncoding::Message(operation)),
+        ("post", 4, FieldEncoding::Message(operation)),
+        ("delete", 5, FieldEncoding::Message(operation)),
+        ("options", 6, FieldEncoding::Message(operation)),
+        ("head", 7, FieldEncoding::Message(operation)),
+        ("patch", 8, FieldEncoding::Message(operation)),
+        ("parameters", 9, FieldEncoding::Messages(parameter_or_reference)),
     ];
     fields(out, value, FIELDS, 10);
 }
 
 fn operation(out: &mut Vec<u8>, value: &Value) {
     const FIELDS: Fields = &[
-        ("tags", 1, Form::Texts),
-        ("summary", 2, Form::Text),
-        ("description", 3, Form::Text),
-        ("operationId", 5, Form::Text),
-        ("produces", 6, Form::Texts),
-        ("consumes", 7, Form::Texts),
-        ("parameters", 8, Form::Messages(parameter_or_reference)),
-        ("responses", 9, Form::Message(responses)),
-        ("schemes", 10, Form::Texts),
-        ("deprecated", 11, Form::Bool),
-        ("security", 12, Form::Messages(security_requirement)),
+        ("tags", 1, FieldEncoding::Texts),
+        ("summary", 2, FieldEncoding::Text),
+        ("description", 3, FieldEncoding::Text),
+        ("operationId", 5, FieldEncoding::Text),
+        ("produces", 6, FieldEncoding::Texts),
+        ("consumes", 7, FieldEncoding::Texts),
+        ("parameters", 8, FieldEncoding::Messages(parameter_or_reference)),
+        ("responses", 9, FieldEncoding::Message(responses)),
+        ("schemes", 10, FieldEncoding::Texts),
+        ("deprecated", 11, FieldEncoding::Bool),
+        ("security", 12, FieldEncoding::Messages(security_requirement)),
     ];
     fields(out, value, FIELDS, 13);
 }
@@ -102,7 +106,7 @@ fn parameter_or_reference(out: &mut Vec<u8>, value: &Value) {
 }
 
 fn reference(out: &mut Vec<u8>, value: &Value) {
-    fields(out, value, &[("$ref", 1, Form::Text), ("description", 2, Form::Text)], 0);
+    fields(out, value, &[("$ref", 1, FieldEncoding::Text), ("description", 2, FieldEncoding::Text)], 0);
 }
 
 /// A oneof of a body parameter and the locations of other parameters.
@@ -116,34 +120,34 @@ fn parameter(out: &mut Vec<u8>, value: &Value) {
 
 fn body_parameter(out: &mut Vec<u8>, value: &Value) {
     const FIELDS: Fields = &[
-        ("description", 1, Form::Text),
-        ("name", 2, Form::Text),
-        ("in", 3, Form::Text),
-        ("required", 4, Form::Bool),
-        ("schema", 5, Form::Message(schema)),
+        ("description", 1, FieldEncoding::Text),
+        ("name", 2, FieldEncoding::Text),
+        ("in", 3, FieldEncoding::Text),
+        ("required", 4, FieldEncoding::Bool),
+        ("schema", 5, FieldEncoding::Message(schema)),
     ];
     fields(out, value, FIELDS, 6);
 }
 
 fn plain_parameter(out: &mut Vec<u8>, value: &Value) {
     const QUERY: Fields = &[
-        ("required", 1, Form::Bool),
-        ("in", 2, Form::Text),
-        ("description", 3, Form::Text),
-        ("name", 4, Form::Text),
-        ("type", 6, Form::Text),
-        ("format", 7, Form::Text),
-        ("uniqueItems", 20, Form::Bool),
+        ("required", 1, FieldEncoding::Bool),
+        ("in", 2, FieldEncoding::Text),
+        ("description", 3, FieldEncoding::Text),
+        ("name", 4, FieldEncoding::Text),
+        ("type", 6, FieldEncoding::Text),
+        ("format", 7, FieldEncoding::Text),
+        ("uniqueItems", 20, FieldEncoding::Bool),
     ];
     // Path and header parameters cannot be empty, so one field is missing.
     const OTHER: Fields = &[
-        ("required", 1, Form::Bool),
-        ("in", 2, Form::Text),
-        ("description", 3, Form::Text),
-        ("name", 4, Form::Text),
-        ("type", 5, Form::Text),
-        ("format", 6, Form::Text),
-        ("uniqueItems", 19, Form::Bool),
+        ("required", 1, FieldEncoding::Bool),
+        ("in", 2, FieldEncoding::Text),
+        ("description", 3, FieldEncoding::Text),
+        ("name", 4, FieldEncoding::Text),
+        ("type", 5, FieldEncoding::Text),
+        ("format", 6, FieldEncoding::Text),
+        ("uniqueItems", 19, FieldEncoding::Bool),
     ];
     match value.str_at(&["in"]) {
         "query" => nested(out, 3, value, |out, value| fields(out, value, QUERY, 23)),
@@ -160,8 +164,10 @@ fn responses(out: &mut Vec<u8>, value: &Value) {
 
 fn response(out: &mut Vec<u8>, value: &Value) {
     // The schema is in a oneof with a file schema.
-    const FIELDS: Fields =
-        &[("description", 1, Form::Text), ("schema", 2, Form::Message(|out, value| nested(out, 1, value, schema)))];
+    const FIELDS: Fields = &[
+        ("description", 1, FieldEncoding::Text),
+        ("schema", 2, FieldEncoding::Message(|out, value| nested(out, 1, value, schema))),
+    ];
     fields(out, value, FIELDS, 5);
 }
 
@@ -172,38 +178,42 @@ fn security_requirement(out: &mut Vec<u8>, value: &Value) {
 }
 
 fn security_definition(out: &mut Vec<u8>, value: &Value) {
-    const API_KEY: Fields =
-        &[("type", 1, Form::Text), ("name", 2, Form::Text), ("in", 3, Form::Text), ("description", 4, Form::Text)];
+    const API_KEY: Fields = &[
+        ("type", 1, FieldEncoding::Text),
+        ("name", 2, FieldEncoding::Text),
+        ("in", 3, FieldEncoding::Text),
+        ("description", 4, FieldEncoding::Text),
+    ];
     nested(out, 2, value, |out, value| fields(out, value, API_KEY, 5));
 }
 
 fn schema(out: &mut Vec<u8>, value: &Value) {
     const FIELDS: Fields = &[
-        ("$ref", 1, Form::Text),
-        ("format", 2, Form::Text),
-        ("title", 3, Form::Text),
-        ("description", 4, Form::Text),
-        ("default", 5, Form::Any),
-        ("multipleOf", 6, Form::Double),
-        ("maximum", 7, Form::Double),
-        ("exclusiveMaximum", 8, Form::Bool),
-        ("minimum", 9, Form::Double),
-        ("exclusiveMinimum", 10, Form::Bool),
-        ("maxLength", 11, Form::Int),
-        ("minLength", 12, Form::Int),
-        ("pattern", 13, Form::Text),
-        ("maxItems", 14, Form::Int),
-        ("minItems", 15, Form::Int),
-        ("uniqueItems", 16, Form::Bool),
-        ("maxProperties", 17, Form::Int),
-        ("minProperties", 18, Form::Int),
-        ("required", 19, Form::Texts),
-        ("enum", 20, Form::Anys),
-        ("additionalProperties", 21, Form::Message(schema_or_bool)),
-        ("type", 22, Form::Message(|out, value| texts(out, 1, value))),
-        ("items", 23, Form::Message(items)),
-        ("allOf", 24, Form::Messages(schema)),
-        ("properties", 25, Form::Named(schema)),
+        ("$ref", 1, FieldEncoding::Text),
+        ("format", 2, FieldEncoding::Text),
+        ("title", 3, FieldEncoding::Text),
+        ("description", 4, FieldEncoding::Text),
+        ("default", 5, FieldEncoding::Any),
+        ("multipleOf", 6, FieldEncoding::Double),
+        ("maximum", 7, FieldEncoding::Double),
+        ("exclusiveMaximum", 8, FieldEncoding::Bool),
+        ("minimum", 9, FieldEncoding::Double),
+        ("exclusiveMinimum", 10, FieldEncoding::Bool),
+        ("maxLength", 11, FieldEncoding::Int),
+        ("minLength", 12, FieldEncoding::Int),
+        ("pattern", 13, FieldEncoding::Text),
+        ("maxItems", 14, FieldEncoding::Int),
+        ("minItems", 15, FieldEncoding::Int),
+        ("uniqueItems", 16, FieldEncoding::Bool),
+        ("maxProperties", 17, FieldEncoding::Int),
+        ("minProperties", 18, FieldEncoding::Int),
+        ("required", 19, FieldEncoding::Texts),
+        ("enum", 20, FieldEncoding::Anys),
+        ("additionalProperties", 21, FieldEncoding::Message(schema_or_bool)),
+        ("type", 22, FieldEncoding::Message(|out, value| texts(out, 1, value))),
+        ("items", 23, FieldEncoding::Message(items)),
+        ("allOf", 24, FieldEncoding::Messages(schema)),
+        ("properties", 25, FieldEncoding::Named(schema)),
     ];
     fields(out, value, FIELDS, 31);
 }
@@ -234,29 +244,29 @@ fn fields(out: &mut Vec<u8>, value: &Value, known: Fields, extensions: u32) {
     }
 }
 
-fn field(out: &mut Vec<u8>, at: u32, form: Form, value: &Value) {
+fn field(out: &mut Vec<u8>, at: u32, form: FieldEncoding, value: &Value) {
     match form {
-        Form::Text => match value.as_str() {
+        FieldEncoding::Text => match value.as_str() {
             Some("") | None => {}
             Some(text) => bytes(out, at, text.as_bytes()),
         },
-        Form::Texts => texts(out, at, value),
-        Form::Bool => {
+        FieldEncoding::Texts => texts(out, at, value),
+        FieldEncoding::Bool => {
             if value.as_bool() == Some(true) {
                 number(out, at, 1);
             }
         }
         // Protobuf encodes negative numbers in two's complement.
-        Form::Int => number(out, at, value.as_int().unwrap_or_default().cast_unsigned()),
-        Form::Double => {
+        FieldEncoding::Int => number(out, at, value.as_int().unwrap_or_default().cast_unsigned()),
+        FieldEncoding::Double => {
             varint(out, u64::from(at) << 3 | u64::from(FIXED64));
             out.extend_from_slice(&value.as_float().unwrap_or_default().to_le_bytes());
         }
-        Form::Any => nested(out, at, value, any),
-        Form::Anys => value.items_at(&[]).iter().for_each(|item| nested(out, at, item, any)),
-        Form::Message(write) => nested(out, at, value, write),
-        Form::Messages(write) => value.items_at(&[]).iter().for_each(|item| nested(out, at, item, write)),
-        Form::Named(write) => nested_with(out, at, |out| {
+        FieldEncoding::Any => nested(out, at, value, any),
+        FieldEncoding::Anys => value.items_at(&[]).iter().for_each(|item| nested(out, at, item, any)),
+        FieldEncoding::Message(write) => nested(out, at, value, write),
+        FieldEncoding::Messages(write) => value.items_at(&[]).iter().for_each(|item| nested(out, at, item, write)),
+        FieldEncoding::Named(write) => nested_with(out, at, |out| {
             for (name, value) in value.entries_at(&[]) {
                 named(out, 1, name, value, write);
             }
@@ -265,7 +275,7 @@ fn field(out: &mut Vec<u8>, at: u32, form: Form, value: &Value) {
 }
 
 /// Writes a name with a value.
-fn named(out: &mut Vec<u8>, at: u32, name: &str, value: &Value, write: Write) {
+fn named(out: &mut Vec<u8>, at: u32, name: &str, value: &Value, write: EncodeFn) {
     nested_with(out, at, |out| {
         bytes(out, 1, name.as_bytes());
         nested(out, 2, value, write);
@@ -287,7 +297,7 @@ fn texts(out: &mut Vec<u8>, at: u32, value: &Value) {
     }
 }
 
-fn nested(out: &mut Vec<u8>, at: u32, value: &Value, write: Write) {
+fn nested(out: &mut Vec<u8>, at: u32, value: &Value, write: EncodeFn) {
     nested_with(out, at, |out| write(out, value));
 }
 
@@ -349,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_more_than_one_byte() {
+    fn long_messages_have_multi_byte_lengths() {
         let text = "a".repeat(200);
         let mut expect = vec![0x12, 0xcb, 0x01, 0x0a, 0xc8, 0x01];
         expect.extend(text.as_bytes());

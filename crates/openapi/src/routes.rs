@@ -8,7 +8,7 @@ use pintle_registry::{GroupVersion, GroupVersionKind, Registry, Resource, Scope,
 use pintle_schema::TypeId;
 use pintle_value::Str;
 
-use crate::names::{Service, article, title};
+use crate::names::{WebService, article, title};
 use crate::operation::{Body, Model, Route};
 use crate::parameters::{Parameter, of_options};
 
@@ -36,7 +36,7 @@ const CUSTOM_PATCH_TYPES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
 /// Option parameters and models that many operations share.
-pub(crate) struct Shared<'a> {
+pub(crate) struct RouteBuilder<'a> {
     catalog: &'a Catalog,
     texts: &'a Descriptions,
     list: Vec<Parameter>,
@@ -46,7 +46,7 @@ pub(crate) struct Shared<'a> {
     delete: Vec<Parameter>,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> RouteBuilder<'a> {
     pub(crate) fn new(catalog: &'a Catalog, texts: &'a Descriptions) -> Self {
         let options =
             |name: &str| catalog.struct_type(name).map(|id| of_options(catalog, texts, id)).unwrap_or_default();
@@ -71,7 +71,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Returns the discovery operation of a path.
-    fn discovery(&self, service: &Service, rest: &str, description: &str, model: Model) -> Route {
+    fn discovery(&self, service: &WebService, rest: &str, description: &str, model: Model) -> Route {
         Route {
             path: format!("{}/", service.root),
             method: "get",
@@ -84,31 +84,31 @@ impl<'a> Shared<'a> {
             body: None,
             consumes: MEDIA_TYPES,
             produces: MEDIA_TYPES,
-            answers: vec![(200, model)],
+            responses: vec![(200, model)],
         }
     }
 
     /// The operation of `/api`.
     pub(crate) fn legacy_root(&self) -> Route {
-        let service = Service::of_group("");
+        let service = WebService::of_group("");
         self.discovery(&service, "APIVersions", "get available API versions", self.meta("APIVersions"))
     }
 
     /// The operation of `/apis`.
     pub(crate) fn root(&self) -> Route {
-        let service = Service::of_path("apis");
+        let service = WebService::of_path("apis");
         self.discovery(&service, "APIVersions", "get available API versions", self.meta("APIGroupList"))
     }
 
     /// The operation of a group's own path.
     pub(crate) fn group(&self, group: &str) -> Route {
-        let service = Service::of_group(group);
+        let service = WebService::of_group(group);
         self.discovery(&service, "APIGroup", "get information of a group", self.meta("APIGroup"))
     }
 
     /// The operation of `/version`.
     pub(crate) fn version(&self) -> Route {
-        let service = Service::of_path("version");
+        let service = WebService::of_path("version");
         let text = "get the version information for this server";
         let mut route = self.discovery(&service, "CodeVersion", text, Model::Version);
         (route.consumes, route.produces) = (JSON, JSON);
@@ -125,14 +125,14 @@ impl<'a> Shared<'a> {
 
     /// Returns the operations of a group and version.
     pub(crate) fn of_version(&self, registry: &Registry, version: &GroupVersion) -> Vec<Route> {
-        let service = Service::of_version(version);
+        let service = WebService::of_version(version);
         let text = "get available resources";
         let mut routes = Vec::new();
         if registry.resources_of(version).any(|resource| resource.built_in) {
             routes.push(self.discovery(&service, "APIResources", text, self.meta("APIResourceList")));
         }
         for resource in registry.resources_of(version) {
-            let mut builder = Builder { shared: self, service: &service, resource, routes: &mut routes };
+            let mut builder = ResourceRouteBuilder { shared: self, service: &service, resource, routes: &mut routes };
             builder.resource();
             for subresource in &resource.subresources {
                 builder.subresource(subresource);
@@ -150,36 +150,36 @@ pub(crate) fn documented_groups(registry: &Registry) -> impl Iterator<Item = Str
 }
 
 /// Builds the operations of one resource.
-struct Builder<'a> {
-    shared: &'a Shared<'a>,
-    service: &'a Service,
+struct ResourceRouteBuilder<'a> {
+    shared: &'a RouteBuilder<'a>,
+    service: &'a WebService,
     resource: &'a Arc<Resource>,
     routes: &'a mut Vec<Route>,
 }
 
 /// The scope of a collection path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum CollectionScope {
     /// The objects of a namespace, or of the cluster for cluster-scoped resources.
     Own,
     /// The objects of all namespaces.
     All,
 }
 
-impl Builder<'_> {
+impl ResourceRouteBuilder<'_> {
     /// Returns true for custom resources.
-    fn custom(&self) -> bool {
+    fn is_custom(&self) -> bool {
         !self.resource.built_in || !Arc::ptr_eq(&self.resource.schema.types, self.shared.catalog.types())
     }
 
-    fn namespaced(&self) -> bool {
+    fn is_namespaced(&self) -> bool {
         self.resource.scope == Scope::Namespaced
     }
 
     /// Returns the path after the root, with a leading slash.
-    fn collection_path(&self, reach: Reach) -> String {
+    fn collection_path(&self, scope: CollectionScope) -> String {
         let plural = &self.resource.plural;
-        if self.namespaced() && reach == Reach::Own {
+        if self.is_namespaced() && scope == CollectionScope::Own {
             format!("/namespaces/{{namespace}}/{plural}")
         } else {
             format!("/{plural}")
@@ -187,31 +187,31 @@ impl Builder<'_> {
     }
 
     fn item_path(&self) -> String {
-        self.collection_path(Reach::Own) + "/{name}"
+        self.collection_path(CollectionScope::Own) + "/{name}"
     }
 
     /// Returns the kind as it appears in operation ids.
-    fn noun(&self, reach: Reach) -> String {
-        let scope = if self.namespaced() && reach == Reach::Own { "Namespaced" } else { "" };
+    fn noun(&self, scope: CollectionScope) -> String {
+        let scope = if self.is_namespaced() && scope == CollectionScope::Own { "Namespaced" } else { "" };
         format!("{scope}{}", self.resource.kind)
     }
 
-    fn suffix(&self, reach: Reach) -> &'static str {
-        if reach == Reach::All { "ForAllNamespaces" } else { "" }
+    fn suffix(&self, scope: CollectionScope) -> &'static str {
+        if scope == CollectionScope::All { "ForAllNamespaces" } else { "" }
     }
 
     fn model(&self) -> Model {
-        if self.custom() { Model::Custom(self.resource.clone()) } else { Model::Struct(self.resource.schema.root) }
+        if self.is_custom() { Model::Custom(self.resource.clone()) } else { Model::Struct(self.resource.schema.root) }
     }
 
     fn list_model(&self) -> Model {
         let resource = self.resource;
         let kind = GroupVersionKind::new(resource.group.clone(), resource.version.clone(), resource.list_kind.clone());
-        if self.custom() { None } else { self.shared.kind(&kind) }.unwrap_or(Model::CustomList(resource.clone()))
+        if self.is_custom() { None } else { self.shared.kind(&kind) }.unwrap_or(Model::CustomList(resource.clone()))
     }
 
     fn media_types(&self) -> &'static [&'static str] {
-        if self.custom() { CUSTOM_TYPES } else { MEDIA_TYPES }
+        if self.is_custom() { CUSTOM_TYPES } else { MEDIA_TYPES }
     }
 
     /// Creates a route with the path parameters and `pretty`.
@@ -239,9 +239,9 @@ impl Builder<'_> {
             kind: Some(kind.clone()),
             parameters,
             body: None,
-            consumes: if self.custom() { CUSTOM_TYPES } else { ANY },
+            consumes: if self.is_custom() { CUSTOM_TYPES } else { ANY },
             produces: self.media_types(),
-            answers: Vec::new(),
+            responses: Vec::new(),
         }
     }
 
@@ -256,18 +256,18 @@ impl Builder<'_> {
         let resource = self.resource;
         let has = |verb| resource.verbs.has(verb);
         if has(Verb::List) {
-            self.list(Reach::Own);
+            self.list(CollectionScope::Own);
         }
         if has(Verb::Create) {
-            self.create(&self.collection_path(Reach::Own), None);
+            self.create(&self.collection_path(CollectionScope::Own), None);
         }
         if has(Verb::DeleteCollection) {
             self.delete_collection();
         }
         // Upstream publishes the deprecated watch paths only for built-in kinds.
-        let watched = has(Verb::Watch) && !self.custom();
+        let watched = has(Verb::Watch) && !self.is_custom();
         if watched && has(Verb::List) {
-            self.watch_list(Reach::Own);
+            self.watch_list(CollectionScope::Own);
         }
         if has(Verb::Get) {
             self.get(None);
@@ -284,10 +284,10 @@ impl Builder<'_> {
         if watched {
             self.watch();
         }
-        if self.namespaced() && has(Verb::List) {
-            self.list(Reach::All);
+        if self.is_namespaced() && has(Verb::List) {
+            self.list(CollectionScope::All);
             if watched {
-                self.watch_list(Reach::All);
+                self.watch_list(CollectionScope::All);
             }
         }
     }
@@ -318,56 +318,56 @@ impl Builder<'_> {
     }
 
     /// Returns the path, kind, model and name for the operations on an item.
-    fn item(&self, subresource: Option<&Subresource>) -> Item {
+    fn item(&self, subresource: Option<&Subresource>) -> ItemTarget {
         match subresource {
-            None => Item {
+            None => ItemTarget {
                 path: self.item_path(),
                 kind: self.resource.gvk(),
                 model: self.model(),
-                noun: self.noun(Reach::Own),
+                noun: self.noun(CollectionScope::Own),
                 of: format!("the specified {}", self.resource.kind),
             },
             Some(sub) => {
                 let own = sub.kind == self.resource.gvk();
                 let known = if own { None } else { self.shared.kind(&sub.kind) };
-                Item {
+                ItemTarget {
                     path: format!("{}/{}", self.item_path(), sub.name),
                     // The subresources of custom resources are published with the kind of the resource.
-                    kind: if self.custom() { self.resource.gvk() } else { sub.kind.clone() },
+                    kind: if self.is_custom() { self.resource.gvk() } else { sub.kind.clone() },
                     model: known.unwrap_or_else(|| self.model()),
-                    noun: self.noun(Reach::Own) + &title(&sub.name),
+                    noun: self.noun(CollectionScope::Own) + &title(&sub.name),
                     of: format!("{} of the specified {}", sub.name, self.resource.kind),
                 }
             }
         }
     }
 
-    fn list(&mut self, reach: Reach) {
+    fn list(&mut self, scope: CollectionScope) {
         let kind = self.resource.gvk();
-        let mut route = self.route(&self.collection_path(reach), "get", "list", &kind);
+        let mut route = self.route(&self.collection_path(scope), "get", "list", &kind);
         route.parameters.extend_from_slice(&self.shared.list);
-        let watched = self.resource.verbs.has(Verb::Watch) && !self.custom();
-        if !self.custom() {
+        let watched = self.resource.verbs.has(Verb::Watch) && !self.is_custom();
+        if !self.is_custom() {
             route.produces = STREAM_TYPES;
         }
-        route.answers = vec![(200, self.list_model())];
+        route.responses = vec![(200, self.list_model())];
         let what = if watched { "list or watch" } else { "list" };
-        let rest = self.noun(reach) + self.suffix(reach);
+        let rest = self.noun(scope) + self.suffix(scope);
         self.push(route, format!("{what} objects of kind {}", kind.kind), "list", &rest);
     }
 
-    fn watch_list(&mut self, reach: Reach) {
+    fn watch_list(&mut self, scope: CollectionScope) {
         let kind = self.resource.gvk();
-        let path = format!("/watch{}", self.collection_path(reach));
+        let path = format!("/watch{}", self.collection_path(scope));
         let mut route = self.route(&path, "get", "watchlist", &kind);
         route.parameters.extend_from_slice(&self.shared.list);
         route.produces = STREAM_TYPES;
-        route.answers = vec![(200, self.shared.meta("WatchEvent"))];
+        route.responses = vec![(200, self.shared.meta("WatchEvent"))];
         let text = format!(
             "watch individual changes to a list of {}. deprecated: use the 'watch' parameter with a list operation instead.",
             kind.kind
         );
-        let rest = format!("{}List{}", self.noun(reach), self.suffix(reach));
+        let rest = format!("{}List{}", self.noun(scope), self.suffix(scope));
         self.push(route, text, "watch", &rest);
     }
 
@@ -376,13 +376,13 @@ impl Builder<'_> {
         let mut route = self.route(&format!("/watch{}", self.item_path()), "get", "watch", &kind);
         route.parameters.extend_from_slice(&self.shared.list);
         route.produces = STREAM_TYPES;
-        route.answers = vec![(200, self.shared.meta("WatchEvent"))];
+        route.responses = vec![(200, self.shared.meta("WatchEvent"))];
         let text = format!(
             "watch changes to an object of kind {}. deprecated: use the 'watch' parameter with a list operation instead, \
              filtered to a single item with the 'fieldSelector' parameter.",
             kind.kind
         );
-        self.push(route, text, "watch", &self.noun(Reach::Own));
+        self.push(route, text, "watch", &self.noun(CollectionScope::Own));
     }
 
     fn create(&mut self, path: &str, subresource: Option<&Subresource>) {
@@ -390,7 +390,7 @@ impl Builder<'_> {
         let mut route = self.route(path, "post", "post", &item.kind);
         route.parameters.extend_from_slice(&self.shared.create);
         route.body = Some(Body { model: item.model.clone(), required: true });
-        route.answers = [200, 201, 202].map(|code| (code, item.model.clone())).to_vec();
+        route.responses = [200, 201, 202].map(|code| (code, item.model.clone())).to_vec();
         let text = match subresource {
             None => format!("create{}{kind}", article(kind)),
             Some(sub) => format!("create {} of{}{kind}", sub.name, article(kind)),
@@ -401,8 +401,8 @@ impl Builder<'_> {
     fn get(&mut self, subresource: Option<&Subresource>) {
         let item = self.item(subresource);
         let mut route = self.route(&item.path, "get", "get", &item.kind);
-        route.answers = vec![(200, item.model.clone())];
-        if self.custom() {
+        route.responses = vec![(200, item.model.clone())];
+        if self.is_custom() {
             let version = self.shared.list.iter().find(|p| p.name == "resourceVersion");
             route.parameters.extend(version.cloned());
         }
@@ -410,7 +410,7 @@ impl Builder<'_> {
         if let Some(options) = subresource.and_then(|sub| self.options_of(sub)) {
             route.parameters.extend(of_options(self.shared.catalog, self.shared.texts, options));
             route.produces = LOG_TYPES;
-            route.answers = vec![(200, Model::Text)];
+            route.responses = vec![(200, Model::Text)];
         }
         self.push(route, format!("read {}", item.of), "read", &item.noun);
     }
@@ -426,7 +426,7 @@ impl Builder<'_> {
         let mut route = self.route(&item.path, "put", "put", &item.kind);
         route.parameters.extend_from_slice(&self.shared.update);
         route.body = Some(Body { model: item.model.clone(), required: true });
-        route.answers = [200, 201].map(|code| (code, item.model.clone())).to_vec();
+        route.responses = [200, 201].map(|code| (code, item.model.clone())).to_vec();
         self.push(route, format!("replace {}", item.of), "replace", &item.noun);
     }
 
@@ -434,10 +434,10 @@ impl Builder<'_> {
         let item = self.item(subresource);
         let mut route = self.route(&item.path, "patch", "patch", &item.kind);
         route.parameters.extend_from_slice(&self.shared.patch);
-        route.consumes = if self.custom() { CUSTOM_PATCH_TYPES } else { PATCH_TYPES };
+        route.consumes = if self.is_custom() { CUSTOM_PATCH_TYPES } else { PATCH_TYPES };
         route.body = Some(Body { model: Model::Patch, required: true });
-        let codes: &[u16] = if self.custom() { &[200] } else { &[200, 201] };
-        route.answers = codes.iter().map(|code| (*code, item.model.clone())).collect();
+        let codes: &[u16] = if self.is_custom() { &[200] } else { &[200, 201] };
+        route.responses = codes.iter().map(|code| (*code, item.model.clone())).collect();
         self.push(route, format!("partially update {}", item.of), "patch", &item.noun);
     }
 
@@ -447,10 +447,10 @@ impl Builder<'_> {
         route.parameters.extend_from_slice(&self.shared.delete);
         route.body = Some(Body { model: self.shared.meta("DeleteOptions"), required: false });
         // Upstream's storage of namespaces does not declare that deletion returns the object.
-        let silent = self.resource.group.is_empty() && self.resource.plural == "namespaces";
-        let returned = !silent && self.resource.collection().is_some_and(|c| c.returns_deleted);
+        let returns_status = self.resource.group.is_empty() && self.resource.plural == "namespaces";
+        let returned = !returns_status && self.resource.collection().is_some_and(|c| c.returns_deleted);
         let model = if returned { item.model } else { self.shared.meta("Status") };
-        route.answers = [200, 202].map(|code| (code, model.clone())).to_vec();
+        route.responses = [200, 202].map(|code| (code, model.clone())).to_vec();
         let text = match subresource {
             None => format!("delete{}{kind}", article(kind)),
             Some(sub) => format!("delete {} of{}{kind}", sub.name, article(kind)),
@@ -460,8 +460,8 @@ impl Builder<'_> {
 
     fn delete_collection(&mut self) {
         let kind = self.resource.gvk();
-        let mut route = self.route(&self.collection_path(Reach::Own), "delete", "deletecollection", &kind);
-        if self.custom() {
+        let mut route = self.route(&self.collection_path(CollectionScope::Own), "delete", "deletecollection", &kind);
+        if self.is_custom() {
             route.parameters.extend_from_slice(&self.shared.list);
         } else {
             route.parameters.extend_from_slice(&self.shared.delete);
@@ -469,8 +469,8 @@ impl Builder<'_> {
             route.parameters.extend(self.shared.list.iter().filter(|p| !watching(p)).cloned());
             route.body = Some(Body { model: self.shared.meta("DeleteOptions"), required: false });
         }
-        route.answers = vec![(200, self.shared.meta("Status"))];
-        let rest = format!("collection{}", self.noun(Reach::Own));
+        route.responses = vec![(200, self.shared.meta("Status"))];
+        let rest = format!("collection{}", self.noun(CollectionScope::Own));
         self.push(route, format!("delete collection of {}", kind.kind), "delete", &rest);
     }
 
@@ -503,10 +503,10 @@ impl Builder<'_> {
                 let mut route = self.route(&path, method, "connect", &subresource.kind);
                 route.parameters.extend(parameters.iter().cloned());
                 (route.consumes, route.produces) = (ANY, ANY);
-                route.answers = vec![(200, Model::Text)];
+                route.responses = vec![(200, Model::Text)];
                 let text = format!("connect {upper} requests to {} of {}", subresource.name, self.resource.kind);
                 let suffix = if below { "WithPath" } else { "" };
-                let rest = format!("{}{}{suffix}", self.noun(Reach::Own), title(&subresource.name));
+                let rest = format!("{}{}{suffix}", self.noun(CollectionScope::Own), title(&subresource.name));
                 // The method follows the scope: `connectCoreV1GetNamespacedPodExec`.
                 self.push(route, text, "connect", &format!("{}{rest}", title(method)));
             }
@@ -515,7 +515,7 @@ impl Builder<'_> {
 }
 
 /// The target of operations on an item.
-struct Item {
+struct ItemTarget {
     path: String,
     kind: GroupVersionKind,
     model: Model,

@@ -55,20 +55,20 @@ impl Dialect {
 }
 
 /// The keywords of a schema.
-type Words = Vec<(Str, Value)>;
+type Keywords = Vec<(Str, Value)>;
 
 /// How a type is published.
-enum Shape {
+enum PublishedType {
     /// A reference to a definition.
     Reference(Str),
     /// An inline schema.
-    Inline(Words),
+    Inline(Keywords),
 }
 
 /// The source of a definition that is referenced but not built yet.
-enum Source {
+enum PendingDefinition {
     Struct(TypeId),
-    Leaf(Words),
+    Leaf(Keywords),
     Custom(Arc<Resource>),
     CustomList(Arc<Resource>),
 }
@@ -80,114 +80,125 @@ pub(crate) struct Definitions<'a> {
     texts: &'a Descriptions,
     kinds: KindsOfTypes,
     /// The definitions by name; `None` for a definition that is pending.
-    made: BTreeMap<Str, Option<Value>>,
-    open: Vec<(Str, Source)>,
+    built: BTreeMap<Str, Option<Value>>,
+    pending: Vec<(Str, PendingDefinition)>,
     unions: HashMap<TypeId, Value>,
     /// The anonymous structs that are being built, to end the recursion of those that contain themselves.
-    inside: Vec<TypeId>,
+    in_progress: Vec<TypeId>,
 }
 
-fn word(key: &'static str, value: impl Into<Value>) -> (Str, Value) {
+fn keyword(key: &'static str, value: impl Into<Value>) -> (Str, Value) {
     (Str::const_new(key), value.into())
 }
 
 impl<'a> Definitions<'a> {
     pub(crate) fn new(dialect: Dialect, catalog: &'a Catalog, texts: &'a Descriptions, kinds: KindsOfTypes) -> Self {
         let unions = catalog.unions().iter().map(|u| (u.owner, union(u.discriminator, &u.members))).collect();
-        Self { dialect, catalog, texts, kinds, made: BTreeMap::new(), open: Vec::new(), unions, inside: Vec::new() }
+        Self {
+            dialect,
+            catalog,
+            texts,
+            kinds,
+            built: BTreeMap::new(),
+            pending: Vec::new(),
+            unions,
+            in_progress: Vec::new(),
+        }
     }
 
     /// Returns the schema of a request or response body.
     pub(crate) fn model(&mut self, model: &Model) -> Value {
-        let shape = match model {
-            Model::Struct(id) => self.shape(self.catalog.types(), *id),
+        let published_type = match model {
+            Model::Struct(id) => self.published_type(self.catalog.types(), *id),
             Model::Custom(resource) => {
                 let name = custom_model(&resource.group, &resource.version, &resource.kind);
-                self.refer(name.into(), || Source::Custom(resource.clone()))
+                self.refer(name.into(), || PendingDefinition::Custom(resource.clone()))
             }
             Model::CustomList(resource) => {
                 let name = custom_model(&resource.group, &resource.version, &resource.list_kind);
-                self.refer(name.into(), || Source::CustomList(resource.clone()))
+                self.refer(name.into(), || PendingDefinition::CustomList(resource.clone()))
             }
-            Model::Patch => self.leaf(format!("{META}.Patch"), vec![word("type", "object")]),
+            Model::Patch => self.leaf(format!("{META}.Patch"), vec![keyword("type", "object")]),
             Model::Version => self.version_info(),
-            Model::Text => Shape::Inline(vec![word("type", "string")]),
+            Model::Text => PublishedType::Inline(vec![keyword("type", "string")]),
         };
-        self.schema(shape, Vec::new())
+        self.schema(published_type, Vec::new())
     }
 
     /// Builds all definitions that were referenced, by name.
     pub(crate) fn finish(mut self) -> Object {
-        while let Some((name, source)) = self.open.pop() {
-            let made = match source {
-                Source::Struct(id) => self.definition(id),
-                Source::Leaf(mut words) => {
-                    words.extend(self.texts.type_description(&name).map(|text| word("description", text)));
-                    Value::Object(Object::from_entries(words))
+        while let Some((name, definition_source)) = self.pending.pop() {
+            let built = match definition_source {
+                PendingDefinition::Struct(id) => self.definition(id),
+                PendingDefinition::Leaf(mut keywords) => {
+                    keywords.extend(self.texts.type_description(&name).map(|text| keyword("description", text)));
+                    Value::Object(Object::from_entries(keywords))
                 }
-                Source::Custom(resource) => self.custom(&resource),
-                Source::CustomList(resource) => self.custom_list(&resource),
+                PendingDefinition::Custom(resource) => self.custom(&resource),
+                PendingDefinition::CustomList(resource) => self.custom_list(&resource),
             };
-            self.made.insert(name, Some(made));
+            self.built.insert(name, Some(built));
         }
-        self.made.into_iter().filter_map(|(name, made)| Some((name, made?))).collect()
+        self.built.into_iter().filter_map(|(name, built)| Some((name, built?))).collect()
     }
 
-    fn refer(&mut self, name: Str, source: impl FnOnce() -> Source) -> Shape {
-        if !self.made.contains_key(&name) {
-            self.made.insert(name.clone(), None);
-            self.open.push((name.clone(), source()));
+    fn refer(&mut self, name: Str, definition_source: impl FnOnce() -> PendingDefinition) -> PublishedType {
+        if !self.built.contains_key(&name) {
+            self.built.insert(name.clone(), None);
+            self.pending.push((name.clone(), definition_source()));
         }
-        Shape::Reference(name)
+        PublishedType::Reference(name)
     }
 
-    fn leaf(&mut self, name: String, words: Words) -> Shape {
-        self.refer(name.into(), || Source::Leaf(words))
+    fn leaf(&mut self, name: String, keywords: Keywords) -> PublishedType {
+        self.refer(name.into(), || PendingDefinition::Leaf(keywords))
     }
 
     /// Combines a shape with further keywords. In v3, references must not have sibling keywords, so they are wrapped in
     /// `allOf`.
-    fn schema(&self, shape: Shape, mut words: Words) -> Value {
-        match shape {
-            Shape::Inline(inner) => words.extend(inner),
-            Shape::Reference(name) => {
+    fn schema(&self, published_type: PublishedType, mut keywords: Keywords) -> Value {
+        match published_type {
+            PublishedType::Inline(inner) => keywords.extend(inner),
+            PublishedType::Reference(name) => {
                 let mut target = Str::with_capacity(self.dialect.prefix().len() + name.len());
                 target.push_str(self.dialect.prefix());
                 target.push_str(&name);
-                if self.dialect == Dialect::V2 || words.is_empty() {
-                    words.push(word("$ref", target));
+                if self.dialect == Dialect::V2 || keywords.is_empty() {
+                    keywords.push(keyword("$ref", target));
                 } else {
-                    words.push(word("allOf", Value::Array(vec![object! { "$ref": target }])));
+                    keywords.push(keyword("allOf", Value::Array(vec![object! { "$ref": target }])));
                 }
             }
         }
-        Value::Object(Object::from_entries(words))
+        Value::Object(Object::from_entries(keywords))
     }
 
-    fn shape(&mut self, types: &Types, id: TypeId) -> Shape {
+    fn published_type(&mut self, types: &Types, id: TypeId) -> PublishedType {
         match types.get(id) {
             Type::Scalar(scalar) => self.scalar(scalar),
-            Type::Struct(found) if found.model.is_empty() || !std::ptr::eq(types, &**self.catalog.types()) => {
-                if self.inside.contains(&id) {
-                    return Shape::Inline(vec![word("type", "object")]);
+            Type::Struct(declared_type)
+                if declared_type.model.is_empty() || !std::ptr::eq(types, &**self.catalog.types()) =>
+            {
+                if self.in_progress.contains(&id) {
+                    return PublishedType::Inline(vec![keyword("type", "object")]);
                 }
-                self.inside.push(id);
-                let words = self.structure(types, found);
-                self.inside.pop();
-                Shape::Inline(words)
+                self.in_progress.push(id);
+                let keywords = self.structure(types, declared_type);
+                self.in_progress.pop();
+                PublishedType::Inline(keywords)
             }
-            Type::Struct(found) => {
+            Type::Struct(declared_type) => {
                 // A struct whose merge strategy is overridden by a field is published as it is declared.
-                let declared = self.catalog.struct_type(&found.name).unwrap_or(id);
-                self.refer(found.model.clone(), || Source::Struct(declared))
+                let declared = self.catalog.struct_type(&declared_type.name).unwrap_or(id);
+                self.refer(declared_type.model.clone(), || PendingDefinition::Struct(declared))
             }
             Type::Map(map) => {
                 let value = self.element(types, map.value, false);
-                Shape::Inline(vec![word("type", "object"), word("additionalProperties", value)])
+                PublishedType::Inline(vec![keyword("type", "object"), keyword("additionalProperties", value)])
             }
             Type::List(list) => {
                 let item = self.element(types, list.item, list.pointers);
-                Shape::Inline(vec![word("type", "array"), word("items", item)])
+                PublishedType::Inline(vec![keyword("type", "array"), keyword("items", item)])
             }
             Type::Union(union) => {
                 let name = match union.kind {
@@ -197,135 +208,140 @@ impl<'a> Definitions<'a> {
                 };
                 self.leaf(format!("{EXTENSIONS}.{name}"), Vec::new())
             }
-            Type::Any => Shape::Inline(vec![word("type", "object")]),
+            Type::Any => PublishedType::Inline(vec![keyword("type", "object")]),
         }
     }
 
-    fn scalar(&mut self, scalar: &ScalarType) -> Shape {
+    fn scalar(&mut self, scalar: &ScalarType) -> PublishedType {
         let simple = |ty: &'static str, format: &'static str| {
-            let mut words = vec![word("type", ty)];
+            let mut keywords = vec![keyword("type", ty)];
             if !format.is_empty() {
-                words.push(word("format", format));
+                keywords.push(keyword("format", format));
             }
-            words
+            keywords
         };
         // Types for which v3 allows several types.
-        let one_of = |v2: Words, v3: [&'static str; 2]| match self.dialect {
+        let one_of = |v2: Keywords, v3: [&'static str; 2]| match self.dialect {
             Dialect::V2 => v2,
             Dialect::V3 => {
                 let shapes = v3.map(|ty| object! { "type": ty });
-                vec![word("oneOf", Value::Array(shapes.to_vec()))]
+                vec![keyword("oneOf", Value::Array(shapes.to_vec()))]
             }
         };
-        let (package, name, words) = match scalar.kind {
+        let (package, name, keywords) = match scalar.kind {
             Scalar::String => {
-                let mut words = simple("string", "");
-                words.extend(enum_values(scalar).map(|values| word("enum", values)));
-                return Shape::Inline(words);
+                let mut keywords = simple("string", "");
+                keywords.extend(enum_values(scalar).map(|values| keyword("enum", values)));
+                return PublishedType::Inline(keywords);
             }
-            Scalar::Bool => return Shape::Inline(simple("boolean", "")),
-            Scalar::Int32 => return Shape::Inline(simple("integer", "int32")),
+            Scalar::Bool => return PublishedType::Inline(simple("boolean", "")),
+            Scalar::Int32 => return PublishedType::Inline(simple("integer", "int32")),
             // kube-openapi has no formats for unsigned integers.
-            Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => return Shape::Inline(simple("integer", "int64")),
-            Scalar::Uint8 => return Shape::Inline(simple("integer", "byte")),
-            Scalar::Float64 => return Shape::Inline(simple("number", "double")),
-            Scalar::Bytes => return Shape::Inline(simple("string", "byte")),
+            Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 => {
+                return PublishedType::Inline(simple("integer", "int64"));
+            }
+            Scalar::Uint8 => return PublishedType::Inline(simple("integer", "byte")),
+            Scalar::Float64 => return PublishedType::Inline(simple("number", "double")),
+            Scalar::Bytes => return PublishedType::Inline(simple("string", "byte")),
             Scalar::Time => (META, "Time", simple("string", "date-time")),
             Scalar::MicroTime => (META, "MicroTime", simple("string", "date-time")),
             Scalar::Duration => (META, "Duration", simple("string", "")),
             Scalar::FieldsV1 => (META, "FieldsV1", simple("object", "")),
             Scalar::Quantity => {
-                let words = one_of(simple("string", ""), ["string", "number"]);
-                ("io.k8s.apimachinery.pkg.api.resource", "Quantity", words)
+                let keywords = one_of(simple("string", ""), ["string", "number"]);
+                ("io.k8s.apimachinery.pkg.api.resource", "Quantity", keywords)
             }
             Scalar::IntOrString => {
-                let mut words = one_of(simple("string", ""), ["integer", "string"]);
-                words.push(word("format", "int-or-string"));
-                ("io.k8s.apimachinery.pkg.util.intstr", "IntOrString", words)
+                let mut keywords = one_of(simple("string", ""), ["integer", "string"]);
+                keywords.push(keyword("format", "int-or-string"));
+                ("io.k8s.apimachinery.pkg.util.intstr", "IntOrString", keywords)
             }
             Scalar::RawExtension => ("io.k8s.apimachinery.pkg.runtime", "RawExtension", simple("object", "")),
             Scalar::Json => (EXTENSIONS, "JSON", Vec::new()),
         };
-        self.leaf(format!("{package}.{name}"), words)
+        self.leaf(format!("{package}.{name}"), keywords)
     }
 
     /// Returns the schema of the items of a list or the values of a map. These are never omitted, so Go's zero value is
     /// their default.
     fn element(&mut self, types: &Types, id: TypeId, pointer: bool) -> Value {
-        let shape = self.shape(types, id);
-        let mut words = Vec::new();
+        let published_type = self.published_type(types, id);
+        let mut keywords = Vec::new();
         if self.dialect == Dialect::V3 && !pointer {
-            words.extend(zero(types, id, false).map(|zero| word("default", zero)));
+            keywords.extend(zero(types, id, false).map(|zero| keyword("default", zero)));
         }
-        self.schema(shape, words)
+        self.schema(published_type, keywords)
     }
 
     /// Builds the definition of a struct of the catalog.
     fn definition(&mut self, id: TypeId) -> Value {
         let catalog = self.catalog;
         let types: &Types = catalog.types();
-        let Type::Struct(found) = types.get(id) else { return Value::object() };
-        let mut words = self.structure(types, found);
-        words.extend(self.texts.type_description(&found.model).map(|text| word("description", text)));
-        if found.atomic {
-            words.push(word("x-kubernetes-map-type", "atomic"));
+        let Type::Struct(declared_type) = types.get(id) else { return Value::object() };
+        let mut keywords = self.structure(types, declared_type);
+        keywords.extend(self.texts.type_description(&declared_type.model).map(|text| keyword("description", text)));
+        if declared_type.atomic {
+            keywords.push(keyword("x-kubernetes-map-type", "atomic"));
         }
         if let Some(union) = self.unions.get(&id) {
-            words.push(word("x-kubernetes-unions", Value::Array(vec![union.clone()])));
+            keywords.push(keyword("x-kubernetes-unions", Value::Array(vec![union.clone()])));
         }
         if let Some(kinds) = self.kinds.of(id) {
-            words.push(word("x-kubernetes-group-version-kind", kinds));
+            keywords.push(keyword("x-kubernetes-group-version-kind", kinds));
         }
-        Value::Object(Object::from_entries(words))
+        Value::Object(Object::from_entries(keywords))
     }
 
-    fn structure(&mut self, types: &Types, found: &Struct) -> Words {
-        let mut words = vec![word("type", "object")];
-        let properties: Vec<_> =
-            found.fields.iter().map(|field| (field.name.clone(), self.property(types, &found.model, field))).collect();
+    fn structure(&mut self, types: &Types, declared_type: &Struct) -> Keywords {
+        let mut keywords = vec![keyword("type", "object")];
+        let properties: Vec<_> = declared_type
+            .fields
+            .iter()
+            .map(|field| (field.name.clone(), self.property(types, &declared_type.model, field)))
+            .collect();
         if !properties.is_empty() {
-            words.push(word("properties", Value::Object(Object::from_entries(properties))));
+            keywords.push(keyword("properties", Value::Object(Object::from_entries(properties))));
         }
-        let required: Vec<&str> = found.fields.iter().filter(|f| f.required).map(|f| f.name.as_str()).collect();
+        let required: Vec<&str> = declared_type.fields.iter().filter(|f| f.required).map(|f| f.name.as_str()).collect();
         if !required.is_empty() {
-            words.push(word("required", required));
+            keywords.push(keyword("required", required));
         }
-        words
+        keywords
     }
 
     fn property(&mut self, types: &Types, model: &str, field: &Field) -> Value {
-        let shape = self.shape(types, field.ty);
-        let mut words = Vec::new();
-        words.extend(self.description(types, model, field).map(|text| word("description", text)));
+        let published_type = self.published_type(types, field.ty);
+        let mut keywords = Vec::new();
+        keywords.extend(self.description(types, model, field).map(|text| keyword("description", text)));
         if self.dialect == Dialect::V3 {
             let declared = field.default.clone();
             let enforced = if field.pointer { None } else { zero(types, field.ty, field.omit != Omit::Never) };
-            words.extend(declared.or(enforced).map(|default| word("default", default)));
+            keywords.extend(declared.or(enforced).map(|default| keyword("default", default)));
         }
         match types.get(field.ty) {
             Type::List(list) => match &list.topology {
                 ListTopology::Undeclared => {}
-                ListTopology::Atomic => words.push(word("x-kubernetes-list-type", "atomic")),
-                ListTopology::Set => words.push(word("x-kubernetes-list-type", "set")),
+                ListTopology::Atomic => keywords.push(keyword("x-kubernetes-list-type", "atomic")),
+                ListTopology::Set => keywords.push(keyword("x-kubernetes-list-type", "set")),
                 ListTopology::Map(keys) => {
-                    words.push(word("x-kubernetes-list-type", "map"));
-                    words.push(word("x-kubernetes-list-map-keys", keys.iter().collect::<Vec<_>>()));
+                    keywords.push(keyword("x-kubernetes-list-type", "map"));
+                    keywords.push(keyword("x-kubernetes-list-map-keys", keys.iter().collect::<Vec<_>>()));
                 }
             },
-            Type::Map(map) if map.atomic => words.push(word("x-kubernetes-map-type", "atomic")),
+            Type::Map(map) if map.atomic => keywords.push(keyword("x-kubernetes-map-type", "atomic")),
             Type::Struct(used) => {
                 let declared = self.catalog.struct_type(&used.name).map(|id| self.catalog.types().get(id));
                 if let Some(Type::Struct(declared)) = declared
                     && declared.atomic != used.atomic
                 {
                     let how = if used.atomic { "atomic" } else { "granular" };
-                    words.push(word("x-kubernetes-map-type", how));
+                    keywords.push(keyword("x-kubernetes-map-type", how));
                 }
             }
             _ => {}
         }
-        patch_words(&field.patch, &mut words);
-        self.schema(shape, words)
+        add_patch_extensions(&field.patch, &mut keywords);
+        self.schema(published_type, keywords)
     }
 
     /// Returns the description of a field. The description of an enum lists its values too.
@@ -336,34 +352,35 @@ impl<'a> Definitions<'a> {
             _ => None,
         };
         let Some(values) = values else { return text.map(str::to_owned) };
-        let mut made = text.map(|text| format!("{text}\n\n")).unwrap_or_default();
-        made.push_str("Possible enum values:");
+        let mut built = text.map(|text| format!("{text}\n\n")).unwrap_or_default();
+        built.push_str("Possible enum values:");
         for value in values {
-            made.push_str("\n - `\"");
-            made.push_str(&value);
-            made.push_str("\"`");
+            built.push_str("\n - `\"");
+            built.push_str(&value);
+            built.push_str("\"`");
         }
-        Some(made)
+        Some(built)
     }
 
-    fn version_info(&mut self) -> Shape {
+    fn version_info(&mut self) -> PublishedType {
         let fields = VERSION_FIELDS.iter().map(|field| field.strip_suffix('?').map_or((*field, true), |f| (f, false)));
         let mut required = Vec::new();
         let mut properties = Vec::new();
         for (name, needed) in fields {
-            let mut words = vec![word("type", "string")];
-            words.extend(self.texts.field(VERSION_INFO, name).map(|text| word("description", text)));
+            let mut keywords = vec![keyword("type", "string")];
+            keywords.extend(self.texts.field(VERSION_INFO, name).map(|text| keyword("description", text)));
             if needed {
                 required.push(name);
                 if self.dialect == Dialect::V3 {
-                    words.push(word("default", ""));
+                    keywords.push(keyword("default", ""));
                 }
             }
-            properties.push((Str::const_new(name), Value::Object(Object::from_entries(words))));
+            properties.push((Str::const_new(name), Value::Object(Object::from_entries(keywords))));
         }
         let properties = Value::Object(Object::from_entries(properties));
-        let words = vec![word("type", "object"), word("properties", properties), word("required", required)];
-        self.leaf(VERSION_INFO.to_owned(), words)
+        let keywords =
+            vec![keyword("type", "object"), keyword("properties", properties), keyword("required", required)];
+        self.leaf(VERSION_INFO.to_owned(), keywords)
     }
 
     /// Builds the definition of a custom resource: its published schema, with the object fields of the catalog.
@@ -372,17 +389,17 @@ impl<'a> Definitions<'a> {
         let mut fields = Value::object();
         self.object_fields(&mut fields, "ObjectMeta", "io.k8s.api.core.v1.Pod");
         let publisher = Publisher { dialect: self.dialect, metadata: fields["metadata"].clone() };
-        let mut made = match written.and_then(|written| publisher.object(&written)) {
-            Some(mut made) => {
+        let mut built = match written.and_then(|written| publisher.object(&written)) {
+            Some(mut built) => {
                 for (name, field) in fields.entries_at(&[]) {
-                    made.set_at(&["properties", name], field.clone());
+                    built.set_at(&["properties", name], field.clone());
                 }
-                made
+                built
             }
             None => object! { "type": "object" },
         };
-        set_custom_words(&mut made, resource, &resource.kind);
-        made
+        add_custom_extensions(&mut built, resource, &resource.kind);
+        built
     }
 
     /// Builds the definition of the list of a custom resource.
@@ -391,28 +408,28 @@ impl<'a> Definitions<'a> {
         let about = format!("List of {}. More info: {CONVENTIONS}", resource.plural);
         let mut properties = object! { "items": object! { "description": about, "items": item, "type": "array" } };
         self.object_fields(&mut properties, "ListMeta", "io.k8s.api.core.v1.PodList");
-        let mut made = object! {
+        let mut built = object! {
             "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
             "properties": properties,
             "required": vec!["items"],
             "type": "object",
         };
-        set_custom_words(&mut made, resource, &resource.list_kind);
-        made
+        add_custom_extensions(&mut built, resource, &resource.list_kind);
+        built
     }
 
     /// Sets `apiVersion`, `kind` and `metadata`, with the descriptions of the model `texts_of`.
     fn object_fields(&mut self, properties: &mut Value, metadata: &str, texts_of: &str) {
         let texts = self.texts;
-        let text = |name: &str| texts.field(texts_of, name).map(|text| word("description", text));
+        let text = |name: &str| texts.field(texts_of, name).map(|text| keyword("description", text));
         for name in ["apiVersion", "kind"] {
-            let words = text(name).into_iter().chain([word("type", "string")]).collect();
-            properties.set(name, Value::Object(Object::from_entries(words)));
+            let keywords = text(name).into_iter().chain([keyword("type", "string")]).collect();
+            properties.set(name, Value::Object(Object::from_entries(keywords)));
         }
         if let Some(id) = self.catalog.struct_type(&format!("meta/v1.{metadata}")) {
-            let shape = self.shape(self.catalog.types(), id);
-            let words = text("metadata").into_iter().collect();
-            properties.set("metadata", self.schema(shape, words));
+            let published_type = self.published_type(self.catalog.types(), id);
+            let keywords = text("metadata").into_iter().collect();
+            properties.set("metadata", self.schema(published_type, keywords));
         }
     }
 }
@@ -435,24 +452,24 @@ fn zero(types: &Types, id: TypeId, left_out: bool) -> Option<Value> {
     }
 }
 
-fn patch_words(patch: &Patch, words: &mut Words) {
+fn add_patch_extensions(patch: &Patch, keywords: &mut Keywords) {
     let set = [(patch.merge, "merge"), (patch.replace, "replace"), (patch.retain_keys, "retainKeys")];
     let strategies: Vec<&str> = set.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
     if !strategies.is_empty() {
-        words.push(word("x-kubernetes-patch-strategy", strategies.join(",")));
+        keywords.push(keyword("x-kubernetes-patch-strategy", strategies.join(",")));
     }
     if !patch.merge_key.is_empty() {
-        words.push(word("x-kubernetes-patch-merge-key", &patch.merge_key));
+        keywords.push(keyword("x-kubernetes-patch-merge-key", &patch.merge_key));
     }
 }
 
 /// Adds the kind of a definition and its selectable fields.
-fn set_custom_words(made: &mut Value, resource: &Resource, kind: &Str) {
+fn add_custom_extensions(built: &mut Value, resource: &Resource, kind: &Str) {
     let kind = object! { "group": &resource.group, "kind": kind, "version": &resource.version };
-    made.set("x-kubernetes-group-version-kind", vec![kind]);
+    built.set("x-kubernetes-group-version-kind", vec![kind]);
     if !resource.selectable.is_empty() {
         let fields = resource.selectable.iter().map(|field| object! { "fieldPath": &field.name });
-        made.set("x-kubernetes-selectable-fields", fields.collect::<Vec<_>>());
+        built.set("x-kubernetes-selectable-fields", fields.collect::<Vec<_>>());
     }
 }
 
@@ -463,9 +480,9 @@ fn union(discriminator: Option<&str>, members: &[&str]) -> Value {
         chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect::<String>()
     };
     let members: Object = members.iter().map(|member| (*member, capital(member))).collect();
-    let mut made = object! { "fields-to-discriminateBy": members };
+    let mut built = object! { "fields-to-discriminateBy": members };
     if let Some(discriminator) = discriminator {
-        made.set("discriminator", discriminator);
+        built.set("discriminator", discriminator);
     }
-    made
+    built
 }

@@ -9,10 +9,10 @@ use pintle_registry::Registry;
 use pintle_schema::base64;
 use pintle_value::{Object, Str, Value, object};
 
-use crate::kinds::{About, KindsOfTypes};
-use crate::operation::{Model, PathItem, Route, answer_text, by_path};
-use crate::parameters::{Parameter, Place};
-use crate::routes::Shared;
+use crate::kinds::{DocumentScope, KindsOfTypes};
+use crate::operation::{Model, PathItem, Route, by_path, response_description};
+use crate::parameters::{Parameter, ParameterLocation};
+use crate::routes::RouteBuilder;
 use crate::schemas::{Definitions, Dialect};
 use crate::{TITLE, VERSION, kind_value, protobuf};
 
@@ -30,42 +30,42 @@ pub fn v2_protobuf(registry: &Registry, catalog: &Catalog) -> Vec<u8> {
 
 fn document(registry: &Registry, catalog: &Catalog) -> Value {
     let texts = descriptions();
-    let routes = Shared::new(catalog, &texts).all(registry);
-    let mut writer = Writer {
-        schemas: Definitions::new(Dialect::V2, catalog, &texts, KindsOfTypes::new(catalog, About::All)),
+    let routes = RouteBuilder::new(catalog, &texts).all(registry);
+    let mut builder = SwaggerBuilder {
+        schemas: Definitions::new(Dialect::V2, catalog, &texts, KindsOfTypes::new(catalog, DocumentScope::All)),
         parameters: Vec::new(),
-        named: HashMap::new(),
+        parameter_names: HashMap::new(),
     };
-    let paths: Object = by_path(&routes).iter().map(|item| (item.path, writer.path_item(item))).collect();
+    let paths: Object = by_path(&routes).iter().map(|item| (item.path, builder.path_item(item))).collect();
     object! {
         "swagger": "2.0",
         "info": object! { "title": TITLE, "version": VERSION },
         "paths": paths,
-        "definitions": writer.schemas.finish(),
-        "parameters": Object::from_entries(writer.parameters),
+        "definitions": builder.schemas.finish(),
+        "parameters": Object::from_entries(builder.parameters),
         "security": Value::Array(vec![object! { "BearerToken": Value::Array(Vec::new()) }]),
         "securityDefinitions": crate::security(),
     }
 }
 
-struct Writer<'a> {
+struct SwaggerBuilder<'a> {
     schemas: Definitions<'a>,
     /// The shared parameters.
     parameters: Vec<(Str, Value)>,
     /// The names of the shared parameters by their JSON.
-    named: HashMap<Vec<u8>, Str>,
+    parameter_names: HashMap<Vec<u8>, Str>,
 }
 
-impl Writer<'_> {
+impl SwaggerBuilder<'_> {
     fn path_item(&mut self, item: &PathItem<'_>) -> Value {
-        let mut made = Value::object();
+        let mut result = Value::object();
         if !item.shared.is_empty() {
-            made.set("parameters", item.shared.iter().map(|p| self.parameter(p)).collect::<Vec<_>>());
+            result.set("parameters", item.shared.iter().map(|p| self.parameter(p)).collect::<Vec<_>>());
         }
         for route in &item.routes {
-            made.set(route.method, self.operation(item, route));
+            result.set(route.method, self.operation(item, route));
         }
-        made
+        result
     }
 
     fn operation<'r>(&mut self, item: &PathItem<'r>, route: &'r Route) -> Value {
@@ -80,12 +80,12 @@ impl Writer<'_> {
         }
         parameters.extend(body);
         let mut responses: Vec<(Str, Value)> = Vec::new();
-        for (code, model) in &route.answers {
-            let answer = object! { "description": answer_text(*code), "schema": self.schemas.model(model) };
-            responses.push((code.to_string().into(), answer));
+        for (code, model) in &route.responses {
+            let response = object! { "description": response_description(*code), "schema": self.schemas.model(model) };
+            responses.push((code.to_string().into(), response));
         }
-        responses.push(("401".into(), object! { "description": answer_text(401) }));
-        let mut made = object! {
+        responses.push(("401".into(), object! { "description": response_description(401) }));
+        let mut result = object! {
             "description": &route.description,
             "consumes": route.consumes.to_vec(),
             "produces": route.produces.to_vec(),
@@ -95,61 +95,61 @@ impl Writer<'_> {
             "responses": Object::from_entries(responses),
         };
         if !parameters.is_empty() {
-            made.set("parameters", parameters);
+            result.set("parameters", parameters);
         }
         if let Some(action) = route.action {
-            made.set("x-kubernetes-action", action);
+            result.set("x-kubernetes-action", action);
         }
         if let Some(kind) = &route.kind {
-            made.set("x-kubernetes-group-version-kind", kind_value(kind));
+            result.set("x-kubernetes-group-version-kind", kind_value(kind));
         }
-        made
+        result
     }
 
     fn parameter(&mut self, parameter: &Parameter) -> Value {
-        let mut made = object! {
+        let mut result = object! {
             "name": parameter.name.as_ref(),
-            "in": parameter.place.name(),
+            "in": parameter.location.name(),
             "type": parameter.ty,
             "uniqueItems": true,
         };
         if !parameter.description.is_empty() {
-            made.set("description", &parameter.description);
+            result.set("description", &parameter.description);
         }
-        if parameter.place == Place::Path {
-            made.set("required", true);
+        if parameter.location == ParameterLocation::Path {
+            result.set("required", true);
         }
         // The description of `name` differs between kinds, and old versions of kubectl expect the other two in the
         // operations.
         match parameter.name.as_ref() {
-            "name" | "fieldValidation" | "dryRun" => made,
-            name => self.once(name, made),
+            "name" | "fieldValidation" | "dryRun" => result,
+            name => self.share_parameter(name, result),
         }
     }
 
     fn body(&mut self, model: &Model, required: bool) -> Value {
-        let mut made = object! { "name": "body", "in": "body", "schema": self.schemas.model(model) };
+        let mut result = object! { "name": "body", "in": "body", "schema": self.schemas.model(model) };
         if required {
-            made.set("required", true);
+            result.set("required", true);
         }
-        let general = made.str_at(&["schema", "$ref"]).starts_with("#/definitions/io.k8s.apimachinery");
-        if general { self.once("body", made) } else { made }
+        let general = result.str_at(&["schema", "$ref"]).starts_with("#/definitions/io.k8s.apimachinery");
+        if general { self.share_parameter("body", result) } else { result }
     }
 
     /// Publishes a parameter once and returns a reference to it. Its key consists of its name and a hash of its
     /// content.
-    fn once(&mut self, name: &str, parameter: Value) -> Value {
+    fn share_parameter(&mut self, name: &str, parameter: Value) -> Value {
         let text = crate::json(&parameter);
-        let known = match self.named.get(&text) {
+        let known = match self.parameter_names.get(&text) {
             Some(known) => known.clone(),
             None => {
-                let mut made = Str::from(format!("{name}-{}", short_hash(&text)));
-                while self.parameters.iter().any(|(known, _)| *known == made) {
-                    made.push('_');
+                let mut result = Str::from(format!("{name}-{}", short_hash(&text)));
+                while self.parameters.iter().any(|(known, _)| *known == result) {
+                    result.push('_');
                 }
-                self.named.insert(text, made.clone());
-                self.parameters.push((made.clone(), parameter));
-                made
+                self.parameter_names.insert(text, result.clone());
+                self.parameters.push((result.clone(), parameter));
+                result
             }
         };
         object! { "$ref": format!("#/parameters/{known}") }

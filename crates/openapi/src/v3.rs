@@ -6,10 +6,10 @@ use pintle_catalog::{Catalog, descriptions};
 use pintle_registry::{GroupVersion, Registry, Resource};
 use pintle_value::{Object, Str, Value, object};
 
-use crate::kinds::{About, KindsOfTypes};
-use crate::operation::{PathItem, Route, answer_text, by_path};
-use crate::parameters::{Parameter, Place};
-use crate::routes::{Shared, documented_groups};
+use crate::kinds::{DocumentScope, KindsOfTypes};
+use crate::operation::{PathItem, Route, by_path, response_description};
+use crate::parameters::{Parameter, ParameterLocation};
+use crate::routes::{RouteBuilder, documented_groups};
 use crate::schemas::{Definitions, Dialect};
 use crate::{TITLE, VERSION, kind_value};
 
@@ -56,28 +56,28 @@ pub fn has_v3_document(registry: &Registry, path: &str) -> bool {
 /// documents of custom resources, and few of them are ever read. Returns `None` for documents of built-in kinds, which
 /// never change.
 #[must_use]
-pub fn v3_mark(registry: &Registry, path: &str) -> Option<String> {
+pub fn v3_cache_key(registry: &Registry, path: &str) -> Option<String> {
     let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
     let version = GroupVersion::new(group, version);
     if !is_custom(registry, &version) {
         return None;
     }
-    let mark = |resource: &Arc<Resource>| {
+    let key_of = |resource: &Arc<Resource>| {
         let Resource { plural, kind, list_kind, .. } = &**resource;
         let definition = resource.definition.as_ref().map_or("", |definition| definition.mark());
         format!("{plural} {kind} {list_kind} {definition}\n")
     };
-    let marks: String = registry.resources_of(&version).map(mark).collect();
-    Some(format!("{version}\n{marks}"))
+    let keys: String = registry.resources_of(&version).map(key_of).collect();
+    Some(format!("{version}\n{keys}"))
 }
 
 /// Returns the document at a path of the index as JSON, or `None` if there is none.
 #[must_use]
 pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
     let texts = descriptions();
-    let shared = Shared::new(catalog, &texts);
+    let shared = RouteBuilder::new(catalog, &texts);
     let parts: Vec<&str> = path.split('/').collect();
-    let (routes, scope) = match parts.as_slice() {
+    let (routes, group_version) = match parts.as_slice() {
         ["api"] => (vec![shared.legacy_root()], None),
         ["apis"] => (vec![shared.root()], None),
         ["version"] => (vec![shared.version()], None),
@@ -94,17 +94,17 @@ pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option
         }
         _ => return None,
     };
-    let about = match &scope {
-        None => About::All,
-        Some(version) if is_custom(registry, version) => About::Custom,
-        Some(version) => About::Version(version),
+    let scope = match &group_version {
+        None => DocumentScope::All,
+        Some(version) if is_custom(registry, version) => DocumentScope::Custom,
+        Some(version) => DocumentScope::Version(version),
     };
-    let mut schemas = Definitions::new(Dialect::V3, catalog, &texts, KindsOfTypes::new(catalog, about));
+    let mut schemas = Definitions::new(Dialect::V3, catalog, &texts, KindsOfTypes::new(catalog, scope));
     let paths = paths(&routes, &mut schemas);
     let mut components = object! { "schemas": schemas.finish() };
-    let info = match about {
-        About::Custom => object! { "title": CUSTOM_TITLE, "version": CUSTOM_VERSION },
-        About::All | About::Version(_) => {
+    let info = match scope {
+        DocumentScope::Custom => object! { "title": CUSTOM_TITLE, "version": CUSTOM_VERSION },
+        DocumentScope::All | DocumentScope::Version(_) => {
             components.set("securitySchemes", crate::security());
             object! { "title": TITLE, "version": VERSION }
         }
@@ -128,33 +128,34 @@ fn paths(routes: &[Route], schemas: &mut Definitions<'_>) -> Object {
 }
 
 fn path_item(item: &PathItem<'_>, schemas: &mut Definitions<'_>) -> Value {
-    let mut made = Value::object();
+    let mut result = Value::object();
     if !item.shared.is_empty() {
-        made.set("parameters", item.shared.iter().copied().map(parameter).collect::<Vec<_>>());
+        result.set("parameters", item.shared.iter().copied().map(parameter).collect::<Vec<_>>());
     }
     for route in &item.routes {
-        made.set(route.method, operation(item, route, schemas));
+        result.set(route.method, operation(item, route, schemas));
     }
-    made
+    result
 }
 
 fn operation<'a>(item: &PathItem<'a>, route: &'a Route, schemas: &mut Definitions<'_>) -> Value {
     let own = item.own(route);
     let mut responses: Vec<(Str, Value)> = Vec::new();
-    for (code, model) in &route.answers {
+    for (code, model) in &route.responses {
         let schema = schemas.model(model);
-        let answer = object! { "content": content(route.produces, &schema), "description": answer_text(*code) };
-        responses.push((code.to_string().into(), answer));
+        let response =
+            object! { "content": content(route.produces, &schema), "description": response_description(*code) };
+        responses.push((code.to_string().into(), response));
     }
-    responses.push(("401".into(), object! { "description": answer_text(401) }));
-    let mut made = object! {
+    responses.push(("401".into(), object! { "description": response_description(401) }));
+    let mut result = object! {
         "description": &route.description,
         "operationId": &route.id,
         "tags": vec![route.tag.as_str()],
         "responses": Object::from_entries(responses),
     };
     if !own.is_empty() {
-        made.set("parameters", own.into_iter().map(parameter).collect::<Vec<_>>());
+        result.set("parameters", own.into_iter().map(parameter).collect::<Vec<_>>());
     }
     if let Some(body) = &route.body {
         let schema = schemas.model(&body.model);
@@ -162,15 +163,15 @@ fn operation<'a>(item: &PathItem<'a>, route: &'a Route, schemas: &mut Definition
         if body.required {
             request.set("required", true);
         }
-        made.set("requestBody", request);
+        result.set("requestBody", request);
     }
     if let Some(action) = route.action {
-        made.set("x-kubernetes-action", action);
+        result.set("x-kubernetes-action", action);
     }
     if let Some(kind) = &route.kind {
-        made.set("x-kubernetes-group-version-kind", kind_value(kind));
+        result.set("x-kubernetes-group-version-kind", kind_value(kind));
     }
-    made
+    result
 }
 
 fn content(media_types: &[&'static str], schema: &Value) -> Object {
@@ -178,16 +179,16 @@ fn content(media_types: &[&'static str], schema: &Value) -> Object {
 }
 
 fn parameter(parameter: &Parameter) -> Value {
-    let mut made = object! {
+    let mut result = object! {
         "name": parameter.name.as_ref(),
-        "in": parameter.place.name(),
+        "in": parameter.location.name(),
         "schema": object! { "type": parameter.ty, "uniqueItems": true },
     };
     if !parameter.description.is_empty() {
-        made.set("description", &parameter.description);
+        result.set("description", &parameter.description);
     }
-    if parameter.place == Place::Path {
-        made.set("required", true);
+    if parameter.location == ParameterLocation::Path {
+        result.set("required", true);
     }
-    made
+    result
 }

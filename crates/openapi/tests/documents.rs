@@ -18,7 +18,7 @@ fn document(path: &str) -> Value {
 }
 
 /// Returns the value at a JSON pointer with "|" as separator, as JSON.
-fn at(document: &Value, pointer: &str) -> String {
+fn json_at(document: &Value, pointer: &str) -> String {
     let found = pointer.split('|').fold(document, |value, part| match part.parse::<usize>() {
         Ok(i) if value.as_array().is_some() => &value[i],
         _ => value.get(part).unwrap_or(&Value::Null),
@@ -37,17 +37,17 @@ fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
         .collect()
 }
 
-fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+fn collect_references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
     match value {
         Value::Object(object) => {
             for (key, value) in object.iter() {
                 match value.as_str() {
                     Some(target) if key == "$ref" => drop(found.insert(target)),
-                    _ => references(value, found),
+                    _ => collect_references(value, found),
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        Value::Array(items) => items.iter().for_each(|item| collect_references(item, found)),
         _ => {}
     }
 }
@@ -55,7 +55,7 @@ fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
 /// Checks that all references resolve and that every definition is referenced.
 fn check_references(document: &Value, name: &str, places: &[(&str, &[&str])]) {
     let mut found = BTreeSet::new();
-    references(document, &mut found);
+    collect_references(document, &mut found);
     let mut known = BTreeSet::new();
     for (prefix, place) in places {
         known.extend(document.entries_at(place).map(|(key, _)| format!("{prefix}{key}")));
@@ -74,7 +74,7 @@ fn check_ids(document: &Value, name: &str) {
 }
 
 #[test]
-fn every_document_holds_together() {
+fn every_v3_document_is_consistent() {
     let registry = registry();
     let paths = pintle_openapi::v3_paths(&registry);
     assert!(paths.is_sorted());
@@ -87,7 +87,7 @@ fn every_document_holds_together() {
 }
 
 #[test]
-fn the_old_document_holds_together() {
+fn the_v2_document_is_consistent() {
     for all in [false, true] {
         let registry = common::registry(all);
         let found: Value = serde_json::from_slice(&pintle_openapi::v2(&registry, shared())).expect("JSON");
@@ -107,7 +107,7 @@ fn the_old_document_holds_together() {
 
 /// Clients cache documents by their hash.
 #[test]
-fn documents_are_the_same_every_time() {
+fn documents_are_deterministic() {
     let (one, other) = (registry(), registry());
     assert_eq!(
         pintle_openapi::v3(&one, shared(), &GroupVersion::new("apps", "v1")),
@@ -118,12 +118,15 @@ fn documents_are_the_same_every_time() {
 }
 
 #[test]
-fn connections_and_logs_are_operations_too() {
+fn connections_and_logs_have_operations() {
     let registry = common::registry(true);
     let bytes = pintle_openapi::v3_document(&registry, shared(), "api/v1").expect("core");
     let core: Value = serde_json::from_slice(&bytes).expect("JSON");
     let check = |path: &str, method: &str, expect: &str| {
-        assert_eq!(line(&core, &format!("/api/v1/namespaces/{{namespace}}/pods/{{name}}/{path}"), method), expect);
+        assert_eq!(
+            describe_operation(&core, &format!("/api/v1/namespaces/{{namespace}}/pods/{{name}}/{path}"), method),
+            expect
+        );
     };
     check(
         "exec",
@@ -151,7 +154,7 @@ fn connections_and_logs_are_operations_too() {
 }
 
 /// Returns true if the operation for a verb exists at the expected path with the expected action.
-fn expected(document: &Value, path: &str, verb: Verb) -> bool {
+fn has_operation(document: &Value, path: &str, verb: Verb) -> bool {
     let (method, action, path) = match verb {
         Verb::Create => ("post", "post", path.to_owned()),
         Verb::List => ("get", "list", path.to_owned()),
@@ -181,13 +184,13 @@ fn every_verb_of_the_registry_has_an_operation() {
                     Verb::Watch => format!("{root}/watch{place}/{}/{{name}}", resource.plural),
                     _ => format!("{collection}/{{name}}"),
                 };
-                assert!(expected(&found, &path, verb), "{verb} {path}");
+                assert!(has_operation(&found, &path, verb), "{verb} {path}");
                 checked += 1;
             }
             for subresource in &resource.subresources {
                 for verb in subresource.verbs.iter() {
                     let path = format!("{collection}/{{name}}/{}", subresource.name);
-                    assert!(expected(&found, &path, verb), "{verb} {path}");
+                    assert!(has_operation(&found, &path, verb), "{verb} {path}");
                     checked += 1;
                 }
             }
@@ -201,7 +204,7 @@ fn schemas() {
     let core = document("api/v1");
     let apps = document("apis/apps/v1");
     let check = |document: &Value, pointer: &str, expect: &str| {
-        assert_eq!(at(document, &format!("components|schemas|{pointer}")), expect, "{pointer}");
+        assert_eq!(json_at(document, &format!("components|schemas|{pointer}")), expect, "{pointer}");
     };
     let own = "io.k8s.api.core.v1.";
     check(
@@ -250,12 +253,12 @@ fn schemas() {
         "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions|x-kubernetes-group-version-kind",
         r#"[{"group":"","kind":"DeleteOptions","version":"v1"},{"group":"apps","kind":"DeleteOptions","version":"v1"}]"#,
     );
-    let text = at(&core, &format!("components|schemas|{own}PodSpec|properties|dnsPolicy|description"));
+    let text = json_at(&core, &format!("components|schemas|{own}PodSpec|properties|dnsPolicy|description"));
     assert!(text.ends_with(r#"\n\nPossible enum values:\n - `\"ClusterFirst\"`\n - `\"ClusterFirstWithHostNet\"`\n - `\"Default\"`\n - `\"None\"`""#), "{text}");
 }
 
 /// Formats an operation in one line: id, action, kind, its own parameters, those of its path, body and responses.
-fn line(document: &Value, path: &str, method: &str) -> String {
+fn describe_operation(document: &Value, path: &str, method: &str) -> String {
     let item = document.at(&["paths", path]).expect(path);
     let operation = item.get(method).expect(method);
     let names = |of: &Value| {
@@ -276,11 +279,11 @@ fn line(document: &Value, path: &str, method: &str) -> String {
 }
 
 #[test]
-fn operations_are_as_upstream_has_them() {
+fn operations_match_upstream() {
     let core = document("api/v1");
     let apps = document("apis/apps/v1");
     let check = |document: &Value, path: &str, method: &str, expect: &str| {
-        assert_eq!(line(document, path, method), expect, "{method} {path}");
+        assert_eq!(describe_operation(document, path, method), expect, "{method} {path}");
     };
     let pods = "/api/v1/namespaces/{namespace}/pods";
     check(
@@ -338,13 +341,17 @@ fn operations_are_as_upstream_has_them() {
          [*/*] 200,201,401",
     );
     assert!(
-        line(&apps, "/apis/apps/v1/watch/deployments", "get").starts_with("watchAppsV1DeploymentListForAllNamespaces ")
+        describe_operation(&apps, "/apis/apps/v1/watch/deployments", "get")
+            .starts_with("watchAppsV1DeploymentListForAllNamespaces ")
     );
-    assert!(line(&apps, "/apis/apps/v1/deployments", "get").starts_with("listAppsV1DeploymentForAllNamespaces "));
+    assert!(
+        describe_operation(&apps, "/apis/apps/v1/deployments", "get")
+            .starts_with("listAppsV1DeploymentForAllNamespaces ")
+    );
 }
 
 #[test]
-fn custom_resources_are_described_without_being_known() {
+fn custom_resources_are_described_from_their_definition() {
     let sizes = object! { "type": "array", "items": object! { "type": "string" }, "x-kubernetes-list-type": "set" };
     let spec = object! { "type": "object", "required": vec!["sizes"], "properties": object! { "sizes": sizes } };
     let schema = object! { "type": "object", "required": vec!["spec"], "properties": object! { "spec": spec } };
@@ -368,25 +375,25 @@ fn custom_resources_are_described_without_being_known() {
         ]
     );
     assert_eq!(
-        line(&found, &format!("{widgets}/{{name}}/scale"), "patch"),
+        describe_operation(&found, &format!("{widgets}/{{name}}/scale"), "patch"),
         "patchBenchExampleComV1NamespacedWidgetScale patch Widget [dryRun,fieldManager,fieldValidation,force] \
          [name,namespace,pretty] \
          [application/apply-patch+yaml,application/json-patch+json,application/merge-patch+json] 200,401"
     );
     let widget = "components|schemas|com.example.bench.v1.Widget";
     assert_eq!(
-        at(&found, &format!("{widget}|properties|spec")),
+        json_at(&found, &format!("{widget}|properties|spec")),
         r#"{"properties":{"sizes":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"}},"required":["sizes"],"type":"object"}"#
     );
-    assert_eq!(at(&found, &format!("{widget}|required")), r#"["spec"]"#);
+    assert_eq!(json_at(&found, &format!("{widget}|required")), r#"["spec"]"#);
     assert_eq!(
-        at(&found, "components|schemas|com.example.bench.v1.WidgetList|properties|items|items"),
+        json_at(&found, "components|schemas|com.example.bench.v1.WidgetList|properties|items|items"),
         r##"{"$ref":"#/components/schemas/com.example.bench.v1.Widget"}"##
     );
 }
 
 #[test]
-fn a_version_that_is_not_served_has_no_paths() {
+fn an_unserved_version_has_no_paths() {
     let bytes = pintle_openapi::v3(&registry(), shared(), &GroupVersion::new("nothing.example.com", "v1"));
     let found: Value = serde_json::from_slice(&bytes).expect("JSON");
     assert!(operations(&found).is_empty());

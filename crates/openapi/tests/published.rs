@@ -34,15 +34,17 @@ fn plain(value: &Value) -> Value {
 }
 
 #[test]
-fn schemas_are_published_as_upstream_does() {
+fn published_schemas_match_upstream() {
     let mut schema = Value::Null;
     let mut found = Default::default();
     let mut rows = 0;
-    for line in include_str!("published.txt").lines() {
-        let Some((mark, text)) = line.split_once(' ').filter(|(mark, _)| matches!(*mark, "=" | "2" | "3")) else {
+    for describe_operation in include_str!("published.txt").lines() {
+        let Some((mark, text)) =
+            describe_operation.split_once(' ').filter(|(mark, _)| matches!(*mark, "=" | "2" | "3"))
+        else {
             continue;
         };
-        let row: Value = serde_json::from_str(text).expect(line);
+        let row: Value = serde_json::from_str(text).expect(describe_operation);
         match mark {
             "=" => (schema, rows, found) = (row.clone(), rows + 1, published(&row)),
             "2" => assert_eq!(plain(&found[0]), plain(&row), "v2 of {schema}"),
@@ -53,7 +55,7 @@ fn schemas_are_published_as_upstream_does() {
 }
 
 #[test]
-fn nothing_is_said_of_objects_with_unknown_fields_in_v2() {
+fn v2_omits_schemas_that_preserve_unknown_fields() {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {"type": "string"}}});
     let registry = registry(schema);
     let v2: Value = serde_json::from_slice(&pintle_openapi::v2(&registry, shared())).expect("JSON");

@@ -74,7 +74,7 @@ fn index(call: &RequestContext) -> Response {
 
 /// The hash of the document of a path, known without it for those of custom kinds.
 fn hash(call: &RequestContext, registry: &Arc<Registry>, path: &str) -> String {
-    match pintle_openapi::v3_mark(registry, path) {
+    match pintle_openapi::v3_cache_key(registry, path) {
         Some(mark) => documents::hash(format!("{} {mark}", env!("CARGO_PKG_VERSION")).as_bytes()),
         None => {
             call.cluster.documents.hash(&of(registry, path), &name(path), || Document::new(make(call, registry, path)))

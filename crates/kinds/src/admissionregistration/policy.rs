@@ -280,25 +280,25 @@ fn validate_param_kind(errors: &mut Errors, param: &Value, path: &FieldPath<'_>)
         }
     }
     let kind = param.str_at(&["kind"]);
-    let wrong = names::dns1035_label(&kind.to_lowercase());
+    let problems = names::dns1035_label(&kind.to_lowercase());
     if kind.is_empty() {
         errors.required(&path.child("kind"), "");
-    } else if !wrong.is_empty() {
-        let detail = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
+    } else if !problems.is_empty() {
+        let detail = format!("may have mixed case, but should otherwise match: {}", problems.join(","));
         errors.invalid(&path.child("kind"), kind, detail);
     }
 }
 
 fn validate_version(errors: &mut Errors, group: &str, version: &str, api_version: &str, path: &FieldPath<'_>) {
-    let wrong = if group.is_empty() { Vec::new() } else { names::dns1123_subdomain(group) };
-    if !wrong.is_empty() {
-        errors.invalid(path, group, wrong.join(","));
+    let problems = if group.is_empty() { Vec::new() } else { names::dns1123_subdomain(group) };
+    if !problems.is_empty() {
+        errors.invalid(path, group, problems.join(","));
     }
-    let wrong = names::dns1035_label(version);
+    let problems = names::dns1035_label(version);
     if version.is_empty() {
         errors.invalid(path, api_version, "version must be specified");
-    } else if !wrong.is_empty() {
-        errors.invalid(path, version, wrong.join(","));
+    } else if !problems.is_empty() {
+        errors.invalid(path, version, problems.join(","));
     }
 }
 

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrong_may_stay() {
+    fn errors_of_the_old_configuration_are_tolerated() {
         let old = object(
             r#"{"webhooks":[{"name":"a.example.com","sideEffects":"Unknown","admissionReviewVersions":["v0"],"clientConfig":{"url":"https://h"}}]}"#,
         );

@@ -12,13 +12,13 @@ pub(super) fn validate(errors: &mut Errors, names_object: &Value, path: &FieldPa
         if name.is_empty() {
             continue;
         }
-        let (wrong, before) = if any_case {
+        let (problems, before) = if any_case {
             (names::dns1035_label(&name.to_lowercase()), "may have mixed case, but should otherwise match: ")
         } else {
             (names::dns1035_label(name), "")
         };
-        if !wrong.is_empty() {
-            errors.invalid(&path.child(field), name, format!("{before}{}", wrong.join(",")));
+        if !problems.is_empty() {
+            errors.invalid(&path.child(field), name, format!("{before}{}", problems.join(",")));
         }
     }
     validate_labels(errors, names_object, "shortNames", path);
@@ -32,9 +32,9 @@ pub(super) fn validate(errors: &mut Errors, names_object: &Value, path: &FieldPa
 fn validate_labels(errors: &mut Errors, names_object: &Value, field: &str, path: &FieldPath<'_>) {
     let list = path.child(field);
     for (i, name) in strings_at(names_object, &[field]).into_iter().enumerate() {
-        let wrong = names::dns1035_label(name);
-        if !wrong.is_empty() {
-            errors.invalid(&list.index(i), name, wrong.join(","));
+        let problems = names::dns1035_label(name);
+        if !problems.is_empty() {
+            errors.invalid(&list.index(i), name, problems.join(","));
         }
     }
 }

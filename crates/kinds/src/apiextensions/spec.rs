@@ -106,17 +106,17 @@ pub(super) fn validate(object: &Value, options: &ValidationOptions, validator: &
     check.presence_of_schemas(&mut errors, &path);
     let list = path.child("versions");
     for (i, version) in check.versions.iter().enumerate() {
-        let wrong = names::dns1035_label(version.str_at(&["name"]));
-        if !wrong.is_empty() {
-            errors.invalid(&list.index(i).child("name"), version.str_at(&["name"]), wrong.join(","));
+        let problems = names::dns1035_label(version.str_at(&["name"]));
+        if !problems.is_empty() {
+            errors.invalid(&list.index(i).child("name"), version.str_at(&["name"]), problems.join(","));
         }
         check.version(&mut errors, version, &list.index(i));
     }
     check.all_versions(&mut errors, &list);
     let first = check.versions.first().map_or("", |version| version.str_at(&["name"]));
-    let wrong = names::dns1035_label(first);
-    if !first.is_empty() && !wrong.is_empty() {
-        errors.invalid(&path.child("version"), first, wrong.join(","));
+    let problems = names::dns1035_label(first);
+    if !first.is_empty() && !problems.is_empty() {
+        errors.invalid(&path.child("version"), first, problems.join(","));
     }
 
     let path_of_names = path.child("names");
@@ -154,11 +154,11 @@ pub(super) fn validate_change(errors: &mut Errors, object: &Value, old: &Value, 
 }
 
 fn validate_group(errors: &mut Errors, group: &str, path: &FieldPath<'_>) {
-    let wrong = names::dns1123_subdomain(group);
+    let problems = names::dns1123_subdomain(group);
     if group.is_empty() {
         errors.required(path, "");
-    } else if !wrong.is_empty() {
-        errors.invalid(path, group, wrong.join(","));
+    } else if !problems.is_empty() {
+        errors.invalid(path, group, problems.join(","));
     } else if !group.contains('.') {
         errors.invalid(path, group, "should be a domain with at least one dot");
     }

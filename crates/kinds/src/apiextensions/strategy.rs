@@ -112,8 +112,9 @@ impl TwoPhaseDeletion for CustomResourceDefinitionStrategy {
             object.set_at(&["metadata", "finalizers"], all.collect::<Vec<_>>());
         }
         let conditions = object.items_at(&["status", "conditions"]);
-        let said = conditions.iter().any(|c| c.str_at(&["type"]) == "Terminating" && c.str_at(&["status"]) == "True");
-        let Some(now) = object.at(&["metadata", "deletionTimestamp"]).filter(|_| !said) else { return };
+        let is_terminating =
+            conditions.iter().any(|c| c.str_at(&["type"]) == "Terminating" && c.str_at(&["status"]) == "True");
+        let Some(now) = object.at(&["metadata", "deletionTimestamp"]).filter(|_| !is_terminating) else { return };
         let pending = object! {
             "type": "Terminating",
             "status": "True",
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_definition_has_its_names_and_its_stored_version() {
+    fn a_new_definition_has_defaulted_names_and_a_stored_version() {
         let mut found = object(WIDGETS);
         found.set_at(&["status", "storedVersions"], vec!["v0"]);
         definition().defaults(&mut found);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn another_storage_version_is_added_and_raises_the_generation() {
+    fn a_changed_storage_version_is_recorded_and_increments_the_generation() {
         let mut old = object(WIDGETS);
         definition().defaults(&mut old);
         definition().prepare_for_create(&context(), &mut old);

@@ -118,9 +118,9 @@ fn validate_backend(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
         }
     }
     let port = service.int_at(&["port"]).unwrap_or(0);
-    let wrong = names::port_number(port);
-    if !wrong.is_empty() {
-        errors.invalid(&service_path.child("port"), port, format!("port is not valid: {}", wrong.join(", ")));
+    let problems = names::port_number(port);
+    if !problems.is_empty() {
+        errors.invalid(&service_path.child("port"), port, format!("port is not valid: {}", problems.join(", ")));
     }
     if insecure && !bundle.is_empty() {
         errors.invalid(&path.child("insecureSkipTLSVerify"), true, "may not be true if caBundle is present");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_local_is_available() {
+    fn local_api_services_are_available() {
         let mut local = object(r#"{"spec":{"version":"v1"}}"#);
         ApiServiceStrategy.prepare_for_create(&context(), &mut local);
         assert_eq!(local["status"]["conditions"][0].str_at(&["reason"]), "Local");

@@ -41,7 +41,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     #[test]
-    fn data_is_an_object_and_stays() {
+    fn data_must_be_an_object_and_is_immutable() {
         let check = |json: &str, expect: &[&str]| {
             assert_eq!(messages(&ControllerRevisionStrategy.validate(&context(), &object(json))), expect);
         };

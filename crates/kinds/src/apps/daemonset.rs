@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_template_has_a_generation_of_its_own() {
+    fn template_changes_increment_the_template_generation() {
         let mut old = workload(&DaemonSetStrategy, "{}");
         DaemonSetStrategy.prepare_for_create(&context(), &mut old);
         assert_eq!((old.generation(), template_generation(&old)), (1, 1));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_are_checked() {
+    fn specs_are_validated() {
         let check = |spec: &str, expect: &[&str]| {
             assert_eq!(messages(&DaemonSetStrategy.validate(&context(), &workload(&DaemonSetStrategy, spec))), expect);
         };

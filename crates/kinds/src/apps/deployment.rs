@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_are_checked() {
+    fn specs_are_validated() {
         let check = |spec: &str, expect: &[&str]| {
             assert_eq!(messages(&DeploymentStrategy.validate(&context(), &deployment(spec))), expect);
         };
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selector_never_changes() {
+    fn the_selector_is_immutable() {
         let mut new = deployment(r#"{"selector":{"matchLabels":{"app":"x","z":"1"}}}"#);
         new.set_at(&["spec", "template", "metadata", "labels", "z"], "1");
         let errors = DeploymentStrategy.validate_update(&context(), &new, &deployment("{}"));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_checked() {
+    fn statuses_are_validated() {
         let check = |old: &str, new: &str, expect: &[&str]| {
             let object = |status: &str| object(&format!(r#"{{"status":{status}}}"#));
             assert_eq!(messages(&validate_status(&object(new), &object(old))), expect);

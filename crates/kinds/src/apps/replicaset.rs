@@ -96,7 +96,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     #[test]
-    fn a_replica_set_has_one_pod_and_an_empty_status() {
+    fn a_replica_set_defaults_to_one_replica_and_an_empty_status() {
         let mut set = workload(&ReplicaSetStrategy, "{}");
         assert_eq!(set.int_at(&["spec", "replicas"]), Some(1));
         ReplicaSetStrategy.prepare_for_create(&context(), &mut set);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_and_statuses_are_checked() {
+    fn specs_and_statuses_are_validated() {
         let set = workload(&ReplicaSetStrategy, r#"{"selector":{"matchLabels":{"app":"y"}},"minReadySeconds":-1}"#);
         assert_eq!(
             messages(&ReplicaSetStrategy.validate(&context(), &set)),

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_a_feature_that_is_off_is_dropped() {
+    fn fields_of_disabled_features_are_dropped() {
         let mut set = workload(
             &StatefulSetStrategy,
             r#"{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":2}}}"#,

@@ -194,7 +194,7 @@ mod tests {
     use crate::testing::{messages, object};
 
     #[test]
-    fn specs_are_checked() {
+    fn specs_are_validated() {
         let check = |spec: &str, expect: &[&str]| {
             assert_eq!(messages(&validate(&workload(&StatefulSetStrategy, spec))), expect);
         };
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn few_fields_change() {
+    fn most_fields_are_immutable() {
         let old = workload(&StatefulSetStrategy, r#"{"serviceName":"a"}"#);
         let check = |spec: &str, expect: &[&str]| {
             assert_eq!(messages(&validate_update(&workload(&StatefulSetStrategy, spec), &old)), expect);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_have_the_volumes_of_the_claims() {
+    fn pods_get_the_volumes_of_the_claim_templates() {
         let spec = object(
             r#"{"volumeClaimTemplates":[{"metadata":{"name":"data"}}],
                 "template":{"spec":{"hostname":"h","volumes":[{"name":"data","emptyDir":{}},{"name":"tmp","emptyDir":{}}]}}}"#,

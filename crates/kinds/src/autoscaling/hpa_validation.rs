@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_are_checked() {
+    fn specs_are_validated() {
         let check =
             |change: &str, expect: &[&str]| assert_eq!(messages(&validate(&context(), &hpa(change), None)), expect);
         check("{}", &[]);
@@ -219,10 +219,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrong_before_may_stay() {
-        let wrong = r#"{"minReplicas":0,"scaleTargetRef":{"kind":"X","name":"r","apiVersion":"v1"},
+    fn errors_of_the_old_object_are_tolerated() {
+        let invalid = r#"{"minReplicas":0,"scaleTargetRef":{"kind":"X","name":"r","apiVersion":"v1"},
             "metrics":[{"type":"External","external":{"metric":{"name":"m"},"target":{"type":"Value","value":"1"}}}]}"#;
-        assert_eq!(validate(&context(), &hpa(wrong), None).0.len(), 2);
-        assert_eq!(messages(&validate(&context(), &hpa(wrong), Some(&hpa(wrong)))), [""; 0]);
+        assert_eq!(validate(&context(), &hpa(invalid), None).0.len(), 2);
+        assert_eq!(messages(&validate(&context(), &hpa(invalid), Some(&hpa(invalid)))), [""; 0]);
     }
 }

@@ -179,7 +179,7 @@ mod tests {
     use crate::testing::{messages, object};
 
     #[test]
-    fn metrics_are_checked() {
+    fn metrics_are_validated() {
         let check = |metric: &str, expect: &[&str]| {
             let spec = object(&format!(r#"{{"metrics":[{metric}]}}"#));
             let mut errors = Errors::new();

@@ -225,7 +225,7 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn cpu_is_a_field_and_the_rest_annotations() {
+    fn v1_stores_other_metrics_in_annotations() {
         let hub = object(
             r#"{"metadata":{"name":"h"},"spec":{"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"},"minReplicas":1,"maxReplicas":5,
                 "metrics":[{"type":"Pods","pods":{"metric":{"name":"m","selector":{"matchLabels":{"a":"b"}}},"target":{"type":"AverageValue","averageValue":"5"}}},
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_annotations_are_none() {
+    fn malformed_annotations_are_ignored() {
         let check = |annotations: &str, spec: &str, expect: &str| {
             let mut hpa =
                 object(&format!(r#"{{"metadata":{{"annotations":{annotations}}},"spec":{spec},"status":{{}}}}"#));

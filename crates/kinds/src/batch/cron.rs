@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schedules_are_judged_as_by_robfig_cron() {
+    fn schedules_are_validated_like_robfig_cron() {
         let check = |schedule: &str, expect: &str| {
             assert_eq!(check_schedule(schedule).err().unwrap_or_default(), expect, "{schedule}");
         };

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_and_zones_are_checked() {
+    fn schedules_and_time_zones_are_validated() {
         let check = |spec: &str, expect: &[&str]| {
             assert_eq!(messages(&CronJobStrategy.validate(&context(), &cron_job(spec))), expect);
         };
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn old_schedules_may_keep_their_zone() {
+    fn a_time_zone_in_an_old_schedule_is_tolerated() {
         let old = cron_job(r#"{"schedule":"TZ=UTC 0 * * * *"}"#);
         let new = cron_job(r#"{"schedule":"TZ=UTC 1 * * * *"}"#);
         assert_eq!(messages(&CronJobStrategy.validate_update(&context(), &new, &old)), [""; 0]);

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_counted_or_refused() {
+    fn indexes_are_counted_or_rejected() {
         let check = |list: &str, expect: Result<i64, &str>| {
             assert_eq!(count(list, 10), expect.map_err(str::to_owned), "{list}");
         };

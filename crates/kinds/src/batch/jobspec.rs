@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_are_checked() {
+    fn specs_are_validated() {
         let check = |spec: &str, expect: &[&str]| assert_eq!(messages(&validate_job(&job(spec), None)), expect);
         check("{}", &[]);
         check(
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_must_end() {
+    fn restart_policy_always_is_rejected() {
         let check = |restart: &str, policy: &str, expect: &[&str]| {
             let spec = format!(
                 r#"{{"template":{{"metadata":{{}},"spec":{{{restart}"containers":[{{"name":"c","image":"i:1","resources":{{}}}}]}}}}{policy}}}"#
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_labels_are_left_alone() {
+    fn generated_labels_must_not_be_changed() {
         let check = |change: &dyn Fn(&mut Value), expect: &[&str]| {
             let mut job = job("{}");
             change(&mut job);

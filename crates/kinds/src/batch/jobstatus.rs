@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_stay_consistent() {
+    fn status_updates_must_be_consistent() {
         let check = |spec: &str, old: &str, new: &str, expect: &[&str]| {
             assert_eq!(messages(&validate_update(&job(spec, new), &job(spec, old))), expect);
         };

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_of_indexed_jobs_follow_parallelism() {
+    fn completions_of_indexed_jobs_change_only_with_parallelism() {
         let check = |old: &str, new: &str, expect: &[&str]| {
             let mut errors = Errors::new();
             validate_completions(&mut errors, &job(new, "{}"), &job(old, "{}"), &FieldPath::new("spec"));

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_policies_are_checked() {
+    fn failure_policies_are_validated() {
         let check = |rule: &str, expect: &[&str]| {
             let spec = format!(
                 r#"{{"template":{{"spec":{{"containers":[{{"name":"c"}}]}}}},"podFailurePolicy":{{"rules":[{rule}]}}}}"#
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn success_policies_are_checked() {
+    fn success_policies_are_validated() {
         let check = |rules: &str, expect: &[&str]| {
             let spec = format!(r#"{{"completions":5,"successPolicy":{{"rules":[{rules}]}}}}"#);
             check(validate_success_policy, &spec, expect);

@@ -27,7 +27,7 @@ pub(super) fn check(der: &[u8]) -> Result<(), String> {
         return Err(syntax("trailing data"));
     }
     let unknown = || "x509: cannot verify signature: algorithm unimplemented".to_owned();
-    let fault = match request.certification_request_info.subject_pki.parsed() {
+    let error_of = match request.certification_request_info.subject_pki.parsed() {
         Ok(PublicKey::RSA(key)) if key.key_size() < MIN_RSA_BITS => return Err(unknown()),
         Ok(PublicKey::RSA(_)) => "crypto/rsa: verification error",
         Ok(PublicKey::EC(_)) => "x509: ECDSA verification failure",
@@ -35,7 +35,7 @@ pub(super) fn check(der: &[u8]) -> Result<(), String> {
     };
     request.verify_signature().map_err(|error| match error {
         X509Error::SignatureUnsupportedAlgorithm => unknown(),
-        _ => fault.to_owned(),
+        _ => error_of.to_owned(),
     })
 }
 
@@ -97,12 +97,12 @@ mod tests {
     /// Requests that Go created, each with another type of key and signature.
     const GO_REQUESTS: &str = include_str!("pkcs10.txt");
 
-    fn made(name: &str) -> Vec<u8> {
+    fn go_request(name: &str) -> Vec<u8> {
         let line = GO_REQUESTS.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a request");
         base64::decode(line.as_bytes()).expect("base64")
     }
 
-    fn fault(der: &[u8]) -> String {
+    fn error_of(der: &[u8]) -> String {
         check(der).err().unwrap_or_default()
     }
 
@@ -122,25 +122,25 @@ mod tests {
             ("p224", unknown, unknown),
             ("rsa1024", unknown, unknown),
         ] {
-            let mut der = made(name);
-            assert_eq!(fault(&der), expect, "{name}");
+            let mut der = go_request(name);
+            assert_eq!(error_of(&der), expect, "{name}");
             if let Some(last) = der.last_mut() {
                 *last ^= 1;
             }
-            assert_eq!(fault(&der), forged, "{name}, forged");
+            assert_eq!(error_of(&der), forged, "{name}, forged");
         }
     }
 
     #[test]
-    fn what_is_no_request() {
+    fn malformed_requests_are_rejected() {
         let tags = |found: &str, name: &str| {
             structure(&format!(
                 "tags don't match (16 vs {{{found}}}) {{optional:false explicit:false application:false private:false \
                  defaultValue:<nil> tag:<nil> stringType:0 timeType:0 set:false omitEmpty:false}} {name} @2"
             ))
         };
-        let whole = made("p256");
-        let longer = [whole.as_slice(), &[0]].concat();
+        let request = go_request("p256");
+        let longer = [request.as_slice(), &[0]].concat();
         for (der, expect) in [
             (b"".as_slice(), syntax("sequence truncated")),
             (b"1", syntax("truncated tag or length")),
@@ -153,10 +153,10 @@ mod tests {
             (&[0x30, 0x82, 0, 1, 0], structure("superfluous leading zeros in length")),
             (&[0x30, 0x85, 1, 1, 1, 1, 1], structure("length too large")),
             (&[0x30, 2, 0x30, 0], structure("malformed certificate request")),
-            (&whole[..whole.len() - 3], syntax("data truncated")),
+            (&request[..request.len() - 3], syntax("data truncated")),
             (&longer, syntax("trailing data")),
         ] {
-            assert_eq!(fault(der), expect, "{der:02x?}");
+            assert_eq!(error_of(der), expect, "{der:02x?}");
         }
     }
 }

@@ -220,7 +220,7 @@ fn validate(object: &Value, old: Option<&Value>) -> Errors {
     }
     validate_conditions(&mut errors, object, old);
 
-    let certificate = |of: &Value| Str::from(of.str_at(&["status", "certificate"]));
+    let certificate = |object: &Value| Str::from(object.str_at(&["status", "certificate"]));
     let tolerated =
         old.map(certificate).is_some_and(|old| old == certificate(object) || certificate_error(&old).is_some());
     if let Some(fault) = certificate_error(&certificate(object)).filter(|_| !tolerated) {
@@ -329,7 +329,7 @@ fn validate_labels_until_error(errors: &mut Errors, part: &str, check: fn(&str) 
 }
 
 fn validate_conditions(errors: &mut Errors, object: &Value, old: Option<&Value>) {
-    let types = |of: &Value| conditions(of).iter().map(|c| c.str_at(&["type"]).to_owned()).collect::<Vec<_>>();
+    let types = |object: &Value| conditions(object).iter().map(|c| c.str_at(&["type"]).to_owned()).collect::<Vec<_>>();
     let before = old.map(types).unwrap_or_default();
     let was = |kind: &str| before.iter().any(|t| t == kind);
     let before_repeats = before.iter().collect::<BTreeSet<_>>().len() < before.len();
@@ -372,7 +372,7 @@ fn validate_update(object: &Value, old: &Value, endpoint: CsrEndpoint) -> Errors
     }
     if endpoint != CsrEndpoint::Approval {
         for kind in APPROVAL_CONDITIONS {
-            let list = |of: &Value| Value::Array(conditions_of(of, kind).into_iter().cloned().collect());
+            let list = |object: &Value| Value::Array(conditions_of(object, kind).into_iter().cloned().collect());
             let (new, before) = (list(object), list(old));
             let (count, count_before) = (new.items_at(&[]).len(), before.items_at(&[]).len());
             if count > count_before {
@@ -384,7 +384,7 @@ fn validate_update(object: &Value, old: &Value, endpoint: CsrEndpoint) -> Errors
             }
         }
     }
-    let certificate = |of: &Value| Str::from(of.str_at(&["status", "certificate"]));
+    let certificate = |object: &Value| Str::from(object.str_at(&["status", "certificate"]));
     if certificate(object) != certificate(old) {
         let path = FieldPath::new("status.certificate");
         if endpoint != CsrEndpoint::Status {
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_what_the_server_knows() {
+    fn the_requester_is_the_authenticated_user() {
         let mut new = request();
         new.set_at(&["spec", "extra"], object(r#"{"a":["b"]}"#));
         new.set_at(&["status", "certificate"], "YQ==");
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_changes_its_own() {
+    fn each_endpoint_changes_its_own_fields() {
         let old = request();
         let approved = object(r#"{"conditions":[{"type":"Approved","status":"True"}]}"#);
         let mut new = old.clone();

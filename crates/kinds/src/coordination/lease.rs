@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn election_fields_that_are_in_use_are_checked() {
+    fn election_fields_in_use_are_validated() {
         let old = object(r#"{"spec":{"strategy":"OldestEmulationVersion","preferredHolder":"x"}}"#);
         let check = |spec: &str, expect: &[&str]| {
             let mut lease = object(&format!(r#"{{"spec":{spec}}}"#));

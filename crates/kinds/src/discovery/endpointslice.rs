@@ -182,14 +182,14 @@ fn check_endpoints(errors: &mut Errors, slice: &Value) {
 /// Validates one address. Ignores addresses of an unknown type.
 fn check_address(errors: &mut Errors, list: &FieldPath<'_>, i: usize, address: &str, kind: &str) {
     let path = list.index(i);
-    let mut wrong = Errors::new();
+    let mut address_errors = Errors::new();
     let (right_family, complaint): (fn(&IpAddr) -> bool, _) = match kind {
         "IPv4" => {
-            validate_legacy_ip(&mut wrong, &path, address, &[]);
+            validate_legacy_ip(&mut address_errors, &path, address, &[]);
             (IpAddr::is_ipv4, "must be an IPv4 address")
         }
         "IPv6" => {
-            wrong.append(valid_ip(&path, address));
+            address_errors.append(valid_ip(&path, address));
             (IpAddr::is_ipv6, "must be an IPv6 address")
         }
         "FQDN" => {
@@ -198,8 +198,8 @@ fn check_address(errors: &mut Errors, list: &FieldPath<'_>, i: usize, address: &
         }
         _ => return,
     };
-    if !wrong.is_empty() {
-        errors.append(wrong);
+    if !address_errors.is_empty() {
+        errors.append(address_errors);
         return;
     }
     if !parse_ip(address).as_ref().is_some_and(right_family) {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_completed() {
+    fn ports_are_defaulted() {
         let mut slice = object(r#"{"ports":[{"port":80},{"name":"x","protocol":"UDP"}]}"#);
         EndpointSliceStrategy.defaults(&mut slice);
         assert_eq!(
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_fit_their_type() {
+    fn addresses_must_match_the_address_type() {
         check(r#"{"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]}],"ports":[{"port":80}]}"#, &[]);
         check(r#"{"addressType":"","endpoints":[{"addresses":["?"]}]}"#, &["addressType: Required value"]);
         check(
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_are_for_people() {
+    fn controllers_get_no_address_warnings() {
         let mut slice = object(r#"{"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.01"]}]}"#);
         assert_eq!(
             EndpointSliceStrategy.warnings(&context(), &slice, None),

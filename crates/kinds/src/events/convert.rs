@@ -62,8 +62,8 @@ pub(super) fn from_core(event: &mut Value) {
 
 fn rename<const N: usize>(value: &mut Value, fields: [(&str, &'static str, GoZero); N]) {
     let Some(object) = value.as_object_mut() else { return };
-    let taken: Vec<Option<Value>> = fields.iter().map(|(from, _, _)| object.remove(from)).collect();
-    for ((_, to, zero), value) in fields.into_iter().zip(taken) {
+    let values: Vec<Option<Value>> = fields.iter().map(|(from, _, _)| object.remove(from)).collect();
+    for ((_, to, zero), value) in fields.into_iter().zip(values) {
         set(object, to, zero, value);
     }
 }
@@ -81,7 +81,7 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn the_views_hold_the_same() {
+    fn conversions_between_groups_are_inverse() {
         let check = |events: &str, core: &str| {
             let (events, core) = (object(events), object(core));
             let mut there = events.clone();

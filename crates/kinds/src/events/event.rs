@@ -274,7 +274,7 @@ mod tests {
     const EVENTS: EventStrategy = EventStrategy { group: EventGroup::Events };
 
     #[test]
-    fn old_clients_are_held_to_little() {
+    fn events_of_the_core_group_are_validated_loosely() {
         let check = |json: &str, expect: &[&str]| {
             assert_eq!(messages(&CORE.validate(&context(), &object(json))), expect);
         };
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn new_clients_are_held_to_more() {
+    fn events_of_the_new_group_are_validated_strictly() {
         let check = |json: &str, expect: &[&str]| {
             assert_eq!(messages(&EVENTS.validate(&context(), &object(json))), expect);
         };
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn new_clients_change_only_the_series() {
+    fn updates_through_the_new_group_change_only_the_series() {
         let event = |json: &str| {
             let mut event = object(
                 r#"{"metadata":{"namespace":"a"},"involvedObject":{"namespace":"a"},"type":"Normal","eventTime":"2024-01-01T00:00:00.000001Z","reportingComponent":"c","reportingInstance":"i","reason":"r","action":"a"}"#,
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn either_view_selects_by_its_own_names() {
+    fn each_group_has_its_own_selectable_fields() {
         let event = object(r#"{"involvedObject":{"kind":"Pod"},"reportingComponent":"c","source":{}}"#);
         for rules in [CORE, EVENTS] {
             let names: Vec<_> = rules.selectable_fields(&event).into_iter().map(|(name, _)| name).collect();

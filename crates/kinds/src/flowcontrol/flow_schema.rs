@@ -137,7 +137,7 @@ fn validate_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
 fn validate_subject(errors: &mut Errors, subject: &Value, path: &FieldPath<'_>) {
     const FIELDS: [(&str, &str); 3] = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
     let kind = subject.str_at(&["kind"]);
-    let Some((_, own)) = FIELDS.into_iter().find(|(of, _)| *of == kind) else {
+    let Some((_, own)) = FIELDS.into_iter().find(|(kind_of_field, _)| *kind_of_field == kind) else {
         errors.not_supported(&path.child("kind"), kind, &SUBJECT_KINDS);
         return;
     };
@@ -154,9 +154,12 @@ fn validate_subject(errors: &mut Errors, subject: &Value, path: &FieldPath<'_>) 
             }
         }
     }
-    for (of, field) in FIELDS.into_iter().filter(|(_, field)| *field != own) {
+    for (kind_of_field, field) in FIELDS.into_iter().filter(|(_, field)| *field != own) {
         if subject.get(field).is_some() {
-            errors.forbidden(&path.child(field), format!("{field} is forbidden when subject kind is not '{of}'"));
+            errors.forbidden(
+                &path.child(field),
+                format!("{field} is forbidden when subject kind is not '{kind_of_field}'"),
+            );
         }
     }
 }

@@ -94,15 +94,15 @@ mod tests {
     use super::*;
     use crate::testing::messages;
 
-    fn said(check: fn(&mut Errors, &FieldPath<'_>, &str), text: &str) -> Vec<String> {
+    fn messages_of(check: fn(&mut Errors, &FieldPath<'_>, &str), text: &str) -> Vec<String> {
         let mut errors = Errors::new();
         check(&mut errors, &FieldPath::new("f"), text);
         messages(&errors).into_iter().map(|m| m.split(": ").skip(3).collect::<Vec<_>>().join(": ")).collect()
     }
 
     #[test]
-    fn endpoints_have_ordinary_addresses() {
-        let check = |text: &str, expect: &[&str]| assert_eq!(said(validate_endpoint_ip, text), expect, "{text}");
+    fn special_addresses_are_rejected_as_endpoints() {
+        let check = |text: &str, expect: &[&str]| assert_eq!(messages_of(validate_endpoint_ip, text), expect, "{text}");
         check("10.0.0.1", &[]);
         check("0.0.0.0", &["may not be unspecified (0.0.0.0)"]);
         check("127.1.2.3", &["may not be in the loopback range (127.0.0.0/8, ::1/128)"]);

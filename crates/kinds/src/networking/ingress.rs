@@ -124,8 +124,8 @@ fn check_spec(ingress: &Value, options: IngressValidationOptions) -> Errors {
         }
     }
     if let Some(class) = str_field(spec, "ingressClassName") {
-        let wrong = names::dns1123_subdomain_name(class, false);
-        invalid_each(&mut errors, &path.child("ingressClassName"), class, wrong);
+        let problems = names::dns1123_subdomain_name(class, false);
+        invalid_each(&mut errors, &path.child("ingressClassName"), class, problems);
     }
     errors
 }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ingress_leads_somewhere() {
+    fn an_ingress_requires_a_backend() {
         check(r#"{"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}}}}"#, &[]);
         check(r#"{"spec":{}}"#, &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]);
         check(
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn status_has_rules_of_its_own() {
+    fn the_status_subresource_is_validated() {
         let old = object(r#"{"spec":{"a":1},"status":{"loadBalancer":{"ingress":[{"ip":"10.0.0.01"}]}}}"#);
         let mut new = object(
             r#"{"spec":{"a":2},"status":{"loadBalancer":{"ingress":[{"ip":"10.0.0.01"},{"ip":"x"},{"hostname":"10.0.0.1"}]}}}"#,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_accepted_stays() {
+    fn invalid_values_of_the_old_object_are_tolerated() {
         let old = object(r#"{"spec":{"rules":[{"host":"*.a.b","http":{"paths":[]}}],"tls":[{"secretName":"UPPER"}]}}"#);
         assert!(IngressStrategy.validate_update(&context(), &old, &old).is_empty());
         assert_eq!(IngressStrategy.validate(&context(), &old).0.len(), 2);

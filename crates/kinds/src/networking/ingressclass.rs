@@ -83,7 +83,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     #[test]
-    fn parameters_have_a_scope() {
+    fn parameters_require_a_scope() {
         let check = |parameters: &str, expect: &[&str]| {
             let json = format!(r#"{{"spec":{{"controller":"example.com/c","parameters":{parameters}}}}}"#);
             let mut class = object(&json);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_controller_stays() {
+    fn the_controller_is_immutable() {
         let old = object(r#"{"spec":{"controller":"example.com/a"}}"#);
         let new = object(r#"{"spec":{"controller":"example.com/b"}}"#);
         assert_eq!(

@@ -69,7 +69,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     #[test]
-    fn an_address_belongs_to_something() {
+    fn ip_addresses_require_a_parent() {
         let check = |spec: &str, expect: &[&str]| {
             let address = object(&format!(r#"{{"spec":{spec}}}"#));
             assert_eq!(messages(&IpAddressStrategy.validate(&context(), &address)), expect, "{spec}");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_is_the_address() {
+    fn the_name_must_be_a_canonical_address() {
         assert!(IpAddressStrategy.validate_name("10.0.0.1", false).is_empty());
         assert_eq!(
             IpAddressStrategy.validate_name("2001:DB8::1", false),

@@ -158,7 +158,7 @@ fn exercise(strategy: &dyn Strategy, object: &Value, old: &Value) {
 }
 
 #[test]
-fn no_rule_panics() {
+fn no_malformed_object_makes_a_strategy_panic() {
     for (group, plural, json) in SAMPLES {
         let strategy = crate::strategy(group, "v1", plural);
         let sample = object(json);

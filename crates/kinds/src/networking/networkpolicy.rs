@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn old_blocks_stay_acceptable() {
+    fn invalid_blocks_of_the_old_object_are_tolerated() {
         let old = object(r#"{"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.1/8"}}]}]}}"#);
         assert!(NetworkPolicyStrategy.validate_update(&context(), &old, &old).is_empty());
         assert_eq!(

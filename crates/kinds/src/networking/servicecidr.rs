@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_stays_and_a_family_may_be_added() {
+    fn cidrs_are_immutable_except_that_a_second_family_may_be_added() {
         let check = |old: &str, new: &str, expect: &[&str]| {
             assert_eq!(messages(&ServiceCidrStrategy.validate_update(&context(), &cidr(new), &cidr(old))), expect);
         };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn status_is_apart() {
+    fn status_and_spec_are_written_separately() {
         let mut new = object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{"conditions":[]}}"#);
         ServiceCidrStrategy.prepare_for_create(&context(), &mut new);
         assert_eq!(new, object(r#"{"spec":{"cidrs":["10.0.0.0/24"]},"status":{}}"#));

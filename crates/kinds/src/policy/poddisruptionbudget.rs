@@ -79,8 +79,10 @@ fn strip_empty_selector_label(object: &mut Value) {
     let Some(selector) = object.at_mut(&["spec", "selector"]) else { return };
     let Some(expressions) = selector.get("matchExpressions").and_then(Value::as_array) else { return };
     let is_label = |expression: &Value| expression.str_at(&["key"]) == EMPTY_SELECTOR_LABEL;
-    let alone = expressions.len() == 1 && selector.entries_at(&["matchLabels"]).next().is_none();
-    let nobody = alone && expressions.iter().all(|e| is_label(e) && e.str_at(&["operator"]) == "Exists");
+    let cluster_ip_fields_are_validated =
+        expressions.len() == 1 && selector.entries_at(&["matchLabels"]).next().is_none();
+    let nobody = cluster_ip_fields_are_validated
+        && expressions.iter().all(|e| is_label(e) && e.str_at(&["operator"]) == "Exists");
     if nobody || !expressions.iter().any(is_label) {
         return;
     }
@@ -128,7 +130,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     #[test]
-    fn specs_are_checked() {
+    fn specs_are_validated() {
         let check = |spec: &str, expect: &[&str]| {
             let budget = object(&format!(r#"{{"spec":{spec}}}"#));
             assert_eq!(messages(&PodDisruptionBudgetStrategy.validate(&context(), &budget)), expect);
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_label_of_empty_selectors_stands_alone() {
+    fn the_empty_selector_label_is_removed_from_other_selectors() {
         let check = |selector: &str, expect: &str| {
             let selector = selector.replace("LABEL", EMPTY_SELECTOR_LABEL);
             let mut budget = object(&format!(r#"{{"spec":{{"selector":{selector}}}}}"#));

@@ -126,7 +126,7 @@ mod tests {
     const BINDING: &str = r#"{"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"}}"#;
 
     #[test]
-    fn groups_are_filled_in() {
+    fn api_groups_are_defaulted() {
         let check = |json: &str, expect: &str| {
             let mut binding = object(json);
             ROLE_BINDING.defaults(&mut binding);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bound_and_to_whom() {
+    fn role_references_and_subjects_are_validated() {
         let check = |binding: &RoleBindingStrategy, json: &str, expect: &[&str]| {
             assert_eq!(messages(&binding.validate(&context(), &object(json))), expect, "{json}");
         };
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_role_stays() {
+    fn the_role_reference_is_immutable() {
         let new = object(&BINDING.replace("view", "edit"));
         assert_eq!(
             messages(&ROLE_BINDING.validate_update(&context(), &new, &object(BINDING))),

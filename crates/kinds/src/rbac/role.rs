@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_about_resources_or_about_urls() {
+    fn rules_require_resources_or_urls() {
         let pods = r#"{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]}"#;
         let urls = r#"{"rules":[{"verbs":["get"],"nonResourceURLs":["/metrics"]}]}"#;
         check(&ROLE, pods, &[]);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregation_needs_selectors() {
+    fn aggregation_rules_require_selectors() {
         check(
             &CLUSTER_ROLE,
             r#"{"rules":null,"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}}"#,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_parts_of_paths() {
+    fn role_names_are_path_segments() {
         assert!(ROLE.validate_name("system:node", false).is_empty());
         assert_eq!(ROLE.validate_name("a/b", false), ["may not contain '/'"]);
         assert_eq!(ROLE.validate_name("..", true), ["may not be '..'"]);

@@ -191,7 +191,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     #[test]
-    fn requests_are_for_one_device() {
+    fn device_requests_default_to_one_device() {
         let mut claim = object(
             r#"{"spec":{"devices":{"requests":[{"exactly":{}},{"firstAvailable":[{"allocationMode":"All"},{"count":2}]}]}}}"#,
         );
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_of_claims_stay() {
+    fn specs_of_claims_are_immutable() {
         let errors = ResourceClaimStrategy.validate_update(
             &context(),
             &object(r#"{"spec":{"a":1}}"#),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_have_a_time() {
+    fn taints_without_a_time_get_one() {
         let mut slice = object(r#"{"spec":{"devices":[{"taints":[{"key":"a"}]}]}}"#);
         ResourceSliceStrategy.prepare_for_create(&context(), &mut slice);
         assert_eq!(slice["spec"]["devices"][0]["taints"][0].str_at(&["timeAdded"]), "2023-11-14T22:13:20Z");

@@ -105,7 +105,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     #[test]
-    fn names_of_the_system_are_its_own() {
+    fn system_names_are_reserved() {
         let check = |name: &str, rest: &str, expect: &[&str]| {
             let class = object(&format!(r#"{{"metadata":{{"name":"{name}"}},{rest}}}"#));
             assert_eq!(messages(&PriorityClassStrategy.validate(&context(), &class)), expect);
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn the_system_has_its_classes() {
+    fn system_priority_classes_exist() {
         for (_, class) in system_priority_classes() {
             assert_eq!(messages(&PriorityClassStrategy.validate(&context(), &class)), [""; 0]);
         }
     }
 
     #[test]
-    fn value_and_policy_never_change() {
+    fn value_and_preemption_policy_are_immutable() {
         let old = object(r#"{"value":1,"preemptionPolicy":"Never"}"#);
         let mut new = object(r#"{"value":2}"#);
         PriorityClassStrategy.defaults(&mut new);

@@ -104,10 +104,10 @@ fn validate_provisioner(errors: &mut Errors, object: &Value, field: &str) {
 fn validate_parameters(errors: &mut Errors, object: &Value, may_be_empty: bool) {
     let path = FieldPath::new("parameters");
     let (mut count, mut size) = (0, 0);
-    let mut wrong = Errors::new();
+    let mut name_errors = Errors::new();
     for (key, value) in object.entries_at(&["parameters"]) {
         if key.is_empty() {
-            wrong.invalid(&path, key, "field can not be empty.");
+            name_errors.invalid(&path, key, "field can not be empty.");
         }
         count += 1;
         size += key.len() + value.as_str().map_or(0, str::len);
@@ -116,7 +116,7 @@ fn validate_parameters(errors: &mut Errors, object: &Value, may_be_empty: bool) 
         errors.push(FieldError::too_long(&path, MAX_PARAMETERS));
         return;
     }
-    errors.append(wrong);
+    errors.append(name_errors);
     if size > MAX_PARAMETER_BYTES {
         errors.push(FieldError::too_long(&path, MAX_PARAMETER_BYTES));
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn topologies_differ() {
+    fn duplicate_topologies_are_rejected() {
         let term = |values: &str| format!(r#"{{"matchLabelExpressions":[{{"key":"zone","values":[{values}]}}]}}"#);
         let class = |terms: &[String]| format!(r#"{{"provisioner":"p","allowedTopologies":[{}]}}"#, terms.join(","));
         check(&StorageClassStrategy, &class(&[term(r#""a""#), term(r#""b""#)]), None, &[]);

@@ -56,8 +56,8 @@ fn priority_level(o: &Value, now: Time) -> Vec<Value> {
     let limited = o.at(&["spec", "limited"]);
     let queuing = limited.and_then(|l| l.at(&["limitResponse", "queuing"]));
     // A number if the field is set, a text otherwise.
-    let number = |of: Option<&Value>, field: &str| match of {
-        Some(of) => Value::from(cells::int(of, &[field])),
+    let number = |limits: Option<&Value>, field: &str| match limits {
+        Some(limits) => Value::from(cells::int(limits, &[field])),
         None => Value::from("<none>"),
     };
     row![

@@ -232,6 +232,6 @@ fn readiness_gates(pod: &Value) -> String {
         return "<none>".to_owned();
     }
     let conditions = pod.items_at(&["status", "conditions"]);
-    let open = gates.iter().filter(|g| cells::is_condition_true(conditions, g.str_at(&["conditionType"]))).count();
-    format!("{open}/{}", gates.len())
+    let ready = gates.iter().filter(|g| cells::is_condition_true(conditions, g.str_at(&["conditionType"]))).count();
+    format!("{ready}/{}", gates.len())
 }

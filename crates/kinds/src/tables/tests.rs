@@ -23,7 +23,7 @@ fn check_object(group: &str, plural: &str, object: &Value, expect: &str) {
 }
 
 #[test]
-fn every_kind_has_a_cell_per_column_and_survives_anything() {
+fn every_row_has_a_cell_per_column() {
     let kinds = [
         ("", "pods configmaps secrets namespaces serviceaccounts nodes persistentvolumes persistentvolumeclaims"),
         (
@@ -52,11 +52,12 @@ fn every_kind_has_a_cell_per_column_and_survives_anything() {
         ("policy", "poddisruptionbudgets"),
         ("scheduling.k8s.io", "priorityclasses"),
     ];
-    let odd = object(r#"{"metadata":[1],"spec":{"containers":{"a":1},"ports":[null,3]},"status":{"conditions":[7]}}"#);
+    let malformed =
+        object(r#"{"metadata":[1],"spec":{"containers":{"a":1},"ports":[null,3]},"status":{"conditions":[7]}}"#);
     for (group, plurals) in kinds {
         for plural in plurals.split(' ') {
             let table = table(group, plural);
-            for object in [&Value::Null, &Value::object(), &odd] {
+            for object in [&Value::Null, &Value::object(), &malformed] {
                 let cells = table.cells(object, Time::ZERO);
                 assert_eq!(cells.len(), table.columns().len(), "{group}/{plural}");
             }
@@ -275,10 +276,10 @@ fn workloads() {
         ),
         r#"["x","1/3",2,1,"5m","c,d","i,j","a in (x,y),b=1,!c"]"#,
     );
-    let wrong = r#""selector":{"matchExpressions":[{"key":"a","operator":"In"}]}"#;
-    check("apps", "deployments", &format!(r#""spec":{{{wrong}}}"#), r#"["x","0/0",0,0,"5m","","","<invalid>"]"#);
+    let invalid = r#""selector":{"matchExpressions":[{"key":"a","operator":"In"}]}"#;
+    check("apps", "deployments", &format!(r#""spec":{{{invalid}}}"#), r#"["x","0/0",0,0,"5m","","","<invalid>"]"#);
     check("apps", "deployments", "", r#"["x","0/0",0,0,"5m","","",""]"#);
-    check("apps", "replicasets", &format!(r#""spec":{{{wrong}}}"#), r#"["x",0,0,0,"5m","","","<error>"]"#);
+    check("apps", "replicasets", &format!(r#""spec":{{{invalid}}}"#), r#"["x",0,0,0,"5m","","","<error>"]"#);
     check("apps", "replicasets", r#""spec":{"replicas":2}"#, r#"["x",2,0,0,"5m","","","<none>"]"#);
     check("apps", "statefulsets", &format!(r#""spec":{{"replicas":2,{template}}}"#), r#"["x","0/2","5m","c,d","i,j"]"#);
     check(
@@ -406,7 +407,7 @@ fn networking() {
 }
 
 #[test]
-fn access() {
+fn rbac_kinds() {
     check(
         "rbac.authorization.k8s.io",
         "rolebindings",
@@ -483,7 +484,7 @@ fn storage() {
 }
 
 #[test]
-fn what_extends_the_server() {
+fn small_groups() {
     check("admissionregistration.k8s.io", "mutatingwebhookconfigurations", r#""webhooks":[{},{}]"#, r#"["x",2,"5m"]"#);
     check(
         "admissionregistration.k8s.io",

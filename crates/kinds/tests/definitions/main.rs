@@ -31,7 +31,7 @@ fn definitions() -> Arc<Resource> {
 }
 
 /// A test case.
-struct Row<'t> {
+struct TestCase<'t> {
     title: &'t str,
     new: Value,
     old: Option<Value>,
@@ -39,24 +39,24 @@ struct Row<'t> {
     expect: Vec<&'t str>,
 }
 
-impl<'t> Row<'t> {
-    fn read(text: &'t str) -> Self {
+impl<'t> TestCase<'t> {
+    fn parse(text: &'t str) -> Self {
         let mut lines = text.lines();
         let title = lines.next().and_then(|line| line.strip_prefix("# ")).expect("a row has a title");
-        let mut row = Row { title, new: json(PLAIN), old: None, through_status: false, expect: Vec::new() };
+        let mut case = TestCase { title, new: json(PLAIN), old: None, through_status: false, expect: Vec::new() };
         for line in lines.filter(|line| !line.is_empty()) {
             if line.starts_with(['!', '~']) {
-                row.expect.push(line);
+                case.expect.push(line);
             } else if line == "through status" {
-                row.through_status = true;
+                case.through_status = true;
             } else if let Some(rest) = line.strip_prefix("was") {
-                let old = row.old.get_or_insert_with(|| json(PLAIN));
+                let old = case.old.get_or_insert_with(|| json(PLAIN));
                 set(old, rest.trim());
             } else {
-                set(&mut row.new, line);
+                set(&mut case.new, line);
             }
         }
-        row
+        case
     }
 }
 
@@ -82,37 +82,37 @@ fn version(definition: &mut Value) -> &mut Value {
 }
 
 /// Returns the errors and warnings of a write.
-fn answer(resource: &Resource, row: &Row<'_>) -> Vec<String> {
-    let rules: &dyn Strategy = &*resource.strategy;
+fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> {
+    let strategy: &dyn Strategy = &*resource.strategy;
     let schema = &resource.schema;
-    let read = |definition: &Value| {
+    let parse = |definition: &Value| {
         let mut definition = definition.clone();
         normalise(&schema.types, schema.root, &mut definition, &mut Problems::default());
-        rules.defaults(&mut definition);
+        strategy.defaults(&mut definition);
         definition
     };
-    let (mut new, context) = (read(&row.new), context());
-    let old = row.old.as_ref().map(read);
+    let (mut new, context) = (parse(&case.new), context());
+    let old = case.old.as_ref().map(parse);
     let mut warnings = Vec::new();
     let errors = match &old {
         None => {
-            rules.prepare_for_create(&context, &mut new);
-            warnings = rules.warnings(&context, &new, None);
+            strategy.prepare_for_create(&context, &mut new);
+            warnings = strategy.warnings(&context, &new, None);
             let path = FieldPath::new("metadata.name");
-            let mut errors = rules.validate(&context, &new);
-            let names = rules.validate_name(new.name(), false);
-            errors.0.extend(names.into_iter().map(|wrong| FieldError::invalid(&path, new.name(), wrong)));
+            let mut errors = strategy.validate(&context, &new);
+            let names = strategy.validate_name(new.name(), false);
+            errors.0.extend(names.into_iter().map(|failures| FieldError::invalid(&path, new.name(), failures)));
             errors
         }
-        Some(old) if row.through_status => {
-            let status = rules.subresource("status").expect("there is a status");
+        Some(old) if case.through_status => {
+            let status = strategy.subresource("status").expect("there is a status");
             status.prepare_for_update(&context, &mut new, old);
             status.validate_update(&context, &new, old)
         }
         Some(old) => {
-            rules.prepare_for_update(&context, &mut new, old);
-            warnings = rules.warnings(&context, &new, Some(old));
-            rules.validate_update(&context, &new, old)
+            strategy.prepare_for_update(&context, &mut new, old);
+            warnings = strategy.warnings(&context, &new, Some(old));
+            strategy.validate_update(&context, &new, old)
         }
     };
     let mut errors: Vec<String> = errors.0.iter().map(|error| format!("! {error}").replace('\n', "\\n")).collect();
@@ -125,15 +125,15 @@ fn answer(resource: &Resource, row: &Row<'_>) -> Vec<String> {
 /// Runs all cases of a file.
 fn check(table: &str) {
     let resource = definitions();
-    let mut wrong = String::new();
+    let mut failures = String::new();
     for text in table.split("\n\n") {
-        let row = Row::read(text);
-        let found = answer(&resource, &row);
-        if found != row.expect {
-            wrong.push_str(&format!("{}\n  expected {:#?}\n  found {found:#?}\n", row.title, row.expect));
+        let case = TestCase::parse(text);
+        let found = errors_and_warnings(&resource, &case);
+        if found != case.expect {
+            failures.push_str(&format!("{}\n  expected {:#?}\n  found {found:#?}\n", case.title, case.expect));
         }
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    assert!(failures.is_empty(), "{failures}");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn lists_and_maps() {
 }
 
 #[test]
-fn rules() {
+fn strategy() {
     check(include_str!("rules.txt"));
 }
 

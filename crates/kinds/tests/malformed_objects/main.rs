@@ -13,7 +13,7 @@ use pintle_value::{Object, Value};
 const NOW: Time = Time { seconds: 1_700_000_000, nanos: 0 };
 
 /// Replacements for each part of a sample.
-const ODDITIES: [&str; 11] = [
+const INVALID_VALUES: [&str; 11] = [
     "null",
     "-9223372036854775808",
     "9223372036854775807",
@@ -43,29 +43,29 @@ fn context() -> StrategyContext {
     }
 }
 
-/// Calls `see` with every object that differs from `sample` in one replaced or removed part.
-fn for_each_variant(sample: &Value, see: &mut dyn FnMut(Value)) {
-    ODDITIES.iter().for_each(|oddity| see(json(oddity)));
+/// Calls `visit` with every object that differs from `sample` in one replaced or removed part.
+fn for_each_variant(sample: &Value, visit: &mut dyn FnMut(Value)) {
+    INVALID_VALUES.iter().for_each(|oddity| visit(json(oddity)));
     match sample {
         Value::Array(items) => {
             for (i, item) in items.iter().enumerate() {
-                for_each_variant(item, &mut |odd| {
+                for_each_variant(item, &mut |malformed| {
                     let mut items = items.clone();
-                    items[i] = odd;
-                    see(Value::Array(items));
+                    items[i] = malformed;
+                    visit(Value::Array(items));
                 });
             }
         }
         Value::Object(fields) => {
             for (key, field) in fields.iter() {
-                for_each_variant(field, &mut |odd| {
+                for_each_variant(field, &mut |malformed| {
                     let mut fields: Object = fields.clone();
-                    fields.insert(key, odd);
-                    see(Value::Object(fields));
+                    fields.insert(key, malformed);
+                    visit(Value::Object(fields));
                 });
                 let mut without = fields.clone();
                 without.remove(key);
-                see(Value::Object(without));
+                visit(Value::Object(without));
             }
         }
         _ => {}
@@ -73,28 +73,28 @@ fn for_each_variant(sample: &Value, see: &mut dyn FnMut(Value)) {
 }
 
 /// Runs all methods of a strategy on an object, without and with defaults. Defaulting must be idempotent.
-fn exercise(rules: &dyn Strategy, context: &StrategyContext, object: &Value, old: &Value) {
+fn run_strategy(strategy: &dyn Strategy, context: &StrategyContext, object: &Value, old: &Value) {
     let mut defaulted = object.clone();
-    rules.defaults(&mut defaulted);
+    strategy.defaults(&mut defaulted);
     let mut again = defaulted.clone();
-    rules.defaults(&mut again);
+    strategy.defaults(&mut again);
     assert_eq!(again, defaulted, "defaults of what has them");
-    rules.convert_to_hub(&mut defaulted);
-    rules.convert_from_hub(&mut object.clone());
+    strategy.convert_to_hub(&mut defaulted);
+    strategy.convert_from_hub(&mut object.clone());
 
     for object in [object, &defaulted] {
         let mut created = object.clone();
-        rules.prepare_for_create(context, &mut created);
-        rules.validate(context, &created);
-        rules.canonicalize(&mut created);
-        rules.warnings(context, &created, None);
-        rules.selectable_fields(&created);
+        strategy.prepare_for_create(context, &mut created);
+        strategy.validate(context, &created);
+        strategy.canonicalize(&mut created);
+        strategy.warnings(context, &created, None);
+        strategy.selectable_fields(&created);
         let mut updated = object.clone();
-        rules.prepare_for_update(context, &mut updated, old);
-        rules.validate_update(context, &updated, old);
-        rules.warnings(context, &updated, Some(old));
+        strategy.prepare_for_update(context, &mut updated, old);
+        strategy.validate_update(context, &updated, old);
+        strategy.warnings(context, &updated, Some(old));
         for name in ["status", "finalize", "approval"] {
-            let Some(subresource) = rules.subresource(name) else { continue };
+            let Some(subresource) = strategy.subresource(name) else { continue };
             let mut updated = object.clone();
             subresource.prepare_for_update(context, &mut updated, old);
             let _ = subresource.validate_update(context, &updated, old);
@@ -102,40 +102,40 @@ fn exercise(rules: &dyn Strategy, context: &StrategyContext, object: &Value, old
     }
 }
 
-fn exercise_both_ways(rules: &dyn Strategy, odd: &Value, sample: &Value) {
+fn run_strategy_both_ways(strategy: &dyn Strategy, malformed: &Value, sample: &Value) {
     let context = context();
-    exercise(rules, &context, odd, sample);
-    exercise(rules, &context, sample, odd);
+    run_strategy(strategy, &context, malformed, sample);
+    run_strategy(strategy, &context, sample, malformed);
 }
 
 #[test]
-fn no_rule_of_workloads_panics() {
+fn no_malformed_workload_makes_a_strategy_panic() {
     let resources = resources(pintle_catalog::shared());
     for (group, version, plural, text) in workloads::SAMPLES {
         let resource = resources.iter().find(|r| r.group == group && r.plural == plural);
         let scale = resource.and_then(|r| r.subresource("scale")).map(|s| &s.role);
-        let rules = strategy(group, version, plural);
+        let strategy = strategy(group, version, plural);
         let sample = json(&text.replace("SELECTOR", workloads::SELECTOR).replace("TEMPLATE", workloads::TEMPLATE));
-        for_each_variant(&sample, &mut |odd| {
-            exercise_both_ways(rules.as_ref(), &odd, &sample);
+        for_each_variant(&sample, &mut |malformed| {
+            run_strategy_both_ways(strategy.as_ref(), &malformed, &sample);
             if let Some(SubresourceRole::Scale(paths)) = scale {
-                let _ = scale_of(&odd, paths);
-                let _ = apply_scale(&mut odd.clone(), &odd, paths);
+                let _ = scale_of(&malformed, paths);
+                let _ = apply_scale(&mut malformed.clone(), &malformed, paths);
             }
         });
     }
 }
 
 #[test]
-fn no_rule_and_no_table_of_cluster_kinds_panics() {
+fn no_malformed_cluster_object_makes_a_strategy_or_table_panic() {
     for (group, plural, text) in cluster::SAMPLES {
-        let rules = strategy(group, "v1", plural);
+        let strategy = strategy(group, "v1", plural);
         let table = table(group, plural);
         let sample = json(text);
-        for_each_variant(&sample, &mut |odd| {
-            assert_eq!(table.cells(&odd, NOW).len(), table.columns().len());
+        for_each_variant(&sample, &mut |malformed| {
+            assert_eq!(table.cells(&malformed, NOW).len(), table.columns().len());
             if plural != "pods" {
-                exercise_both_ways(rules.as_ref(), &odd, &sample);
+                run_strategy_both_ways(strategy.as_ref(), &malformed, &sample);
             }
         });
     }

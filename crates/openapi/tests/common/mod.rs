@@ -71,9 +71,9 @@ fn verbs(names: &[&str]) -> Verbs {
 }
 
 /// A definition with this schema.
-struct Written(Value);
+struct StaticDefinition(Value);
 
-impl DefinitionSource for Written {
+impl DefinitionSource for StaticDefinition {
     fn mark(&self) -> &str {
         "a definition"
     }
@@ -111,7 +111,7 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
         verbs: verbs(&all),
         schema: shared().schema(TypeId(0)).into(),
         selectable: vec![SelectableField { name: "spec.sizes".into(), index: 0 }],
-        definition: Some(Arc::new(Written(schema))),
+        definition: Some(Arc::new(StaticDefinition(schema))),
         terminating: false,
         built_in: false,
         subresources: vec![

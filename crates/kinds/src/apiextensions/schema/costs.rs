@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn factors_are_told_as_far_as_they_matter() {
+    fn cost_factors_are_rounded_like_upstream() {
         for (cost, expect) in [
             (RULE_COST_LIMIT + 1, "1.000000x"),
             (14_999_999, "1.500000x"),

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_through_fields_and_maps() {
+    fn field_paths_resolve_through_properties_and_maps() {
         check(".a", false, "a ");
         check(".a['b.c']", true, "a.b.c string");
         check("['a']['it\\'s']", true, "a.it's string");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path() {
+    fn malformed_paths_are_rejected() {
         for (path, expect) in [
             (".", UNEXPECTED_END),
             (".z", NO_FIELD),

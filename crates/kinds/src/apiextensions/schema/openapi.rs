@@ -316,7 +316,7 @@ mod tests {
     const RULES: &str = r#""x-kubernetes-validations":[{"rule":"true"}]"#;
 
     #[test]
-    fn rules_below_which_nothing_is_wrong_are_worth_a_look() {
+    fn only_rules_of_valid_nodes_are_compiled() {
         check(r#"{"type":"object"}"#, &[]);
         check(
             &format!(
@@ -332,10 +332,10 @@ mod tests {
                 "s 0 -",
             ],
         );
-        let wrong = format!(
+        let invalid = format!(
             r#"{{{RULES},"type":"object","properties":{{"a":{{"type":"string",{RULES}}},"b":{{"type":"bad",{RULES}}}}}}}"#
         );
-        check(&wrong, &["s.properties[a] 1 -"]);
+        check(&invalid, &["s.properties[a] 1 -"]);
         check(&format!(r#"{{"type":"object","not":{{{RULES}}}}}"#), &[]);
     }
 }

@@ -162,7 +162,7 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
         errors.forbidden(&FieldPath::new("spec"), detail);
     }
 
-    let size = |of: &Value, path: &[&str]| of.at(path).map(quantity).unwrap_or_default();
+    let size = |claim: &Value, path: &[&str]| claim.at(path).map(quantity).unwrap_or_default();
     let new_size = size(object, &STORAGE_REQUEST);
     // After a failed expansion, a claim may reduce its request, but not below its capacity.
     if new_size < size(old, &STORAGE_REQUEST) && new_size <= size(old, &["status", "capacity", "storage"]) {
@@ -261,9 +261,9 @@ fn reject_negative_amount(errors: &mut Errors, amount: &Quantity, path: &FieldPa
 }
 
 fn validate_resource_key(errors: &mut Errors, name: &str, path: &FieldPath<'_>) -> bool {
-    let wrong = names::qualified_name(name);
-    let mut valid = wrong.is_empty();
-    invalid_each(errors, path, name, wrong);
+    let problems = names::qualified_name(name);
+    let mut valid = problems.is_empty();
+    invalid_each(errors, path, name, problems);
     if valid && is_native(name) && name != "storage" {
         errors.not_supported(path, name, &["storage"]);
         valid = false;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn data_sources_fill_each_other() {
+    fn data_source_fields_are_synchronized() {
         let check = |spec: &str, expect: &str| {
             let mut claim = object(&format!(r#"{{"spec":{{{spec}}}}}"#));
             PersistentVolumeClaimStrategy.prepare_for_create(&context(), &mut claim);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_of_a_claim_can_change() {
+    fn only_bound_claims_can_request_more_storage() {
         const IMMUTABLE: &str = "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         check_update(BOUND, |_| {}, &[]);
         check_update(BOUND, |c| c.set_at(&STORAGE_REQUEST, "3Gi"), &[]);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_stay_once_applied() {
+    fn attributes_are_immutable_once_applied() {
         let old = BOUND
             .replace(r#""volumeMode""#, r#""volumeAttributesClassName":"gold","volumeMode""#)
             .replace(r#""phase""#, r#""currentVolumeAttributesClassName":"gold","phase""#);

@@ -58,7 +58,8 @@ pub(super) fn validate_unchanged_if_immutable(errors: &mut Errors, object: &Valu
         errors.forbidden(&FieldPath::new("immutable"), WHY);
     }
     for field in fields {
-        let entries = |of: &Value| of.entries_at(&[field]).map(|(k, v)| (k.to_owned(), v.clone())).collect::<Vec<_>>();
+        let entries =
+            |object: &Value| object.entries_at(&[field]).map(|(k, v)| (k.to_owned(), v.clone())).collect::<Vec<_>>();
         if entries(object) != entries(old) {
             errors.forbidden(&FieldPath::new(field), WHY);
         }
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_immutable_stays() {
+    fn immutable_data_cannot_change() {
         let old = r#"{"data":{"a":"1"},"immutable":true}"#;
         check(r#"{"data":{"a":"1"},"immutable":true,"metadata":{"labels":{"a":"b"}}}"#, Some(old), &[]);
         check(

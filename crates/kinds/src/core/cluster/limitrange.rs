@@ -82,11 +82,11 @@ fn copy_missing(limit: &mut Value, to: &str, from: &str) {
 }
 
 fn validate_type(errors: &mut Errors, kind: &str, path: &FieldPath<'_>) {
-    let wrong = names::qualified_name(kind);
-    if wrong.is_empty() && !kind.contains('/') && !TYPES.contains(&kind) {
+    let problems = names::qualified_name(kind);
+    if problems.is_empty() && !kind.contains('/') && !TYPES.contains(&kind) {
         errors.invalid(path, kind, "must be a standard limit type or fully qualified");
     }
-    invalid_each(errors, path, kind, wrong);
+    invalid_each(errors, path, kind, problems);
 }
 
 /// The resource lists of one limit.
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_in_order() {
+    fn minimum_default_and_maximum_must_be_in_order() {
         let check = |limit: &str, expect: &[&str]| {
             let range = object(&format!(r#"{{"spec":{{"limits":[{limit}]}}}}"#));
             assert_eq!(messages(&LimitRangeStrategy.validate(&context(), &range)), expect, "{limit}");

@@ -154,7 +154,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     #[test]
-    fn a_namespace_is_active_and_has_its_finalizer() {
+    fn a_new_namespace_is_active_and_has_the_finalizer_kubernetes() {
         let mut namespace = object(r#"{"metadata":{"name":"a"},"spec":{"finalizers":["x/y"]},"status":{}}"#);
         NamespaceStrategy.defaults(&mut namespace);
         NamespaceStrategy.prepare_for_create(&context(), &mut namespace);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_changes_neither_finalizers_nor_status() {
+    fn an_update_keeps_finalizers_and_status() {
         let old = object(r#"{"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}"#);
         let mut new = object(r#"{"spec":{},"status":{"phase":"Active"}}"#);
         NamespaceStrategy.prepare_for_update(&context(), &mut new, &old);

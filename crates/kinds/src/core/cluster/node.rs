@@ -150,9 +150,9 @@ fn validate_taints(errors: &mut Errors, taints: &[Value], list: &FieldPath<'_>) 
         let path = list.index(i);
         let (key, value, effect) = (taint.str_at(&["key"]), taint.str_at(&["value"]), taint.str_at(&["effect"]));
         invalid_each(errors, &path.child("key"), key, names::label_key(key));
-        let wrong = names::label_value(value);
-        if !wrong.is_empty() {
-            errors.invalid(&path.child("value"), value, wrong.join(";"));
+        let problems = names::label_value(value);
+        if !problems.is_empty() {
+            errors.invalid(&path.child("value"), value, problems.join(";"));
         }
         if effect.is_empty() {
             errors.required(&path.child("effect"), "");
@@ -245,7 +245,7 @@ fn validate_change(object: &Value, old: &Value) -> Errors {
             errors.push(error.showing(go_json::internal(Some(address), &ADDRESS)));
         }
     }
-    let cidrs = |of: &Value| of.items_at(&["spec", "podCIDRs"]).to_vec();
+    let cidrs = |node: &Value| node.items_at(&["spec", "podCIDRs"]).to_vec();
     let (before, after) = (cidrs(old), cidrs(object));
     if !before.is_empty() && before.len() != after.len() {
         add_cidr_immutable_error(&mut errors);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_once() {
+    fn fields_that_are_set_once_are_immutable() {
         let old = object(r#"{"spec":{"podCIDR":"10.0.0.0/24","podCIDRs":["10.0.0.0/24"],"providerID":"p"}}"#);
         let mut new = old.clone();
         assert!(NodeStrategy.validate_update(&context(), &new, &old).is_empty());

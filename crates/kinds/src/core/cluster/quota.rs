@@ -59,7 +59,8 @@ impl Strategy for ResourceQuotaStrategy {
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = Errors::new();
         validate_spec(&mut errors, &object["spec"]);
-        let scope_set = |of: &Value| scopes_of(&of["spec"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
+        let scope_set =
+            |quota: &Value| scopes_of(&quota["spec"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
         if scope_set(object) != scope_set(old) {
             let shown = object.at(&["spec", "scopes"]).cloned().unwrap_or_default();
             errors.invalid(&FieldPath::new("spec.scopes"), shown, IMMUTABLE_TEXT);
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_stay() {
+    fn scopes_are_immutable() {
         let old = object(r#"{"spec":{"scopes":["Terminating"]}}"#);
         let new = object(r#"{"spec":{"scopes":["NotTerminating"]}}"#);
         assert_eq!(

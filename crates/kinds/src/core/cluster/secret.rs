@@ -186,45 +186,45 @@ mod tests {
     }
 
     #[test]
-    fn text_becomes_bytes() {
+    fn string_data_is_stored_as_base64() {
         let mut secret = object(r#"{"data":{"a":"MQ==","b":"Mg=="},"stringData":{"b":"two","c":""}}"#);
         SecretStrategy.defaults(&mut secret);
         assert_eq!(secret, object(r#"{"type":"Opaque","data":{"a":"MQ==","b":"dHdv","c":""}}"#));
     }
 
     #[test]
-    fn types_ask_for_keys() {
-        let of = |kind: &str, data: &str| format!(r#"{{"type":"kubernetes.io/{kind}","data":{{{data}}}}}"#);
+    fn types_require_keys() {
+        let secret = |kind: &str, data: &str| format!(r#"{{"type":"kubernetes.io/{kind}","data":{{{data}}}}}"#);
         check(r#"{"type":"example.com/mine","data":{"a":""}}"#, None, &[]);
-        check(&of("tls", r#""tls.crt":"""#), None, &["data[tls.key]: Required value"]);
-        check(&of("basic-auth", r#""username":"""#), None, &[]);
-        check(&of("basic-auth", ""), None, &["data[username]: Required value", "data[password]: Required value"]);
-        check(&of("ssh-auth", r#""ssh-privatekey":"""#), None, &["data[ssh-privatekey]: Required value"]);
-        check(&of("dockercfg", ""), None, &["data[.dockercfg]: Required value"]);
-        check(&of("dockerconfigjson", r#"".dockerconfigjson":"e30=""#), None, &[]);
+        check(&secret("tls", r#""tls.crt":"""#), None, &["data[tls.key]: Required value"]);
+        check(&secret("basic-auth", r#""username":"""#), None, &[]);
+        check(&secret("basic-auth", ""), None, &["data[username]: Required value", "data[password]: Required value"]);
+        check(&secret("ssh-auth", r#""ssh-privatekey":"""#), None, &["data[ssh-privatekey]: Required value"]);
+        check(&secret("dockercfg", ""), None, &["data[.dockercfg]: Required value"]);
+        check(&secret("dockerconfigjson", r#"".dockerconfigjson":"e30=""#), None, &[]);
         check(
-            &of("dockerconfigjson", r#"".dockerconfigjson":"W10=""#),
+            &secret("dockerconfigjson", r#"".dockerconfigjson":"W10=""#),
             None,
             &[
                 "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": json: cannot unmarshal array into Go value of type map[string]interface {}",
             ],
         );
         check(
-            &of("dockerconfigjson", r#"".dockerconfigjson":"eA==""#),
+            &secret("dockerconfigjson", r#"".dockerconfigjson":"eA==""#),
             None,
             &[
                 "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": invalid character 'x' looking for beginning of value",
             ],
         );
         check(
-            &of("service-account-token", ""),
+            &secret("service-account-token", ""),
             None,
             &["metadata.annotations[kubernetes.io/service-account.name]: Required value"],
         );
     }
 
     #[test]
-    fn the_type_stays() {
+    fn the_type_is_immutable() {
         check(
             r#"{"type":"a","data":{"x":"MQ=="}}"#,
             Some(r#"{"type":"b","immutable":true}"#),

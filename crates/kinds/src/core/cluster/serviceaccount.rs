@@ -19,7 +19,7 @@ impl Strategy for ServiceAccountStrategy {
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let has = |of: &Value| of.annotation(ENFORCE_MOUNTABLE_SECRETS).is_some();
+        let has = |account: &Value| account.annotation(ENFORCE_MOUNTABLE_SECRETS).is_some();
         if !has(object) || old.is_some_and(has) {
             return Vec::new();
         }
@@ -52,14 +52,14 @@ mod tests {
     use crate::testing::{context, object};
 
     #[test]
-    fn references_are_names() {
+    fn secret_references_are_reduced_to_names() {
         let mut account = object(r#"{"secrets":[{"name":"a","namespace":"b","uid":"c"},{"kind":"Secret"}]}"#);
         ServiceAccountStrategy.prepare_for_update(&context(), &mut account, &Value::Null);
         assert_eq!(account, object(r#"{"secrets":[{"name":"a"},{}]}"#));
     }
 
     #[test]
-    fn the_old_annotation_warns_once() {
+    fn the_deprecated_annotation_warns_once() {
         let with = object(r#"{"metadata":{"annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}}}"#);
         assert_eq!(ServiceAccountStrategy.warnings(&context(), &with, None).len(), 1);
         assert_eq!(ServiceAccountStrategy.warnings(&context(), &with, Some(&with)).len(), 0);

@@ -116,8 +116,8 @@ fn has_invalid_affinity_value(object: &Value) -> bool {
 
 /// Validates the immutable parts of the spec: the source. The claim reference and the reclaim policy may change.
 fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
-    let source = |of: &Value| -> Value {
-        let entries = of.entries_at(&["spec"]).filter(|(field, _)| SOURCES.iter().any(|s| s.field == *field));
+    let source = |volume: &Value| -> Value {
+        let entries = volume.entries_at(&["spec"]).filter(|(field, _)| SOURCES.iter().any(|s| s.field == *field));
         Value::Object(entries.map(|(field, value)| (field, value.clone())).collect())
     };
     let (mut new_source, old_source) = (source(object), source(old));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_stays() {
+    fn the_source_is_immutable() {
         check_update(|_| {}, &[]);
         check_update(
             |v| v.set_at(&["spec", "csi", "controllerExpandSecretRef"], object(r#"{"name":"a","namespace":"b"}"#)),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn old_things_warn() {
+    fn deprecated_fields_and_annotations_warn() {
         let volume = object(
             r#"{"metadata":{"annotations":{"volume.beta.kubernetes.io/storage-class":"a"}},
                 "spec":{"persistentVolumeReclaimPolicy":"Recycle","storageos":{}}}"#,

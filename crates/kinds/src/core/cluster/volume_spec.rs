@@ -292,10 +292,10 @@ fn validate_iscsi(errors: &mut Errors, source: &Value, name: &str, path: &FieldP
                       iscsi.initiatorName is specified.";
         errors.invalid(&path.child("targetportal"), portal, detail);
     }
-    let mut wrong = Errors::new();
-    legacy::validate_iscsi(&mut wrong, source, path, &PodOptions::default());
+    let mut source_errors = Errors::new();
+    legacy::validate_iscsi(&mut source_errors, source, path, &PodOptions::default());
     let portal_path = path.child("targetPortal").to_string();
-    for mut error in wrong.0.into_iter().filter(|error| error.field != portal_path) {
+    for mut error in source_errors.0.into_iter().filter(|error| error.field != portal_path) {
         if error.detail.starts_with("must be valid format") {
             "must be valid format".clone_into(&mut error.detail);
         }

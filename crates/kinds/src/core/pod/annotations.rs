@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_are_checked() {
+    fn annotations_are_validated() {
         check(
             r#"{"metadata":{"annotations":{"kubernetes.io/config.mirror":"x",
                 "controller.kubernetes.io/pod-deletion-cost":"+1","seccomp.security.alpha.kubernetes.io/pod":"y",

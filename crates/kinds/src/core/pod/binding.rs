@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_bound_once() {
+    fn a_pod_is_bound_only_once() {
         let binding = r#"{"metadata":{"name":"p","uid":"u","annotations":{"a":"1"},"labels":{"zone":"z"}},
             "target":{"kind":"Node","name":"n"}}"#;
         check(

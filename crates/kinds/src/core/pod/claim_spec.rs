@@ -52,8 +52,10 @@ pub(crate) fn validate_claim_spec(errors: &mut Errors, spec: &Value, options: Cl
     for mode in &modes {
         validate_one_of(errors, &modes_path, Some(mode), ACCESS_MODES);
     }
-    let alone = |mode: &&&str| **mode == "ReadWriteOncePod";
-    if modes.iter().any(|m| alone(&m)) && modes.iter().any(|m| !alone(&m) && ACCESS_MODES.contains(m)) {
+    let cluster_ip_fields_are_validated = |mode: &&&str| **mode == "ReadWriteOncePod";
+    if modes.iter().any(|m| cluster_ip_fields_are_validated(&m))
+        && modes.iter().any(|m| !cluster_ip_fields_are_validated(&m) && ACCESS_MODES.contains(m))
+    {
         errors.forbidden(&modes_path, "may not use ReadWriteOncePod with other access modes");
     }
 

@@ -199,9 +199,9 @@ fn validate_ports(errors: &mut Errors, ports: &[Value], list: &FieldPath<'_>) {
         let path = list.index(i);
         let name = port.str_at(&["name"]);
         if !name.is_empty() {
-            let wrong = names::port_name(name);
-            if !wrong.is_empty() {
-                invalid_each(errors, &path.child("name"), name, wrong);
+            let problems = names::port_name(name);
+            if !problems.is_empty() {
+                invalid_each(errors, &path.child("name"), name, problems);
             } else if !seen.insert(name) {
                 errors.duplicate(&path.child("name"), name);
             }

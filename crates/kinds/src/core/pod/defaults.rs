@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_gets_what_upstream_sets() {
+    fn template_defaults_match_upstream() {
         check(
             r#"{"metadata":{"annotations":{"pod.beta.kubernetes.io/init-containers":"[]"}},
                 "spec":{"serviceAccount":"s","containers":[{"name":"c","image":"nginx","resources":{}}]}}"#,

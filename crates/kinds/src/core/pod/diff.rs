@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn applying_the_marks_gives_both_sides() {
+    fn the_diff_reproduces_both_sides() {
         let old = object(r#"{"a":[1,2,3,4],"b":{"x":"y"},"c":[{"n":1},{"n":2}]}"#);
         let new = object(r#"{"a":[2,3,5],"b":{"x":"z","w":1},"c":[{"n":2}]}"#);
         let (old, new) = (lines(&old), lines(&new));

@@ -85,7 +85,7 @@ mod tests {
     use crate::testing::{context, object};
 
     #[test]
-    fn fields_go_unless_they_were_there() {
+    fn disabled_fields_are_dropped_unless_in_use() {
         let given = r#"{"spec":{"schedulingGroup":{},"containers":[{"lifecycle":{"stopSignal":"SIGHUP"}}],
             "volumes":[{"projected":{"sources":[{"podCertificate":{}}]}}]},
             "status":{"containerStatuses":[{"volumeMounts":[{"volumeStatus":{}}]}]}}"#;

@@ -39,7 +39,7 @@ mod tests {
     use crate::testing::messages;
 
     #[test]
-    fn paths_of_files() {
+    fn file_paths() {
         let check = |target: &str, expect: &[&str]| {
             let mut errors = Errors::new();
             validate_local_non_reserved_path(&mut errors, &FieldPath::new("p"), target);

@@ -115,7 +115,7 @@ fn run_all(mut pod: Value, old: &Value, subresource: &str) {
 }
 
 #[test]
-fn a_valid_pod_is_let_pass() {
+fn a_valid_pod_is_accepted() {
     let mut pod = rich();
     PodStrategy.defaults(&mut pod);
     PodStrategy.prepare_for_create(&context(), &mut pod);
@@ -164,7 +164,7 @@ fn replace(value: &mut Value, path: &[usize], with: &Value) {
 }
 
 #[test]
-fn no_part_of_a_pod_makes_rules_panic() {
+fn no_malformed_pod_makes_the_strategy_panic() {
     let pod = rich();
     let mut stored = pod.clone();
     PodStrategy.defaults(&mut stored);
@@ -193,7 +193,7 @@ fn no_part_of_a_pod_makes_rules_panic() {
 }
 
 #[test]
-fn much_of_the_same_is_no_trouble() {
+fn large_repetitive_pods_have_bounded_errors() {
     let many = |item: &dyn Fn(usize) -> String| (0..10_000).map(item).collect::<Vec<_>>().join(",");
     let same = |item: &str| many(&|_| item.to_owned());
     let env = many(&|i| {

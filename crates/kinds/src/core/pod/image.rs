@@ -115,17 +115,19 @@ fn is_domain(domain: &str) -> bool {
 
 /// Returns true for runs of lower-case letters and digits that are joined by `.`, `_`, `__` or dashes.
 fn is_path_component(part: &str) -> bool {
-    let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let is_word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = part.as_bytes();
-    if !bytes.first().copied().is_some_and(word) || !bytes.last().copied().is_some_and(word) {
+    if !bytes.first().copied().is_some_and(is_word) || !bytes.last().copied().is_some_and(is_word) {
         return false;
     }
-    bytes.split(|b| word(*b)).all(|gap| matches!(gap, b"" | b"." | b"_" | b"__") || gap.iter().all(|b| *b == b'-'))
+    bytes.split(|b| is_word(*b)).all(|gap| matches!(gap, b"" | b"." | b"_" | b"__") || gap.iter().all(|b| *b == b'-'))
 }
 
 fn is_tag(tag: &str) -> bool {
-    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    tag.len() <= 128 && tag.bytes().next().is_some_and(word) && tag.bytes().all(|b| word(b) || b == b'.' || b == b'-')
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    tag.len() <= 128
+        && tag.bytes().next().is_some_and(is_word)
+        && tag.bytes().all(|b| is_word(b) || b == b'.' || b == b'-')
 }
 
 fn is_digest(digest: &str) -> bool {

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn old_sources() {
+    fn legacy_volume_sources() {
         check(validate_iscsi, r#"{"targetPortal":"p","iqn":"iqn.2015-02.example.com:test"}"#, &[]);
         check(validate_iscsi, r#"{"targetPortal":"p","iqn":"eui.0123456789ABCDEF"}"#, &[]);
         check(

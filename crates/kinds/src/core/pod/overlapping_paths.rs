@@ -104,7 +104,7 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn paths_that_overlap() {
+    fn overlapping_paths_warn() {
         let check = |volume: &str, expect: &[&str]| {
             let mut warnings = Vec::new();
             warnings_for_overlapping_paths(&mut warnings, &[object(volume)]);

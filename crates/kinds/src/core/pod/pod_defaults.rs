@@ -48,8 +48,8 @@ fn set_huge_page_limits(spec: &mut Value) {
         return;
     }
     for (name, sum) in aggregate_container_resources(spec, "limits") {
-        let said = ["requests", "limits"].iter().any(|kind| spec.at(&["resources", kind, &name]).is_some());
-        if name.starts_with("hugepages-") && !said {
+        let is_set = ["requests", "limits"].iter().any(|kind| spec.at(&["resources", kind, &name]).is_some());
+        if name.starts_with("hugepages-") && !is_set {
             spec.set_at(&["resources", "limits", &name], &sum);
         }
     }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_gets_what_upstream_sets() {
+    fn pod_defaults_match_upstream() {
         check(
             r#"{"spec":{"containers":[{"name":"c","image":"nginx","resources":{}}]},"status":{}}"#,
             &[],
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_from_limits() {
+    fn requests_default_to_limits() {
         check(
             r#"{"spec":{"containers":[{"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"500m"}}}]}}"#,
             &["spec", "containers"],
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_of_the_pod() {
+    fn pod_level_resources_are_defaulted() {
         let containers = r#""containers":[{"resources":{"requests":{"cpu":"100m"}}},{"resources":{"requests":{"cpu":"1",
             "hugepages-2Mi":"2Mi"},"limits":{"hugepages-2Mi":"2Mi"}}}]"#;
         check(

@@ -59,7 +59,7 @@ mod tests {
     use crate::testing::{context, messages, object};
 
     #[test]
-    fn templates_are_defaulted_checked_and_counted() {
+    fn templates_are_defaulted_validated_and_have_a_generation() {
         let mut new = object(
             r#"{"metadata":{"name":"t"},"template":{"metadata":{"labels":{"a b":"c"}},"spec":{"schedulingGroup":{},
                 "containers":[{"name":"c","image":" i "}],"ephemeralContainers":[{"name":"e","image":"i"}],

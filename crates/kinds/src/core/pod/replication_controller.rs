@@ -85,12 +85,12 @@ impl Strategy for ReplicationControllerStrategy {
             Some(old) => warnings_for_pod_template(&old["spec"]["template"], &path),
             None => {
                 let mut warnings = Vec::new();
-                let wrong = names::dns1123_label(object.name());
-                if !wrong.is_empty() {
+                let problems = names::dns1123_label(object.name());
+                if !problems.is_empty() {
                     warnings.push(format!(
                         "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
                          a DNS label is recommended: [{}]",
-                        wrong.join(" ")
+                        problems.join(" ")
                     ));
                 }
                 warnings.extend(warnings_for_pod_template(&object["spec"]["template"], &path));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_are_checked() {
+    fn specs_are_validated() {
         let check = |spec: &str, expect: &[&str]| {
             assert_eq!(messages(&STRATEGY.validate(&context(), &controller(spec))), expect, "{spec}");
         };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn status_is_checked() {
+    fn status_is_validated() {
         let rules = STRATEGY.subresource("status").unwrap();
         let new = object(r#"{"spec":{"replicas":9},"status":{"replicas":1,"readyReplicas":2,"availableReplicas":3}}"#);
         let old = object(r#"{"spec":{"replicas":1},"status":{"replicas":0}}"#);

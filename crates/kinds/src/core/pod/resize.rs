@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_and_memory_may_change() {
+    fn resize_changes_cpu_and_memory() {
         let old = r#"{"requests":{"cpu":"1","memory":"1Gi"}}"#;
         check(old, old, &[]);
         check(r#"{"requests":{"cpu":"2","memory":"2Gi"}}"#, old, &[]);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_stay_as_they_are() {
+    fn resize_rejects_other_changes() {
         let old = pod("{}");
         let mut new = pod("{}");
         new.at_mut(&["spec", "containers"]).and_then(Value::as_array_mut).unwrap()[0].set("name", "d");

@@ -109,9 +109,9 @@ pub(crate) fn has_indivisible_huge_pages(spec: &Value) -> bool {
 }
 
 pub(crate) fn validate_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) -> bool {
-    let wrong = names::qualified_name(name);
-    let qualified = wrong.is_empty();
-    invalid_each(errors, path, name, wrong);
+    let problems = names::qualified_name(name);
+    let qualified = problems.is_empty();
+    invalid_each(errors, path, name, problems);
     if qualified && !name.contains('/') && !is_standard(name) {
         errors.invalid(path, name, "must be a standard resource type or fully qualified");
         return false;
@@ -397,7 +397,7 @@ mod tests {
     use crate::testing::{messages, object};
 
     #[test]
-    fn quality_of_service() {
+    fn qos_class_matches_upstream() {
         let check = |spec: &str, expect: &str| assert_eq!(qos_class(&object(spec)), expect, "{spec}");
         check(r#"{"containers":[{"resources":{}}]}"#, "BestEffort");
         check(r#"{"containers":[{"resources":{"requests":{"cpu":"0","nvidia.com/gpu":"1"}}}]}"#, "BestEffort");
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_take_init_containers_into_account() {
+    fn aggregation_includes_init_containers() {
         let check = |spec: &str, expect: &str| {
             let sum = aggregate_container_resources(&object(spec), "requests");
             assert_eq!(sum.get("cpu").map(ToString::to_string).unwrap_or_default(), expect, "{spec}");

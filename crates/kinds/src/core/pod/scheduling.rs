@@ -301,9 +301,9 @@ pub(crate) fn validate_tolerations(
         }
         match operator {
             "" | "Equal" => {
-                let wrong = names::label_value(value);
-                if !wrong.is_empty() {
-                    errors.invalid(&operator_path, value, wrong.join(";"));
+                let problems = names::label_value(value);
+                if !problems.is_empty() {
+                    errors.invalid(&operator_path, value, problems.join(";"));
                 }
             }
             "Exists" => {

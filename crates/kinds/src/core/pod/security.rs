@@ -76,8 +76,8 @@ pub(crate) fn validate_pod_security_context(
 fn validate_ids(errors: &mut Errors, context: &Value, fields: &[&str], path: &FieldPath<'_>) {
     for field in fields {
         let Some(id) = context.int_at(&[field]) else { continue };
-        let wrong = if *field == "runAsUser" { names::user_id(id) } else { names::group_id(id) };
-        invalid_each(errors, &path.child(field), id, wrong);
+        let problems = if *field == "runAsUser" { names::user_id(id) } else { names::group_id(id) };
+        invalid_each(errors, &path.child(field), id, problems);
     }
 }
 
@@ -141,13 +141,13 @@ pub(crate) fn has_host_sysctl(spec: &Value) -> bool {
 }
 
 fn is_sysctl_name(name: &str) -> bool {
-    let word = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let is_word = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     name.len() <= MAX_SYSCTL
         && name.split(['.', '/']).all(|part| {
             let bytes = part.as_bytes();
-            bytes.first().is_some_and(word)
-                && bytes.last().is_some_and(word)
-                && bytes.iter().all(|b| word(b) || matches!(b, b'-' | b'_'))
+            bytes.first().is_some_and(is_word)
+                && bytes.last().is_some_and(is_word)
+                && bytes.iter().all(|b| is_word(b) || matches!(b, b'-' | b'_'))
         })
 }
 

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn files_with_variables_are_in_empty_directories() {
+    fn file_key_refs_require_empty_dir_volumes() {
         let env = |volume: &str| {
             format!(
                 r#""containers":[{{"name":"c","image":"i","env":[{{"name":"A","valueFrom":{{"fileKeyRef":

@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_stays_ended() {
+    fn terminated_containers_stay_terminated() {
         let ended = |code: i64| {
             format!(r#""containerStatuses":[{{"name":"c","state":{{"terminated":{{"exitCode":{code}}}}}}}]"#)
         };
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn status_is_checked() {
+    fn status_is_validated() {
         check(
             r#"{"spec":{},"status":{"qosClass":"BestEffort","podIPs":[{"ip":"10.0.0.1"},{"ip":"10.0.0.2"}],
                 "hostIP":"1.2.3.4","hostIPs":[{"ip":"1.2.3.5"}],"conditions":[{"type":"Ready"},{"type":"a b"}],
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn generations_are_kept() {
+    fn omitted_observed_generations_are_restored() {
         let mut new = object(
             r#"{"metadata":{},"spec":{"a":1},"status":{"conditions":[{"type":"A"},{"type":"A","observedGeneration":9}]}}"#,
         );

@@ -42,9 +42,9 @@ impl Strategy for PodStrategy {
         pod.set_at(&["metadata", "generation"], 1);
         let mut status = Value::object();
         status.set("phase", "Pending");
-        let asked = pod.str_at(&["status", "qosClass"]);
+        let requested = pod.str_at(&["status", "qosClass"]);
         // Upstream uses the QoS class that the client sent.
-        let class = if asked.is_empty() { qos_class(&pod["spec"]) } else { asked };
+        let class = if requested.is_empty() { qos_class(&pod["spec"]) } else { requested };
         status.set("qosClass", class);
         pod.set("status", status);
         drop_disabled_pod_fields(context, pod, None);
@@ -80,12 +80,12 @@ impl Strategy for PodStrategy {
             return Vec::new();
         }
         let mut warnings = Vec::new();
-        let wrong = names::dns1123_label(pod.name());
-        if !wrong.is_empty() {
+        let problems = names::dns1123_label(pod.name());
+        if !problems.is_empty() {
             warnings.push(format!(
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label \
                  is recommended: [{}]",
-                wrong.join(" ")
+                problems.join(" ")
             ));
         }
         warnings.extend(warnings_for_pod(pod));
@@ -160,11 +160,11 @@ impl Strategy for PodStrategy {
 }
 
 impl GracefulDeletion for PodStrategy {
-    fn grace_period(&self, pod: &Value, asked: Option<i64>) -> Option<i64> {
+    fn grace_period(&self, pod: &Value, requested: Option<i64>) -> Option<i64> {
         let own = pod.int_at(&["spec", "terminationGracePeriodSeconds"]).unwrap_or(0);
         let ended = matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded");
         let scheduled = !pod.str_at(&["spec", "nodeName"]).is_empty();
-        Some(match asked.unwrap_or(own) {
+        Some(match requested.unwrap_or(own) {
             _ if !scheduled || ended => 0,
             seconds if seconds < 0 => 1,
             seconds => seconds,
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn new_pods_are_checked() {
+    fn new_pods_are_validated() {
         let check = |json: &str, expect: &[&str]| {
             assert_eq!(messages(&PodStrategy.validate(&context(), &stored(json))), expect, "{json}");
         };
@@ -326,9 +326,9 @@ mod tests {
     }
 
     #[test]
-    fn deletion_waits_for_pods_that_run() {
-        let check = |pod: &str, asked: Option<i64>, expect: i64| {
-            assert_eq!(PodStrategy.grace_period(&object(pod), asked), Some(expect), "{pod}");
+    fn pods_that_run_have_a_grace_period() {
+        let check = |pod: &str, requested: Option<i64>, expect: i64| {
+            assert_eq!(PodStrategy.grace_period(&object(pod), requested), Some(expect), "{pod}");
         };
         let running = r#"{"spec":{"nodeName":"n","terminationGracePeriodSeconds":30},"status":{"phase":"Running"}}"#;
         check(running, None, 30);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_to_select_by() {
+    fn selectable_fields_of_pods() {
         let pod = object(
             r#"{"spec":{"nodeName":"n","hostNetwork":true,"restartPolicy":"Never"},
                 "status":{"podIP":"1.1.1.1","podIPs":[{"ip":"1.1.1.1"}]}}"#,
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn ephemeral_containers_are_added_only() {
+    fn ephemeral_containers_can_only_be_added() {
         let old = stored(r#"{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#);
         let rules = PodStrategy.subresource("ephemeralcontainers").unwrap();
         let update = |old: &Value, containers: &str| {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tree_makes_rules_panic() {
+    fn no_malformed_pod_makes_a_strategy_panic() {
         for json in [
             "null",
             "[]",

@@ -95,9 +95,9 @@ pub(crate) fn validate_update(pod: &Value, old: &Value) -> Errors {
     let old_deadline = old_spec.int_at(&["activeDeadlineSeconds"]);
     match new_spec.int_at(&["activeDeadlineSeconds"]) {
         Some(deadline) => {
-            let wrong = names::in_range(deadline, 0, i64::from(i32::MAX));
-            if !wrong.is_empty() {
-                errors.invalid(&deadline_path, deadline, wrong.concat());
+            let problems = names::in_range(deadline, 0, i64::from(i32::MAX));
+            if !problems.is_empty() {
+                errors.invalid(&deadline_path, deadline, problems.concat());
                 return errors;
             }
             if old_deadline.is_some_and(|old| old < deadline) {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn little_may_change() {
+    fn most_pod_fields_are_immutable() {
         let old = pod(r#","tolerations":[{"key":"a","operator":"Exists"}],"activeDeadlineSeconds":10"#);
         check(&old, &old, &[]);
         let new = pod(
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn gated_pods_may_become_choosier() {
+    fn gated_pods_may_narrow_their_node_selection() {
         let gate = r#","schedulingGates":[{"name":"g"}]"#;
         let affinity = |terms: &str| {
             format!(

@@ -76,19 +76,19 @@ pub(crate) fn validate_volumes<'v>(
         let path = list.index(i);
         let name_path = path.child("name");
         let name = volume.str_at(&["name"]);
-        let mut wrong = validate_source(volume, pod_name, &path, options);
+        let mut problems = validate_source(volume, pod_name, &path, options);
         if name.is_empty() {
-            wrong.required(&name_path, "");
+            problems.required(&name_path, "");
         } else {
-            validate_dns_label(&mut wrong, &name_path, name);
+            validate_dns_label(&mut problems, &name_path, name);
         }
         if found.contains_key(name) {
-            wrong.duplicate(&name_path, name);
+            problems.duplicate(&name_path, name);
         }
-        if wrong.is_empty() {
+        if problems.is_empty() {
             found.insert(name, volume);
         } else {
-            errors.append(wrong);
+            errors.append(problems);
         }
         let claim = volume.str_at(&["persistentVolumeClaim", "claimName"]);
         if volume.get("persistentVolumeClaim").is_some() && created.contains(claim) {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn one_source_each_under_a_name_of_its_own() {
+    fn volumes_require_unique_names_and_one_source() {
         check(r#"[{"name":"a","emptyDir":{}},{"name":"b","secret":{"secretName":"s","defaultMode":420}}]"#, &[]);
         check(
             r#"[{"name":"a","emptyDir":{},"downwardAPI":{}},{"emptyDir":{}},{"name":"b"},{"name":"c","emptyDir":{}},

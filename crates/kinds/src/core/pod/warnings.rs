@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deprecated_or_odd() {
+    fn deprecated_and_ineffective_fields_warn() {
         check(r#"{"spec":{"containers":[{"name":"c"}]}}"#, &[]);
         check(
             r#"{"spec":{"nodeSelector":{"beta.kubernetes.io/os":"linux"},"containers":[{"name":"c",

@@ -27,8 +27,8 @@ pub(crate) fn validate_windows_options(errors: &mut Errors, options: Option<&Val
         }
     }
     if let Some(name) = str_field(options, "runAsUserName") {
-        let wrong = user_name_errors(name);
-        invalid_each(errors, &path.child("runAsUserName"), name, wrong);
+        let problems = user_name_errors(name);
+        invalid_each(errors, &path.child("runAsUserName"), name, problems);
     }
 }
 
@@ -47,28 +47,28 @@ fn user_name_errors(name: &str) -> Vec<String> {
         [domain, user] => (Some(*domain), *user),
         _ => return one(" cannot contain more than one backslash"),
     };
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     if let Some(domain) = domain {
         if domain.len() >= MAX_DOMAIN {
-            wrong.push(format!("runAsUserName's Domain length must be under {MAX_DOMAIN} characters"));
+            problems.push(format!("runAsUserName's Domain length must be under {MAX_DOMAIN} characters"));
         }
         if !is_net_bios_name(domain) && !is_dns_domain(domain) {
-            wrong.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
+            problems.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
         }
     }
     if user.is_empty() {
-        wrong.push("runAsUserName's User cannot be empty".to_owned());
+        problems.push("runAsUserName's User cannot be empty".to_owned());
     } else if user.len() > MAX_USER {
-        wrong.push(format!("runAsUserName's User length must not be longer than {MAX_USER} characters"));
+        problems.push(format!("runAsUserName's User length must not be longer than {MAX_USER} characters"));
     }
     if !user.is_empty() && user.chars().all(|c| matches!(c, '.' | ' ')) {
-        wrong.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
+        problems.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
     }
     if user.contains(['"', '/', '\\', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@', '[', ']']) {
         let text = r#"runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]"#;
-        wrong.push(text.to_owned());
+        problems.push(text.to_owned());
     }
-    wrong
+    problems
 }
 
 fn is_net_bios_name(domain: &str) -> bool {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn systems() {
+    fn fields_of_the_other_operating_system_are_rejected() {
         let check = |spec: &str, expect: &[&str]| {
             let mut errors = Errors::new();
             let spec = object(spec);

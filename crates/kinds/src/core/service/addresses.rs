@@ -118,12 +118,12 @@ pub(super) fn service_cidrs() -> GroupResource {
 }
 
 /// Returns the ready ranges of a family.
-fn ranges(objects: &dyn ObjectClient, of: &str) -> Result<Vec<Range>, AddressError> {
+fn ranges(objects: &dyn ObjectClient, family: &str) -> Result<Vec<Range>, AddressError> {
     let cidrs = objects.list(&service_cidrs(), "").map_err(AddressError::Storage)?;
     let mut ranges: Vec<Range> = Vec::new();
     for object in cidrs.iter().filter(|object| is_ready(object)) {
         let cidrs = strings_at(object, &["spec", "cidrs"]).into_iter().filter_map(Network::parse);
-        for range in cidrs.filter(|cidr| cidr.family() == of).filter_map(Range::of) {
+        for range in cidrs.filter(|cidr| cidr.family() == family).filter_map(Range::of) {
             if !ranges.contains(&range) {
                 ranges.push(range);
             }
@@ -143,7 +143,7 @@ fn is_ready(service_cidr: &Value) -> bool {
 
 /// Allocates the address that a service requests. A dry run allocates nothing and does not check whether the address is
 /// free.
-pub(super) async fn take(
+pub(super) async fn allocate(
     objects: &dyn ObjectClient,
     service: &Value,
     ip: IpAddr,
@@ -160,13 +160,13 @@ pub(super) async fn take(
 }
 
 /// Allocates any free address of a family. A dry run returns the network address, which no service can have.
-pub(super) async fn take_any(
+pub(super) async fn allocate_next(
     objects: &dyn ObjectClient,
     service: &Value,
-    of: &str,
+    family: &str,
     dry_run: bool,
 ) -> Result<IpAddr, AddressError> {
-    let ranges = ranges(objects, of)?;
+    let ranges = ranges(objects, family)?;
     if dry_run {
         return ranges.first().map(|range| range.cidr.address).ok_or(AddressError::NotReady);
     }
@@ -179,7 +179,7 @@ pub(super) async fn take_any(
             }
             match create_ip_address(objects, service, ip).await {
                 Ok(()) => return Ok(ip),
-                // Another service was faster, or the address was in use.
+                // Another service was faster.
                 Err(AddressError::Allocated) => {}
                 Err(other) => return Err(other),
             }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_says_whose_it_is() {
+    fn ip_address_objects_refer_to_the_service() {
         let service = object(r#"{"metadata":{"namespace":"ns","name":"web"}}"#);
         assert_eq!(
             new_ip_address(&service, IpAddr::from([10, 0, 0, 7])),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_ready_until_told_otherwise() {
+    fn ranges_are_ready_unless_a_condition_is_false() {
         let check = |json: &str, expect: bool| assert_eq!(is_ready(&object(json)), expect, "{json}");
         check("{}", true);
         check(r#"{"status":{"conditions":[{"type":"Ready","status":"True"}]}}"#, true);

@@ -78,7 +78,7 @@ impl AllocationHooks for Allocator {
 
     fn commit<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.release_side(objects, &ticket, "freed").await;
+            self.release_side(objects, &ticket, "released").await;
             // Upstream does not rely on the controller to remove the endpoints before a service of the same name is
             // created.
             if ticket.bool_at(&["deleted"]) {
@@ -89,7 +89,7 @@ impl AllocationHooks for Allocator {
     }
 
     fn revert<'a>(&'a self, objects: &'a dyn ObjectClient, ticket: Value) -> BoxFuture<'a, ()> {
-        Box::pin(async move { self.release_side(objects, &ticket, "taken").await })
+        Box::pin(async move { self.release_side(objects, &ticket, "allocated").await })
     }
 }
 
@@ -170,7 +170,7 @@ impl ServiceAllocation<'_> {
         ticket.set("name", self.name);
         ticket.set("deleted", deleted);
         let (ports_taken, ports_freed) = self.ports.finish();
-        let sides = [("taken", self.allocated, ports_taken), ("freed", self.to_release, ports_freed)];
+        let sides = [("allocated", self.allocated, ports_taken), ("released", self.to_release, ports_freed)];
         for (side, ips, ports) in sides {
             ticket.set_at(&[side, "clusterIPs"], ips.into_iter().map(Value::from).collect::<Vec<_>>());
             ticket.set_at(&[side, "nodePorts"], ports.into_iter().map(Value::from).collect::<Vec<_>>());
@@ -205,12 +205,12 @@ impl ServiceAllocation<'_> {
         let wanted = cluster_ips(service).get(i).map_or_else(String::new, |ip| (*ip).to_owned());
         let ip = if wanted.is_empty() {
             let family = families(service).get(i).map_or_else(String::new, |family| (*family).to_owned());
-            let ip = addresses::take_any(self.objects, service, &family, self.dry_run).await;
+            let ip = addresses::allocate_next(self.objects, service, &family, self.dry_run).await;
             ip.map_err(|error| allocation_error(service, error))?.to_string()
         } else {
             let ip = parse_ip(&wanted)
                 .ok_or_else(|| ApiError::Internal(format!("failed to parse service IP {wanted:?}")))?;
-            let outcome = addresses::take(self.objects, service, ip, self.dry_run).await;
+            let outcome = addresses::allocate(self.objects, service, ip, self.dry_run).await;
             outcome.map_err(|error| {
                 requested_address_error(service, &format!("failed to allocate IP {wanted}: {error}"))
             })?;
@@ -311,7 +311,7 @@ impl ServiceAllocation<'_> {
 
     /// Allocates the node port that the port at an index requests.
     fn allocate_node_port(&mut self, service: &Value, i: usize, port: i64) -> Result<(), ApiError> {
-        self.ports.take(port).map_err(|error| {
+        self.ports.allocate(port).map_err(|error| {
             let path = FieldPath::new("spec.ports");
             let mut errors = Errors::new();
             errors.invalid(&path.index(i).child("nodePort"), port, error.to_string());
@@ -320,19 +320,21 @@ impl ServiceAllocation<'_> {
     }
 
     fn allocate_next_node_port(&mut self) -> Result<i64, ApiError> {
-        self.ports.take_any().map_err(|error| ApiError::Internal(format!("failed to allocate a nodePort: {error}")))
+        self.ports
+            .allocate_next()
+            .map_err(|error| ApiError::Internal(format!("failed to allocate a nodePort: {error}")))
     }
 
     fn allocate_health_check_port(&mut self, service: &mut Value) -> Result<(), ApiError> {
         let wanted = health_check_node_port(service);
         if wanted != 0 {
-            return self.ports.take(wanted).map_err(|error| {
+            return self.ports.allocate(wanted).map_err(|error| {
                 ApiError::Internal(format!("failed to allocate requested HealthCheck NodePort {wanted}: {error}"))
             });
         }
         let port = self
             .ports
-            .take_any()
+            .allocate_next()
             .map_err(|error| ApiError::Internal(format!("failed to allocate a HealthCheck NodePort 0: {error}")))?;
         service.set_at(&["spec", "healthCheckNodePort"], port);
         Ok(())

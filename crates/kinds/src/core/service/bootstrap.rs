@@ -86,7 +86,7 @@ mod tests {
     use crate::testing::object;
 
     #[test]
-    fn a_cluster_has_a_range_and_a_service() {
+    fn bootstrap_objects_are_a_service_cidr_and_the_kubernetes_service() {
         let mut objects = bootstrap_objects(Time { seconds: 1_700_000_000, nanos: 0 });
         objects.push(ServiceNetwork::default().kubernetes_service(6443));
         assert_eq!(objects[0].0.to_string(), "servicecidrs.networking.k8s.io");

@@ -55,13 +55,13 @@ pub(super) fn check(service: &Value, old: Option<&Value>) -> Errors {
     if malformed {
         return errors;
     }
-    let of = |ip: &str| parse_ip(ip).map(family);
-    if plural.len() > 1 && !FAMILIES.iter().all(|family| plural.iter().any(|ip| of(ip) == Some(*family))) {
+    let family_of = |ip: &str| parse_ip(ip).map(family);
+    if plural.len() > 1 && !FAMILIES.iter().all(|family| plural.iter().any(|ip| family_of(ip) == Some(*family))) {
         errors.invalid(&path, shown(), "may specify no more than one IP for each IP family");
     }
     if !is_headless(service) {
         for (i, (ip, family)) in plural.iter().zip(families(service)).enumerate() {
-            let is_v6 = of(ip) == Some("IPv6");
+            let is_v6 = family_of(ip) == Some("IPv6");
             if (family == "IPv4" && is_v6) || (family == "IPv6" && !is_v6) {
                 let problem = format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
                 errors.invalid(&path.index(i), *ip, problem);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn alone() {
+    fn cluster_ip_fields_are_validated() {
         let check = |spec: &str, expect: &[&str]| assert_eq!(messages(&check(&service(spec), None)), expect, "{spec}");
         check("{}", &[]);
         check(r#"{"type":"ExternalName","clusterIP":"x"}"#, &[]);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn against_the_old_object() {
+    fn family_changes_are_validated_against_the_old_object() {
         let check = |old: &str, new: &str, expect: &[&str]| {
             let mut errors = Errors::new();
             check_address_change(&mut errors, &service(new), &service(old));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plural_follows_the_singular() {
+    fn cluster_ips_follow_cluster_ip() {
         let check = |old: Option<&str>, new: &str, expect: &str| {
             let mut new = service(new);
             let old = old.map(service);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn allocated_values_are_kept() {
+    fn updates_keep_allocated_values() {
         let old = service(
             r#"{"type":"NodePort","clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ports":[{"name":"a","port":1,"nodePort":30001},{"name":"b","port":2,"nodePort":30002}]}"#,
         );
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_type_clears_what_is_void() {
+    fn a_change_of_type_clears_dependent_fields() {
         let old = service(
             r#"{"type":"LoadBalancer","clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack",
                 "ports":[{"port":1,"nodePort":30001}],"externalTrafficPolicy":"Local","healthCheckNodePort":30002,

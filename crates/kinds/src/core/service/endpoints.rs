@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn old_subsets_stay() {
+    fn unchanged_subsets_are_tolerated() {
         let old = object(r#"{"subsets":[{"addresses":[{"ip":"127.0.0.1"}]}]}"#);
         assert!(EndpointsStrategy.validate_update(&context(), &old, &old).is_empty());
         let new = object(r#"{"subsets":[{"addresses":[{"ip":"127.0.0.2"}]}]}"#);

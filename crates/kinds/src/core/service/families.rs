@@ -46,7 +46,7 @@ pub(super) fn set_family_defaults(
         if single {
             drop_secondary(service, old);
         } else {
-            let reduced = |of: fn(&Value) -> Vec<&str>| (1..of(old).len()).contains(&of(service).len());
+            let reduced = |field: fn(&Value) -> Vec<&str>| (1..field(old).len()).contains(&field(service).len());
             if reduced(ips_of) {
                 let problem = "must be 'SingleStack' to release the secondary cluster IP";
                 errors.invalid(&policy_path, shown_policy(service), problem);
@@ -118,8 +118,8 @@ pub(super) fn is_unchanged_dual_stack(service: &Value, old: &Value) -> bool {
 /// Drops the secondary address and family of a service that becomes single-stack without setting these fields.
 fn drop_secondary(service: &mut Value, old: &Value) {
     let lists = [(&["spec", "clusterIPs"], ips_of as fn(&Value) -> Vec<&str>), (&FAMILIES, families)];
-    for (path, of) in lists {
-        if of(service) == of(old)
+    for (path, field) in lists {
+        if field(service) == field(old)
             && let Some(list) = service.at_mut(path).and_then(Value::as_array_mut)
         {
             list.truncate(1);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_is_settled() {
+    fn unset_families_are_defaulted() {
         check(V4, None, r#"{"type":"ClusterIP"}"#, &["SingleStack IPv4"]);
         check(DUAL, None, r#"{"type":"ClusterIP"}"#, &["SingleStack IPv4"]);
         check(V4, None, r#"{"type":"ExternalName"}"#, &["- "]);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions() {
+    fn contradicting_families_are_rejected() {
         check(
             V4,
             None,

@@ -182,7 +182,7 @@ fn invalid(name: &str, errors: Errors) -> ApiError {
 const PLAIN: &str = r#"{"ports":[{"port":80}]}"#;
 
 #[test]
-fn a_new_service_is_completed() {
+fn a_new_service_gets_defaults_and_an_address() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     let spec = cluster.write("web", PLAIN);
     let ip = spec.str_at(&["clusterIP"]).to_owned();
@@ -200,7 +200,7 @@ fn a_new_service_is_completed() {
 }
 
 #[test]
-fn addresses_are_given_once() {
+fn an_address_is_allocated_only_once() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     let with = |ip: &str| format!(r#"{{"clusterIP":"{ip}","ports":[{{"port":80}}]}}"#);
     cluster.write("a", &with("10.0.0.9"));
@@ -217,7 +217,7 @@ fn addresses_are_given_once() {
 }
 
 #[test]
-fn a_range_can_be_full() {
+fn allocation_from_a_full_range_fails() {
     let cluster = Cluster::new(&["10.0.0.0/30"]);
     cluster.write("a", PLAIN);
     // A stale read does not cause an address to be allocated twice.
@@ -251,7 +251,7 @@ fn services_without_addresses() {
 }
 
 #[test]
-fn node_ports_come_and_go() {
+fn node_ports_are_allocated_and_released() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     let node_port = |port: i64| format!(r#"{{"type":"NodePort","ports":[{{"port":80,"nodePort":{port}}}]}}"#);
     cluster.write("a", &node_port(30001));
@@ -287,7 +287,7 @@ fn node_ports_come_and_go() {
 }
 
 #[test]
-fn load_balancers_may_need_a_health_check_port() {
+fn load_balancers_with_local_traffic_get_a_health_check_port() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     let local = r#"{"type":"LoadBalancer","externalTrafficPolicy":"Local","allocateLoadBalancerNodePorts":false,"ports":[{"port":80}]}"#;
     let spec = cluster.write("lb", local);
@@ -325,7 +325,7 @@ fn two_families() {
 }
 
 #[test]
-fn a_dry_run_leaves_no_trace() {
+fn a_dry_run_allocates_nothing() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     let dry = cluster.apply("a", r#"{"type":"NodePort","ports":[{"port":80}]}"#, true).unwrap();
     assert_eq!(dry.str_at(&["spec", "clusterIP"]), "10.0.0.0");
@@ -340,7 +340,7 @@ fn a_dry_run_leaves_no_trace() {
 }
 
 #[test]
-fn a_deleted_service_takes_its_endpoints_along() {
+fn deleting_a_service_deletes_its_endpoints() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     cluster.write("a", PLAIN);
     for name in ["a", "b"] {
@@ -351,7 +351,7 @@ fn a_deleted_service_takes_its_endpoints_along() {
 }
 
 #[test]
-fn no_tree_makes_the_allocator_panic() {
+fn no_malformed_service_makes_the_allocator_panic() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     let allocation = cluster.strategy.allocation().unwrap();
     let sample = object(
@@ -374,7 +374,7 @@ fn no_tree_makes_the_allocator_panic() {
 }
 
 #[test]
-fn many_at_once_share_nothing() {
+fn concurrent_creations_get_distinct_addresses_and_ports() {
     let cluster = Cluster::new(&["10.0.0.0/24"]);
     std::thread::scope(|scope| {
         for thread in 0..8 {

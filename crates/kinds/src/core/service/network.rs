@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_fit() {
+    fn invalid_ranges_are_rejected() {
         let check = |ranges: &[&str], expect: Result<&[&str], NetworkError>| {
             let network = ServiceNetwork::new(ranges, 30000..=32767);
             assert_eq!(network.map(|n| n.families()), expect.map(<[&str]>::to_vec), "{ranges:?}");

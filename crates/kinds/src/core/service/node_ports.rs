@@ -70,13 +70,13 @@ impl NodePortAllocator {
         })
     }
 
-    fn take(&self, port: i64) -> Result<(), NodePortError> {
+    fn allocate(&self, port: i64) -> Result<(), NodePortError> {
         let port = self.in_range(port).ok_or(NodePortError::OutOfRange(*self.range.start(), *self.range.end()))?;
         if self.allocated_ports().get_or_insert_default().insert(port) { Ok(()) } else { Err(NodePortError::Allocated) }
     }
 
     /// Allocates any port, preferably one above the part that is reserved for manual allocation.
-    fn take_any(&self) -> Result<i64, NodePortError> {
+    fn allocate_next(&self) -> Result<i64, NodePortError> {
         let mut allocated_ports = self.allocated_ports();
         let allocated_ports = allocated_ports.get_or_insert_default();
         let (start, end) = (*self.range.start(), *self.range.end());
@@ -127,9 +127,9 @@ impl<'a> PortOperation<'a> {
     }
 
     /// Allocates the port that a service requests. Like upstream, a dry run does not check that it is in the range.
-    pub(super) fn take(&mut self, port: i64) -> Result<(), NodePortError> {
+    pub(super) fn allocate(&mut self, port: i64) -> Result<(), NodePortError> {
         if !self.dry_run {
-            self.ports.take(port)?;
+            self.ports.allocate(port)?;
         } else if self.ports.is_allocated(port) || self.allocated.contains(&port) {
             return Err(NodePortError::Allocated);
         }
@@ -138,11 +138,11 @@ impl<'a> PortOperation<'a> {
     }
 
     /// Allocates any port. Like upstream, a dry run returns numbers beyond the usual range.
-    pub(super) fn take_any(&mut self) -> Result<i64, NodePortError> {
+    pub(super) fn allocate_next(&mut self) -> Result<i64, NodePortError> {
         let port = if self.dry_run {
             self.allocated.iter().max().map_or(32769, |port| port.saturating_add(1))
         } else {
-            self.ports.take_any()?
+            self.ports.allocate_next()?
         };
         self.allocated.push(port);
         Ok(port)
@@ -168,43 +168,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_held_once() {
+    fn a_node_port_is_allocated_only_once() {
         let ports = NodePortAllocator::new(30000..=32767);
         let mut operation = PortOperation::new(&ports, false);
-        assert_eq!(operation.take(30001), Ok(()));
-        assert_eq!(operation.take(30001), Err(NodePortError::Allocated));
-        let text = operation.take(80).map_err(|e| e.to_string());
+        assert_eq!(operation.allocate(30001), Ok(()));
+        assert_eq!(operation.allocate(30001), Err(NodePortError::Allocated));
+        let text = operation.allocate(80).map_err(|e| e.to_string());
         assert_eq!(
             text,
             Err("provided port is not in the valid range. The range of valid ports is 30000-32767".to_owned())
         );
-        let any = operation.take_any();
+        let any = operation.allocate_next();
         assert!(any.is_ok_and(|port| (30086..=32767).contains(&port)));
         drop(operation);
-        assert_eq!(PortOperation::new(&ports, false).take(30001), Ok(()));
+        assert_eq!(PortOperation::new(&ports, false).allocate(30001), Ok(()));
     }
 
     #[test]
-    fn the_static_part_is_used_last() {
+    fn the_static_range_is_used_last() {
         let ports = NodePortAllocator::new(30000..=30031);
         let mut operation = PortOperation::new(&ports, false);
-        let allocated: Vec<i64> = (0..32).map_while(|_| operation.take_any().ok()).collect();
+        let allocated: Vec<i64> = (0..32).map_while(|_| operation.allocate_next().ok()).collect();
         assert!(allocated[..16].iter().all(|port| *port >= 30016));
         assert!(allocated[16..].iter().all(|port| *port < 30016));
         assert_eq!(allocated.iter().collect::<BTreeSet<_>>().len(), 32);
-        assert_eq!(operation.take_any(), Err(NodePortError::Full));
+        assert_eq!(operation.allocate_next(), Err(NodePortError::Full));
     }
 
     #[test]
-    fn a_dry_run_takes_nothing() {
+    fn a_dry_run_allocates_no_port() {
         let ports = NodePortAllocator::new(30000..=32767);
         let mut other = PortOperation::new(&ports, false);
-        assert_eq!(other.take(30005), Ok(()));
+        assert_eq!(other.allocate(30005), Ok(()));
         assert_eq!(other.finish(), (vec![30005], vec![]));
         let mut operation = PortOperation::new(&ports, true);
-        assert_eq!(operation.take(30005), Err(NodePortError::Allocated));
-        assert_eq!(operation.take_any(), Ok(32769));
-        assert_eq!(operation.take_any(), Ok(32770));
+        assert_eq!(operation.allocate(30005), Err(NodePortError::Allocated));
+        assert_eq!(operation.allocate_next(), Ok(32769));
+        assert_eq!(operation.allocate_next(), Ok(32770));
         drop(operation);
         assert_eq!(ports.allocated_ports().as_ref().map(BTreeSet::len), Some(1));
     }

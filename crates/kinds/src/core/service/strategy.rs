@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn status_is_apart() {
+    fn status_and_spec_are_written_separately() {
         let mut new =
             object(r#"{"spec":{"clusterIP":"None"},"status":{"loadBalancer":{"ingress":[{}]},"conditions":[]}}"#);
         service().prepare_for_create(&context(), &mut new);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_are_warned_about() {
+    fn service_warnings() {
         let check = |json: &str, expect: &[&str]| assert_eq!(warnings(&object(json)), expect, "{json}");
         check(r#"{"spec":{"type":"ClusterIP","sessionAffinity":"None"}}"#, &[]);
         check(
