@@ -4,6 +4,7 @@ mod approval;
 mod conversion;
 mod formats;
 mod names;
+mod ratcheting;
 mod schema;
 mod selectable_fields;
 mod spec;

@@ -196,7 +196,7 @@ impl<'a> SpecValidator<'a> {
             common: COMMON.into_iter().filter(|field| is_common(versions, field)).collect(),
             preserves_unknown,
             has_defaults,
-            structural: options.structural || !preserves_unknown || has_defaults || extended(),
+            structural: options.require_structural_schemas || !preserves_unknown || has_defaults || extended(),
             options,
             validator,
         }
@@ -221,7 +221,7 @@ impl<'a> SpecValidator<'a> {
             let version_path = list.index(i);
             let path = version_path.child("schema");
             let path = path.child("openAPIV3Schema");
-            if self.options.schemas {
+            if self.options.require_schemas {
                 errors.required(&path, "");
             } else if !self.preserves_unknown && version.bool_at(&["served"]) {
                 errors.required(&path, "because otherwise all fields are pruned");

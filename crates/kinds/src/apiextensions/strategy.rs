@@ -7,6 +7,7 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDe
 use pintle_value::field::quote;
 use pintle_value::{Errors, FieldPath, Value, object};
 
+use super::ratcheting::options_for_update;
 use super::schema::defaults::has_unpruned_defaults;
 use super::schema::validator::SchemaJudge;
 use super::validation_options::ValidationOptions;
@@ -80,7 +81,7 @@ impl Strategy for CustomResourceDefinitionStrategy {
     }
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut options = ValidationOptions::for_update(object, old);
+        let mut options = options_for_update(object, old);
         options.require_pruned_defaults =
             !spec::schemas(old).any(|schema| has_unpruned_defaults(schema, &*self.validator));
         let mut errors = spec::validate(object, &options, &*self.validator);
