@@ -133,9 +133,9 @@ impl<'a> RouteBuilder<'a> {
         }
         for resource in registry.resources_of(version) {
             let mut builder = ResourceRouteBuilder { shared: self, service: &service, resource, routes: &mut routes };
-            builder.resource();
+            builder.add_resource_operations();
             for subresource in &resource.subresources {
-                builder.subresource(subresource);
+                builder.add_subresource_operations(subresource);
             }
         }
         routes
@@ -252,68 +252,68 @@ impl ResourceRouteBuilder<'_> {
     }
 
     /// Adds the operations on the resource itself.
-    fn resource(&mut self) {
+    fn add_resource_operations(&mut self) {
         let resource = self.resource;
         let has = |verb| resource.verbs.has(verb);
         if has(Verb::List) {
-            self.list(CollectionScope::Own);
+            self.add_list(CollectionScope::Own);
         }
         if has(Verb::Create) {
-            self.create(&self.collection_path(CollectionScope::Own), None);
+            self.add_create(&self.collection_path(CollectionScope::Own), None);
         }
         if has(Verb::DeleteCollection) {
-            self.delete_collection();
+            self.add_delete_collection();
         }
         // Upstream publishes the deprecated watch paths only for built-in kinds.
         let watched = has(Verb::Watch) && !self.is_custom();
         if watched && has(Verb::List) {
-            self.watch_list(CollectionScope::Own);
+            self.add_watch_list(CollectionScope::Own);
         }
         if has(Verb::Get) {
-            self.get(None);
+            self.add_get(None);
         }
         if has(Verb::Update) {
-            self.update(None);
+            self.add_update(None);
         }
         if has(Verb::Patch) {
-            self.patch(None);
+            self.add_patch(None);
         }
         if has(Verb::Delete) {
-            self.delete(None);
+            self.add_delete(None);
         }
         if watched {
-            self.watch();
+            self.add_watch();
         }
         if self.is_namespaced() && has(Verb::List) {
-            self.list(CollectionScope::All);
+            self.add_list(CollectionScope::All);
             if watched {
-                self.watch_list(CollectionScope::All);
+                self.add_watch_list(CollectionScope::All);
             }
         }
     }
 
     /// Adds the operations on a subresource.
-    fn subresource(&mut self, subresource: &Subresource) {
+    fn add_subresource_operations(&mut self, subresource: &Subresource) {
         let has = |verb| subresource.verbs.has(verb);
         // A subresource whose kind is an options type is a connection (upstream: `rest.Connecter`).
         if subresource.kind.kind.ends_with("Options") {
-            self.connect(subresource);
+            self.add_connect(subresource);
             return;
         }
         if has(Verb::Create) {
-            self.create(&format!("{}/{}", self.item_path(), subresource.name), Some(subresource));
+            self.add_create(&format!("{}/{}", self.item_path(), subresource.name), Some(subresource));
         }
         if has(Verb::Get) {
-            self.get(Some(subresource));
+            self.add_get(Some(subresource));
         }
         if has(Verb::Update) {
-            self.update(Some(subresource));
+            self.add_update(Some(subresource));
         }
         if has(Verb::Patch) {
-            self.patch(Some(subresource));
+            self.add_patch(Some(subresource));
         }
         if has(Verb::Delete) {
-            self.delete(Some(subresource));
+            self.add_delete(Some(subresource));
         }
     }
 
@@ -342,7 +342,7 @@ impl ResourceRouteBuilder<'_> {
         }
     }
 
-    fn list(&mut self, scope: CollectionScope) {
+    fn add_list(&mut self, scope: CollectionScope) {
         let kind = self.resource.gvk();
         let mut route = self.route(&self.collection_path(scope), "get", "list", &kind);
         route.parameters.extend_from_slice(&self.shared.list);
@@ -356,7 +356,7 @@ impl ResourceRouteBuilder<'_> {
         self.push(route, format!("{what} objects of kind {}", kind.kind), "list", &rest);
     }
 
-    fn watch_list(&mut self, scope: CollectionScope) {
+    fn add_watch_list(&mut self, scope: CollectionScope) {
         let kind = self.resource.gvk();
         let path = format!("/watch{}", self.collection_path(scope));
         let mut route = self.route(&path, "get", "watchlist", &kind);
@@ -371,7 +371,7 @@ impl ResourceRouteBuilder<'_> {
         self.push(route, text, "watch", &rest);
     }
 
-    fn watch(&mut self) {
+    fn add_watch(&mut self) {
         let kind = self.resource.gvk();
         let mut route = self.route(&format!("/watch{}", self.item_path()), "get", "watch", &kind);
         route.parameters.extend_from_slice(&self.shared.list);
@@ -385,7 +385,7 @@ impl ResourceRouteBuilder<'_> {
         self.push(route, text, "watch", &self.noun(CollectionScope::Own));
     }
 
-    fn create(&mut self, path: &str, subresource: Option<&Subresource>) {
+    fn add_create(&mut self, path: &str, subresource: Option<&Subresource>) {
         let (item, kind) = (self.item(subresource), &self.resource.kind);
         let mut route = self.route(path, "post", "post", &item.kind);
         route.parameters.extend_from_slice(&self.shared.create);
@@ -398,7 +398,7 @@ impl ResourceRouteBuilder<'_> {
         self.push(route, text, "create", &item.noun);
     }
 
-    fn get(&mut self, subresource: Option<&Subresource>) {
+    fn add_get(&mut self, subresource: Option<&Subresource>) {
         let item = self.item(subresource);
         let mut route = self.route(&item.path, "get", "get", &item.kind);
         route.responses = vec![(200, item.model.clone())];
@@ -421,7 +421,7 @@ impl ResourceRouteBuilder<'_> {
         self.shared.catalog.kind_type(&resource.group, &resource.version, &options)
     }
 
-    fn update(&mut self, subresource: Option<&Subresource>) {
+    fn add_update(&mut self, subresource: Option<&Subresource>) {
         let item = self.item(subresource);
         let mut route = self.route(&item.path, "put", "put", &item.kind);
         route.parameters.extend_from_slice(&self.shared.update);
@@ -430,7 +430,7 @@ impl ResourceRouteBuilder<'_> {
         self.push(route, format!("replace {}", item.of), "replace", &item.noun);
     }
 
-    fn patch(&mut self, subresource: Option<&Subresource>) {
+    fn add_patch(&mut self, subresource: Option<&Subresource>) {
         let item = self.item(subresource);
         let mut route = self.route(&item.path, "patch", "patch", &item.kind);
         route.parameters.extend_from_slice(&self.shared.patch);
@@ -441,7 +441,7 @@ impl ResourceRouteBuilder<'_> {
         self.push(route, format!("partially update {}", item.of), "patch", &item.noun);
     }
 
-    fn delete(&mut self, subresource: Option<&Subresource>) {
+    fn add_delete(&mut self, subresource: Option<&Subresource>) {
         let (item, kind) = (self.item(subresource), &self.resource.kind);
         let mut route = self.route(&item.path, "delete", "delete", &item.kind);
         route.parameters.extend_from_slice(&self.shared.delete);
@@ -458,7 +458,7 @@ impl ResourceRouteBuilder<'_> {
         self.push(route, text, "delete", &item.noun);
     }
 
-    fn delete_collection(&mut self) {
+    fn add_delete_collection(&mut self) {
         let kind = self.resource.gvk();
         let mut route = self.route(&self.collection_path(CollectionScope::Own), "delete", "deletecollection", &kind);
         if self.is_custom() {
@@ -475,7 +475,7 @@ impl ResourceRouteBuilder<'_> {
     }
 
     /// Adds the operations of a connection: one for each method, and for proxies the same below a path.
-    fn connect(&mut self, subresource: &Subresource) {
+    fn add_connect(&mut self, subresource: &Subresource) {
         let proxy = subresource.kind.kind.ends_with("ProxyOptions");
         let options =
             self.shared.catalog.kind_type(&subresource.kind.group, &subresource.kind.version, &subresource.kind.kind);

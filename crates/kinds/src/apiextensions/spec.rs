@@ -103,16 +103,16 @@ pub(super) fn validate(object: &Value, options: &ValidationOptions, validator: &
     require_one_of(&mut errors, &path.child("scope"), spec.str_at(&["scope"]), &SCOPES);
 
     let check = SpecValidator::of(object, options, validator);
-    check.presence_of_schemas(&mut errors, &path);
+    check.validate_presence_of_schemas(&mut errors, &path);
     let list = path.child("versions");
     for (i, version) in check.versions.iter().enumerate() {
         let problems = names::dns1035_label(version.str_at(&["name"]));
         if !problems.is_empty() {
             errors.invalid(&list.index(i).child("name"), version.str_at(&["name"]), problems.join(","));
         }
-        check.version(&mut errors, version, &list.index(i));
+        check.validate_version(&mut errors, version, &list.index(i));
     }
-    check.all_versions(&mut errors, &list);
+    check.validate_all_versions(&mut errors, &list);
     let first = check.versions.first().map_or("", |version| version.str_at(&["name"]));
     let problems = names::dns1035_label(first);
     if !first.is_empty() && !problems.is_empty() {
@@ -126,7 +126,7 @@ pub(super) fn validate(object: &Value, options: &ValidationOptions, validator: &
         }
     }
     super::names::validate(&mut errors, &spec["names"], &path_of_names);
-    check.common(&mut errors, &path);
+    check.validate_common_fields(&mut errors, &path);
     conversion::validate(&mut errors, spec, options, &path.child("conversion"));
     errors
 }
@@ -203,16 +203,16 @@ impl<'a> SpecValidator<'a> {
     }
 
     /// Returns a field of a version unless it is the same in all versions.
-    fn own<'v>(&self, version: &'v Value, field: &str) -> Option<&'v Value> {
+    fn own_field<'v>(&self, version: &'v Value, field: &str) -> Option<&'v Value> {
         version.get(field).filter(|_| !self.common.contains(field))
     }
 
     /// Returns a field that is the same in all versions.
-    fn shared(&self, field: &str) -> Option<&'a Value> {
+    fn common_field(&self, field: &str) -> Option<&'a Value> {
         self.versions.first()?.get(field).filter(|_| self.common.contains(field))
     }
 
-    fn presence_of_schemas(&self, errors: &mut Errors, path: &FieldPath<'_>) {
+    fn validate_presence_of_schemas(&self, errors: &mut Errors, path: &FieldPath<'_>) {
         let list = path.child("versions");
         for (i, version) in self.versions.iter().enumerate() {
             if version.at(&["schema", "openAPIV3Schema"]).is_some() {
@@ -233,21 +233,21 @@ impl<'a> SpecValidator<'a> {
         }
     }
 
-    fn version(&self, errors: &mut Errors, version: &Value, path: &FieldPath<'_>) {
+    fn validate_version(&self, errors: &mut Errors, version: &Value, path: &FieldPath<'_>) {
         versions::validate_deprecation(errors, version, path);
         let name = version.str_at(&["name"]);
-        let validation = self.own(version, "schema");
+        let validation = self.own_field(version, "schema");
         if let Some(validation) = validation {
             // If several versions have the same name, the first one decides on the subresources.
             let of_name = self.versions.iter().find(|version| version.str_at(&["name"]) == name);
             let status = of_name.is_some_and(|version| version.at(&["subresources", "status"]).is_some());
-            self.schema(errors, validation, status, name, &path.child("schema"));
+            self.validate_schema(errors, validation, status, name, &path.child("schema"));
         }
-        versions::validate_subresources(errors, self.own(version, "subresources"), &path.child("subresources"));
-        if let Some(columns) = self.own(version, "additionalPrinterColumns") {
+        versions::validate_subresources(errors, self.own_field(version, "subresources"), &path.child("subresources"));
+        if let Some(columns) = self.own_field(version, "additionalPrinterColumns") {
             versions::validate_columns(errors, columns.items_at(&[]), &path.child("additionalPrinterColumns"));
         }
-        let fields = self.own(version, "selectableFields").map_or(&[][..], |fields| fields.items_at(&[]));
+        let fields = self.own_field(version, "selectableFields").map_or(&[][..], |fields| fields.items_at(&[]));
         if fields.is_empty() {
             return;
         }
@@ -256,12 +256,12 @@ impl<'a> SpecValidator<'a> {
                 let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
                 errors.invalid(&path.child("selectableFields"), "", detail);
             }
-            Some(schema) => self.selectable(errors, fields, schema, name, path),
+            Some(schema) => self.validate_selectable_fields(errors, fields, schema, name, path),
         }
     }
 
     /// Validates the versions against each other.
-    fn all_versions(&self, errors: &mut Errors, path: &FieldPath<'_>) {
+    fn validate_all_versions(&self, errors: &mut Errors, path: &FieldPath<'_>) {
         let mut seen = HashSet::new();
         let repeated = !self.versions.iter().all(|version| seen.insert(version.str_at(&["name"])));
         let stored = self.versions.iter().filter(|version| version.bool_at(&["storage"])).count();
@@ -283,37 +283,46 @@ impl<'a> SpecValidator<'a> {
     }
 
     /// Validates the fields that stand beside the versions.
-    fn common(&self, errors: &mut Errors, path: &FieldPath<'_>) {
-        if let Some(validation) = self.shared("schema") {
+    fn validate_common_fields(&self, errors: &mut Errors, path: &FieldPath<'_>) {
+        if let Some(validation) = self.common_field("schema") {
             let status = self.versions.iter().any(|version| version.at(&["subresources", "status"]).is_some());
             let first = self.versions[0].str_at(&["name"]);
-            self.schema(errors, validation, status, first, &path.child("validation"));
+            self.validate_schema(errors, validation, status, first, &path.child("validation"));
         }
-        versions::validate_subresources(errors, self.shared("subresources"), &path.child("subresources"));
-        if let Some(columns) = self.shared("additionalPrinterColumns") {
+        versions::validate_subresources(errors, self.common_field("subresources"), &path.child("subresources"));
+        if let Some(columns) = self.common_field("additionalPrinterColumns") {
             versions::validate_columns(errors, columns.items_at(&[]), &path.child("additionalPrinterColumns"));
         }
-        let fields = self.shared("selectableFields").map_or(&[][..], |fields| fields.items_at(&[]));
+        let fields = self.common_field("selectableFields").map_or(&[][..], |fields| fields.items_at(&[]));
         if fields.is_empty() {
             return;
         }
         // Upstream reports this for schemas that differ, too.
-        match self.shared("schema") {
+        match self.common_field("schema") {
             None => {
                 let detail = "may only be set when validations.schema is included";
                 errors.invalid(&path.child("selectableFields"), "", detail);
             }
-            Some(validation) => self.selectable(errors, fields, &validation["openAPIV3Schema"], "", path),
+            Some(validation) => {
+                self.validate_selectable_fields(errors, fields, &validation["openAPIV3Schema"], "", path)
+            }
         }
     }
 
-    fn schema(&self, errors: &mut Errors, validation: &Value, status: bool, name: &str, path: &FieldPath<'_>) {
+    fn validate_schema(&self, errors: &mut Errors, validation: &Value, status: bool, name: &str, path: &FieldPath<'_>) {
         let unchanged_schemas = self.options.unchanged_schemas.contains(name);
         let subject = VersionSchema { validation, status, unchanged_schemas };
         errors.append(schema::validate(&subject, self.options, self.structural, self.validator, path));
     }
 
-    fn selectable(&self, errors: &mut Errors, fields: &[Value], schema: &Value, name: &str, path: &FieldPath<'_>) {
+    fn validate_selectable_fields(
+        &self,
+        errors: &mut Errors,
+        fields: &[Value],
+        schema: &Value,
+        name: &str,
+        path: &FieldPath<'_>,
+    ) {
         if let Some(fault) = unsupported::fault(Node(schema)) {
             errors.invalid(&path.child("schema.openAPIV3Schema"), "", fault);
         }

@@ -1,14 +1,14 @@
-//! The kinds of the core group.
+//! Strategies of the core group.
 
 use std::sync::Arc;
 
 use pintle_registry::Strategy;
 
-/// Configuration and cluster objects: config maps, secrets, namespaces, nodes, service accounts, volumes, quotas, ….
+/// Cluster resources and configuration: config maps, secrets, namespaces, nodes, service accounts, volumes, quotas.
 pub(crate) mod cluster;
-/// Pods and what holds a pod template: `pods`, `podtemplates`, `replicationcontrollers`.
+/// `pods`, `podtemplates` and `replicationcontrollers`.
 pub(crate) mod pod;
-/// Services and endpoints.
+/// `services` and `endpoints`.
 mod service;
 
 pub use service::{NetworkError, ServiceNetwork, bootstrap_objects, services};

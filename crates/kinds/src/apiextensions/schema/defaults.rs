@@ -9,7 +9,7 @@ use super::validator::SchemaJudge;
 /// Validates the defaults of a structural schema. With `pruned`, defaults may not contain unknown fields.
 pub(crate) fn validate(root: Node<'_>, pruned: bool, validator: &dyn SchemaJudge, path: &FieldPath<'_>) -> Errors {
     let mut defaults = DefaultsValidator { pruned, validator, budget: BUDGET, errors: Errors::new() };
-    defaults.node(root, &ResourcePosition { resource: root, steps: Vec::new(), inside_meta: false }, true, path);
+    defaults.visit_node(root, &ResourcePosition { resource: root, steps: Vec::new(), inside_meta: false }, true, path);
     defaults.errors
 }
 
@@ -59,7 +59,7 @@ impl<'s> ResourcePosition<'s> {
 }
 
 impl DefaultsValidator<'_> {
-    fn node<'s>(&mut self, node: Node<'s>, position: &ResourcePosition<'s>, root: bool, path: &FieldPath<'_>) {
+    fn visit_node<'s>(&mut self, node: Node<'s>, position: &ResourcePosition<'s>, root: bool, path: &FieldPath<'_>) {
         let embedded = root || node.flag("x-kubernetes-embedded-resource");
         let own = ResourcePosition { resource: node, steps: Vec::new(), inside_meta: false };
         let position = if embedded { &own } else { position };
@@ -67,23 +67,23 @@ impl DefaultsValidator<'_> {
             return;
         }
         if let Some(value) = node.keyword("default") {
-            self.default(node, value, embedded, position, &path.child("default"));
+            self.validate_default_value(node, value, embedded, position, &path.child("default"));
         }
         if self.budget < 0 {
             return;
         }
         // Defaults are not allowed below `additionalProperties`.
         if let Some(items) = node.child("items") {
-            self.node(items, &position.step(None, position.inside_meta), false, &path.child("items"));
+            self.visit_node(items, &position.step(None, position.inside_meta), false, &path.child("items"));
         }
         let properties = path.child("properties");
         for (name, property) in node.named("properties") {
             let meta = position.inside_meta || (embedded && matches!(name, "metadata" | "apiVersion" | "kind"));
-            self.node(property, &position.step(Some(name), meta), false, &properties.key(name));
+            self.visit_node(property, &position.step(Some(name), meta), false, &properties.key(name));
         }
     }
 
-    fn default(
+    fn validate_default_value(
         &mut self,
         node: Node<'_>,
         value: &Value,

@@ -1,5 +1,5 @@
 //! Validates the CEL expressions of the rules of a schema (upstream: the last part of
-//! `ValidateCustomResourceDefinitionOpenAPISchema`). A [`super::validator`] compiles them. Stored expressions compile in
+//! `ValidateCustomResourceDefinitionOpenAPISchema`). A [`SchemaJudge`] compiles them. Stored expressions compile in
 //! the same environment as new ones, because the two environments are equal in Kubernetes 1.36.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
@@ -17,7 +17,7 @@ pub(super) fn validate(
     errors: &mut Errors,
     root: Node<'_>,
     ruled: &[Ruled<'_>],
-    places: &[RuledNodeContext],
+    contexts: &[RuledNodeContext],
     unchanged_schemas: bool,
     validator: &dyn SchemaJudge,
 ) -> TotalCost {
@@ -25,7 +25,7 @@ pub(super) fn validate(
     if ruled.is_empty() {
         return totals;
     }
-    for ((ruled, context), compiled) in ruled.iter().zip(places).zip(validator.compile_rules(root.0, ruled)) {
+    for ((ruled, context), compiled) in ruled.iter().zip(contexts).zip(validator.compile_rules(root.0, ruled)) {
         let path = FieldPath::new(&context.path);
         let list = path.child("x-kubernetes-validations");
         let compiled = match compiled {

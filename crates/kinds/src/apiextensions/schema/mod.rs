@@ -96,7 +96,7 @@ pub(super) fn validate(
     let found = openapi::validate(root, options, rules, &path);
     errors.append(found.errors);
     let totals =
-        expressions::validate(&mut errors, root, &found.ruled, &found.places, subject.unchanged_schemas, validator);
+        expressions::validate(&mut errors, root, &found.ruled, &found.contexts, subject.unchanged_schemas, validator);
     // The earlier checks have reported the same fault.
     if let Some(fault) = fault.filter(|_| errors.is_empty()) {
         errors.invalid(&path, "", fault);

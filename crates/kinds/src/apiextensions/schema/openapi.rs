@@ -35,7 +35,7 @@ pub(super) struct SchemaFindings<'a> {
     /// The nodes whose rules are to be compiled, in upstream's order.
     pub(super) ruled: Vec<Ruled<'a>>,
     /// The context of each of these nodes.
-    pub(super) places: Vec<RuledNodeContext>,
+    pub(super) contexts: Vec<RuledNodeContext>,
 }
 
 /// The context of a node with rules.
@@ -52,7 +52,7 @@ impl<'a> SchemaFindings<'a> {
     fn append(&mut self, mut below: SchemaFindings<'a>) {
         self.errors.append(below.errors);
         self.ruled.append(&mut below.ruled);
-        self.places.append(&mut below.places);
+        self.contexts.append(&mut below.contexts);
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn validate<'a>(
         cardinality: Cardinality::ONE,
         rules,
     };
-    SchemaVisitor { options, steps: Vec::new() }.node(root, &context, path)
+    SchemaVisitor { options, steps: Vec::new() }.visit_node(root, &context, path)
 }
 
 /// The context of a node.
@@ -99,17 +99,17 @@ struct NodeContext<'a> {
 }
 
 impl NodeContext<'_> {
-    fn below(&self) -> Self {
+    fn for_child(&self) -> Self {
         Self { root: false, ..self.clone() }
     }
 
     /// The context below a junctor, where rules are forbidden.
-    fn junctor(&self) -> Self {
-        Self { rules: false, ..self.below() }
+    fn for_junctor(&self) -> Self {
+        Self { rules: false, ..self.for_child() }
     }
 
-    fn additional(&self, node: Node<'_>) -> Self {
-        let mut context = self.below();
+    fn for_additional_properties(&self, node: Node<'_>) -> Self {
+        let mut context = self.for_child();
         context.cardinality = self.cardinality.within(node);
         if self.inside_meta {
             context.no_default = Some("inside additionalProperties applying to object metadata".into());
@@ -117,8 +117,8 @@ impl NodeContext<'_> {
         context
     }
 
-    fn property(&self, node: Node<'_>, name: &str, path: &FieldPath<'_>) -> Self {
-        let mut context = self.below();
+    fn for_property(&self, node: Node<'_>, name: &str, path: &FieldPath<'_>) -> Self {
+        let mut context = self.for_child();
         context.cardinality = self.cardinality.within(node);
         if !matches!(node.optional_text("x-kubernetes-map-type"), None | Some("granular" | "atomic")) {
             context.uncorrelatable.get_or_insert_with(|| path.to_string());
@@ -133,8 +133,8 @@ impl NodeContext<'_> {
     }
 
     /// Only the items of lists of type `map` can be correlated with old items.
-    fn item(&self, node: Node<'_>, path: &FieldPath<'_>) -> Self {
-        let mut context = self.below();
+    fn for_item(&self, node: Node<'_>, path: &FieldPath<'_>) -> Self {
+        let mut context = self.for_child();
         context.cardinality = self.cardinality.within(node);
         if node.text("x-kubernetes-list-type") != "map" {
             context.uncorrelatable.get_or_insert_with(|| path.to_string());
@@ -145,15 +145,15 @@ impl NodeContext<'_> {
 
 impl<'a> SchemaVisitor<'a> {
     /// Validates a node and all nodes below it.
-    fn node(&mut self, node: Node<'a>, context: &NodeContext<'_>, path: &FieldPath<'_>) -> SchemaFindings<'a> {
+    fn visit_node(&mut self, node: Node<'a>, context: &NodeContext<'_>, path: &FieldPath<'_>) -> SchemaFindings<'a> {
         let mut findings = SchemaFindings::default();
-        self.keywords(&mut findings.errors, node, context, path);
-        self.shape(&mut findings, node, context, path);
-        self.junctors(&mut findings, node, context, path);
-        self.items(&mut findings, node, context, path);
+        self.validate_keywords(&mut findings.errors, node, context, path);
+        self.visit_properties(&mut findings, node, context, path);
+        self.visit_junctors(&mut findings, node, context, path);
+        self.visit_items(&mut findings, node, context, path);
         let list = path.child("dependencies");
         for (name, below) in node.named("dependencies").filter(|(_, below)| below.0.as_object().is_some()) {
-            findings.append(self.node(below, &context.junctor(), &list.key(name)));
+            findings.append(self.visit_node(below, &context.for_junctor(), &list.key(name)));
         }
         let preserve = "x-kubernetes-preserve-unknown-fields";
         if node.keyword(preserve).is_some_and(|value| value.as_bool() == Some(false)) {
@@ -163,12 +163,12 @@ impl<'a> SchemaVisitor<'a> {
         if self.options.require_list_items {
             lists::validate_items(&mut findings.errors, node, path);
         }
-        self.rules(&mut findings, node, context, path);
+        self.collect_rules(&mut findings, node, context, path);
         findings
     }
 
     /// Validates the node that a step leads to.
-    fn step(
+    fn visit_step(
         &mut self,
         step: Step<'a>,
         node: Node<'a>,
@@ -176,12 +176,12 @@ impl<'a> SchemaVisitor<'a> {
         path: &FieldPath<'_>,
     ) -> SchemaFindings<'a> {
         self.steps.push(step);
-        let findings = self.node(node, context, path);
+        let findings = self.visit_node(node, context, path);
         self.steps.pop();
         findings
     }
 
-    fn keywords(&self, errors: &mut Errors, node: Node<'_>, context: &NodeContext<'_>, path: &FieldPath<'_>) {
+    fn validate_keywords(&self, errors: &mut Errors, node: Node<'_>, context: &NodeContext<'_>, path: &FieldPath<'_>) {
         let kind = node.type_name();
         if self.options.require_known_types && !kind.is_empty() && !TYPES.contains(&kind) {
             errors.not_supported(&path.child("type"), kind, &TYPES);
@@ -211,7 +211,7 @@ impl<'a> SchemaVisitor<'a> {
     }
 
     /// Validates properties and maps.
-    fn shape(
+    fn visit_properties(
         &mut self,
         findings: &mut SchemaFindings<'a>,
         node: Node<'a>,
@@ -225,17 +225,22 @@ impl<'a> SchemaVisitor<'a> {
                 findings.errors.forbidden(&additional, detail);
             }
             if let Some(schema) = node.child("additionalProperties") {
-                findings.append(self.step(Step::Values, schema, &context.additional(node), &additional));
+                findings.append(self.visit_step(
+                    Step::Values,
+                    schema,
+                    &context.for_additional_properties(node),
+                    &additional,
+                ));
             }
         }
         let properties = path.child("properties");
         for (name, property) in node.named("properties") {
-            let context = context.property(node, name, path);
-            findings.append(self.step(Step::Property(name), property, &context, &properties.key(name)));
+            let context = context.for_property(node, name, path);
+            findings.append(self.visit_step(Step::Property(name), property, &context, &properties.key(name)));
         }
     }
 
-    fn junctors(
+    fn visit_junctors(
         &mut self,
         findings: &mut SchemaFindings<'a>,
         node: Node<'a>,
@@ -243,21 +248,21 @@ impl<'a> SchemaVisitor<'a> {
         path: &FieldPath<'_>,
     ) {
         if let Some(below) = node.child("not") {
-            findings.append(self.node(below, &context.junctor(), &path.child("not")));
+            findings.append(self.visit_node(below, &context.for_junctor(), &path.child("not")));
         }
         for junctor in ["allOf", "oneOf", "anyOf"] {
             let list = path.child(junctor);
             for (i, below) in node.children(junctor).enumerate() {
-                findings.append(self.node(below, &context.junctor(), &list.index(i)));
+                findings.append(self.visit_node(below, &context.for_junctor(), &list.index(i)));
             }
         }
         let list = path.child("definitions");
         for (name, below) in node.named("definitions") {
-            findings.append(self.node(below, &context.junctor(), &list.key(name)));
+            findings.append(self.visit_node(below, &context.for_junctor(), &list.key(name)));
         }
     }
 
-    fn items(
+    fn visit_items(
         &mut self,
         findings: &mut SchemaFindings<'a>,
         node: Node<'a>,
@@ -266,14 +271,14 @@ impl<'a> SchemaVisitor<'a> {
     ) {
         let items = path.child("items");
         if let Some(below) = node.child("items") {
-            findings.append(self.step(Step::Items, below, &context.item(node, path), &items));
+            findings.append(self.visit_step(Step::Items, below, &context.for_item(node, path), &items));
         }
         for (i, below) in node.children("items").enumerate() {
-            findings.append(self.step(Step::Items, below, &context.item(node, path), &items.index(i)));
+            findings.append(self.visit_step(Step::Items, below, &context.for_item(node, path), &items.index(i)));
         }
     }
 
-    fn rules(
+    fn collect_rules(
         &self,
         findings: &mut SchemaFindings<'a>,
         node: Node<'a>,
@@ -286,7 +291,7 @@ impl<'a> SchemaVisitor<'a> {
         rules::validate_shape(&mut findings.errors, node, path);
         if context.rules && findings.errors.is_empty() {
             findings.ruled.push(Ruled { schema: node.0, way: self.steps.clone() });
-            findings.places.push(RuledNodeContext {
+            findings.contexts.push(RuledNodeContext {
                 path: path.to_string(),
                 uncorrelatable: context.uncorrelatable.clone(),
                 cardinality: context.cardinality,
@@ -305,7 +310,7 @@ mod tests {
         let schema = object(schema);
         let options = ValidationOptions::for_create();
         let findings = validate(Node(&schema), &options, true, &FieldPath::new("s"));
-        let ruled = findings.ruled.iter().zip(&findings.places).map(|(ruled, context)| {
+        let ruled = findings.ruled.iter().zip(&findings.contexts).map(|(ruled, context)| {
             let within = context.uncorrelatable.as_deref().unwrap_or("-");
             format!("{} {} {within}", context.path, ruled.way.len())
         });
