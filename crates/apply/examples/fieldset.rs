@@ -1,20 +1,20 @@
-//! How long it takes to build, write and read the field set of a pod of about 2 KiB, and to apply it again.
+//! Measures how long it takes to build, encode and decode the field set of a pod of about 2 KiB, and to apply it again.
 
 use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
-use pintle_apply::managers::{ConvertError, Managers, Updater, Versions};
+use pintle_apply::merge::{ConvertError, ManagedFields, Updater, VersionConverter};
 use pintle_apply::set::FieldSet;
-use pintle_apply::typed::Place;
+use pintle_apply::typed::TypeRef;
 use pintle_schema::Schema;
 use pintle_value::{Value, print};
 
 struct Pods(Schema);
 
-impl Versions for Pods {
-    fn place(&self, version: &str) -> Option<Place<'_>> {
-        (version == "v1").then(|| Place::new(&self.0.types, self.0.root))
+impl VersionConverter for Pods {
+    fn type_ref(&self, version: &str) -> Option<TypeRef<'_>> {
+        (version == "v1").then(|| TypeRef::new(&self.0.types, self.0.root))
     }
 
     fn convert(&self, _: &Value, _: &str, _: &str) -> Result<Value, ConvertError> {
@@ -48,16 +48,16 @@ fn pod() -> Value {
 fn main() -> std::io::Result<()> {
     let Some(schema) = pintle_catalog::shared().kind_schema("", "v1", "Pod") else { return Ok(()) };
     let pods = Pods(schema);
-    let Some(place) = pods.place("v1") else { return Ok(()) };
+    let Some(type_ref) = pods.type_ref("v1") else { return Ok(()) };
     let pod = pod();
-    let set = place.field_set(&pod);
+    let set = type_ref.field_set(&pod);
     let text = set.encode();
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} bytes of JSON, {} fields, {} bytes of fieldsV1", print::json(&pod).len(), set.len(), text.len())?;
 
-    let updater = Updater { versions: &pods };
+    let updater = Updater { converter: &pods };
     let apply = |live: &Value, config: &Value, managers| updater.apply(live, config, "v1", managers, &"me", false);
-    let managers = apply(&Value::object(), &pod, Managers::new()).map(|done| done.1).unwrap_or_default();
+    let managers = apply(&Value::object(), &pod, ManagedFields::new()).map(|done| done.1).unwrap_or_default();
     let mut changed = pod.clone();
     changed.set_at(&["metadata", "labels", "tier"], "back");
 
@@ -67,7 +67,7 @@ fn main() -> std::io::Result<()> {
         (0..ROUNDS).for_each(|_| work());
         writeln!(out, "{what}: {:.1} µs", start.elapsed().as_secs_f64() * 1e6 / f64::from(ROUNDS))
     };
-    time("build", &|| drop(black_box(place.field_set(&pod))))?;
+    time("build", &|| drop(black_box(type_ref.field_set(&pod))))?;
     time("encode", &|| drop(black_box(set.encode())))?;
     time("decode", &|| drop(black_box(FieldSet::decode(&text))))?;
     time("from a tree", &|| drop(black_box(FieldSet::from_value(&set.to_value()))))?;

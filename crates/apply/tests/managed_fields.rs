@@ -1,12 +1,13 @@
-//! What becomes of `managedFields` over updates and applies: entries, times, identities, the cap, conflicts in words.
+//! How updates and applies change `managedFields`: entries, times, identities, the cap, conflict messages.
 
 mod model;
 
 use model::Model;
 use pintle_apply::managed_fields::{
-    Keeper, MAX_UPDATERS, Managed, Request, conflict_causes, conflict_message, decode, encode, of_update,
+    FieldManager, FieldManagerRequest, MAX_UPDATE_MANAGERS, Managed, conflict_causes, conflict_message, decode,
+    decode_for_update, encode,
 };
-use pintle_apply::managers::{UpdateError, Updater};
+use pintle_apply::merge::{UpdateError, Updater};
 use pintle_value::time::Time;
 use pintle_value::{Value, print};
 
@@ -18,31 +19,32 @@ fn managed(entries: &str) -> Managed {
     decode(read(entries).as_array().expect("an array")).expect(entries)
 }
 
-/// An object whose managers are kept. Every operation takes a second.
-struct Kept {
+/// An object with its managed fields. Every operation advances the clock by one second.
+struct ManagedObject {
     model: Model,
     live: Value,
     managed: Managed,
     now: i64,
 }
 
-impl Kept {
+impl ManagedObject {
     fn new() -> Self {
         Self { model: Model::new(), live: Value::object(), managed: Managed::default(), now: 0 }
     }
 
-    /// Does `apply`, `force` or `update` by a manager (`name@version/subresource`), or says what it was refused for.
-    fn does(&mut self, verb: &str, who: &str, object: &str) -> Result<(), String> {
+    /// Runs `apply`, `force` or `update` by a manager (`name@version/subresource`). Returns the error message on
+    /// failure.
+    fn run(&mut self, verb: &str, who: &str, object: &str) -> Result<(), String> {
         let (name, subresource) = who.split_once('/').unwrap_or((who, ""));
         let (manager, version) = name.split_once('@').unwrap_or((name, "v1"));
-        let keeper = Keeper { updater: Updater { versions: &self.model } };
+        let field_manager = FieldManager { updater: Updater { converter: &self.model } };
         self.now += 1;
-        let request = Request { manager, version, subresource, now: Time::from_seconds(self.now) };
+        let request = FieldManagerRequest { manager, version, subresource, now: Time::from_seconds(self.now) };
         let (object, before) = (read(object), self.managed.clone());
         let done = if verb == "update" {
-            keeper.update(&self.live, &object, before, &request).map(|managed| (Some(object), managed))
+            field_manager.update(&self.live, &object, before, &request).map(|managed| (Some(object), managed))
         } else {
-            keeper.apply(&self.live, &object, before, &request, verb == "force", None)
+            field_manager.apply(&self.live, &object, before, &request, verb == "force", None)
         };
         let (object, managed) = done.map_err(|error| match error {
             UpdateError::Conflicts(conflicts) => {
@@ -77,20 +79,20 @@ impl Kept {
     }
 }
 
-/// Runs operations (`verb who object`) on an object, and compares the entries. A refusal is an entry in front.
+/// Runs operations (`verb manager object`) on an object, and compares the errors followed by the entries.
 #[track_caller]
 fn check(operations: &[(&str, &str, &str)], expect: &[&str]) {
-    let mut kept = Kept::new();
+    let mut object_state = ManagedObject::new();
     let mut found: Vec<String> = Vec::new();
     for (verb, who, object) in operations {
-        found.extend(kept.does(verb, who, object).err());
+        found.extend(object_state.run(verb, who, object).err());
     }
-    found.extend(kept.entries());
+    found.extend(object_state.entries());
     assert_eq!(found, expect);
 }
 
 #[test]
-fn times_change_with_what_changes() {
+fn times_change_only_when_the_owned_fields_change() {
     check(
         &[("apply", "one", r#"{"numeric":1}"#), ("apply", "one", r#"{"numeric":1}"#)],
         &[r#"Apply one@v1 1 {"f:numeric":{}}"#],
@@ -103,7 +105,7 @@ fn times_change_with_what_changes() {
         &[("update", "one", r#"{"numeric":1}"#), ("update", "one", r#"{"numeric":1}"#)],
         &[r#"Update one@v1 1 {"f:numeric":{}}"#],
     );
-    // Who only takes something away owns nothing more, and so has no new time.
+    // Removing fields adds no ownership, so the time stays.
     check(
         &[("update", "one", r#"{"numeric":1,"string":"a"}"#), ("update", "one", r#"{"numeric":1}"#)],
         &[r#"Update one@v1 1 {"f:numeric":{}}"#],
@@ -112,7 +114,7 @@ fn times_change_with_what_changes() {
         &[("update", "one", r#"{"numeric":1}"#), ("update", "one", r#"{"numeric":1,"string":"a"}"#)],
         &[r#"Update one@v1 2 {"f:numeric":{},"f:string":{}}"#],
     );
-    // An apply that agrees with everyone changes nothing, and has no time at all.
+    // An apply that changes nothing has no time.
     check(
         &[("update", "one", r#"{"numeric":1}"#), ("apply", "two", r#"{"numeric":1}"#)],
         &[r#"Apply two@v1 - {"f:numeric":{}}"#, r#"Update one@v1 1 {"f:numeric":{}}"#],
@@ -120,8 +122,9 @@ fn times_change_with_what_changes() {
 }
 
 #[test]
-fn who_is_who() {
-    // One that updates through another version or subresource is another one; one that applies at another is the same.
+fn managers_are_identified_by_name_operation_version_and_subresource() {
+    // Updates through another version or subresource are another manager. Applies at another version are the same
+    // manager.
     check(
         &[
             ("update", "one@v1", r#"{"numeric":1}"#),
@@ -146,7 +149,7 @@ fn who_is_who() {
 }
 
 #[test]
-fn conflicts_in_words() {
+fn conflicts_name_the_manager_and_the_fields() {
     check(
         &[("update", "ctrl", r#"{"numeric":1}"#), ("apply", "one", r#"{"numeric":2}"#)],
         &[
@@ -169,15 +172,15 @@ fn conflicts_in_words() {
 }
 
 #[test]
-fn the_oldest_updaters_become_one() {
-    let mut kept = Kept::new();
+fn the_oldest_update_managers_are_merged() {
+    let mut object_state = ManagedObject::new();
     let mut object = Value::object();
-    for i in 0..MAX_UPDATERS + 3 {
+    for i in 0..MAX_UPDATE_MANAGERS + 3 {
         object.set_at(&["labels", &format!("l{i:02}")], "x");
-        kept.does("update", &format!("m{i:02}"), &print::json(&object)).expect("an update");
+        object_state.run("update", &format!("m{i:02}"), &print::json(&object)).expect("an update");
     }
-    let entries = kept.entries();
-    assert_eq!(entries.len(), MAX_UPDATERS, "{entries:?}");
+    let entries = object_state.entries();
+    assert_eq!(entries.len(), MAX_UPDATE_MANAGERS, "{entries:?}");
     assert_eq!(
         entries[0],
         r#"Update ancient-changes@v1 4 {"f:labels":{".":{},"f:l00":{},"f:l01":{},"f:l02":{},"f:l03":{}}}"#
@@ -186,16 +189,19 @@ fn the_oldest_updaters_become_one() {
 }
 
 #[test]
-fn what_nobody_owns() {
-    let mut kept = Kept { model: Model::deduced(), ..Kept::new() };
+fn identity_and_system_fields_are_never_owned() {
+    let mut object_state = ManagedObject { model: Model::deduced(), ..ManagedObject::new() };
     let object = r#"{"apiVersion":"v1","kind":"K","metadata":{"name":"n","namespace":"d","uid":"u","generation":1,
         "resourceVersion":"1","labels":{"a":"1"}},"spec":1}"#;
-    kept.does("update", "one", object).expect("an update");
-    assert_eq!(kept.entries(), [r#"Update one@v1 1 {"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{}}"#]);
+    object_state.run("update", "one", object).expect("an update");
+    assert_eq!(
+        object_state.entries(),
+        [r#"Update one@v1 1 {"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{}}"#]
+    );
 }
 
 #[test]
-fn entries_that_cannot_be_read() {
+fn malformed_entries_are_rejected() {
     for (entry, expect) in [
         ("{}", "operation must be `Apply` or `Update`"),
         (r#"{"operation":"Delete"}"#, "operation must be `Apply` or `Update`"),
@@ -216,7 +222,7 @@ fn entries_that_cannot_be_read() {
 }
 
 #[test]
-fn what_an_update_starts_from() {
+fn updates_may_replace_or_reset_the_managed_fields() {
     let entry = |name: &str| {
         format!(
             r#"[{{"manager":"{name}","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{{"f:a":{{}}}}}}]"#
@@ -224,7 +230,7 @@ fn what_an_update_starts_from() {
     };
     let (live, sent) = (entry("live"), entry("sent"));
     let check = |sent: &str, subresource: &str, expect: Managed| {
-        assert_eq!(of_update(&read(&live), &read(sent), subresource), expect, "{sent} {subresource}");
+        assert_eq!(decode_for_update(&read(&live), &read(sent), subresource), expect, "{sent} {subresource}");
     };
     check(&sent, "", managed(&sent));
     check(&sent, "status", managed(&live));
@@ -233,5 +239,5 @@ fn what_an_update_starts_from() {
     check("[{}]", "", Managed::default());
     check("[]", "status", managed(&live));
     check(r#"[{"manager":"x"}]"#, "", managed(&live));
-    assert_eq!(of_update(&read(r#"[{"manager":"x"}]"#), &Value::Null, ""), Managed::default());
+    assert_eq!(decode_for_update(&read(r#"[{"manager":"x"}]"#), &Value::Null, ""), Managed::default());
 }

@@ -1,57 +1,58 @@
-//! `managedFields` of creations as a real API server answered them, worked out again with the built-in types.
+//! Compares the `managedFields` of created objects with those recorded from a real API server.
 
-use pintle_apply::managed_fields::{Keeper, Managed, Request, encode};
-use pintle_apply::managers::{ConvertError, Updater, Versions};
+use pintle_apply::managed_fields::{FieldManager, FieldManagerRequest, Managed, encode};
+use pintle_apply::merge::{ConvertError, Updater, VersionConverter};
 use pintle_apply::set::{FieldSet, Filter};
-use pintle_apply::typed::Place;
+use pintle_apply::typed::TypeRef;
 use pintle_schema::{Problems, Schema, normalise};
 use pintle_value::Value;
 use pintle_value::time::Time;
 
 /// A built-in kind at its only version.
-struct Kind {
+struct BuiltInKind {
     schema: Schema,
     version: String,
     filter: Filter,
 }
 
-impl Versions for Kind {
-    fn place(&self, version: &str) -> Option<Place<'_>> {
-        (version == self.version).then(|| Place::new(&self.schema.types, self.schema.root))
+impl VersionConverter for BuiltInKind {
+    fn type_ref(&self, version: &str) -> Option<TypeRef<'_>> {
+        (version == self.version).then(|| TypeRef::new(&self.schema.types, self.schema.root))
     }
 
     fn convert(&self, _: &Value, _: &str, _: &str) -> Result<Value, ConvertError> {
         Err(ConvertError::MissingVersion)
     }
 
-    fn filter(&self, _: &str) -> Option<&Filter> {
+    fn ignore_filter(&self, _: &str) -> Option<&Filter> {
         Some(&self.filter)
     }
 }
 
-/// Creates an object of a kind, and compares the fields of its creator.
+/// Creates an object and compares the fields of its creator.
 #[track_caller]
 fn check((group, version, kind): (&str, &str, &str), object: &str, expect: &str) {
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let schema = pintle_catalog::shared().kind_schema(group, version, kind).expect(kind);
-    let made = |text: &str| {
+    let normalised = |text: &str| {
         let mut object: Value = serde_json::from_str(text).expect(text);
         normalise(&schema.types, schema.root, &mut object, &mut Problems::default());
         object
     };
-    let (live, new) = (made("{}"), made(object));
+    let (live, new) = (normalised("{}"), normalised(object));
     let filter = Filter::Exclude(FieldSet::decode(r#"{"f:status":{}}"#).expect("a set"));
-    let kind = Kind { schema: schema.clone(), version: group_version, filter };
-    let keeper = Keeper { updater: Updater { versions: &kind } };
-    let request = Request { manager: "golden", version: &kind.version, subresource: "", now: Time::from_seconds(0) };
-    let managed = keeper.update(&live, &new, Managed::default(), &request).expect("an update");
+    let kind = BuiltInKind { schema: schema.clone(), version: group_version, filter };
+    let field_manager = FieldManager { updater: Updater { converter: &kind } };
+    let request =
+        FieldManagerRequest { manager: "golden", version: &kind.version, subresource: "", now: Time::from_seconds(0) };
+    let managed = field_manager.update(&live, &new, Managed::default(), &request).expect("an update");
     let entries = encode(&managed);
     let fields: Value = serde_json::from_str(expect).expect(expect);
     assert_eq!(entries.first().map(|entry| &entry["fieldsV1"]), Some(&fields));
 }
 
 #[test]
-fn config_map() {
+fn created_config_map_matches_the_recorded_fields() {
     check(
         ("", "v1", "ConfigMap"),
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","uid":"u",
@@ -61,7 +62,7 @@ fn config_map() {
 }
 
 #[test]
-fn custom_resource_definition() {
+fn created_definition_matches_the_recorded_fields() {
     check(
         ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
         r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"w.x.example"},

@@ -1,9 +1,9 @@
-//! Scenarios: what several managers do to an object, one line each, and then the object and who owns what. They are in
-//! `scenarios/*.txt` and read top to bottom; `UPDATE_EXPECT=1` writes what is found into them.
+//! Scenarios: operations of several managers on an object, one per line, followed by the object and the managed fields.
+//! They are in `scenarios/*.txt` and read top to bottom. `UPDATE_EXPECT=1` updates the files.
 //!
-//! `== name` begins a scenario, `schema atomic` or `schema deduced` changes the schema, `retire v2` takes a version away,
-//! `ignore v1 {…}` says which fields do not count, `include v1 path` which alone do. `apply`, `force` and `update` are done
-//! by `manager@version`. What an operation was refused for follows it after a `!`.
+//! `== name` begins a scenario. `schema atomic` and `schema deduced` change the schema, `retire v2` removes a version,
+//! `ignore v1 {...}` excludes fields, and `include v1 path` includes only a path. `apply`, `force` and `update` are run
+//! by `manager@version`. A line with `!` shows the error of the operation before it.
 
 mod model;
 
@@ -13,54 +13,60 @@ use std::fs;
 use std::path::Path;
 
 use model::Model;
-use pintle_apply::managers::{ConvertError, Managers, UpdateError, Updater, Versions};
+use pintle_apply::merge::{ConvertError, ManagedFields, UpdateError, Updater, VersionConverter};
 use pintle_apply::path::PathElement;
-use pintle_apply::set::{FieldSet, Filter, Step};
-use pintle_apply::typed::{Duplicates, Place};
+use pintle_apply::set::{FieldSet, Filter, PathElementMatcher};
+use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_value::{Str, Value, print};
 
-/// The model, and what of requests counts.
-struct Kind {
+/// The model with ignore filters.
+struct FilteredModel {
     model: Model,
     filters: BTreeMap<Str, Filter>,
 }
 
-impl Versions for Kind {
-    fn place(&self, version: &str) -> Option<Place<'_>> {
-        self.model.place(version)
+impl VersionConverter for FilteredModel {
+    fn type_ref(&self, version: &str) -> Option<TypeRef<'_>> {
+        self.model.type_ref(version)
     }
 
     fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError> {
         self.model.convert(object, from, to)
     }
 
-    fn filter(&self, version: &str) -> Option<&Filter> {
+    fn ignore_filter(&self, version: &str) -> Option<&Filter> {
         self.filters.get(version)
     }
 }
 
-struct State {
-    kind: Kind,
+struct ScenarioState {
+    kind: FilteredModel,
     live: Value,
     version: String,
-    managers: Managers<String>,
+    managers: ManagedFields<String>,
 }
 
-impl State {
-    /// Does what a line says. Returns what it was refused for.
+impl ScenarioState {
+    /// Runs one line. Returns the lines of the error.
     fn run(&mut self, line: &str) -> Vec<String> {
         let mut words = line.splitn(3, ' ');
         let (verb, subject, rest) =
             (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next().unwrap_or(""));
         match verb {
             "schema" => self.kind.model = if subject == "atomic" { Model::atomic() } else { Model::deduced() },
-            "retire" => self.kind.model.retire(subject),
+            "retire" => self.kind.model.remove_version(subject),
             "ignore" => {
                 let fields = FieldSet::decode(rest).expect(line);
                 self.kind.filters.insert(Str::from(subject), Filter::Exclude(fields));
             }
             "include" => {
-                let step = |name: &str| if name == "*" { Step::Any } else { Step::Is(PathElement::field(name)) };
+                let step = |name: &str| {
+                    if name == "*" {
+                        PathElementMatcher::Wildcard
+                    } else {
+                        PathElementMatcher::Element(PathElement::field(name))
+                    }
+                };
                 let pattern = rest.split('.').map(step).collect();
                 self.kind.filters.insert(Str::from(subject), Filter::Include(vec![pattern]));
             }
@@ -80,9 +86,11 @@ impl State {
             self.version = version.to_owned();
         }
         let duplicates = if verb == "update" { Duplicates::Allowed } else { Duplicates::Forbidden };
-        let place = self.kind.model.at(version).expect(version);
-        place.validate(object, duplicates).map_err(|e| e.to_string().lines().map(str::to_owned).collect::<Vec<_>>())?;
-        let updater = Updater { versions: &self.kind };
+        let type_ref = self.kind.model.at(version).expect(version);
+        type_ref
+            .validate(object, duplicates)
+            .map_err(|e| e.to_string().lines().map(str::to_owned).collect::<Vec<_>>())?;
+        let updater = Updater { converter: &self.kind };
         let (managers, name) = (self.managers.clone(), manager.to_owned());
         let done = if verb == "update" {
             let managers = updater.update(&self.live, object, version, managers, &name);
@@ -90,14 +98,14 @@ impl State {
         } else {
             updater.apply(&self.live, object, version, managers, &name, verb == "force")
         };
-        let (object, managers) = done.map_err(refusal)?;
+        let (object, managers) = done.map_err(error_lines)?;
         self.managers = managers;
         self.live = object.unwrap_or_else(|| self.live.clone());
         Ok(())
     }
 }
 
-fn refusal(error: UpdateError<String>) -> Vec<String> {
+fn error_lines(error: UpdateError<String>) -> Vec<String> {
     match error {
         UpdateError::Conflicts(conflicts) => conflicts
             .into_iter()
@@ -107,13 +115,13 @@ fn refusal(error: UpdateError<String>) -> Vec<String> {
     }
 }
 
-/// Runs a scenario and writes it down with what is found.
-fn found(scenario: &str) -> String {
-    let mut state = State {
-        kind: Kind { model: Model::new(), filters: BTreeMap::new() },
+/// Runs a scenario. Returns it with the actual outcome.
+fn run_scenario(scenario: &str) -> String {
+    let mut state = ScenarioState {
+        kind: FilteredModel { model: Model::new(), filters: BTreeMap::new() },
         live: Value::object(),
         version: "v1".to_owned(),
-        managers: Managers::new(),
+        managers: ManagedFields::new(),
     };
     let mut out = String::new();
     let is_operation = |line: &&str| line.starts_with(|c: char| c.is_ascii_lowercase()) && !line.contains(" owns ");
@@ -138,7 +146,7 @@ fn check(file: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios").join(file);
     let expected = fs::read_to_string(&path).expect(file);
     let (head, scenarios) = expected.split_once("== ").expect("a scenario");
-    let found: Vec<String> = scenarios.split("\n== ").map(|scenario| found(&format!("== {scenario}"))).collect();
+    let found: Vec<String> = scenarios.split("\n== ").map(|scenario| run_scenario(&format!("== {scenario}"))).collect();
     let found = format!("{head}{}", found.join("\n"));
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         fs::write(&path, &found).expect(file);
@@ -150,26 +158,26 @@ fn check(file: &str) {
 }
 
 #[test]
-fn leaves_and_structs() {
+fn leaf_and_struct_scenarios() {
     check("leaves.txt");
 }
 
 #[test]
-fn lists_and_sets() {
+fn list_and_set_scenarios() {
     check("lists.txt");
 }
 
 #[test]
-fn maps_and_nesting() {
+fn map_and_nesting_scenarios() {
     check("maps.txt");
 }
 
 #[test]
-fn duplicates_and_keys() {
+fn duplicate_and_key_scenarios() {
     check("duplicates.txt");
 }
 
 #[test]
-fn versions_schemas_and_filters() {
+fn version_schema_and_filter_scenarios() {
     check("versions.txt");
 }

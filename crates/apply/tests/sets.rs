@@ -1,4 +1,4 @@
-//! Paths and sets: their texts, what of `fieldsV1` is read, and the algebra.
+//! Paths and sets: their texts, the `fieldsV1` serialization, and set operations.
 
 use pintle_apply::path::{Path, PathElement};
 use pintle_apply::set::FieldSet;
@@ -20,7 +20,7 @@ fn paths_print_as_conflicts_show_them() {
     check(vec![PathElement::Value(Value::Bool(true)), PathElement::Value(Value::Null)], "[=true][=null]");
 }
 
-/// Reads a set and writes it again.
+/// Decodes and re-encodes a set.
 #[track_caller]
 fn check(fields: &str, expect: &str) {
     let written = FieldSet::decode(fields).map_or_else(|e| e.to_string(), |set| set.encode());
@@ -28,7 +28,7 @@ fn check(fields: &str, expect: &str) {
 }
 
 #[test]
-fn what_is_canonical_stays() {
+fn canonical_fields_v1_round_trips() {
     for fields in [
         "{}",
         r#"{"v:2.0001e+27":{}}"#,
@@ -45,7 +45,7 @@ fn what_is_canonical_stays() {
 }
 
 #[test]
-fn what_is_read_becomes_canonical() {
+fn decoding_canonicalizes_fields_v1() {
     for (fields, expect) in [
         ("null", "{}"),
         (r#"{"f:b":{},"f:a":{}}"#, r#"{"f:a":{},"f:b":{}}"#),
@@ -66,7 +66,7 @@ fn what_is_read_becomes_canonical() {
 }
 
 #[test]
-fn what_is_not_read() {
+fn malformed_fields_v1_is_rejected() {
     for (fields, expect) in [
         (r#"{"f":{}}"#, "parsing key as path element: key must be 2 characters long:"),
         (r#"{"":{}}"#, "parsing key as path element: key must be 2 characters long:"),
@@ -84,7 +84,7 @@ fn what_is_not_read() {
 }
 
 #[test]
-fn a_set_knows_the_tree_that_it_is_written_as() {
+fn is_serialized_as_matches_only_its_own_serialization() {
     let set = |text: &str| FieldSet::decode(text).expect("a set");
     let written = [
         r#"{}"#,
@@ -93,23 +93,23 @@ fn a_set_knows_the_tree_that_it_is_written_as() {
     ];
     for (i, one) in written.iter().enumerate() {
         for (j, other) in written.iter().enumerate() {
-            assert_eq!(set(one).is_written_as(&set(other).to_value()), i == j, "{one} {other}");
+            assert_eq!(set(one).is_serialized_as(&set(other).to_value()), i == j, "{one} {other}");
         }
     }
-    assert!(!set(r#"{"f:a":{"f:b":{}}}"#).is_written_as(&set(r#"{"f:a":{".":{},"f:b":{}}}"#).to_value()));
-    assert!(!set("{}").is_written_as(&Value::Null));
+    assert!(!set(r#"{"f:a":{"f:b":{}}}"#).is_serialized_as(&set(r#"{"f:a":{".":{},"f:b":{}}}"#).to_value()));
+    assert!(!set("{}").is_serialized_as(&Value::Null));
 }
 
 #[test]
-fn differences() {
+fn differences_and_leaves() {
     let set = |fields| FieldSet::decode(fields).expect(fields);
     let all = set(r#"{"f:a":{".":{},"f:b":{},"f:c":{}},"f:d":{}}"#);
     let a = set(r#"{"f:a":{}}"#);
     assert_eq!(all.difference(&a), set(r#"{"f:a":{"f:b":{},"f:c":{}},"f:d":{}}"#));
     assert_eq!(all.recursive_difference(&a), set(r#"{"f:d":{}}"#));
     assert_eq!(all.leaves(), set(r#"{"f:a":{"f:b":{},"f:c":{}},"f:d":{}}"#));
-    assert_eq!(all.below(&PathElement::field("a")), Some(&set(r#"{"f:b":{},"f:c":{}}"#)));
-    assert_eq!(all.below(&PathElement::field("d")), None);
+    assert_eq!(all.with_prefix(&PathElement::field("a")), Some(&set(r#"{"f:b":{},"f:c":{}}"#)));
+    assert_eq!(all.with_prefix(&PathElement::field("d")), None);
     assert_eq!(all.len(), 4);
     let in_order: Vec<String> = all.paths().iter().map(ToString::to_string).collect();
     assert_eq!(in_order, [".a", ".d", ".a.b", ".a.c"]);
@@ -142,7 +142,7 @@ fn sets() -> impl Strategy<Value = FieldSet> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(set in sets()) {
+    fn encoding_round_trips(set in sets()) {
         let text = set.encode();
         let read = FieldSet::decode(&text).expect("a set");
         prop_assert_eq!(&read, &set, "{}", text);
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn sets_have_what_was_put_in(paths in prop::collection::vec(prop::collection::vec(elements(), 1..4), 0..12)) {
+    fn sets_contain_the_inserted_paths(paths in prop::collection::vec(prop::collection::vec(elements(), 1..4), 0..12)) {
         let set: FieldSet = paths.iter().collect();
         prop_assert!(paths.iter().all(|path| set.has(path)));
         prop_assert_eq!(set.paths().len(), set.len());
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn the_laws_of_sets_hold(a in sets(), b in sets(), c in sets()) {
+    fn set_operations_obey_set_algebra(a in sets(), b in sets(), c in sets()) {
         prop_assert_eq!(a.union(&b), b.union(&a));
         prop_assert_eq!(a.union(&b).union(&c), a.union(&b.union(&c)));
         prop_assert_eq!(a.intersection(&b), b.intersection(&a));
@@ -168,11 +168,11 @@ proptest! {
         prop_assert_eq!(a.difference(&b.union(&c)), a.difference(&b).difference(&c));
         prop_assert!(a.difference(&b).intersection(&b).is_empty());
         prop_assert!(a.difference(&a).is_empty());
-        prop_assert!(!a.is_written_as(&b.to_value()) || a.to_value() == b.to_value());
+        prop_assert!(!a.is_serialized_as(&b.to_value()) || a.to_value() == b.to_value());
         let mut left = a.clone();
         left.subtract(&b);
         prop_assert_eq!(&left, &a.difference(&b));
-        prop_assert!(!a.is_apart_from(&b) || a.recursive_difference(&b) == a && left == a);
+        prop_assert!(!a.is_unaffected_by(&b) || a.recursive_difference(&b) == a && left == a);
         prop_assert!(a.recursive_difference(&b).is_subset(&a.difference(&b)));
         prop_assert!(a.leaves().is_subset(&a));
         prop_assert!(a.intersection(&b).is_subset(&a) && a.is_subset(&a.union(&b)));
@@ -180,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn elements_are_ordered(a in elements(), b in elements(), c in elements()) {
+    fn elements_are_totally_ordered(a in elements(), b in elements(), c in elements()) {
         prop_assert_eq!(a.cmp(&b), b.cmp(&a).reverse());
         prop_assert_eq!(a.cmp(&b).is_eq(), a == b);
         prop_assert!(!(a < b && b < c) || a < c);

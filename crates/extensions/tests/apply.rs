@@ -8,17 +8,17 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use pintle_apply::managers::{ConvertError, Managers, UpdateError, Updater, Versions};
-use pintle_apply::typed::{Duplicates, Place};
+use pintle_apply::merge::{ConvertError, ManagedFields, UpdateError, Updater, VersionConverter};
+use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_extensions::schema::{Schema, to_types};
 use pintle_schema::Schema as Types;
 use pintle_value::{Value, print};
 
 struct Kind(Types);
 
-impl Versions for Kind {
-    fn place(&self, _: &str) -> Option<Place<'_>> {
-        Some(Place::new(&self.0.types, self.0.root))
+impl VersionConverter for Kind {
+    fn type_ref(&self, _: &str) -> Option<TypeRef<'_>> {
+        Some(TypeRef::new(&self.0.types, self.0.root))
     }
 
     fn convert(&self, object: &Value, _: &str, _: &str) -> Result<Value, ConvertError> {
@@ -29,7 +29,7 @@ impl Versions for Kind {
 #[derive(Default)]
 struct State {
     live: Value,
-    managers: Managers<String>,
+    managers: ManagedFields<String>,
 }
 
 impl State {
@@ -40,8 +40,8 @@ impl State {
             (words.next().unwrap_or(""), words.next().unwrap_or("").to_owned(), words.next().unwrap_or(""));
         let object: Value = serde_json::from_str(object).expect(line);
         let duplicates = if verb == "update" { Duplicates::Allowed } else { Duplicates::Forbidden };
-        Place::new(&kind.0.types, kind.0.root).validate(&object, duplicates).map_err(|e| e.to_string())?;
-        let updater = Updater { versions: kind };
+        TypeRef::new(&kind.0.types, kind.0.root).validate(&object, duplicates).map_err(|e| e.to_string())?;
+        let updater = Updater { converter: kind };
         let managers = self.managers.clone();
         let done = match verb {
             "update" => {

@@ -1,49 +1,51 @@
-//! What a client is told of conflicts.
+//! The messages and causes of an apply conflict.
 
 use std::fmt;
 
 use pintle_value::print;
 
 use super::{Manager, Operation};
-use crate::managers::Conflict;
+use crate::merge::Conflict;
 
-/// A cause in the `Status` of a conflict; its reason is `FieldManagerConflict`.
+/// A cause in the `Status` of a conflict. Its reason is `FieldManagerConflict`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConflictCause {
-    /// With whom: `conflict with "kubectl" using apps/v1`.
+    /// The message: `conflict with "kubectl" using apps/v1`.
     pub message: String,
-    /// The field: `.spec.replicas`.
+    /// The path of the field: `.spec.replicas`.
     pub field: String,
 }
 
-/// A cause for each conflict.
+/// Returns one cause per conflict.
 #[must_use]
 pub fn conflict_causes(conflicts: &[Conflict<Manager>]) -> Vec<ConflictCause> {
     let cause = |conflict: &Conflict<Manager>| ConflictCause {
-        message: format!("conflict with {}", InWords(&conflict.manager)),
+        message: format!("conflict with {}", DisplayManager(&conflict.manager)),
         field: conflict.path.to_string(),
     };
     conflicts.iter().map(cause).collect()
 }
 
-/// The message of the `Status` of conflicts, which must be sorted by manager.
+/// The message of the `Status` of a conflict. The conflicts must be sorted by manager.
 #[must_use]
 pub fn conflict_message(conflicts: &[Conflict<Manager>]) -> String {
     if let [only] = conflicts {
-        return format!("Apply failed with 1 conflict: conflict with {}: {}", InWords(&only.manager), only.path);
+        return format!("Apply failed with 1 conflict: conflict with {}: {}", DisplayManager(&only.manager), only.path);
     }
     let mut lines = Vec::new();
-    for of_one in conflicts.chunk_by(|a, b| a.manager == b.manager) {
-        lines.extend(of_one.first().map(|conflict| format!("conflicts with {}:", InWords(&conflict.manager))));
-        lines.extend(of_one.iter().map(|conflict| format!("- {}", conflict.path)));
+    for of_manager in conflicts.chunk_by(|a, b| a.manager == b.manager) {
+        lines.extend(
+            of_manager.first().map(|conflict| format!("conflicts with {}:", DisplayManager(&conflict.manager))),
+        );
+        lines.extend(of_manager.iter().map(|conflict| format!("- {}", conflict.path)));
     }
     format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
 }
 
-/// A manager as conflicts name it.
-struct InWords<'m>(&'m Manager);
+/// Displays a manager as conflict messages name it.
+struct DisplayManager<'m>(&'m Manager);
 
-impl fmt::Display for InWords<'_> {
+impl fmt::Display for DisplayManager<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&print::quote(self.0.name()))?;
         if !self.0.subresource().is_empty() {

@@ -1,40 +1,40 @@
-//! The entries of `metadata.managedFields`, to managers and back.
+//! Conversion between the entries of `metadata.managedFields` and managers.
 
 use pintle_value::time::Time;
 use pintle_value::{Object, Str, Value, print};
 
 use super::{Managed, Manager, Operation};
-use crate::managers::Owned;
-use crate::set::{FieldSet, FieldsError};
+use crate::merge::VersionedSet;
+use crate::set::{FieldSet, FieldsV1Error};
 
 const FIELDS_V1: &str = "FieldsV1";
 
-/// Why entries are not managers.
+/// The reason why an entry cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The operation is another one.
+    /// The operation is neither `Apply` nor `Update`.
     #[error("operation must be `Apply` or `Update`")]
     Operation,
-    /// There is no version.
+    /// The version is missing.
     #[error("apiVersion must not be empty")]
     NoVersion,
-    /// There is no type of fields.
+    /// The `fieldsType` is missing.
     #[error("missing fieldsType in managed fields entry {0}")]
     NoFieldsType(usize),
-    /// The type of fields is not known.
+    /// The `fieldsType` is unknown.
     #[error("invalid fieldsType {} in managed fields entry {index}", print::quote(.found))]
     FieldsType {
-        /// The type that is there.
+        /// The unknown type.
         found: String,
-        /// The place of the entry.
+        /// The index of the entry.
         index: usize,
     },
-    /// The fields cannot be read.
+    /// The fields cannot be decoded.
     #[error("error decoding set: {0}")]
-    Fields(#[from] FieldsError),
+    Fields(#[from] FieldsV1Error),
 }
 
-/// Reads entries. Of entries for the same manager the last one counts.
+/// Decodes entries. If several entries identify the same manager, the last one wins.
 pub fn decode(entries: &[Value]) -> Result<Managed, DecodeError> {
     let mut managed = Managed::default();
     for (index, entry) in entries.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn decode(entries: &[Value]) -> Result<Managed, DecodeError> {
     Ok(managed)
 }
 
-fn decode_entry(index: usize, entry: &Value) -> Result<(Manager, Owned, Option<Time>), DecodeError> {
+fn decode_entry(index: usize, entry: &Value) -> Result<(Manager, VersionedSet, Option<Time>), DecodeError> {
     let operation = match entry.str_at(&["operation"]) {
         "Apply" => Operation::Apply,
         "Update" => Operation::Update,
@@ -65,20 +65,22 @@ fn decode_entry(index: usize, entry: &Value) -> Result<(Manager, Owned, Option<T
     }
     let manager = Manager::new(entry.str_at(&["manager"]), operation, version, entry.str_at(&["subresource"]));
     let set = entry.get("fieldsV1").map_or(Ok(FieldSet::new()), FieldSet::from_value)?;
-    let owned = Owned { set, version: Str::from(version), applied: operation == Operation::Apply };
+    let owned = VersionedSet { set, version: Str::from(version), applied: operation == Operation::Apply };
     Ok((manager, owned, entry.time_at(&["time"])))
 }
 
-/// The entries of managers: those that apply first, then by time, name, version and subresource.
+/// Encodes managers as entries. Apply entries come first; within an operation, entries are sorted by time, name,
+/// version and subresource.
 #[must_use]
 pub fn encode(managed: &Managed) -> Vec<Value> {
-    encode_over(managed, Vec::new())
+    encode_reusing(managed, Vec::new())
 }
 
-/// As [`encode`], made of the entries of before as far as these own the same: few managers change what they own.
+/// Like [`encode`], but moves the `fieldsV1` of unchanged managers out of the previous entries, because most writes
+/// change few managers.
 #[must_use]
-pub fn encode_over(managed: &Managed, mut before: Vec<Value>) -> Vec<Value> {
-    let mut sorted: Vec<(&Manager, &Owned, Option<Time>)> = Vec::with_capacity(managed.managers.len());
+pub fn encode_reusing(managed: &Managed, mut before: Vec<Value>) -> Vec<Value> {
+    let mut sorted: Vec<(&Manager, &VersionedSet, Option<Time>)> = Vec::with_capacity(managed.managers.len());
     for (manager, owned) in &managed.managers {
         sorted.push((manager, owned, managed.times.get(manager).copied()));
     }
@@ -95,12 +97,12 @@ pub fn encode_over(managed: &Managed, mut before: Vec<Value>) -> Vec<Value> {
     sorted.into_iter().map(|(manager, owned, time)| encode_entry(manager, owned, time, &mut before)).collect()
 }
 
-fn operation_of(manager: &Manager, owned: &Owned) -> Operation {
+fn operation_of(manager: &Manager, owned: &VersionedSet) -> Operation {
     if owned.applied { Operation::Apply } else { manager.operation() }
 }
 
-fn encode_entry(manager: &Manager, owned: &Owned, time: Option<Time>, before: &mut [Value]) -> Value {
-    let fields = before.iter_mut().find_map(|entry| fields_of(entry, manager, owned));
+fn encode_entry(manager: &Manager, owned: &VersionedSet, time: Option<Time>, before: &mut [Value]) -> Value {
+    let fields = before.iter_mut().find_map(|entry| take_unchanged_fields(entry, manager, owned));
     let mut entry = Object::with_capacity(7);
     entry.insert("apiVersion", &owned.version);
     entry.insert("fieldsType", FIELDS_V1);
@@ -118,20 +120,21 @@ fn encode_entry(manager: &Manager, owned: &Owned, time: Option<Time>, before: &m
     Value::Object(entry)
 }
 
-/// Takes the fields out of an entry, if it is the manager's and they are what it owns.
-fn fields_of(entry: &mut Value, manager: &Manager, owned: &Owned) -> Option<Value> {
-    let is_theirs = entry.str_at(&["manager"]) == manager.name()
+/// Takes the fields out of a previous entry if it belongs to the manager and encodes the same set.
+fn take_unchanged_fields(entry: &mut Value, manager: &Manager, owned: &VersionedSet) -> Option<Value> {
+    let is_same_manager = entry.str_at(&["manager"]) == manager.name()
         && entry.str_at(&["subresource"]) == manager.subresource()
         && entry.str_at(&["operation"]) == operation_of(manager, owned).name();
-    let fields = entry.get_mut("fieldsV1").filter(|fields| is_theirs && owned.set.is_written_as(fields))?;
+    let fields = entry.get_mut("fieldsV1").filter(|fields| is_same_manager && owned.set.is_serialized_as(fields))?;
     Some(std::mem::take(fields))
 }
 
-/// The managers that an update starts from. It may send entries of its own, to hand fields over or (with an empty list,
-/// or one empty entry) to start anew; through a subresource it may not. What it sends that cannot be read, or is nothing,
-/// is as if it had sent the live object's. Entries are null where there are none.
+/// Returns the managers that an update starts from. An update of the main resource may send entries of its own to hand
+/// fields over, or an empty list or one empty entry to reset them; an update of a subresource may not. If the entries
+/// that were sent cannot be decoded or are empty, the live object's entries are used. Both arguments are null if the
+/// object has no entries.
 #[must_use]
-pub fn of_update(live: &Value, sent: &Value, subresource: &str) -> Managed {
+pub fn decode_for_update(live: &Value, sent: &Value, subresource: &str) -> Managed {
     let of = |entries: &Value| decode(entries.as_array().map_or(&[], Vec::as_slice));
     if subresource.is_empty() {
         if is_reset(sent) {

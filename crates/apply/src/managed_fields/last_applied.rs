@@ -1,22 +1,28 @@
-//! The way from `kubectl apply` in the client to apply in the server: what a user applied last is in an annotation, and
-//! as far as the object still is so, it is theirs, whoever wrote it.
+//! Migration from client-side to server-side apply. An annotation holds the last applied configuration; fields of the
+//! live object that still have its values belong to the user, whoever wrote them (upstream: `lastAppliedManager`).
 
 use pintle_value::Value;
 
 use crate::set::FieldSet;
-use crate::typed::{Duplicates, Place};
+use crate::typed::{Duplicates, TypeRef};
 
-/// The annotation that `kubectl apply` keeps what it applied in, as JSON.
+/// The annotation in which `kubectl apply` stores the applied configuration as JSON.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The fields of what was applied last that a live object still has so; `None` if the two cannot be compared.
-pub(super) fn unchanged_since(place: Place<'_>, last: &Value, live: &Value, version: &str) -> Option<FieldSet> {
-    if last.api_version() != version {
+/// Returns the fields of the last applied configuration that the live object still has with the same value, or `None`
+/// if the two cannot be compared.
+pub(super) fn fields_unchanged_since(
+    type_ref: TypeRef<'_>,
+    last_applied: &Value,
+    live: &Value,
+    version: &str,
+) -> Option<FieldSet> {
+    if last_applied.api_version() != version {
         return None;
     }
-    place.validate(live, Duplicates::Forbidden).ok()?;
-    place.validate(last, Duplicates::Forbidden).ok()?;
-    let changed = place.compare(last, live).ok()?;
-    let set = place.field_set(last);
+    type_ref.validate(live, Duplicates::Forbidden).ok()?;
+    type_ref.validate(last_applied, Duplicates::Forbidden).ok()?;
+    let changed = type_ref.compare(last_applied, live).ok()?;
+    let set = type_ref.field_set(last_applied);
     Some(set.difference(&changed.modified).difference(&changed.added).difference(&changed.removed))
 }

@@ -1,20 +1,20 @@
-//! Who a manager is: a name, what it does and through which subresource.
+//! The identity of a manager: its name, its operation, and the version and subresource that it writes through.
 
 use std::cmp::Ordering;
 
 use pintle_value::{Str, print};
 
-/// What a manager does.
+/// The operation of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// It applies configurations.
+    /// Server-side apply.
     Apply,
-    /// It writes in any other way.
+    /// Any other write.
     Update,
 }
 
 impl Operation {
-    /// The name in `managedFields`.
+    /// The value of `operation` in `managedFields`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -24,19 +24,21 @@ impl Operation {
     }
 }
 
-/// The identity of a manager. One that updates through several versions is several; one that applies is one.
+/// The identity of a manager. Updates through several versions are separate managers; applies at several versions are
+/// one.
 #[derive(Clone, Debug)]
 pub struct Manager {
     name: Str,
     operation: Operation,
     version: Str,
     subresource: Str,
-    /// Upstream's identifier: the entry as JSON, without what changes. It decides the order.
+    /// Upstream's manager identifier: the entry as JSON, without time and fields. It determines the order of managers.
     identifier: Str,
 }
 
 impl Manager {
-    /// A manager that writes at a version (`apps/v1`) through a subresource, or the object itself where that is empty.
+    /// Creates a manager that writes at a version (`apps/v1`) through a subresource; an empty subresource is the main
+    /// resource.
     #[must_use]
     pub fn new(name: &str, operation: Operation, version: &str, subresource: &str) -> Self {
         let version = if operation == Operation::Apply { "" } else { version };
@@ -61,7 +63,7 @@ impl Manager {
         }
     }
 
-    /// Stands for whoever does the update that is under way, so that what it does is told from what they did before.
+    /// A placeholder for the manager of the current update, which separates its new fields from those it owned before.
     pub(super) fn current_operation() -> Self {
         let identifier = Str::const_new("current-operation");
         let (name, version, subresource) = (Str::default(), Str::default(), Str::default());
@@ -74,19 +76,19 @@ impl Manager {
         &self.name
     }
 
-    /// What it does.
+    /// The operation.
     #[must_use]
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// The version that it updates at; empty for one that applies.
+    /// The version of an update; empty for an apply.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The subresource that it writes through, or empty.
+    /// The subresource, or empty.
     #[must_use]
     pub fn subresource(&self) -> &str {
         &self.subresource

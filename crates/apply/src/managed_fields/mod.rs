@@ -1,11 +1,11 @@
-//! The `managedFields` of an object: reading and writing them, and what an update or an apply makes of them. The rules
-//! that upstream's field manager puts around the merge are here: what is never owned, when a time changes, how many
-//! updaters are remembered.
+//! The `managedFields` of an object: decoding, encoding, and how an update or an apply changes them. Implements the
+//! rules of upstream's field manager around the merge: which fields are never owned, when a time changes, and how many
+//! update managers are tracked (upstream: apimachinery's `util/managedfields`).
 
-mod cap;
+mod cap_managers;
 mod conflict;
 mod entries;
-mod keeper;
+mod field_manager;
 mod last_applied;
 mod manager;
 mod scale;
@@ -14,23 +14,23 @@ use std::collections::BTreeMap;
 
 use pintle_value::time::Time;
 
-use crate::managers::Managers;
+use crate::merge::ManagedFields;
 
 pub use conflict::{ConflictCause, conflict_causes, conflict_message};
-pub use entries::{DecodeError, decode, encode, encode_over, of_update};
-pub use keeper::{Keeper, Request};
+pub use entries::{DecodeError, decode, decode_for_update, encode, encode_reusing};
+pub use field_manager::{FieldManager, FieldManagerRequest};
 pub use last_applied::LAST_APPLIED;
 pub use manager::{Manager, Operation};
 pub use scale::{ReplicasPaths, from_scale, to_scale};
 
-/// How many managers that update are remembered one by one.
-pub const MAX_UPDATERS: usize = 10;
+/// The maximum number of update managers that are tracked separately.
+pub const MAX_UPDATE_MANAGERS: usize = 10;
 
-/// The managers of an object, and when each last changed something.
+/// The managed fields of an object, and the time of each manager's last change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managed {
-    /// Who owns what.
-    pub managers: Managers<Manager>,
-    /// When; of some managers it is not known.
+    /// The managers and their fields.
+    pub managers: ManagedFields<Manager>,
+    /// The times. Some managers have none.
     pub times: BTreeMap<Manager, Time>,
 }

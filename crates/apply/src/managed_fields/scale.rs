@@ -1,25 +1,25 @@
-//! Who owns the number of replicas, as seen from an object and from its scale: the same managers, at another path and
-//! version (upstream: `managedfields.ScaleHandler`).
+//! Maps the ownership of the replicas between an object and its scale subresource: the same managers at another path
+//! and version (upstream: `managedfields.ScaleHandler`).
 
 use pintle_value::{Str, Value};
 
 use super::{DecodeError, Managed, decode, encode};
-use crate::managers::Owned;
+use crate::merge::VersionedSet;
 use crate::path::PathElement;
 use crate::set::FieldSet;
 
-/// The version of a scale.
+/// The version of the scale subresource.
 const SCALE: &str = "autoscaling/v1";
 
 fn path_in_scale() -> [PathElement; 2] {
     [PathElement::field("spec"), PathElement::field("replicas")]
 }
 
-/// The path of the replicas at a version of the object; empty where that version has no scale, and `None` where there is
-/// no such version.
+/// Returns the path of the replicas at a version of the object: empty if that version has no scale, `None` if the
+/// version does not exist.
 pub type ReplicasPaths<'a> = &'a dyn Fn(&str) -> Option<Vec<PathElement>>;
 
-/// The entries of a scale, made of those of its object.
+/// Derives the entries of a scale from those of its object (upstream: `ToSubresource`).
 pub fn to_scale(entries: &[Value], paths: ReplicasPaths<'_>) -> Result<Vec<Value>, DecodeError> {
     let parent = decode(entries)?;
     let mut scale = Managed::default();
@@ -30,14 +30,16 @@ pub fn to_scale(entries: &[Value], paths: ReplicasPaths<'_>) -> Result<Vec<Value
             if let Some(time) = parent.times.get(&manager) {
                 scale.times.insert(manager.clone(), *time);
             }
-            scale.managers.insert(manager, Owned { set, version: Str::const_new(SCALE), applied: owned.applied });
+            scale
+                .managers
+                .insert(manager, VersionedSet { set, version: Str::const_new(SCALE), applied: owned.applied });
         }
     }
     Ok(encode(&scale))
 }
 
-/// The entries of an object after its scale was written: who lost the replicas there loses them here. `version` is that
-/// of the object in the request.
+/// Returns the entries of an object after its scale was written: a manager that lost the replicas in the scale loses
+/// them in the object. `version` is the version of the object in the request (upstream: `ToParent`).
 pub fn from_scale(
     entries: &[Value],
     of_scale: &[Value],
@@ -65,11 +67,12 @@ pub fn from_scale(
             continue;
         }
         let set = paths(version).into_iter().collect();
-        // The time is that of the object's entry: who comes to own the replicas through a scale has none, as upstream.
+        // The time comes from the object's entry. A manager that acquires the replicas through the scale has none, as
+        // upstream.
         if let Some(time) = parent.times.get(&manager) {
             merged.times.insert(manager.clone(), *time);
         }
-        merged.managers.insert(manager, Owned { set, version: Str::from(version), applied: owned.applied });
+        merged.managers.insert(manager, VersionedSet { set, version: Str::from(version), applied: owned.applied });
     }
     Ok(encode(&merged))
 }

@@ -1,31 +1,31 @@
-//! One step of a path.
+//! Path elements.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use pintle_value::{Str, Value, print};
 
-use super::order::{compare_values, same_value};
+use super::order::{compare_values, values_equal};
 
-/// One step of a path. Elements are ordered by kind, as listed here, and then by what they hold.
+/// One step of a path. Elements are ordered by variant, in this order, and then by content.
 #[derive(Clone, Debug)]
 pub enum PathElement {
     /// A field of a struct or an entry of a map.
     Field(Str),
-    /// The item of a list of maps that has these keys.
+    /// The item of an associative list with these keys.
     Key(KeyFields),
-    /// The item of a set that has this value.
+    /// The item of a set with this value.
     Value(Value),
-    /// The item of a list at this index. Nothing makes these any more; they are read and kept.
+    /// The item of a list at this index. It is no longer produced, but still decoded and preserved.
     Index(i64),
 }
 
-/// The keys of an item of a list of maps, sorted by name. Keys that the item does not have are not there.
+/// The keys of an item of an associative list, sorted by name. Keys that the item lacks are absent.
 #[derive(Clone, Debug, Default)]
 pub struct KeyFields(Box<[(Str, Value)]>);
 
 impl KeyFields {
-    /// Keys in any order.
+    /// Creates the keys from fields in any order.
     #[must_use]
     pub fn new(mut fields: Vec<(Str, Value)>) -> Self {
         fields.sort_by(|a, b| a.0.cmp(&b.0));
@@ -39,7 +39,7 @@ impl KeyFields {
 }
 
 impl PathElement {
-    /// The element of a field or a map's key.
+    /// The element of a field or of a map's key.
     #[must_use]
     pub fn field(name: &str) -> Self {
         Self::Field(Str::from(name))
@@ -84,7 +84,7 @@ impl PartialEq for PathElement {
         match (self, other) {
             (Self::Field(a), Self::Field(b)) => a == b,
             (Self::Key(a), Self::Key(b)) => a == b,
-            (Self::Value(a), Self::Value(b)) => same_value(a, b),
+            (Self::Value(a), Self::Value(b)) => values_equal(a, b),
             (Self::Index(a), Self::Index(b)) => a == b,
             _ => false,
         }
@@ -110,13 +110,13 @@ impl PartialOrd for KeyFields {
 impl PartialEq for KeyFields {
     fn eq(&self, other: &Self) -> bool {
         self.0.len() == other.0.len()
-            && self.iter().zip(other.iter()).all(|((an, a), (bn, b))| an == bn && same_value(a, b))
+            && self.iter().zip(other.iter()).all(|((an, a), (bn, b))| an == bn && values_equal(a, b))
     }
 }
 
 impl Eq for KeyFields {}
 
-/// As conflicts and errors print it: `.image`, `[name="a",port=80]`, `[="x"]`, `[3]`.
+/// The form in conflicts and errors: `.image`, `[name="a",port=80]`, `[="x"]`, `[3]`.
 impl fmt::Display for PathElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -135,7 +135,7 @@ impl fmt::Display for PathElement {
     }
 }
 
-/// A value as paths and messages print it.
+/// Displays a value as in paths and messages.
 struct ValueText<'v>(&'v Value);
 
 impl fmt::Display for ValueText<'_> {

@@ -1,5 +1,5 @@
-//! The order of values of any type: numbers by their size, then strings, booleans, lists, maps and null. Upstream sorts
-//! keys and set items so, hence the order of everything in `fieldsV1`.
+//! The order of values of any type: numbers, then strings, booleans, lists, maps and null. Upstream sorts keys and set
+//! items this way, which determines the order in `fieldsV1` (upstream: structured-merge-diff's `value.Compare`).
 
 use std::cmp::Ordering;
 
@@ -24,13 +24,13 @@ pub fn compare_values(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// True if two values are equal, whether numbers are written as integers or floats.
+/// True if two values are equal. An integer equals the float of the same value.
 #[must_use]
-pub fn same_value(a: &Value, b: &Value) -> bool {
+pub fn values_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b)),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| values_equal(a, b)),
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().zip(b.iter()).all(|((ak, a), (bk, b))| ak == bk && same_value(a, b))
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|((ak, a), (bk, b))| ak == bk && values_equal(a, b))
         }
         (Value::Float(_), Value::Int(_)) | (Value::Int(_), Value::Float(_)) => a.as_float() == b.as_float(),
         _ => a == b,

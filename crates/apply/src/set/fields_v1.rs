@@ -1,18 +1,18 @@
-//! `fieldsV1`: a set as JSON. A path element is a key, with what is below it as the value; the key `.` says that the path
-//! so far is itself a member, which an empty object says too.
+//! The `fieldsV1` serialization of a set: a JSON object whose keys are path elements and whose values are the sets
+//! below them. The key `.`, or an empty object, says that the path itself is a member.
 
 use pintle_value::{Object, Str, Value};
 
 use super::{FieldSet, Node};
-use crate::path::{PathElement, TextError, write_json_string};
+use crate::path::{PathElement, PathElementError, write_json_string};
 
-/// Why JSON is not a set.
+/// The reason why JSON is not a set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FieldsError {
-    /// A key is not an element.
+pub enum FieldsV1Error {
+    /// A key is not a path element.
     #[error("parsing key as path element: {0}")]
-    Element(#[from] TextError),
-    /// Something other than an object stands where one must be.
+    Element(#[from] PathElementError),
+    /// A value is neither an object nor null.
     #[error("expect {{ or n, but found another value")]
     NotAnObject,
     /// The text is not JSON.
@@ -21,7 +21,7 @@ pub enum FieldsError {
 }
 
 impl FieldSet {
-    /// The set as JSON text, byte for byte as upstream writes it.
+    /// Encodes the set as JSON text, byte for byte as upstream.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut out = String::with_capacity(64 * self.nodes.len());
@@ -33,7 +33,7 @@ impl FieldSet {
     fn write(&self, out: &mut String, text: &mut String, member: bool) {
         out.push('{');
         let mut first = true;
-        // An empty object alone says that its path is a member.
+        // An empty object means a member, so `.` is only needed if the node has children.
         if member && !self.nodes.is_empty() {
             out.push_str("\".\":{}");
             first = false;
@@ -44,7 +44,7 @@ impl FieldSet {
             }
             first = false;
             text.clear();
-            node.element.write_text(text);
+            node.element.serialize_into(text);
             write_json_string(out, text, false);
             out.push(':');
             node.children.write(out, text, node.member);
@@ -52,39 +52,40 @@ impl FieldSet {
         out.push('}');
     }
 
-    /// Reads a set from JSON text.
-    pub fn decode(text: &str) -> Result<Self, FieldsError> {
-        let value = serde_json::from_str(text).map_err(|e| FieldsError::Syntax(e.to_string()))?;
+    /// Decodes a set from JSON text.
+    pub fn decode(text: &str) -> Result<Self, FieldsV1Error> {
+        let value = serde_json::from_str(text).map_err(|e| FieldsV1Error::Syntax(e.to_string()))?;
         Self::from_value(&value)
     }
 
-    /// The set as a tree. The keys of trees are sorted by their bytes, which is not quite the order of [`Self::encode`].
+    /// Converts the set to a JSON value. The keys of objects are sorted by bytes, which differs from the order of
+    /// [`Self::encode`].
     #[must_use]
     pub fn to_value(&self) -> Value {
-        self.tree(false)
+        self.to_tree(false)
     }
 
-    fn tree(&self, member: bool) -> Value {
+    fn to_tree(&self, member: bool) -> Value {
         let mut entries = Vec::with_capacity(self.nodes.len() + 1);
         if member && !self.nodes.is_empty() {
             entries.push((Str::const_new("."), Value::object()));
         }
         for node in &self.nodes {
             let mut text = String::new();
-            node.element.write_text(&mut text);
-            entries.push((Str::from(text), node.children.tree(node.member)));
+            node.element.serialize_into(&mut text);
+            entries.push((Str::from(text), node.children.to_tree(node.member)));
         }
         Value::Object(Object::from_entries(entries))
     }
 
-    /// True if a tree is what [`Self::to_value`] makes, which it then need not make. May say no of a tree whose keys are not
-    /// in the order of the elements.
+    /// True if a JSON value is what [`Self::to_value`] would return. May be false for an equal object whose keys are
+    /// not in the order of the elements.
     #[must_use]
-    pub fn is_written_as(&self, tree: &Value) -> bool {
-        self.is_tree(tree, false, &mut String::new())
+    pub fn is_serialized_as(&self, tree: &Value) -> bool {
+        self.matches_tree(tree, false, &mut String::new())
     }
 
-    fn is_tree(&self, tree: &Value, member: bool, text: &mut String) -> bool {
+    fn matches_tree(&self, tree: &Value, member: bool, text: &mut String) -> bool {
         let Value::Object(entries) = tree else { return false };
         let dot = member && !self.nodes.is_empty();
         if entries.len() != self.nodes.len() + usize::from(dot) || dot != entries.contains_key(".") {
@@ -96,33 +97,33 @@ impl FieldSet {
                 PathElement::Field(name) => key.strip_prefix("f:") == Some(name.as_str()),
                 element => {
                     text.clear();
-                    element.write_text(text);
+                    element.serialize_into(text);
                     key == text
                 }
             };
-            is_key && node.children.is_tree(below, node.member, text)
+            is_key && node.children.matches_tree(below, node.member, text)
         })
     }
 
-    /// Reads a set from a tree. Null is the empty set, and elements of kinds that are not known are left out.
-    pub fn from_value(value: &Value) -> Result<Self, FieldsError> {
+    /// Decodes a set from a JSON value. Null is the empty set. Elements of unknown variants are skipped.
+    pub fn from_value(value: &Value) -> Result<Self, FieldsV1Error> {
         Ok(read(value)?.0)
     }
 }
 
-/// Reads the set below a path, and whether the path itself is a member.
-fn read(value: &Value) -> Result<(FieldSet, bool), FieldsError> {
+/// Decodes the set below a path, and whether the path itself is a member.
+fn read(value: &Value) -> Result<(FieldSet, bool), FieldsV1Error> {
     let object = match value {
         Value::Object(object) => object,
         Value::Null => return Ok((FieldSet::new(), true)),
-        _ => return Err(FieldsError::NotAnObject),
+        _ => return Err(FieldsV1Error::NotAnObject),
     };
     let mut member = false;
     let mut nodes = Vec::with_capacity(object.len());
     for (key, below) in object.iter() {
         if key == "." {
             member = true;
-        } else if let Some(element) = PathElement::parse_text(key)? {
+        } else if let Some(element) = PathElement::deserialize(key)? {
             let (children, member) = read(below)?;
             nodes.push(Node { element, member, children });
         }
@@ -134,7 +135,7 @@ fn read(value: &Value) -> Result<(FieldSet, bool), FieldsError> {
     Ok((FieldSet { nodes }, member))
 }
 
-/// Sorts nodes. Two texts may mean the same element (`v:1` and `v:1.0`); they become one node.
+/// Sorts nodes, and merges nodes whose keys are different texts of the same element (`v:1` and `v:1.0`).
 fn sorted(mut nodes: Vec<Node>) -> Vec<Node> {
     nodes.sort_by(|a, b| a.element.cmp(&b.element));
     nodes.dedup_by(|later, earlier| {

@@ -1,30 +1,30 @@
-//! Sets of fields, as tries of path elements. A node of the trie says whether the path to it is a member, and holds the
-//! set of what is below. Nodes are sorted, and a node that is neither a member nor has any below it is not kept.
+//! Field sets, stored as tries of path elements. A node records whether the path to it is a member, and holds the set
+//! below it. Invariants: nodes are sorted and unique, and every node is a member or has children.
 
-mod algebra;
 mod fields_v1;
 mod filter;
+mod operations;
 
 use std::fmt;
 
 use crate::path::{Path, PathElement};
 
-pub use fields_v1::FieldsError;
-pub use filter::{Filter, Pattern, Step};
+pub use fields_v1::FieldsV1Error;
+pub use filter::{Filter, PathElementMatcher, PrefixPattern};
 
-/// A set of fields.
+/// A set of field paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     nodes: Vec<Node>,
 }
 
-/// One element of a set's trie.
+/// One node of the trie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) element: PathElement,
     /// True if the path that ends here is in the set.
     pub(crate) member: bool,
-    /// The fields below.
+    /// The fields below this path.
     pub(crate) children: FieldSet,
 }
 
@@ -35,13 +35,13 @@ impl Node {
 }
 
 impl FieldSet {
-    /// The empty set.
+    /// Creates an empty set.
     #[must_use]
     pub const fn new() -> Self {
         Self { nodes: Vec::new() }
     }
 
-    /// A set of nodes that are sorted, unique and needed.
+    /// Creates a set from nodes that satisfy the invariants.
     pub(crate) fn from_nodes(nodes: Vec<Node>) -> Self {
         debug_assert!(nodes.is_sorted_by(|a, b| a.element < b.element), "{nodes:?}");
         debug_assert!(nodes.iter().all(Node::is_needed), "{nodes:?}");
@@ -60,7 +60,7 @@ impl FieldSet {
         self.search(element).ok().map(|i| &self.nodes[i])
     }
 
-    /// Adds a path. The empty path is never in a set, since nobody owns an object as a whole.
+    /// Adds a path. The empty path is never in a set, because nobody owns an object as a whole.
     pub fn insert(&mut self, path: &[PathElement]) {
         let Some((element, rest)) = path.split_first() else { return };
         let i = match self.search(element) {
@@ -85,26 +85,26 @@ impl FieldSet {
         self.node(element).is_some_and(|node| if rest.is_empty() { node.member } else { node.children.has(rest) })
     }
 
-    /// What the set holds below an element.
+    /// Returns the non-empty set below an element.
     #[must_use]
-    pub fn below(&self, element: &PathElement) -> Option<&FieldSet> {
+    pub fn with_prefix(&self, element: &PathElement) -> Option<&FieldSet> {
         self.node(element).map(|node| &node.children).filter(|set| !set.is_empty())
     }
 
-    /// True if there is no path in it.
+    /// True if the set has no path.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// How many paths there are.
+    /// The number of paths.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.iter().map(|node| usize::from(node.member) + node.children.len()).sum()
     }
 
-    /// Calls `visit` for every path. At each level the members come first, and then what is below each element: the order
-    /// in which upstream lists conflicts.
+    /// Calls `visit` for every path. Each level visits its members first and then the levels below, the order in which
+    /// upstream lists conflicts.
     pub fn for_each(&self, mut visit: impl FnMut(&[PathElement])) {
         self.walk(&mut Vec::new(), &mut visit);
     }
@@ -139,7 +139,7 @@ impl<P: AsRef<[PathElement]>> FromIterator<P> for FieldSet {
     }
 }
 
-/// A path per line.
+/// One path per line.
 impl fmt::Display for FieldSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, path) in self.paths().iter().enumerate() {

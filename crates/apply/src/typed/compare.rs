@@ -1,20 +1,20 @@
-//! What changed from one value to another, as three sets of fields.
+//! Comparison of two values, as three field sets (upstream: structured-merge-diff's `typed/compare.go`).
 
 use pintle_value::{Object, Value};
 
-use super::errors::{Collected, TypeErrors};
-use super::shape::{Entries, Items, Place, Shape};
-use crate::path::{PathElement, same_value};
+use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
+use super::errors::{ErrorCollector, ValidationErrors};
+use crate::path::{PathElement, values_equal};
 use crate::set::{FieldSet, Filter};
 
-/// What changed from one value to another. No path is in two of the sets.
+/// The differences between two values. The three sets are disjoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// What only the new value has.
+    /// Fields that only the new value has.
     pub added: FieldSet,
-    /// What both have and is different.
+    /// Fields that both values have with different content.
     pub modified: FieldSet,
-    /// What only the old value has.
+    /// Fields that only the old value has.
     pub removed: FieldSet,
 }
 
@@ -25,7 +25,7 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// Leaves out the changes that do not count.
+    /// Drops the changes that do not pass the filter.
     #[must_use]
     pub fn filtered(self, filter: Option<&Filter>) -> Self {
         match filter {
@@ -39,45 +39,45 @@ impl Comparison {
     }
 }
 
-pub(super) fn compare(place: Place<'_>, old: &Value, new: &Value) -> Result<Comparison, TypeErrors> {
-    let mut walker = Walker { path: Vec::new(), found: Comparison::default(), errors: Collected::default() };
-    walker.walk(place, Some(old), Some(new));
-    walker.errors.unless(walker.found)
+pub(super) fn compare(type_ref: TypeRef<'_>, old: &Value, new: &Value) -> Result<Comparison, ValidationErrors> {
+    let mut walker =
+        CompareWalker { path: Vec::new(), comparison: Comparison::default(), errors: ErrorCollector::default() };
+    walker.walk(type_ref, Some(old), Some(new));
+    walker.errors.into_result(walker.comparison)
 }
 
-struct Walker {
+struct CompareWalker {
     path: Vec<PathElement>,
-    found: Comparison,
-    errors: Collected,
+    comparison: Comparison,
+    errors: ErrorCollector,
 }
 
-/// Whether a walk ended at the value itself, which then is recorded already.
+/// True if the value itself was compared, so that its path is already recorded.
 type IsLeaf = bool;
 
-impl Walker {
-    /// Compares what is at the path. At least one side has a value. Most of what is below did not change, and equal values
-    /// differ in nothing: those are not walked.
-    fn walk(&mut self, place: Place<'_>, old: Option<&Value>, new: Option<&Value>) {
+impl CompareWalker {
+    /// Compares the values at the current path, at least one of which exists. Equal subtrees are skipped.
+    fn walk(&mut self, type_ref: TypeRef<'_>, old: Option<&Value>, new: Option<&Value>) {
         let leaf = match (old, new) {
             (Some(_), Some(_)) => {
-                let (was, is) = (place.shape(old), place.shape(new));
-                if !was.is_like(&is) {
-                    self.walk_shape(was, old, new);
+                let (was, is) = (type_ref.atom(old), type_ref.atom(new));
+                if !was.is_same_kind(&is) {
+                    self.walk_atom(was, old, new);
                 }
-                self.walk_shape(is, old, new)
+                self.walk_atom(is, old, new)
             }
-            _ => self.walk_shape(place.shape(old.or(new)), old, new),
+            _ => self.walk_atom(type_ref.atom(old.or(new)), old, new),
         };
         if !leaf && old.is_none() {
-            self.found.added.insert(&self.path);
+            self.comparison.added.insert(&self.path);
         } else if !leaf && new.is_none() {
-            self.found.removed.insert(&self.path);
+            self.comparison.removed.insert(&self.path);
         }
     }
 
-    fn walk_shape(&mut self, shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>) -> IsLeaf {
-        match shape {
-            Shape::Scalar(leaf) => {
+    fn walk_atom(&mut self, atom: Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> IsLeaf {
+        match atom {
+            Atom::Scalar(leaf) => {
                 if let (Err(l), Err(r)) = (leaf.check(old), leaf.check(new)) {
                     self.errors.add(format!("lhs: {l}"));
                     self.errors.add(format!("rhs: {r}"));
@@ -85,7 +85,7 @@ impl Walker {
                 }
                 self.leaf(old, new)
             }
-            Shape::List(items) => {
+            Atom::List(items) => {
                 let array =
                     |value: Option<&'_ Value>| value.and_then(Value::as_array).filter(|a| !a.is_empty()).is_some();
                 if items.is_atomic() || !(array(old) || array(new)) {
@@ -94,7 +94,7 @@ impl Walker {
                 self.walk_items(&items, old, new);
                 false
             }
-            Shape::Map(entries) => {
+            Atom::Map(entries) => {
                 let object = |value: Option<&Value>| value.and_then(Value::as_object).is_some_and(|o| !o.is_empty());
                 if entries.atomic || !(object(old) || object(new)) {
                     return self.leaf(old, new);
@@ -107,15 +107,15 @@ impl Walker {
 
     fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) -> IsLeaf {
         match (old, new) {
-            (None, _) => self.found.added.insert(&self.path),
-            (_, None) => self.found.removed.insert(&self.path),
-            (Some(old), Some(new)) if same_value(old, new) => {}
-            (Some(_), Some(_)) => self.found.modified.insert(&self.path),
+            (None, _) => self.comparison.added.insert(&self.path),
+            (_, None) => self.comparison.removed.insert(&self.path),
+            (Some(old), Some(new)) if values_equal(old, new) => {}
+            (Some(_), Some(_)) => self.comparison.modified.insert(&self.path),
         }
         true
     }
 
-    fn walk_entries(&mut self, entries: &Entries<'_>, old: Option<&Value>, new: Option<&Value>) {
+    fn walk_entries(&mut self, entries: &MapSchema<'_>, old: Option<&Value>, new: Option<&Value>) {
         let empty = Object::new();
         let old = old.and_then(Value::as_object).unwrap_or(&empty);
         let new = new.and_then(Value::as_object).unwrap_or(&empty);
@@ -127,31 +127,31 @@ impl Walker {
         }
     }
 
-    fn walk_entry(&mut self, entries: &Entries<'_>, key: &str, old: Option<&Value>, new: Option<&Value>) {
+    fn walk_entry(&mut self, entries: &MapSchema<'_>, key: &str, old: Option<&Value>, new: Option<&Value>) {
         if old == new {
             return;
         }
         let element = PathElement::field(key);
         match entries.entry(key) {
-            Some(place) => self.below(element, |walker| walker.walk(place, old, new)),
-            None => self.below(element, |walker| walker.errors.add("schema error: invalid atom: inlined")),
+            Some(type_ref) => self.descend(element, |walker| walker.walk(type_ref, old, new)),
+            None => self.descend(element, |walker| walker.errors.add("schema error: invalid atom: inlined")),
         }
     }
 
-    /// Goes one step down.
-    fn below(&mut self, element: PathElement, walk: impl FnOnce(&mut Self)) {
+    /// Walks one step down.
+    fn descend(&mut self, element: PathElement, walk: impl FnOnce(&mut Self)) {
         let above = std::mem::take(&mut self.errors);
         self.path.push(element);
         walk(self);
         let below = std::mem::replace(&mut self.errors, above);
         if let Some(element) = self.path.pop() {
-            self.errors.add_below(&element, below);
+            self.errors.add_prefixed(&element, below);
         }
     }
 
-    fn walk_items(&mut self, items: &Items<'_>, old: Option<&Value>, new: Option<&Value>) {
-        let old = self.grouped(items, old);
-        let new = self.grouped(items, new);
+    fn walk_items(&mut self, items: &ListSchema<'_>, old: Option<&Value>, new: Option<&Value>) {
+        let old = self.group_by_element(items, old);
+        let new = self.group_by_element(items, new);
         let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
         loop {
             let order = match (old.peek(), new.peek()) {
@@ -171,8 +171,12 @@ impl Walker {
         }
     }
 
-    /// The items of a list by element, sorted. Items that share an element are together, in the order of the list.
-    fn grouped<'v>(&mut self, items: &Items<'_>, list: Option<&'v Value>) -> Vec<(PathElement, Vec<&'v Value>)> {
+    /// Groups the items of a list by path element, sorted. Items that share an element stay in list order.
+    fn group_by_element<'v>(
+        &mut self,
+        items: &ListSchema<'_>,
+        list: Option<&'v Value>,
+    ) -> Vec<(PathElement, Vec<&'v Value>)> {
         let values = list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let mut groups: Vec<(PathElement, Vec<&Value>)> = Vec::with_capacity(values.len());
         for (i, value) in values.iter().enumerate() {
@@ -187,32 +191,32 @@ impl Walker {
         groups
     }
 
-    /// Compares the items that share an element. Duplicates are one thing that is there or not, and is the same or not.
-    fn walk_group(&mut self, place: Place<'_>, element: PathElement, old: &[&Value], new: &[&Value]) {
+    /// Compares the items that share an element. Duplicates are compared as a unit.
+    fn walk_group(&mut self, type_ref: TypeRef<'_>, element: PathElement, old: &[&Value], new: &[&Value]) {
         match (old, new) {
             ([] | [_], [] | [_]) => {
                 let (old, new) = (old.first().copied(), new.first().copied());
                 if old != new {
-                    self.below(element, |walker| walker.walk(place, old, new));
+                    self.descend(element, |walker| walker.walk(type_ref, old, new));
                 }
             }
             ([_, _, ..], [_, _, ..]) => {
-                let same = old.len() == new.len() && old.iter().zip(new).all(|(old, new)| same_value(old, new));
+                let same = old.len() == new.len() && old.iter().zip(new).all(|(old, new)| values_equal(old, new));
                 if !same {
-                    self.below(element, |walker| walker.found.modified.insert(&walker.path));
+                    self.descend(element, |walker| walker.comparison.modified.insert(&walker.path));
                 }
             }
-            ([_, _, ..], _) => self.below(element, |walker| {
+            ([_, _, ..], _) => self.descend(element, |walker| {
                 if let Some(new) = new.first() {
-                    walker.walk(place, None, Some(new));
+                    walker.walk(type_ref, None, Some(new));
                 }
-                walker.found.removed.insert(&walker.path);
+                walker.comparison.removed.insert(&walker.path);
             }),
-            (_, [_, _, ..]) => self.below(element, |walker| {
+            (_, [_, _, ..]) => self.descend(element, |walker| {
                 if let Some(old) = old.first() {
-                    walker.walk(place, Some(old), None);
+                    walker.walk(type_ref, Some(old), None);
                 }
-                walker.found.added.insert(&walker.path);
+                walker.comparison.added.insert(&walker.path);
             }),
         }
     }

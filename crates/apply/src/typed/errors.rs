@@ -1,19 +1,19 @@
-//! Where and why a value does not fit its type.
+//! The errors of values that do not match their type.
 
 use std::fmt;
 
 use crate::path::PathElement;
 
-/// One reason why a value does not fit its type.
+/// One reason why a value does not match its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeError {
-    /// Where, as paths print; empty for the object itself.
+pub struct ValidationError {
+    /// The path; empty for the object itself.
     pub path: String,
-    /// Why, in upstream's words.
+    /// Upstream's message.
     pub message: String,
 }
 
-impl fmt::Display for TypeError {
+impl fmt::Display for ValidationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
@@ -22,11 +22,11 @@ impl fmt::Display for TypeError {
     }
 }
 
-/// All reasons why a value does not fit its type; at least one.
+/// All reasons why a value does not match its type. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeErrors(pub Vec<TypeError>);
+pub struct ValidationErrors(pub Vec<ValidationError>);
 
-impl fmt::Display for TypeErrors {
+impl fmt::Display for ValidationErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [only] = self.0.as_slice() {
             return only.fmt(f);
@@ -36,28 +36,28 @@ impl fmt::Display for TypeErrors {
     }
 }
 
-impl std::error::Error for TypeErrors {}
+impl std::error::Error for ValidationErrors {}
 
-/// Errors while they are collected.
+/// Collects errors during a walk.
 #[derive(Default)]
-pub(super) struct Collected(Vec<TypeError>);
+pub(super) struct ErrorCollector(Vec<ValidationError>);
 
-impl Collected {
-    /// Adds an error at the place that is walked.
+impl ErrorCollector {
+    /// Adds an error at the current path.
     pub(super) fn add(&mut self, message: impl Into<String>) {
-        self.0.push(TypeError { path: String::new(), message: message.into() });
+        self.0.push(ValidationError { path: String::new(), message: message.into() });
     }
 
     /// Adds the errors of a walk one step down.
-    pub(super) fn add_below(&mut self, element: &PathElement, below: Collected) {
+    pub(super) fn add_prefixed(&mut self, element: &PathElement, below: ErrorCollector) {
         if !below.0.is_empty() {
             let prefix = element.to_string();
-            self.0.extend(below.0.into_iter().map(|e| TypeError { path: format!("{prefix}{}", e.path), ..e }));
+            self.0.extend(below.0.into_iter().map(|e| ValidationError { path: format!("{prefix}{}", e.path), ..e }));
         }
     }
 
-    /// Adds the errors of a walk at the same place.
-    pub(super) fn extend(&mut self, more: Collected) {
+    /// Adds the errors of a walk at the same path.
+    pub(super) fn extend(&mut self, more: ErrorCollector) {
         self.0.extend(more.0);
     }
 
@@ -65,8 +65,8 @@ impl Collected {
         self.0.is_empty()
     }
 
-    /// The value, unless there was an error.
-    pub(super) fn unless<T>(self, value: T) -> Result<T, TypeErrors> {
-        if self.0.is_empty() { Ok(value) } else { Err(TypeErrors(self.0)) }
+    /// Returns the value, or the errors if there are any.
+    pub(super) fn into_result<T>(self, value: T) -> Result<T, ValidationErrors> {
+        if self.0.is_empty() { Ok(value) } else { Err(ValidationErrors(self.0)) }
     }
 }

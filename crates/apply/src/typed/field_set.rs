@@ -1,34 +1,36 @@
-//! From a value to its field set. Built bottom up: keys of objects are sorted already, items are sorted once.
+//! The field set of a value, built bottom up. The keys of objects are already sorted; items are sorted once (upstream:
+//! structured-merge-diff's `typed/tofieldset.go`).
 
 use pintle_value::{Object, Value};
 
-use super::shape::{Entries, Items, Place, Shape};
+use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
 use crate::path::PathElement;
 use crate::set::{FieldSet, Node};
 
-/// The field set of a value that fits its type. Items that have no element, which validation reports, are left out.
-pub(super) fn field_set(place: Place<'_>, value: &Value) -> FieldSet {
-    walk(place, value).1
+/// Returns the field set of a valid value. Items without a path element, which validation reports, are skipped.
+pub(super) fn field_set(type_ref: TypeRef<'_>, value: &Value) -> FieldSet {
+    walk(type_ref, value).1
 }
 
-/// Whether the path to the value is a member by the value's type, and what is below.
-fn walk(place: Place<'_>, value: &Value) -> (bool, FieldSet) {
-    match (place.shape(Some(value)), value) {
-        (Shape::Scalar(_), _) => (true, FieldSet::new()),
-        (Shape::List(items), _) if items.is_atomic() => (true, FieldSet::new()),
-        (Shape::List(items), Value::Array(values)) => (false, of_items(&items, values)),
-        (Shape::Map(entries), _) if entries.atomic => (true, FieldSet::new()),
-        (Shape::Map(entries), Value::Object(object)) => (false, of_entries(&entries, object)),
-        (Shape::List(_) | Shape::Map(_), _) => (false, FieldSet::new()),
+/// Returns whether the path to the value is a member because of the value's type, and the set below it.
+fn walk(type_ref: TypeRef<'_>, value: &Value) -> (bool, FieldSet) {
+    match (type_ref.atom(Some(value)), value) {
+        (Atom::Scalar(_), _) => (true, FieldSet::new()),
+        (Atom::List(items), _) if items.is_atomic() => (true, FieldSet::new()),
+        (Atom::List(items), Value::Array(values)) => (false, of_items(&items, values)),
+        (Atom::Map(entries), _) if entries.atomic => (true, FieldSet::new()),
+        (Atom::Map(entries), Value::Object(object)) => (false, of_entries(&entries, object)),
+        (Atom::List(_) | Atom::Map(_), _) => (false, FieldSet::new()),
     }
 }
 
-fn of_entries(entries: &Entries<'_>, object: &Object) -> FieldSet {
+fn of_entries(entries: &MapSchema<'_>, object: &Object) -> FieldSet {
     let mut nodes = Vec::with_capacity(object.len());
     for (key, value) in object.iter() {
-        let Some((place, declared)) = entries.entry_and_declared(key) else { continue };
-        let (leaf, children) = walk(place, value);
-        // Structs come and go with their fields. What is not declared does not, nor does what has no fields.
+        let Some((type_ref, declared)) = entries.entry_and_declared(key) else { continue };
+        let (leaf, children) = walk(type_ref, value);
+        // A declared struct exists through its fields, so it is a member only if it is empty. An undeclared entry is
+        // always a member.
         let empty = match value {
             Value::Null => true,
             Value::Object(object) => object.is_empty(),
@@ -42,14 +44,14 @@ fn of_entries(entries: &Entries<'_>, object: &Object) -> FieldSet {
     FieldSet::from_nodes(nodes)
 }
 
-fn of_items(items: &Items<'_>, values: &[Value]) -> FieldSet {
+fn of_items(items: &ListSchema<'_>, values: &[Value]) -> FieldSet {
     let node = |value: &Value| {
         let element = items.element(value).ok()?;
         Some(Node { element, member: true, children: walk(items.item, value).1 })
     };
     let mut nodes: Vec<Node> = values.iter().filter_map(node).collect();
     nodes.sort_by(|a, b| a.element.cmp(&b.element));
-    // Items that share an element are owned together, and nothing in them.
+    // Duplicates are owned together, without the fields in them.
     nodes.dedup_by(|later, earlier| {
         let same = later.element == earlier.element;
         if same {

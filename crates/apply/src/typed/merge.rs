@@ -1,96 +1,106 @@
-//! Putting a configuration over a live value. Most of it is there already, so what is as it was is told apart from what
-//! was made anew, and nothing is copied unless something around it changes.
+//! Merging a configuration into a live value. Unchanged subtrees are never copied, because a configuration mostly
+//! repeats the live value (upstream: structured-merge-diff's `typed/merge.go`).
 
 use std::collections::BTreeSet;
 
 use pintle_value::{Object, Str, Value};
 
-use super::errors::{Collected, TypeErrors};
-use super::shape::{Entries, Items, Place, Shape};
+use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
+use super::errors::{ErrorCollector, ValidationErrors};
 use crate::path::PathElement;
 
-/// What comes of a live value.
+/// The outcome of merging into a live value.
 #[derive(Debug, PartialEq)]
-pub(super) enum Merged {
-    /// It is as it was, or there is none still.
-    AsItWas,
-    /// Another value.
-    New(Value),
+pub(super) enum MergeOutcome {
+    /// The live value stays, or is still absent.
+    Unchanged,
+    /// The value is replaced.
+    Changed(Value),
 }
 
-impl Merged {
-    /// The value, be it new or the live one.
-    pub(super) fn or(self, live: Option<&Value>) -> Option<Value> {
+impl MergeOutcome {
+    /// Returns the new value, or else the live one.
+    pub(super) fn or_live(self, live: Option<&Value>) -> Option<Value> {
         match self {
-            Self::AsItWas => live.cloned(),
-            Self::New(value) => Some(value),
+            Self::Unchanged => live.cloned(),
+            Self::Changed(value) => Some(value),
         }
     }
 }
 
-/// What a configuration makes of a live value.
-pub(super) fn merge(place: Place<'_>, live: &Value, config: &Value) -> Result<Merged, TypeErrors> {
-    let mut errors = Collected::default();
-    let merged = walk(place, Some(live), Some(config), &mut errors);
-    errors.unless(merged)
+/// Merges a configuration into a live value.
+pub(super) fn merge(type_ref: TypeRef<'_>, live: &Value, config: &Value) -> Result<MergeOutcome, ValidationErrors> {
+    let mut errors = ErrorCollector::default();
+    let merged = walk(type_ref, Some(live), Some(config), &mut errors);
+    errors.into_result(merged)
 }
 
-fn walk(place: Place<'_>, live: Option<&Value>, config: Option<&Value>, errors: &mut Collected) -> Merged {
-    let Some(config) = config else { return Merged::AsItWas };
-    // A configuration fits its type, so that what is equal needs no closer look.
+fn walk(
+    type_ref: TypeRef<'_>,
+    live: Option<&Value>,
+    config: Option<&Value>,
+    errors: &mut ErrorCollector,
+) -> MergeOutcome {
+    let Some(config) = config else { return MergeOutcome::Unchanged };
+    // A configuration is valid, so an equal live value needs no check.
     if live == Some(config) {
-        return Merged::AsItWas;
+        return MergeOutcome::Unchanged;
     }
-    let shape = place.shape(Some(config));
-    // A value of another shape than the live one replaces it, and so does what has no other side.
-    let live = live.filter(|live| place.shape(Some(*live)).is_like(&shape));
-    match shape {
-        Shape::Scalar(leaf) => {
+    let atom = type_ref.atom(Some(config));
+    // A configuration of another kind of type than the live value replaces it.
+    let live = live.filter(|live| type_ref.atom(Some(*live)).is_same_kind(&atom));
+    match atom {
+        Atom::Scalar(leaf) => {
             if let (Err(l), Err(r)) = (leaf.check(live), leaf.check(Some(config))) {
                 errors.add(format!("lhs: {l}"));
                 errors.add(format!("rhs: {r}"));
             }
-            Merged::New(config.clone())
+            MergeOutcome::Changed(config.clone())
         }
-        Shape::List(items) if items.is_atomic() => Merged::New(config.clone()),
-        Shape::List(items) => merge_lists(&items, live, config, errors),
-        Shape::Map(entries) if entries.atomic => Merged::New(config.clone()),
-        Shape::Map(entries) => merge_maps(&entries, live, config, errors),
+        Atom::List(items) if items.is_atomic() => MergeOutcome::Changed(config.clone()),
+        Atom::List(items) => merge_lists(&items, live, config, errors),
+        Atom::Map(entries) if entries.atomic => MergeOutcome::Changed(config.clone()),
+        Atom::Map(entries) => merge_maps(&entries, live, config, errors),
     }
 }
 
-fn merge_maps(entries: &Entries<'_>, live: Option<&Value>, config: &Value, errors: &mut Collected) -> Merged {
+fn merge_maps(
+    entries: &MapSchema<'_>,
+    live: Option<&Value>,
+    config: &Value,
+    errors: &mut ErrorCollector,
+) -> MergeOutcome {
     let empty = Object::new();
     let live_object = live.and_then(Value::as_object).unwrap_or(&empty);
     let Some(config_object) = config.as_object().filter(|o| !o.is_empty()) else {
-        // Null and empty differ, but neither takes anything away.
-        return if live_object.is_empty() { Merged::New(config.clone()) } else { Merged::AsItWas };
+        // Null and empty differ, but neither removes anything.
+        return if live_object.is_empty() { MergeOutcome::Changed(config.clone()) } else { MergeOutcome::Unchanged };
     };
     let mut changes: Vec<(&str, Value)> = Vec::new();
     for (key, value) in config_object.iter() {
-        let mut below = Collected::default();
+        let mut below = ErrorCollector::default();
         let merged = match entries.entry(key) {
-            Some(place) => walk(place, live_object.get(key), Some(value), &mut below),
+            Some(type_ref) => walk(type_ref, live_object.get(key), Some(value), &mut below),
             None => {
                 below.add("schema error: invalid atom: inlined");
-                Merged::AsItWas
+                MergeOutcome::Unchanged
             }
         };
         if !below.is_empty() {
-            errors.add_below(&PathElement::field(key), below);
+            errors.add_prefixed(&PathElement::field(key), below);
         }
-        if let Merged::New(value) = merged {
+        if let MergeOutcome::Changed(value) = merged {
             changes.push((key, value));
         }
     }
     if changes.is_empty() {
-        return if live.is_some() { Merged::AsItWas } else { Merged::New(Value::Object(empty)) };
+        return if live.is_some() { MergeOutcome::Unchanged } else { MergeOutcome::Changed(Value::Object(empty)) };
     }
-    Merged::New(Value::Object(changed(live_object, changes)))
+    MergeOutcome::Changed(Value::Object(with_changes(live_object, changes)))
 }
 
-/// An object with these entries, sorted by key, changed or added.
-fn changed(object: &Object, changes: Vec<(&str, Value)>) -> Object {
+/// Returns the object with these changed or added entries, which are sorted by key.
+fn with_changes(object: &Object, changes: Vec<(&str, Value)>) -> Object {
     let mut entries = Vec::with_capacity(object.len() + changes.len());
     let mut rest = object.iter().peekable();
     let copied = |(key, value): (&str, &Value)| (Str::from(key), value.clone());
@@ -105,17 +115,17 @@ fn changed(object: &Object, changes: Vec<(&str, Value)>) -> Object {
     Object::from_entries(entries)
 }
 
-/// The items of one side, by element.
-struct Side<'v> {
-    /// The elements in the order of the list.
+/// The items of one list, indexed by path element.
+struct IndexedList<'v> {
+    /// The elements in list order.
     order: Vec<PathElement>,
     values: Vec<&'v Value>,
-    /// The places in `order`, sorted by element. Of duplicates only the first is here, marked.
+    /// Indexes into `order`, sorted by element. Only the first of a group of duplicates is listed, with the flag set.
     index: Vec<(usize, bool)>,
 }
 
-impl<'v> Side<'v> {
-    fn new(items: &Items<'_>, values: &'v [Value], duplicates: bool, errors: &mut Collected) -> Self {
+impl<'v> IndexedList<'v> {
+    fn new(items: &ListSchema<'_>, values: &'v [Value], duplicates: bool, errors: &mut ErrorCollector) -> Self {
         let mut side = Self { order: Vec::with_capacity(values.len()), values: Vec::new(), index: Vec::new() };
         for (i, value) in values.iter().enumerate() {
             let element = match items.element(value) {
@@ -147,7 +157,7 @@ impl<'v> Side<'v> {
         self.search(element).is_ok()
     }
 
-    /// The one item with this element. Duplicates are not merged with; null stands for them.
+    /// Returns the item with this element. Null stands for duplicates, which are not merged.
     fn get(&self, element: &PathElement) -> Option<&'v Value> {
         const NULL: &Value = &Value::Null;
         let (i, duplicated) = self.index[self.search(element).ok()?];
@@ -155,49 +165,54 @@ impl<'v> Side<'v> {
     }
 }
 
-fn merge_lists(items: &Items<'_>, live: Option<&Value>, config: &Value, errors: &mut Collected) -> Merged {
+fn merge_lists(
+    items: &ListSchema<'_>,
+    live: Option<&Value>,
+    config: &Value,
+    errors: &mut ErrorCollector,
+) -> MergeOutcome {
     let (left, right) = (items_of(live), items_of(Some(config)));
     if right.is_empty() {
-        return if left.is_empty() { Merged::New(config.clone()) } else { Merged::AsItWas };
+        return if left.is_empty() { MergeOutcome::Changed(config.clone()) } else { MergeOutcome::Unchanged };
     }
-    let mut problems = Collected::default();
-    let right = Side::new(items, right, false, &mut problems);
-    let left = Side::new(items, left, true, &mut problems);
+    let mut problems = ErrorCollector::default();
+    let right = IndexedList::new(items, right, false, &mut problems);
+    let left = IndexedList::new(items, left, true, &mut problems);
     if !problems.is_empty() {
         errors.extend(problems);
-        return Merged::AsItWas;
+        return MergeOutcome::Unchanged;
     }
     let merged = interleave(items, &left, &right, errors);
     let is_same = merged.len() == left.values.len()
         && merged.iter().zip(&left.values).all(|((live, merged), here)| {
-            *merged == Merged::AsItWas && live.is_some_and(|live| std::ptr::eq(live, *here))
+            *merged == MergeOutcome::Unchanged && live.is_some_and(|live| std::ptr::eq(live, *here))
         });
     if is_same && live.is_some() {
-        return Merged::AsItWas;
+        return MergeOutcome::Unchanged;
     }
-    Merged::New(Value::Array(merged.into_iter().filter_map(|(live, merged)| merged.or(live)).collect()))
+    MergeOutcome::Changed(Value::Array(merged.into_iter().filter_map(|(live, merged)| merged.or_live(live)).collect()))
 }
 
 fn items_of(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Walks both lists so that live items stay where they are among those that both have, which come in the order of the
-/// configuration. Gives the live items with what comes of them.
+/// Merges the order of two lists: live items stay in place relative to the shared items, and shared items take the
+/// order of the configuration. Returns each live item with its outcome.
 fn interleave<'v>(
-    items: &Items<'_>,
-    left: &Side<'v>,
-    right: &Side<'v>,
-    errors: &mut Collected,
-) -> Vec<(Option<&'v Value>, Merged)> {
+    items: &ListSchema<'_>,
+    left: &IndexedList<'v>,
+    right: &IndexedList<'v>,
+    errors: &mut ErrorCollector,
+) -> Vec<(Option<&'v Value>, MergeOutcome)> {
     let mut merged = Vec::with_capacity(left.order.len().max(right.order.len()));
     let mut shared = right.order.iter().filter(|element| left.has(element)).peekable();
     let mut done: BTreeSet<&PathElement> = BTreeSet::new();
     let mut push = |element: &PathElement, live: Option<&'v Value>, config: Option<&Value>| {
-        let mut below = Collected::default();
+        let mut below = ErrorCollector::default();
         merged.push((live, walk(items.item, live, config, &mut below)));
         if !below.is_empty() {
-            errors.add_below(element, below);
+            errors.add_prefixed(element, below);
         }
     };
     if left.order == right.order {
@@ -215,7 +230,7 @@ fn interleave<'v>(
                 shared.next();
                 continue;
             }
-            // An item of both, but its turn has not come or is over.
+            // A shared item whose position in the configuration is later or already passed.
             if right.has(here) && shared.peek().is_some_and(|next| *next != here) {
                 l += 1;
                 continue;

@@ -1,15 +1,15 @@
-//! Values and their types: what a value's field set is, whether it fits its type, and how two values of a type are
-//! merged and compared. Types are those of `pintle_schema`; where there is none, the type is deduced from the value.
+//! Typed values: validation, field sets, merging and comparison (upstream: structured-merge-diff's `typed`). Types are
+//! those of `pintle_schema`; without one, the type is deduced from the value.
 
+mod atom;
 mod compare;
 mod errors;
 mod extract;
 mod field_set;
-mod items;
+mod list_items;
 mod merge;
 mod named;
 mod reconcile;
-mod shape;
 mod validate;
 
 use std::borrow::Cow;
@@ -19,66 +19,68 @@ use pintle_value::Value;
 
 use crate::set::FieldSet;
 
+pub use atom::TypeRef;
 pub use compare::Comparison;
-pub use errors::{TypeError, TypeErrors};
-pub use shape::Place;
+pub use errors::{ValidationError, ValidationErrors};
 pub use validate::Duplicates;
 
-use merge::Merged;
+use merge::MergeOutcome;
 
-impl<'t> Place<'t> {
-    /// The place of a whole object of a type.
+impl<'t> TypeRef<'t> {
+    /// The type of a whole object.
     #[must_use]
     pub fn new(types: &'t Types, root: TypeId) -> Self {
         Self::declared(types, root)
     }
 
-    /// Checks that a value fits the type.
-    pub fn validate(self, value: &Value, duplicates: Duplicates) -> Result<(), TypeErrors> {
+    /// Validates a value against the type.
+    pub fn validate(self, value: &Value, duplicates: Duplicates) -> Result<(), ValidationErrors> {
         validate::validate(self, value, duplicates)
     }
 
-    /// Every leaf field and item of a value that fits the type.
+    /// The set of every leaf field and item of a valid value (upstream: `ToFieldSet`).
     #[must_use]
     pub fn field_set(self, value: &Value) -> FieldSet {
         field_set::field_set(self, value)
     }
 
-    /// Puts a configuration over a live value. Nothing is taken away; where both have a leaf, the configuration's stays.
-    /// Items keep the live order, or take that of the configuration where it says one. Borrowed if nothing changes.
-    pub fn merge<'v>(self, live: &'v Value, config: &Value) -> Result<Cow<'v, Value>, TypeErrors> {
+    /// Merges a configuration into a live value. Nothing is removed; where both have a leaf, the configuration wins.
+    /// Items keep the live order unless the configuration orders them differently. The result is borrowed if nothing
+    /// changes.
+    pub fn merge<'v>(self, live: &'v Value, config: &Value) -> Result<Cow<'v, Value>, ValidationErrors> {
         Ok(match merge::merge(self, live, config)? {
-            Merged::AsItWas => Cow::Borrowed(live),
-            Merged::New(value) => Cow::Owned(value),
+            MergeOutcome::Unchanged => Cow::Borrowed(live),
+            MergeOutcome::Changed(value) => Cow::Owned(value),
         })
     }
 
-    /// What changed from one value to another.
-    pub fn compare(self, old: &Value, new: &Value) -> Result<Comparison, TypeErrors> {
+    /// Compares two values.
+    pub fn compare(self, old: &Value, new: &Value) -> Result<Comparison, ValidationErrors> {
         compare::compare(self, old, new)
     }
 
-    /// The value without the fields and items of a set. Containers that lose everything become null, as upstream's do.
+    /// Removes the fields and items of a set (upstream: `RemoveItems`). A container that loses everything becomes null,
+    /// as upstream.
     #[must_use]
-    pub fn remove(self, value: &Value, items: &FieldSet) -> Value {
-        extract::remove(self, value, items)
+    pub fn remove(self, value: &Value, set: &FieldSet) -> Value {
+        extract::remove(self, value, set)
     }
 
-    /// Only those fields and items of a value that are in a set. Atomic values are extracted whole.
+    /// Keeps only the fields and items of a set (upstream: `ExtractItems`). Atomic values are extracted whole.
     #[must_use]
-    pub fn extract(self, value: &Value, items: &FieldSet) -> Value {
-        extract::extract(self, value, items)
+    pub fn extract(self, value: &Value, set: &FieldSet) -> Value {
+        extract::extract(self, value, set)
     }
 
-    /// A set to which the declared fields are added that it has something below of. Sets of fields do not list structs,
-    /// which come and go with their fields; to take them away they must be listed.
+    /// Adds declared fields that have members below them (upstream: `EnsureNamedFieldsAreMembers`). Field sets omit
+    /// structs, which exist through their fields; removing a struct requires listing it.
     #[must_use]
-    pub fn with_named_fields(self, set: &FieldSet) -> FieldSet {
-        named::with_named_fields(Some(self), set)
+    pub fn ensure_named_fields_are_members(self, set: &FieldSet) -> FieldSet {
+        named::ensure_named_fields_are_members(Some(self), set)
     }
 
-    /// What a set that was written under an older schema means now: where something has become atomic, its owner has all
-    /// of it. `None` where nothing changes.
+    /// Adapts a set that was written under an older schema: the owner of a part of what has become atomic owns all of
+    /// it. Returns `None` if nothing changes (upstream: `ReconcileFieldSetWithSchema`).
     #[must_use]
     pub fn reconcile(self, set: &FieldSet) -> Option<FieldSet> {
         reconcile::reconcile(self, set)

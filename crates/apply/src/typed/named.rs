@@ -1,29 +1,29 @@
-//! Listing the structs that a set has fields of.
+//! Adding the structs that contain a set's fields to the set.
 
-use super::shape::{Place, Shape};
+use super::atom::{Atom, TypeRef};
 use crate::path::PathElement;
 use crate::set::{FieldSet, Node};
 
-pub(super) fn with_named_fields(place: Option<Place<'_>>, set: &FieldSet) -> FieldSet {
+pub(super) fn ensure_named_fields_are_members(type_ref: Option<TypeRef<'_>>, set: &FieldSet) -> FieldSet {
     let nodes = set.nodes().iter().map(|node| {
-        let (declared, below) = step(place, &node.element);
+        let (declared, below) = step(type_ref, &node.element);
         let member = node.member || declared && !node.children.is_empty();
-        Node { element: node.element.clone(), member, children: with_named_fields(below, &node.children) }
+        Node { element: node.element.clone(), member, children: ensure_named_fields_are_members(below, &node.children) }
     });
     FieldSet::from_nodes(nodes.collect())
 }
 
 /// Whether an element is a declared field, and the type below it.
-fn step<'t>(place: Option<Place<'t>>, element: &PathElement) -> (bool, Option<Place<'t>>) {
-    let Some(place) = place else { return (false, None) };
+fn step<'t>(type_ref: Option<TypeRef<'t>>, element: &PathElement) -> (bool, Option<TypeRef<'t>>) {
+    let Some(type_ref) = type_ref else { return (false, None) };
     match element {
-        PathElement::Field(name) => match place.shape(None) {
-            Shape::Map(entries) => (entries.field(name).is_some(), entries.entry(name)),
-            Shape::Scalar(_) | Shape::List(_) => (false, None),
+        PathElement::Field(name) => match type_ref.atom(None) {
+            Atom::Map(entries) => (entries.field(name).is_some(), entries.entry(name)),
+            Atom::Scalar(_) | Atom::List(_) => (false, None),
         },
-        PathElement::Key(_) => match place.shape(None) {
-            Shape::List(items) => (false, Some(items.item)),
-            Shape::Scalar(_) | Shape::Map(_) => (false, None),
+        PathElement::Key(_) => match type_ref.atom(None) {
+            Atom::List(items) => (false, Some(items.item)),
+            Atom::Scalar(_) | Atom::Map(_) => (false, None),
         },
         PathElement::Value(_) | PathElement::Index(_) => (false, None),
     }

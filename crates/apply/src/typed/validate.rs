@@ -1,42 +1,42 @@
-//! Whether a value fits its type.
+//! Validation of values against their type (upstream: structured-merge-diff's `typed/validate.go`).
 
 use pintle_value::{Object, Value, print};
 
-use super::errors::{Collected, TypeErrors};
-use super::shape::{Entries, Items, Leaf, Place, Shape};
+use super::atom::{Atom, ListSchema, MapSchema, ScalarKind, TypeRef};
+use super::errors::{ErrorCollector, ValidationErrors};
 use crate::path::PathElement;
 
-/// Whether items of sets and of lists with keys may be there more than once.
+/// Whether sets and associative lists may contain duplicates (upstream: `AllowDuplicates`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
-    /// They may: in live objects and in what updates send, which nobody has checked so far.
+    /// Duplicates are allowed: in live objects and updates, which were not checked for them.
     Allowed,
-    /// They may not: in what is applied.
+    /// Duplicates are errors: in applied configurations.
     Forbidden,
 }
 
-pub(super) fn validate(place: Place<'_>, value: &Value, duplicates: Duplicates) -> Result<(), TypeErrors> {
-    walk(place, value, duplicates).unless(())
+pub(super) fn validate(type_ref: TypeRef<'_>, value: &Value, duplicates: Duplicates) -> Result<(), ValidationErrors> {
+    walk(type_ref, value, duplicates).into_result(())
 }
 
-fn walk(place: Place<'_>, value: &Value, duplicates: Duplicates) -> Collected {
-    let mut errors = Collected::default();
-    match (place.shape(Some(value)), value) {
-        (Shape::Scalar(leaf), value) => {
+fn walk(type_ref: TypeRef<'_>, value: &Value, duplicates: Duplicates) -> ErrorCollector {
+    let mut errors = ErrorCollector::default();
+    match (type_ref.atom(Some(value)), value) {
+        (Atom::Scalar(leaf), value) => {
             if let Err(problem) = leaf.check(Some(value)) {
                 errors.add(problem);
             }
         }
-        (Shape::List(_) | Shape::Map(_), Value::Null) => {}
-        (Shape::List(items), Value::Array(values)) => walk_items(&items, values, duplicates, &mut errors),
-        (Shape::Map(entries), Value::Object(object)) => walk_entries(&entries, object, duplicates, &mut errors),
-        (Shape::List(_), other) => errors.add(format!("expected list, got {}", in_words(other))),
-        (Shape::Map(_), other) => errors.add(format!("expected map, got {}", in_words(other))),
+        (Atom::List(_) | Atom::Map(_), Value::Null) => {}
+        (Atom::List(items), Value::Array(values)) => walk_items(&items, values, duplicates, &mut errors),
+        (Atom::Map(entries), Value::Object(object)) => walk_entries(&entries, object, duplicates, &mut errors),
+        (Atom::List(_), other) => errors.add(format!("expected list, got {}", format_value(other))),
+        (Atom::Map(_), other) => errors.add(format!("expected map, got {}", format_value(other))),
     }
     errors
 }
 
-fn walk_items(items: &Items<'_>, values: &[Value], duplicates: Duplicates, errors: &mut Collected) {
+fn walk_items(items: &ListSchema<'_>, values: &[Value], duplicates: Duplicates, errors: &mut ErrorCollector) {
     let mut seen: Vec<PathElement> = Vec::new();
     for (i, value) in values.iter().enumerate() {
         let element = if items.is_atomic() {
@@ -54,30 +54,30 @@ fn walk_items(items: &Items<'_>, values: &[Value], duplicates: Duplicates, error
                 Err(at) => seen.insert(at, element.clone()),
             }
         }
-        errors.add_below(&element, below);
+        errors.add_prefixed(&element, below);
     }
 }
 
-fn walk_entries(entries: &Entries<'_>, object: &Object, duplicates: Duplicates, errors: &mut Collected) {
+fn walk_entries(entries: &MapSchema<'_>, object: &Object, duplicates: Duplicates, errors: &mut ErrorCollector) {
     for (key, value) in object.iter() {
         let below = match entries.entry(key) {
-            Some(place) => walk(place, value, duplicates),
+            Some(type_ref) => walk(type_ref, value, duplicates),
             None => {
-                let mut undeclared = Collected::default();
+                let mut undeclared = ErrorCollector::default();
                 undeclared.add("field not declared in schema");
-                errors.add_below(&PathElement::field(key), undeclared);
-                // Upstream looks no further, at whichever field comes first.
+                errors.add_prefixed(&PathElement::field(key), undeclared);
+                // Upstream stops at the first undeclared field.
                 return;
             }
         };
         if !below.is_empty() {
-            errors.add_below(&PathElement::field(key), below);
+            errors.add_prefixed(&PathElement::field(key), below);
         }
     }
 }
 
-impl Leaf {
-    /// Checks a value, where there is one. Null fits every scalar.
+impl ScalarKind {
+    /// Checks a value if there is one. Null is valid for every scalar.
     pub(super) fn check(self, value: Option<&Value>) -> Result<(), String> {
         let Some(value) = value else { return Ok(()) };
         let expected = match (self, value) {
@@ -87,25 +87,25 @@ impl Leaf {
             (Self::Numeric, other) => {
                 return Err(format!("expected numeric (int or float), got {}", print::go_type(other)));
             }
-            (Self::String, other) => return Err(format!("expected string, got &{}", unstructured(other))),
+            (Self::String, other) => return Err(format!("expected string, got &{}", go_syntax_unstructured(other))),
             (Self::Boolean, _) => "boolean",
             (Self::Untyped, _) => "any scalar",
         };
-        Err(format!("expected {expected}, got {}", in_words(value)))
+        Err(format!("expected {expected}, got {}", format_value(value)))
     }
 }
 
-/// A value as `%v` prints upstream's wrapper around it.
-fn in_words(value: &Value) -> String {
+/// Formats a value as `%v` prints upstream's wrapper around it.
+fn format_value(value: &Value) -> String {
     format!("&{{{}}}", print::plain(value))
 }
 
-/// A value as `%#v` prints upstream's wrapper around it, without the ampersand.
-fn unstructured(value: &Value) -> String {
+/// Formats a value as `%#v` prints upstream's wrapper around it, without the ampersand.
+fn go_syntax_unstructured(value: &Value) -> String {
     format!("value.valueUnstructured{{Value:{}}}", go_syntax(value))
 }
 
-/// A value in Go's syntax.
+/// Formats a value in Go syntax.
 fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),

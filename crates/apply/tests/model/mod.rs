@@ -1,11 +1,11 @@
-//! A kind made for tests: every way in which something can merge, at two versions with different names of fields.
+//! A kind for tests: every way in which values merge, at two versions with different field names.
 
 #![allow(dead_code)] // Every test uses a part of it.
 
 use std::collections::BTreeMap;
 
-use pintle_apply::managers::{ConvertError, Versions};
-use pintle_apply::typed::Place;
+use pintle_apply::merge::{ConvertError, VersionConverter};
+use pintle_apply::typed::TypeRef;
 use pintle_schema::{Field, List, ListTopology, Map, Omit, Patch, Scalar, ScalarType, Struct, Type, TypeId, Types};
 use pintle_value::{Str, Value};
 
@@ -36,7 +36,7 @@ impl Model {
         Self::with(false)
     }
 
-    /// The kind after some of it has become atomic.
+    /// The kind with a newer schema, in which some fields have become atomic.
     pub(crate) fn atomic() -> Self {
         Self::with(true)
     }
@@ -64,10 +64,10 @@ impl Model {
             types.add(Type::Struct(made))
         };
         let keys = |names: &[&str]| ListTopology::Map(names.iter().map(|name| Str::from(*name)).collect());
-        let may_be = |topology: ListTopology| if atomic { ListTopology::Atomic } else { topology };
+        let atomic_or = |topology: ListTopology| if atomic { ListTopology::Atomic } else { topology };
 
         let set = list(&mut types, any, ListTopology::Set);
-        let strings = list(&mut types, string, may_be(ListTopology::Set));
+        let strings = list(&mut types, string, atomic_or(ListTopology::Set));
         let labels = map(&mut types, string, atomic);
         let atomic_map = map(&mut types, string, true);
         let lists = map(&mut types, set, false);
@@ -94,7 +94,7 @@ impl Model {
         let items = list(&mut types, item, keys(&["name"]));
         let merged = list(&mut types, item, ListTopology::Undeclared);
         let atomic_items = list(&mut types, item, ListTopology::Atomic);
-        let switched = list(&mut types, item, may_be(keys(&["name"])));
+        let switched = list(&mut types, item, atomic_or(keys(&["name"])));
         let mut open = Struct::new("", "", vec![field("known", numeric)]);
         open.preserve_unknown = true;
         let open = types.add(Type::Struct(open));
@@ -136,19 +136,19 @@ impl Model {
     }
 
     /// The type at a version.
-    pub(crate) fn at(&self, version: &str) -> Option<Place<'_>> {
+    pub(crate) fn at(&self, version: &str) -> Option<TypeRef<'_>> {
         let root = *self.roots.get(version)?;
-        Some(if self.deduced { Place::DEDUCED } else { Place::new(&self.types, root) })
+        Some(if self.deduced { TypeRef::DEDUCED } else { TypeRef::new(&self.types, root) })
     }
 
-    /// Takes a version away.
-    pub(crate) fn retire(&mut self, version: &str) {
+    /// Removes a version.
+    pub(crate) fn remove_version(&mut self, version: &str) {
         self.roots.remove(version);
     }
 }
 
-impl Versions for Model {
-    fn place(&self, version: &str) -> Option<Place<'_>> {
+impl VersionConverter for Model {
+    fn type_ref(&self, version: &str) -> Option<TypeRef<'_>> {
         self.at(version)
     }
 

@@ -27,7 +27,7 @@ fn sorted_entries(object: &Object) -> Vec<(&str, &Value)> {
     let is_item = |key: &str| key.starts_with("k:") || key.starts_with("v:");
     if entries.iter().filter(|(key, _)| is_item(key)).count() > 1 {
         // Keys that are not path elements, such as `.`, stay in front.
-        entries.sort_by_cached_key(|(key, _)| PathElement::parse_text(key).ok().flatten());
+        entries.sort_by_cached_key(|(key, _)| PathElement::deserialize(key).ok().flatten());
     }
     entries
 }

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use pintle_apply::managed_fields::{
-    Keeper, LAST_APPLIED, Managed, Manager, Request, conflict_causes, conflict_message, decode, encode_over, of_update,
+    FieldManager, FieldManagerRequest, LAST_APPLIED, Managed, Manager, conflict_causes, conflict_message, decode,
+    decode_for_update, encode_reusing,
 };
-use pintle_apply::managers::{ConvertError, UpdateError, Updater, Versions};
+use pintle_apply::merge::{ConvertError, UpdateError, Updater, VersionConverter};
 use pintle_apply::set::Filter;
-use pintle_apply::typed::{Duplicates, Place};
+use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_codec::json;
 use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, MultiVersion, Registry, Resource};
 use pintle_schema::{Problems, normalise};
@@ -75,12 +76,12 @@ impl<'a> ManagedFieldsUpdater<'a> {
         Self { expected, registry: cluster.registry(), conversions, version, manager, subresource, now }
     }
 
-    fn keeper(&self) -> Keeper<'_> {
-        Keeper { updater: Updater { versions: self } }
+    fn field_manager(&self) -> FieldManager<'_> {
+        FieldManager { updater: Updater { converter: self } }
     }
 
-    fn request<'r>(&'r self, manager: &'r str) -> Request<'r> {
-        Request { manager, version: &self.version, subresource: self.subresource, now: self.now }
+    fn request<'r>(&'r self, manager: &'r str) -> FieldManagerRequest<'r> {
+        FieldManagerRequest { manager, version: &self.version, subresource: self.subresource, now: self.now }
     }
 
     /// The empty object as its type writes it: what was there before a creation.
@@ -100,12 +101,12 @@ impl<'a> ManagedFieldsUpdater<'a> {
     /// may hold entries of its own.
     pub(crate) fn update(&self, live: &Value, object: &mut Value) {
         let sent = object.remove_at(&MANAGED_FIELDS).unwrap_or_default();
-        let managed = of_update(live.at(&MANAGED_FIELDS).unwrap_or(&Value::Null), &sent, self.subresource);
+        let managed = decode_for_update(live.at(&MANAGED_FIELDS).unwrap_or(&Value::Null), &sent, self.subresource);
         // Whom nobody has followed so far, or whose owners were reset, is not followed until something is applied.
         if managed.managers.is_empty() && !live.uid().is_empty() {
             return;
         }
-        match self.keeper().update(live, object, managed, &self.request(&self.manager)) {
+        match self.field_manager().update(live, object, managed, &self.request(&self.manager)) {
             Ok(managed) => set(object, &managed, sent),
             // It will be asked again.
             Err(_) if self.conversions.wants() => {}
@@ -124,16 +125,16 @@ impl<'a> ManagedFieldsUpdater<'a> {
         let entries = live.items_at(&MANAGED_FIELDS);
         let mut managed = decode(entries)
             .map_err(|error| ApiError::Unclassified(format!("failed to decode managed fields: {error}")))?;
-        let keeper = self.keeper();
+        let field_manager = self.field_manager();
         if managed.managers.is_empty() && !live.uid().is_empty() {
-            let everything = keeper.update(&self.nothing(), live, managed, &self.request(BEFORE_FIRST_APPLY));
+            let everything = field_manager.update(&self.nothing(), live, managed, &self.request(BEFORE_FIRST_APPLY));
             managed = everything.map_err(|error| {
                 refused(error, |why| format!("failed to create manager for existing fields: {why}"))
             })?;
         }
         let last_applied = (self.manager == KUBECTL).then(|| last_applied(live)).flatten();
         let request = self.request(&self.manager);
-        let applied = keeper.apply(live, config, managed, &request, force, last_applied.as_ref());
+        let applied = field_manager.apply(live, config, managed, &request, force, last_applied.as_ref());
         let (object, managed) = applied.map_err(|error| refused(error, |why| why))?;
         let is_changed = object.is_some();
         let mut object = object.unwrap_or_else(|| live.clone());
@@ -159,8 +160,8 @@ impl<'a> ManagedFieldsUpdater<'a> {
         if config.at(&MANAGED_FIELDS).is_some_and(|entries| entries.as_array().is_some()) {
             return bad("metadata.managedFields must be nil".to_owned());
         }
-        let place = self.place(&self.version).unwrap_or(Place::DEDUCED);
-        place.validate(config, Duplicates::Forbidden).map_err(|errors| {
+        let type_ref = self.type_ref(&self.version).unwrap_or(TypeRef::DEDUCED);
+        type_ref.validate(config, Duplicates::Forbidden).map_err(|errors| {
             ApiError::Unclassified(format!("failed to create typed patch object ({}): {errors}", self.named(config)))
         })
     }
@@ -194,15 +195,15 @@ impl<'a> ManagedFieldsUpdater<'a> {
     }
 }
 
-impl Versions for ManagedFieldsUpdater<'_> {
-    fn place(&self, version: &str) -> Option<Place<'_>> {
+impl VersionConverter for ManagedFieldsUpdater<'_> {
+    fn type_ref(&self, version: &str) -> Option<TypeRef<'_>> {
         let unserved = || self.expected.resource?.versions.as_ref()?.types(version);
         let schema = match self.at(version) {
             _ if version == self.version => self.expected.schema,
             Some(record) => &record.schema,
             None => unserved()?,
         };
-        Some(Place::new(&schema.types, schema.root))
+        Some(TypeRef::new(&schema.types, schema.root))
     }
 
     fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError> {
@@ -221,7 +222,7 @@ impl Versions for ManagedFieldsUpdater<'_> {
         Ok(converted)
     }
 
-    fn filter(&self, version: &str) -> Option<&Filter> {
+    fn ignore_filter(&self, version: &str) -> Option<&Filter> {
         self.at(version)?.reset_field_filter(self.subresource)
     }
 }
@@ -251,7 +252,7 @@ fn manager_of(user_agent: &str) -> String {
 /// Sets the managers of an object, which had these entries before.
 fn set(object: &mut Value, managed: &Managed, before: Value) {
     let before = if let Value::Array(entries) = before { entries } else { Vec::new() };
-    let entries = encode_over(managed, before);
+    let entries = encode_reusing(managed, before);
     if entries.is_empty() {
         object.remove_at(&MANAGED_FIELDS);
     } else {

@@ -1,20 +1,21 @@
-//! What an update or an apply makes of the managers.
+//! The field manager: computes the managed fields after an update or an apply (upstream: apimachinery's
+//! `util/managedfields/internal`).
 
 use std::sync::LazyLock;
 
 use pintle_value::Value;
 use pintle_value::time::Time;
 
-use super::cap::cap_updaters;
-use super::last_applied::unchanged_since;
+use super::cap_managers::cap_update_managers;
+use super::last_applied::fields_unchanged_since;
 use super::{Managed, Manager, Operation};
-use crate::managers::{Conflict, Managers, UpdateError, Updater};
+use crate::merge::{Conflict, ManagedFields, UpdateError, Updater};
 use crate::path::PathElement;
 use crate::set::FieldSet;
 
-/// The fields that nobody owns: what names an object, and what the server says of it.
-static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
-    let of_metadata = [
+/// Fields that are never owned: those that identify the object and those that the server sets.
+static STRIPPED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
+    let metadata_fields = [
         "name",
         "namespace",
         "creationTimestamp",
@@ -27,18 +28,18 @@ static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     ];
     let mut set: FieldSet =
         ["apiVersion", "kind", "metadata"].into_iter().map(|name| [PathElement::field(name)]).collect();
-    for name in of_metadata {
+    for name in metadata_fields {
         set.insert(&[PathElement::field("metadata"), PathElement::field(name)]);
     }
     set
 });
 
-/// Who asks, through what, and when.
+/// The manager, version, subresource and time of a write.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'r> {
-    /// The field manager; upstream calls one without a name `unknown`.
+pub struct FieldManagerRequest<'r> {
+    /// The name of the field manager. An empty name becomes `unknown`, as upstream.
     pub manager: &'r str,
-    /// The version that the request is at (`apps/v1`).
+    /// The version of the request (`apps/v1`).
     pub version: &'r str,
     /// The subresource, or empty.
     pub subresource: &'r str,
@@ -46,38 +47,37 @@ pub struct Request<'r> {
     pub now: Time,
 }
 
-impl Request<'_> {
+impl FieldManagerRequest<'_> {
     fn manager(&self, operation: Operation) -> Manager {
         let name = if self.manager.is_empty() { "unknown" } else { self.manager };
         Manager::new(name, operation, self.version, self.subresource)
     }
 }
 
-/// Keeps the managers of a kind of objects. The objects that it is given are at the version of the request and without
-/// `managedFields`. It follows everyone from the creation on; who follows objects only from the first apply on would
-/// take an update by `before-first-apply` from nothing to the live object first.
+/// Computes the managed fields of objects of one kind. The objects must be at the version of the request and must not
+/// contain `managedFields`. Ownership is tracked from the creation on. A caller that starts to track an object at its
+/// first apply must first call `update` as `before-first-apply`, from nothing to the live object.
 #[derive(Clone, Copy)]
-pub struct Keeper<'v> {
-    /// What to know of the kind.
+pub struct FieldManager<'v> {
+    /// The updater for the kind.
     pub updater: Updater<'v>,
 }
 
-impl Keeper<'_> {
-    /// The managers after an update made one object of another. The live object of a creation is the empty
-    /// object as its type writes it.
+impl FieldManager<'_> {
+    /// Returns the managers after an update. For a creation, `live` is the empty object as its type encodes it.
     pub fn update(
         &self,
         live: &Value,
         new: &Value,
         managed: Managed,
-        request: &Request<'_>,
+        request: &FieldManagerRequest<'_>,
     ) -> Result<Managed, UpdateError<Manager>> {
         let Managed { managers, times } = managed;
         let this = Manager::current_operation();
         let managers = self.updater.update(live, new, request.version, managers, &this)?;
         let mut managed = Managed { managers, times };
-        strip(&mut managed.managers, &this);
-        // Only who changes something gets a new time.
+        strip_fields(&mut managed.managers, &this);
+        // Only a manager that changes something gets a new time.
         if let Some(mut owned) = managed.managers.remove(&this) {
             let manager = request.manager(Operation::Update);
             if let Some(before) = managed.managers.get(&manager) {
@@ -86,19 +86,20 @@ impl Keeper<'_> {
             managed.times.insert(manager.clone(), request.now);
             managed.managers.insert(manager, owned);
         }
-        cap_updaters(&mut managed);
-        forget_times(&mut managed);
+        cap_update_managers(&mut managed);
+        retain_times(&mut managed);
         Ok(managed)
     }
 
-    /// Applies a configuration. Returns the object, or `None` if it did not change, and the managers. `last_applied` is
-    /// what the same user applied in the client before: what is still as it was then is no conflict.
+    /// Applies a configuration. Returns the managers and the new object, or `None` if the object did not change.
+    /// `last_applied` is the configuration of the user's last client-side apply: fields that still have its values do
+    /// not conflict.
     pub fn apply(
         &self,
         live: &Value,
         config: &Value,
         managed: Managed,
-        request: &Request<'_>,
+        request: &FieldManagerRequest<'_>,
         force: bool,
         last_applied: Option<&Value>,
     ) -> Result<(Option<Value>, Managed), UpdateError<Manager>> {
@@ -108,7 +109,7 @@ impl Keeper<'_> {
         let before = last_applied.map(|last| (last, managers.clone()));
         let (object, mut managers) = match (apply(managers, force), before) {
             (Err(UpdateError::Conflicts(conflicts)), Some((last, managers))) => {
-                let left = self.unless_unchanged(conflicts, live, last, request.version);
+                let left = self.conflicts_not_from_last_applied(conflicts, live, last, request.version);
                 if !left.is_empty() {
                     return Err(UpdateError::Conflicts(left));
                 }
@@ -116,42 +117,42 @@ impl Keeper<'_> {
             }
             (applied, _) => applied?,
         };
-        strip(&mut managers, &manager);
+        strip_fields(&mut managers, &manager);
         if object.is_some() {
             times.insert(manager, request.now);
         }
         let mut managed = Managed { managers, times };
-        forget_times(&mut managed);
+        retain_times(&mut managed);
         Ok((object, managed))
     }
 }
 
-impl Keeper<'_> {
-    /// The conflicts about fields that are no longer as they were applied last.
-    fn unless_unchanged(
+impl FieldManager<'_> {
+    /// Returns the conflicts about fields that differ from the last applied configuration.
+    fn conflicts_not_from_last_applied(
         &self,
         mut conflicts: Vec<Conflict<Manager>>,
         live: &Value,
         last: &Value,
         version: &str,
     ) -> Vec<Conflict<Manager>> {
-        let place = self.updater.versions.place(version);
-        if let Some(unchanged) = place.and_then(|place| unchanged_since(place, last, live, version)) {
+        let type_ref = self.updater.converter.type_ref(version);
+        if let Some(unchanged) = type_ref.and_then(|type_ref| fields_unchanged_since(type_ref, last, live, version)) {
             conflicts.retain(|conflict| !unchanged.has(&conflict.path.0));
         }
         conflicts
     }
 }
 
-/// Forgets when those did something who own nothing any more.
-fn forget_times(managed: &mut Managed) {
+/// Drops the times of managers that own nothing.
+fn retain_times(managed: &mut Managed) {
     managed.times.retain(|manager, _| managed.managers.contains_key(manager));
 }
 
-/// Takes from a manager what nobody owns.
-fn strip(managers: &mut Managers<Manager>, manager: &Manager) {
+/// Removes from a manager's set the fields that are never owned.
+fn strip_fields(managers: &mut ManagedFields<Manager>, manager: &Manager) {
     let Some(owned) = managers.get_mut(manager) else { return };
-    owned.set.subtract(&NEVER_OWNED);
+    owned.set.subtract(&STRIPPED_FIELDS);
     if owned.set.is_empty() {
         managers.remove(manager);
     }

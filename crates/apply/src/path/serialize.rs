@@ -1,4 +1,5 @@
-//! The texts of elements in `fieldsV1`: a letter for the kind, a colon, and the name, JSON or number.
+//! The serialization of path elements in `fieldsV1`: a letter for the variant, a colon, and a name, JSON value or
+//! number.
 
 use std::fmt::Write as _;
 
@@ -6,23 +7,23 @@ use pintle_value::{Value, print};
 
 use super::{KeyFields, PathElement};
 
-/// Why a text is not an element.
+/// The reason why a text is not a path element.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TextError {
-    /// There is no room for a kind and a colon.
+pub enum PathElementError {
+    /// The text has fewer than two characters.
     #[error("key must be 2 characters long:")]
     TooShort,
     /// The second character is not a colon.
     #[error("missing colon: {0}")]
     NoColon(String),
-    /// The JSON or number after the colon cannot be read.
+    /// The JSON value or the number after the colon is malformed.
     #[error("invalid path element: {0}")]
     Malformed(String),
 }
 
 impl PathElement {
-    /// Appends the element's text: `f:name`, `k:{"name":"a"}`, `v:"a"`, `i:0`.
-    pub fn write_text(&self, out: &mut String) {
+    /// Appends the serialized element: `f:name`, `k:{"name":"a"}`, `v:"a"`, `i:0`.
+    pub fn serialize_into(&self, out: &mut String) {
         match self {
             Self::Field(name) => {
                 out.push_str("f:");
@@ -50,16 +51,16 @@ impl PathElement {
         }
     }
 
-    /// Reads an element's text. `None` for a kind that is not known, which is to be skipped. Numbers are read as floats,
-    /// as upstream reads them.
-    pub fn parse_text(text: &str) -> Result<Option<Self>, TextError> {
-        let &[kind, colon, ..] = text.as_bytes() else { return Err(TextError::TooShort) };
+    /// Deserializes an element. Returns `None` for an unknown variant, which the caller skips. Numbers become floats,
+    /// as upstream.
+    pub fn deserialize(text: &str) -> Result<Option<Self>, PathElementError> {
+        let &[kind, colon, ..] = text.as_bytes() else { return Err(PathElementError::TooShort) };
         if colon != b':' {
-            return Err(TextError::NoColon(text.to_owned()));
+            return Err(PathElementError::NoColon(text.to_owned()));
         }
-        // A colon at the second byte makes the third a boundary.
+        // The second byte is ASCII, so the rest starts at a character boundary.
         let rest = &text[2..];
-        let malformed = || TextError::Malformed(text.to_owned());
+        let malformed = || PathElementError::Malformed(text.to_owned());
         Ok(Some(match kind {
             b'f' => Self::field(rest),
             b'v' => Self::Value(read_value(rest).ok_or_else(malformed)?),
@@ -74,7 +75,7 @@ impl PathElement {
     }
 }
 
-/// The first JSON value of a text. What follows it is not looked at.
+/// Reads the first JSON value of a text. Ignores what follows it.
 fn read_value(text: &str) -> Option<Value> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let mut value = values.next()?.ok()?;
@@ -120,8 +121,8 @@ fn write_value(out: &mut String, value: &Value) {
     }
 }
 
-/// Appends a JSON string as json-iterator writes it, which has fewer short escapes than `encoding/json`. With `html`
-/// also what is special in HTML is escaped, as that library does for values but not for names.
+/// Appends a JSON string as json-iterator writes it, which has fewer short escapes than `encoding/json`. With `html`,
+/// characters that are special in HTML are escaped; json-iterator does this for values but not for names.
 pub fn write_json_string(out: &mut String, text: &str, html: bool) {
     out.push('"');
     for c in text.chars() {

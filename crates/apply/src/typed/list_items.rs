@@ -1,25 +1,25 @@
-//! The path elements of list items.
+//! The path elements of list items (upstream: `listItemToPathElement`).
 
 use pintle_value::{Str, Value, print};
 
-use super::shape::{Identity, Items, Shape};
+use super::atom::{Atom, ElementRelationship, ListSchema};
 use crate::path::{KeyFields, PathElement};
 
-impl Items<'_> {
+impl ListSchema<'_> {
     pub(super) fn is_atomic(&self) -> bool {
-        matches!(self.identity, Identity::Atomic)
+        matches!(self.relationship, ElementRelationship::Atomic)
     }
 
-    /// The element that stands for an item, or why there is none.
+    /// Returns the path element of an item.
     pub(super) fn element(&self, item: &Value) -> Result<PathElement, String> {
-        match self.identity {
-            Identity::Atomic => Err("invalid indexing of non-associative list".to_owned()),
-            Identity::Set => set_element(item),
-            Identity::Keys(keys) => self.keyed_element(keys, item),
+        match self.relationship {
+            ElementRelationship::Atomic => Err("invalid indexing of non-associative list".to_owned()),
+            ElementRelationship::Set => set_element(item),
+            ElementRelationship::Keys(keys) => self.key_element(keys, item),
         }
     }
 
-    fn keyed_element(&self, keys: &[Str], item: &Value) -> Result<PathElement, String> {
+    fn key_element(&self, keys: &[Str], item: &Value) -> Result<PathElement, String> {
         let object = match item {
             Value::Object(object) => object,
             Value::Null => return Err("associative list with keys may not have a null element".to_owned()),
@@ -27,7 +27,7 @@ impl Items<'_> {
         };
         let mut fields = Vec::with_capacity(keys.len());
         for key in keys {
-            // A key that is neither there nor has a default is left out: no key at all is a key of its own.
+            // A key that is absent and has no default is omitted: its absence distinguishes items, too.
             if let Some(value) = object.get(key) {
                 fields.push((key.clone(), value.clone()));
             } else if let Some(default) = self.key_default(key)? {
@@ -45,9 +45,9 @@ impl Items<'_> {
     }
 
     fn key_default(&self, key: &str) -> Result<Option<Value>, String> {
-        match self.item.shape(None) {
-            Shape::Map(entries) => Ok(entries.default(key)),
-            Shape::Scalar(_) | Shape::List(_) => {
+        match self.item.atom(None) {
+            Atom::Map(entries) => Ok(entries.default(key)),
+            Atom::Scalar(_) | Atom::List(_) => {
                 Err(format!("couldn't find default value for {key}: associative list may not have non-map types"))
             }
         }

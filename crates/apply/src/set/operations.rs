@@ -1,18 +1,18 @@
-//! Union, intersection, differences and the like. Each walks two sorted lists of nodes side by side.
+//! Set operations: union, intersection, differences. Each merges two sorted lists of nodes.
 
 use std::cmp::Ordering;
 
 use super::{FieldSet, Node};
 
-/// An element that is in the left set, the right set or both.
-enum Pair<'s> {
+/// An element of the left set, the right set or both.
+enum NodePair<'s> {
     Left(&'s Node),
     Right(&'s Node),
     Both(&'s Node, &'s Node),
 }
 
-/// The elements of two sets, in order.
-fn pairs<'s>(left: &'s FieldSet, right: &'s FieldSet) -> impl Iterator<Item = Pair<'s>> {
+/// Iterates over the elements of both sets, in order.
+fn pairs<'s>(left: &'s FieldSet, right: &'s FieldSet) -> impl Iterator<Item = NodePair<'s>> {
     let (mut left, mut right) = (left.nodes.iter().peekable(), right.nodes.iter().peekable());
     std::iter::from_fn(move || {
         let order = match (left.peek(), right.peek()) {
@@ -21,16 +21,16 @@ fn pairs<'s>(left: &'s FieldSet, right: &'s FieldSet) -> impl Iterator<Item = Pa
             (None, _) => Ordering::Greater,
         };
         match order {
-            Ordering::Less => left.next().map(Pair::Left),
-            Ordering::Greater => right.next().map(Pair::Right),
-            Ordering::Equal => left.next().zip(right.next()).map(|(l, r)| Pair::Both(l, r)),
+            Ordering::Less => left.next().map(NodePair::Left),
+            Ordering::Greater => right.next().map(NodePair::Right),
+            Ordering::Equal => left.next().zip(right.next()).map(|(l, r)| NodePair::Both(l, r)),
         }
     })
 }
 
 impl FieldSet {
-    /// A set of the nodes that are needed.
-    fn of_needed(nodes: impl Iterator<Item = Node>) -> Self {
+    /// Creates a set, dropping empty nodes.
+    fn from_needed(nodes: impl Iterator<Item = Node>) -> Self {
         Self::from_nodes(nodes.filter(Node::is_needed).collect())
     }
 
@@ -44,8 +44,8 @@ impl FieldSet {
             return self.clone();
         }
         let merge = |pair| match pair {
-            Pair::Left(node) | Pair::Right(node) => node.clone(),
-            Pair::Both(l, r) => {
+            NodePair::Left(node) | NodePair::Right(node) => node.clone(),
+            NodePair::Both(l, r) => {
                 let children = l.children.union(&r.children);
                 Node { element: l.element.clone(), member: l.member || r.member, children }
             }
@@ -57,30 +57,30 @@ impl FieldSet {
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let both = pairs(self, other).filter_map(|pair| match pair {
-            Pair::Both(l, r) => {
+            NodePair::Both(l, r) => {
                 let children = l.children.intersection(&r.children);
                 Some(Node { element: l.element.clone(), member: l.member && r.member, children })
             }
-            Pair::Left(_) | Pair::Right(_) => None,
+            NodePair::Left(_) | NodePair::Right(_) => None,
         });
-        Self::of_needed(both)
+        Self::from_needed(both)
     }
 
-    /// The paths that are in this set and not in the other. What is below a path stays even if the path goes.
+    /// The paths that are in this set and not in the other. Paths below a removed path stay.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         let left = pairs(self, other).filter_map(|pair| match pair {
-            Pair::Left(node) => Some(node.clone()),
-            Pair::Right(_) => None,
-            Pair::Both(l, r) => {
+            NodePair::Left(node) => Some(node.clone()),
+            NodePair::Right(_) => None,
+            NodePair::Both(l, r) => {
                 let children = l.children.difference(&r.children);
                 Some(Node { element: l.element.clone(), member: l.member && !r.member, children })
             }
         });
-        Self::of_needed(left)
+        Self::from_needed(left)
     }
 
-    /// Leaves the paths that are not in the other set, as [`FieldSet::difference`].
+    /// Removes the paths of the other set in place. The result equals [`FieldSet::difference`].
     pub fn subtract(&mut self, other: &Self) {
         for theirs in &other.nodes {
             let Ok(at) = self.search(&theirs.element) else { continue };
@@ -93,26 +93,27 @@ impl FieldSet {
         }
     }
 
-    /// The paths of this set that are neither in the other nor below any path in it.
+    /// The paths of this set that are neither in the other set nor below one of its paths.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         let left = pairs(self, other).filter_map(|pair| match pair {
-            Pair::Left(node) => Some(node.clone()),
-            Pair::Both(l, r) if !r.member => {
+            NodePair::Left(node) => Some(node.clone()),
+            NodePair::Both(l, r) if !r.member => {
                 let children = l.children.recursive_difference(&r.children);
                 Some(Node { element: l.element.clone(), member: l.member, children })
             }
-            Pair::Right(_) | Pair::Both(..) => None,
+            NodePair::Right(_) | NodePair::Both(..) => None,
         });
-        Self::of_needed(left)
+        Self::from_needed(left)
     }
 
-    /// True if no path of the other set is in this one or above one of it, so that neither difference takes anything.
+    /// True if neither difference would remove anything: no path of the other set is in this set or above one of its
+    /// paths.
     #[must_use]
-    pub fn is_apart_from(&self, other: &Self) -> bool {
+    pub fn is_unaffected_by(&self, other: &Self) -> bool {
         pairs(self, other).all(|pair| match pair {
-            Pair::Left(_) | Pair::Right(_) => true,
-            Pair::Both(l, r) => !r.member && l.children.is_apart_from(&r.children),
+            NodePair::Left(_) | NodePair::Right(_) => true,
+            NodePair::Both(l, r) => !r.member && l.children.is_unaffected_by(&r.children),
         })
     }
 
@@ -120,9 +121,9 @@ impl FieldSet {
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
         pairs(self, other).all(|pair| match pair {
-            Pair::Left(_) => false,
-            Pair::Right(_) => true,
-            Pair::Both(l, r) => (r.member || !l.member) && l.children.is_subset(&r.children),
+            NodePair::Left(_) => false,
+            NodePair::Right(_) => true,
+            NodePair::Both(l, r) => (r.member || !l.member) && l.children.is_subset(&r.children),
         })
     }
 
@@ -133,6 +134,6 @@ impl FieldSet {
             let member = node.member && node.children.is_empty();
             Node { element: node.element.clone(), member, children: node.children.leaves() }
         });
-        Self::of_needed(nodes)
+        Self::from_needed(nodes)
     }
 }

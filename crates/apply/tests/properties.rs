@@ -1,10 +1,10 @@
-//! What holds whatever is applied: twice is once, configurations that have nothing in common come in any order, and what
-//! is compared adds up.
+//! Properties of all applies: applying twice equals applying once, disjoint configurations commute, and comparisons are
+//! consistent.
 
 mod model;
 
 use model::Model;
-use pintle_apply::managers::{Managers, Updater};
+use pintle_apply::merge::{ManagedFields, Updater};
 use pintle_apply::typed::Duplicates;
 use pintle_value::{Object, Value};
 use proptest::prelude::*;
@@ -61,19 +61,19 @@ fn configurations() -> impl Strategy<Value = Value> {
     ])
 }
 
-type Owners = Managers<&'static str>;
+type Owners = ManagedFields<&'static str>;
 
-/// Applies by force.
+/// Applies with force.
 fn apply(model: &Model, live: &Value, managers: &Owners, who: &'static str, config: &Value) -> (Value, Owners) {
-    let updater = Updater { versions: model };
+    let updater = Updater { converter: model };
     let (object, managers) = updater.apply(live, config, "v1", managers.clone(), &who, true).expect("an apply");
     (object.unwrap_or_else(|| live.clone()), managers)
 }
 
-/// A part of a configuration: the fields that are, or are not, among those.
-fn part(config: &Value, fields: &[&str], among: bool) -> Value {
+/// Keeps only the fields of a configuration that are, or are not, among these.
+fn select_fields(config: &Value, fields: &[&str], selected: bool) -> Value {
     let mut object = config.as_object().cloned().unwrap_or_default();
-    object.retain(|key, _| fields.contains(&key) == among);
+    object.retain(|key, _| fields.contains(&key) == selected);
     Value::Object(object)
 }
 
@@ -92,7 +92,7 @@ proptest! {
     fn disjoint_applies_commute(a in configurations(), b in configurations()) {
         let model = Model::new();
         let fields = ["numeric", "list", "labels", "struct", "atomicList"];
-        let (a, b) = (part(&a, &fields, true), part(&b, &fields, false));
+        let (a, b) = (select_fields(&a, &fields, true), select_fields(&b, &fields, false));
         let (live, owners) = apply(&model, &Value::object(), &Owners::new(), "a", &a);
         let one = apply(&model, &live, &owners, "b", &b);
         let (live, owners) = apply(&model, &Value::object(), &Owners::new(), "b", &b);
@@ -101,24 +101,24 @@ proptest! {
     }
 
     #[test]
-    fn what_is_applied_is_there_and_owned(before in configurations(), config in configurations()) {
+    fn applied_fields_are_present_and_owned(before in configurations(), config in configurations()) {
         let model = Model::new();
-        let place = model.at("v1").expect("a type");
+        let type_ref = model.at("v1").expect("a type");
         let (live, managers) = apply(&model, &Value::object(), &Owners::new(), "before", &before);
         let (live, owners) = apply(&model, &live, &managers, "me", &config);
-        let set = place.field_set(&config);
-        let again = place.merge(&live, &config).expect("a merge");
-        prop_assert!(place.compare(&live, &again).expect("a comparison").is_same());
+        let set = type_ref.field_set(&config);
+        let again = type_ref.merge(&live, &config).expect("a merge");
+        prop_assert!(type_ref.compare(&live, &again).expect("a comparison").is_same());
         prop_assert_eq!(owners.get("me").map(|o| o.set.clone()).unwrap_or_default(), set);
     }
 
     #[test]
-    fn comparing_adds_up(a in configurations(), b in configurations()) {
+    fn comparison_is_symmetric_and_disjoint(a in configurations(), b in configurations()) {
         let model = Model::new();
-        let place = model.at("v1").expect("a type");
-        prop_assert_eq!(place.validate(&a, Duplicates::Forbidden), Ok(()));
-        prop_assert!(place.compare(&a, &a).expect("a comparison").is_same());
-        let (there, back) = (place.compare(&a, &b).expect("there"), place.compare(&b, &a).expect("back"));
+        let type_ref = model.at("v1").expect("a type");
+        prop_assert_eq!(type_ref.validate(&a, Duplicates::Forbidden), Ok(()));
+        prop_assert!(type_ref.compare(&a, &a).expect("a comparison").is_same());
+        let (there, back) = (type_ref.compare(&a, &b).expect("there"), type_ref.compare(&b, &a).expect("back"));
         prop_assert_eq!(&there.added, &back.removed);
         prop_assert_eq!(&there.modified, &back.modified);
         prop_assert!(there.added.intersection(&there.removed).is_empty());
@@ -126,11 +126,11 @@ proptest! {
     }
 
     #[test]
-    fn what_is_extracted_is_what_was_applied(config in configurations()) {
-        let place_of = Model::new();
-        let place = place_of.at("v1").expect("a type");
-        let set = place.field_set(&config);
-        let extracted = place.extract(&config, &place.with_named_fields(&set));
-        prop_assert_eq!(place.field_set(&extracted), set);
+    fn extracting_the_field_set_returns_the_applied_fields(config in configurations()) {
+        let model = Model::new();
+        let type_ref = model.at("v1").expect("a type");
+        let set = type_ref.field_set(&config);
+        let extracted = type_ref.extract(&config, &type_ref.ensure_named_fields_are_members(&set));
+        prop_assert_eq!(type_ref.field_set(&extracted), set);
     }
 }

@@ -1,15 +1,16 @@
-//! Forgetting who updated long ago, but not what: of more than ten updaters the oldest become one per version.
+//! Caps the number of update managers: beyond ten, the oldest are merged into one entry per version (upstream:
+//! `capManagersManager`).
 
 use std::collections::BTreeMap;
 
 use pintle_value::Str;
 
-use super::{MAX_UPDATERS, Managed, Manager, Operation};
+use super::{MAX_UPDATE_MANAGERS, Managed, Manager, Operation};
 
-const OLD_UPDATES: &str = "ancient-changes";
+const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// Merges the oldest updaters of each version until there are no more than [`MAX_UPDATERS`].
-pub(super) fn cap_updaters(managed: &mut Managed) {
+/// Merges the oldest update managers of each version until at most [`MAX_UPDATE_MANAGERS`] are left.
+pub(super) fn cap_update_managers(managed: &mut Managed) {
     let mut updaters: Vec<(i64, Manager)> = Vec::new();
     for (manager, _) in managed.managers.iter().filter(|(_, owned)| !owned.applied) {
         updaters.push((managed.times.get(manager).map_or(0, |time| time.seconds), manager.clone()));
@@ -18,7 +19,7 @@ pub(super) fn cap_updaters(managed: &mut Managed) {
     let mut count = updaters.len();
     let mut first_of: BTreeMap<Str, Manager> = BTreeMap::new();
     for (_, manager) in updaters {
-        if count <= MAX_UPDATERS {
+        if count <= MAX_UPDATE_MANAGERS {
             return;
         }
         let Some(owned) = managed.managers.get(&manager) else { continue };
@@ -27,8 +28,8 @@ pub(super) fn cap_updaters(managed: &mut Managed) {
             first_of.insert(version, manager);
             continue;
         };
-        let bucket = Manager::new(OLD_UPDATES, Operation::Update, &version, "");
-        // The first of a version becomes the bucket, unless there is one from before.
+        let bucket = Manager::new(ANCIENT_CHANGES, Operation::Update, &version, "");
+        // The first manager of a version becomes the bucket, unless a bucket exists already.
         if !managed.managers.contains_key(&bucket)
             && let Some(first) = managed.managers.remove(first)
         {
@@ -39,7 +40,7 @@ pub(super) fn cap_updaters(managed: &mut Managed) {
             owned.set = owned.set.union(&bucket.set);
         }
         count -= 1;
-        // The time is that of the youngest change in it.
+        // The bucket takes the time of the most recent change merged into it.
         match managed.times.get(&manager).copied() {
             Some(time) => managed.times.insert(bucket.clone(), time),
             None => managed.times.remove(&bucket),
